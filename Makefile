@@ -1,0 +1,67 @@
+# The only task runner.  Each target makes .venv from the hash-pinned lock by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help setup demo test check bench storm lock format clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
+
+setup: $(VENV)/run ## install mintscope into .venv
+
+demo: $(VENV)/run ## devchain, ingest and api, with a market that trades
+	@exec $(BIN)/mintscope demo
+
+test: $(VENV)/dev ## every test, about five minutes on two cores
+	@$(BIN)/pytest $(ARGS)
+
+check: $(VENV)/dev ## format, lint, types, layers: fastest first
+	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/ruff check src tests bench
+	@$(BIN)/mypy src tests bench
+	@$(BIN)/lint-imports
+
+storm: $(VENV)/dev ## the kill -9 storms at full length
+	@MINTSCOPE_STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
+
+bench: $(VENV)/bench ## every figure of the README, beside its peer
+	@$(BIN)/python -m bench
+
+format: $(VENV)/dev ## rewrite the code as `make check` wants it
+	@$(BIN)/ruff format src tests bench
+	@$(BIN)/ruff check --fix --quiet src tests bench
+
+lock: $(VENV)/dev ## pin every dependency again, newest that fits
+	@for set in run dev bench; do \
+	  case $$set in run) extra= ;; dev) extra="--extra dev -c requirements/run.txt" ;; \
+	    bench) extra="--extra dev --extra bench -c requirements/dev.txt" ;; esac; \
+	  $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-header --no-annotate pyproject.toml $$extra \
+	    -o requirements/$$set.txt || exit 1; \
+	done
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) node_modules bench/peers/node_modules
+
+$(BIN)/python:
+	@$(PYTHON) -m venv $(VENV) || { echo "mintscope needs Python 3.11 to 3.13 with the venv module (Debian: apt-get install python3-venv)"; exit 1; }
+
+# --no-deps and the pinned build tools: nothing is installed that the lock does not name.
+$(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml
+	@echo "installing mintscope ..."
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements/build.txt -r requirements/run.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/run requirements/dev.txt
+	@echo "installing the test tools ..."
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/bench: $(VENV)/dev requirements/bench.txt bench/peers/package-lock.json
+	@echo "installing the peers ..."
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements/bench.txt
+	@PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix bench/peers --silent --no-audit --no-fund
+	@touch $@

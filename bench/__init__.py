@@ -1,0 +1,1 @@
+"""Figures, each beside the peer it is compared with, taken in one run."""

@@ -1,0 +1,3 @@
+"""Solana swaps to token analytics, sold per request."""
+
+__version__ = "0.1.0"

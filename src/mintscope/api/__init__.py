@@ -1,0 +1,1 @@
+"""JSON over HTTP: the routes of the specification."""

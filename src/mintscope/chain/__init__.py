@@ -1,0 +1,1 @@
+"""Solana in: sources of blocks."""

@@ -1,0 +1,1 @@
+"""Configuration: environment and TOML to frozen sections, once."""

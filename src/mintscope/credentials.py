@@ -1,0 +1,1 @@
+"""Bearer strings: made once, shown once, stored only as a hash."""

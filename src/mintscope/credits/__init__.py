@@ -1,0 +1,1 @@
+"""Prepaid credits: the rules and the port of the ledger.  Pure."""

@@ -1,0 +1,1 @@
+"""A local Solana whose market trades in real transaction shapes."""

@@ -1,0 +1,1 @@
+"""Program bytes to swaps.  Pure."""

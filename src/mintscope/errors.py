@@ -1,0 +1,122 @@
+"""Every failure a client is meant to see.
+
+* ServiceError
+  x InvalidTokenAddress     INVALID_TOKEN_ADDRESS
+  x TokenNotFound           TOKEN_NOT_FOUND
+  x InsufficientData        INSUFFICIENT_DATA
+  x MissingToken            MISSING_TOKEN
+  x InvalidToken            INVALID_TOKEN
+  x PaymentRequired         PAYMENT_REQUIRED
+  x InsufficientCredits     INSUFFICIENT_CREDITS
+  x RateLimited             RATE_LIMITED
+  x DataStale               DATA_STALE
+  x ServiceUnavailable      SERVICE_UNAVAILABLE
+
+The message is public: it is sent to the client as it stands.  What only the
+operator may read goes into `raise ... from cause` or `add_note`.  HTTP does
+not appear here; `api.errors` owns the one table from code to status.
+"""
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class ErrorCode(StrEnum):
+    """The wire codes: those of the specification first, then those of the decisions."""
+
+    INVALID_TOKEN_ADDRESS = "INVALID_TOKEN_ADDRESS"
+    TOKEN_NOT_FOUND = "TOKEN_NOT_FOUND"
+    INSUFFICIENT_DATA = "INSUFFICIENT_DATA"
+    MISSING_TOKEN = "MISSING_TOKEN"
+    INVALID_TOKEN = "INVALID_TOKEN"
+    PAYMENT_REQUIRED = "PAYMENT_REQUIRED"
+    INSUFFICIENT_CREDITS = "INSUFFICIENT_CREDITS"
+    RATE_LIMITED = "RATE_LIMITED"
+    DATA_STALE = "DATA_STALE"
+    SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
+    BAD_REQUEST = "BAD_REQUEST"
+    NOT_FOUND = "NOT_FOUND"
+    METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
+    PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
+    HEADERS_TOO_LARGE = "HEADERS_TOO_LARGE"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+
+
+class ServiceError(Exception):
+    """A failure the client caused or must know about."""
+
+    code: ClassVar[ErrorCode]
+
+
+class InvalidTokenAddress(ServiceError):
+    """The path segment is not the base58 form of 32 bytes."""
+
+    code = ErrorCode.INVALID_TOKEN_ADDRESS
+
+    def __init__(self, text: str) -> None:
+        shown = text if len(text) <= ADDRESS_SHOWN_MAX else text[:ADDRESS_SHOWN_MAX] + "..."
+        super().__init__(
+            "expected a token mint address, base58 of 32 bytes (32 to 44 characters);"
+            f" was {shown!r}"
+        )
+
+
+class TokenNotFound(ServiceError):
+    """The mint is well formed but not tracked."""
+
+    code = ErrorCode.TOKEN_NOT_FOUND
+
+
+class InsufficientData(ServiceError):
+    """The mint is tracked but has too little price history yet."""
+
+    code = ErrorCode.INSUFFICIENT_DATA
+
+
+class MissingToken(ServiceError):
+    """No usable Authorization header where one is required."""
+
+    code = ErrorCode.MISSING_TOKEN
+
+
+class InvalidToken(ServiceError):
+    """The bearer value is not a credit token that exists."""
+
+    code = ErrorCode.INVALID_TOKEN
+
+
+class PaymentRequired(ServiceError):
+    """Neither a payment nor a credit token was presented."""
+
+    code = ErrorCode.PAYMENT_REQUIRED
+
+
+class InsufficientCredits(ServiceError):
+    """The credit token is good, its balance is zero."""
+
+    code = ErrorCode.INSUFFICIENT_CREDITS
+
+
+class RateLimited(ServiceError):
+    """The caller must wait *retry_after_s* seconds."""
+
+    code = ErrorCode.RATE_LIMITED
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__(f"Too many requests: wait {retry_after_s} seconds before retrying.")
+        self.retry_after_s = retry_after_s
+
+
+class DataStale(ServiceError):
+    """The newest data is too old to be sold."""
+
+    code = ErrorCode.DATA_STALE
+
+
+class ServiceUnavailable(ServiceError):
+    """A part of the service that this request needs does not answer."""
+
+    code = ErrorCode.SERVICE_UNAVAILABLE
+
+
+ADDRESS_SHOWN_MAX = 50

@@ -1,0 +1,1 @@
+"""Swaps to candles to indicators to a report.  Pure."""

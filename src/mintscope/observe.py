@@ -1,0 +1,55 @@
+"""What an operator sees: log lines, and the metrics everyone counts into.
+
+Log events are fixed phrases with fields; no credential ever appears in one.
+Metrics live in the default Prometheus registry of the process.
+"""
+
+import logging
+import sys
+from typing import Final
+
+import structlog
+from prometheus_client import Counter, Gauge, Histogram
+
+INGEST_SLOT: Final = Gauge("mintscope_ingest_slot", "Newest slot in the log")
+INGEST_LAG_S: Final = Gauge("mintscope_ingest_lag_s", "Age of the newest slot when it was applied")
+FINALIZED_SLOT: Final = Gauge("mintscope_finalized_slot", "Checkpoint of the finalized fold")
+SWAPS: Final = Counter("mintscope_swaps_total", "Swaps decoded", ["program"])
+QUARANTINED: Final = Counter(
+    "mintscope_quarantined_total", "Transactions not understood", ["program", "reason"]
+)
+RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died after we saw them")
+GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")
+TRACKED_MINTS: Final = Gauge("mintscope_tracked_mints", "Mints followed")
+LIVE_MINTS: Final = Gauge("mintscope_live_mints", "Mints held in memory by the confirmed fold")
+REQUESTS: Final = Counter("mintscope_requests_total", "HTTP answers", ["route", "status"])
+REQUEST_S: Final = Histogram(
+    "mintscope_request_s",
+    "Time to answer",
+    ["route"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
+)
+DEBITS: Final = Counter("mintscope_debits_total", "Credits asked for", ["outcome"])
+
+
+def configure_logging(level: str, *, json_lines: bool) -> None:
+    """Send every log line of this process to stderr, as JSON lines or for people."""
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer()
+        if json_lines
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,1 @@
+"""The embedded store: apsw, write-ahead log, one writer a file."""
