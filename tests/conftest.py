@@ -1,0 +1,15 @@
+"""What every test may ask for."""
+
+from pathlib import Path
+
+import pytest
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder of real chain and market data, or skip and say so."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("did not run: the folder of real data is not beside the project")
+    return SHARED_DATA
