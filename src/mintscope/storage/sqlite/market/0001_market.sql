@@ -1,0 +1,1 @@
+-- The swap log, the folds, tracking.
