@@ -28,7 +28,7 @@ STATE: Final = np.dtype(
             "frames",
             [
                 ("acc", "<f8", ACC),
-                ("closed", "<i8"),
+                ("count", "<i8"),
                 ("bucket", "<i8"),
                 ("buy", "<i8"),
                 ("sell", "<i8"),
@@ -78,7 +78,7 @@ class MintFold:
         fold._price_sol = float(record["price_sol"][0])
         for (timeframe, frame), kept in zip(fold._frames.items(), record["frames"][0], strict=True):
             frame.acc[:] = kept["acc"]
-            frame.closed = int(kept["closed"])
+            frame.count = int(kept["count"])
             frame.bucket = UnixS(int(kept["bucket"]))
             frame.buy = int(kept["buy"])
             frame.sell = int(kept["sell"])
@@ -114,7 +114,7 @@ class MintFold:
         record["price_sol"] = self._price_sol
         for kept, frame in zip(record["frames"][0], self._frames.values(), strict=True):
             kept["acc"] = frame.acc
-            kept["closed"] = frame.closed
+            kept["count"] = frame.count
             kept["bucket"] = frame.bucket
             kept["buy"] = frame.buy
             kept["sell"] = frame.sell
@@ -129,7 +129,7 @@ class _Frame:
 
     def __init__(self, timeframe: Timeframe) -> None:
         self.acc = np.zeros(ACC)
-        self.closed = 0
+        self.count = 0
         self.bucket = UnixS(-1)
         self.buy = 0
         self.sell = 0
@@ -177,8 +177,8 @@ class _Frame:
             candle.count += 1
             return
         if candle is not None:
-            close_candle(self.acc, self.closed, candle.close, SERVICE)
-            self.closed += 1
+            close_candle(self.acc, self.count - 1, candle.close, SERVICE)
+        self.count += 1
         self._candle = _Open(self.bucket, price, price, price, price, 1)
 
     def _row(self) -> CandleRow | None:
