@@ -62,9 +62,12 @@ def _decode(raw: bytes | msgspec.Raw, index: int, into: Decoded) -> None:
         return
     if meta.err is not None:
         return
-    ledger = Ledger(raw, index, entry, meta)
-    if DEX_KEYS.isdisjoint(ledger.keys):
+    keys = entry.transaction.message.account_keys
+    if loaded := meta.loaded_addresses:
+        keys = keys + loaded.writable + loaded.readonly
+    if DEX_KEYS.isdisjoint(keys):
         return
+    ledger = Ledger(raw, index, entry, meta, keys)
     inner = {x.index: x.instructions for x in meta.inner_instructions or ()}
     try:
         found = trace.calls(entry.transaction.message.instructions, inner, ledger.keys)

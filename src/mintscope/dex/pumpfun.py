@@ -55,9 +55,9 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
         if tokens or quotes:
             raise Unreadable(Reason.NO_MOVEMENT)
         return []
-    decimals = ledger.decimals_of(mint)
+    decimals = ledger.decimals(mint)
     token_side = address(mint), tokens, DECIMALS if decimals is None else decimals
-    quote_side = address(quote), quotes, ledger.decimals_of(quote)
+    quote_side = address(quote), quotes, ledger.decimals(quote)
     is_buy = event[FIELDS_AT + IS_BUY : FIELDS_AT + IS_BUY + 1] == b"\x01"
     received, paid = (quote_side, token_side) if is_buy else (token_side, quote_side)
     signer = user if user in ledger.signers else ledger.signers[0]

@@ -24,6 +24,7 @@ class Native(Enum):
     IGNORED = auto()
 
 
+SPL_TOKEN: Final = Native.TOKEN
 ROLES: Final[Mapping[str, Program | Native]] = {
     **BY_ADDRESS,
     TOKEN: Native.TOKEN,
@@ -44,21 +45,26 @@ def calls(
     Raises Unreadable where an instruction runs a program beyond *keys*.
     """
     found: list[Call] = []
-    for position, instruction in enumerate(outer):
-        key = keys[instruction.program_id_index]
-        role = ROLES.get(key)
-        call = None
-        if role is None:
-            _require(key)
-        elif isinstance(role, Program) and role.read is not None:
-            call = Call(role, instruction, position, -1)
+    # One role an instruction, looked up before the walk so that a bad index ends it here.
+    try:
+        roles = [ROLES.get(keys[i.program_id_index]) for i in outer]
+    except IndexError:
+        raise Unreadable(Reason.UNKNOWN_ACCOUNT) from None
+    for position, role in enumerate(roles):
+        nested = inner.get(position)
+        if isinstance(role, Program) and role.read is not None:
+            call = Call(role, outer[position], position, -1)
             found.append(call)
-        if nested := inner.get(position):
+        elif nested is None:
+            continue
+        else:
+            call = None
+        if nested:
             _descend(nested, position, role, call, keys, found)
     return found
 
 
-def _descend(  # noqa: C901, PLR0913 - one pass over the hottest loop; frames stay in locals
+def _descend(  # noqa: C901, PLR0913 - the hottest loop: one pass, its state in locals
     instructions: Sequence[Instruction],
     outer: int,
     program: Program | Native | None,
@@ -67,23 +73,32 @@ def _descend(  # noqa: C901, PLR0913 - one pass over the hottest loop; frames st
     found: list[Call],
 ) -> None:
     """Add to *found* the calls among what top-level instruction *outer* called."""
+    try:
+        roles = [ROLES.get(keys[i.program_id_index]) for i in instructions]
+    except IndexError:
+        raise Unreadable(Reason.UNKNOWN_ACCOUNT) from None
     height = TOP
     frames = [(height, program, call)]
     for position, instruction in enumerate(instructions):
-        key = keys[instruction.program_id_index]
-        role = ROLES.get(key)
+        role = roles[position]
         at = instruction.stack_height
         if at is None:
             is_call = isinstance(role, Program) and not _is_event(role, program, instruction)
             at = CALLED if is_call else MOVING
-        while height >= at:
+        while at <= height:
             frames.pop()
             if not frames:
                 raise Unreadable(Reason.MALFORMED)
             height, program, call = frames[-1]
-        if role is Native.TOKEN:
+        if role is SPL_TOKEN:
             if call is not None:
                 call.tokens.append(instruction)
+        elif role is None:
+            if isinstance(program, Program) and program.read is None and at == height + 1:
+                program, call = UNKNOWN, Call(UNKNOWN, instruction, outer, position)
+                found.append(call)
+                height = at
+                frames.append((height, program, call))
         elif isinstance(role, Program):
             if _is_event(role, program, instruction):
                 if call is not None:
@@ -95,13 +110,6 @@ def _descend(  # noqa: C901, PLR0913 - one pass over the hottest loop; frames st
                 found.append(call)
             height = at
             frames.append((height, program, call))
-        elif role is None:
-            _require(key)
-            if at == height + 1 and isinstance(program, Program) and program.read is None:
-                program, call = UNKNOWN, Call(UNKNOWN, instruction, outer, position)
-                found.append(call)
-                height = at
-                frames.append((height, program, call))
         elif call is not None:
             if role is Native.TOKEN_2022:
                 call.tokens.append(instruction)
@@ -113,8 +121,3 @@ def _descend(  # noqa: C901, PLR0913 - one pass over the hottest loop; frames st
 def _is_event(role: Program, program: Program | Native | None, instruction: Instruction) -> bool:
     """Return whether a program calls itself only to be seen: its sole account is its authority."""
     return role is program and len(instruction.accounts) <= 1
-
-
-def _require(key: str) -> None:
-    if not key:
-        raise Unreadable(Reason.UNKNOWN_ACCOUNT)

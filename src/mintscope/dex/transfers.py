@@ -52,6 +52,8 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
 
     Raises Unreadable where a pool did not give one mint for another.
     """
+    if not legs or len(ledger.signers) > 1:
+        ledger.complete()
     moved = moves(call, ledger)
     if not legs:
         return _each(call, moved, ledger)
@@ -77,6 +79,7 @@ def read_closed(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]
     """
     if len(call.tokens) + len(call.lamports) < PARTIES or _changes_supply(call):
         return []
+    ledger.complete()
     moved = moves(call, ledger)
     for leg in legs:
         exchange = _exchange(_flow(moved, _owners(call, leg, ledger)))
@@ -89,37 +92,60 @@ def read_closed(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]
 def moves(call: Call, ledger: Ledger) -> list[Move]:
     """Return every transfer of tokens and lamports under *call*."""
     found: list[Move] = []
+    book = ledger.book
     for instruction in call.tokens:
         data = base58.decode(instruction.data)
         shape = SHAPES.get(data[:1])
-        if shape is None or (shape.sub is not None and data[1:2] != shape.sub):
+        if shape is None:
+            continue
+        size, target_at, at, sub = shape
+        if sub is not None and data[1:2] != sub:
             continue
         accounts = instruction.accounts
-        if len(data) < shape.size or len(accounts) <= shape.target:
+        if len(data) < size or len(accounts) <= target_at:
             raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
-        source, mint = ledger.holder(accounts[0])
-        target, other = ledger.holder(accounts[shape.target])
-        at = shape.amount
         sent = received = int.from_bytes(data[at : at + 8], "little")
-        if shape.target == 1:
-            mint = mint or other
-            if not mint:
-                raise Unreadable(Reason.UNRESOLVED_MINT)
+        giver, taker = accounts[0], accounts[target_at]
+        source, target = book.get(giver), book.get(taker)
+        if target_at == 1:
+            if source is not None:
+                mint = source.mint
+            elif target is not None:
+                mint = target.mint
+            else:
+                mint = _temporary_mint(giver, taker, ledger)
         else:
             mint = ledger.key(accounts[1])
-            ledger.decimals[mint] = data[at + 8]
-            if fee := int.from_bytes(data[at + 9 : shape.size], "little"):
-                received = ledger.arrived(accounts[2], max(sent - fee, 0))
-        found.append((source, target, mint, sent, received))
+            ledger.checked[mint] = data[at + 8]
+            if fee := int.from_bytes(data[at + 9 : size], "little"):
+                received = ledger.arrived(taker, max(sent - fee, 0))
+        found.append(
+            (
+                (source and source.owner) or ledger.key(giver),
+                (target and target.owner) or ledger.key(taker),
+                mint,
+                sent,
+                received,
+            )
+        )
     for instruction in call.lamports:
         data = base58.decode(instruction.data)
         if data[:4] == SYSTEM_TRANSFER:
             if len(data) < SYSTEM_TRANSFER_SIZE or len(instruction.accounts) < PARTIES:
                 raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
             sent = int.from_bytes(data[4:12], "little")
-            source, target = (ledger.key(a) for a in instruction.accounts[:PARTIES])
-            found.append((source, target, WSOL, sent, sent))
+            giver, taker = instruction.accounts[:PARTIES]
+            found.append((ledger.key(giver), ledger.key(taker), WSOL, sent, sent))
     return found
+
+
+def _temporary_mint(giver: int, taker: int, ledger: Ledger) -> str:
+    """Return the mint that moved between two accounts which both ended with the transaction."""
+    ledger.complete()
+    for account in (giver, taker):
+        if balance := ledger.book.get(account):
+            return balance.mint
+    raise Unreadable(Reason.UNRESOLVED_MINT)
 
 
 def amount(instruction: Instruction) -> int | None:
@@ -241,9 +267,9 @@ def _swap(  # noqa: PLR0913 - what it takes to say where and what
         None if pool is None else ledger.key(accounts[pool]),
         address(received),
         gained,
-        ledger.decimals_of(received),
+        ledger.decimals(received),
         address(paid),
         lost,
-        ledger.decimals_of(paid),
+        ledger.decimals(paid),
         _trader(exchange, moved, ledger),
     )
