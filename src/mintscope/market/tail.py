@@ -62,6 +62,10 @@ class Tail:
         self._dead = deque(dead, maxlen=DEAD_MAX)
         self._gaps = deque(gaps, maxlen=GAPS_MAX)
 
+    def __len__(self) -> int:
+        """Return how many headers are held."""
+        return len(self._headers)
+
     @property
     def tip(self) -> Tip | None:
         """The newest block of the log: where a source resumes."""
