@@ -15,7 +15,6 @@ from mintscope.market.swap import Swap
 from mintscope.solana import WSOL
 
 
-
 class Shape(NamedTuple):
     """A token transfer: where its fields are.
 
