@@ -121,7 +121,7 @@ def test_candles_that_contradict_the_state_are_not_loaded() -> None:
     loaded = folded(trades, 3, 7).load(1, trades[-1].time, logged(trades), len(trades))
     lost = {t: rows[1:] for t, rows in loaded.candles.items()}
 
-    with pytest.raises(ValueError, match="expected 100 m1 candles of So1[0-9]+2, were 99"):
+    with pytest.raises(ValueError, match="expected 100 m1 candles"):
         ENGINE.load(0, LoadedMint(mint=loaded.mint, seq=1, state=loaded.state, candles=lost,
                                   minutes=(), tail=()))  # fmt: skip
 
