@@ -3,13 +3,13 @@
 import random
 
 import pytest
-import slow
-import streams
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kept import Kept, logged
-from slow import WIDTHS
 
+import definitions
+import made_swaps
+from definitions import WIDTHS, Trade
+from fake_log import Kept, Timed
 from mintscope.market.engine import Engine
 from mintscope.market.fold import MintFold, read_state
 from mintscope.market.log import CandleRow, LoadedMint, PricedSwap
@@ -25,12 +25,16 @@ fractions = st.floats(0, 1)
 cuts = st.tuples(fractions, fractions)
 
 
-def folded(trades: list[slow.Trade], writes: int, seed: int) -> Kept:
+def timed(trades: list[Trade]) -> list[Timed]:
+    return [(UnixS(trade.time), made_swaps.swap(trade)) for trade in trades]
+
+
+def folded(trades: list[Trade], writes: int, seed: int) -> Kept:
     """Fold *trades* in about *writes* transactions of random size."""
     kept, rng, at = Kept(), random.Random(seed), 0
     while at < len(trades):
         size = 1 + rng.randrange(2 * len(trades) // writes + 1)
-        kept.fold([(time, swap) for _, time, swap in logged(trades[at : at + size])])
+        kept.fold(timed(trades[at : at + size]))
         at += size
     return kept
 
@@ -40,12 +44,12 @@ def folded(trades: list[slow.Trade], writes: int, seed: int) -> Kept:
 def test_rows_are_the_candles_of_the_definition(
     seed: int, length: int, gap_s: float, writes: int
 ) -> None:
-    trades = streams.stream(seed, length, gap_s)
+    trades = made_swaps.stream(seed, length, gap_s)
     kept = folded(trades, writes, seed)
 
     for timeframe in Timeframe:
         rows = kept.rows[timeframe].values()
-        expected = slow.candles(trades, WIDTHS[timeframe])
+        expected = definitions.candles(trades, WIDTHS[timeframe])
         assert [tuple(row) for row in map(as_tuple, rows) if row[-1]] == expected
 
 
@@ -61,7 +65,7 @@ def as_tuple(row: CandleRow) -> tuple[object, ...]:
 def test_minute_rows_hold_every_unit_of_volume(
     seed: int, length: int, gap_s: float, writes: int
 ) -> None:
-    trades = streams.stream(seed, length, gap_s)
+    trades = made_swaps.stream(seed, length, gap_s)
     kept = folded(trades, writes, seed)
 
     expected: dict[int, list[int]] = {}
@@ -83,18 +87,18 @@ def test_minute_rows_hold_every_unit_of_volume(
 def test_how_often_it_is_written_changes_nothing(
     seed: int, length: int, gap_s: float, writes: int
 ) -> None:
-    trades = streams.stream(seed, length, gap_s)
+    trades = made_swaps.stream(seed, length, gap_s)
     often, once = folded(trades, writes, seed), Kept()
-    once.fold([(time, swap) for _, time, swap in logged(trades)])
+    once.fold(timed(trades))
 
     assert often.rows == once.rows
     assert often.state == once.state
 
 
 def test_one_fold_kept_across_writes_is_the_same_as_one_made_again() -> None:
-    trades = streams.stream(5, 400, 30.0)
+    trades = made_swaps.stream(5, 400, 30.0)
     fold, rows = MintFold.from_state(None, {}), Kept().rows
-    for n, (_, time, swap) in enumerate(logged(trades)):
+    for n, (time, swap) in enumerate(timed(trades)):
         fold.apply(time, swap)
         if n % 7 == 0 or n == len(trades) - 1:
             for timeframe, touched in fold.changed().items():
@@ -106,7 +110,7 @@ def test_one_fold_kept_across_writes_is_the_same_as_one_made_again() -> None:
 
 
 def test_a_state_is_small_and_only_a_state_is_read() -> None:
-    state = folded(streams.stream(6, 300, 60.0), 3, 6).state
+    state = folded(made_swaps.stream(6, 300, 60.0), 3, 6).state
     assert state is not None
 
     assert len(state) <= 600
@@ -117,8 +121,8 @@ def test_a_state_is_small_and_only_a_state_is_read() -> None:
 
 
 def test_candles_that_contradict_the_state_are_not_loaded() -> None:
-    trades = streams.stream(7, 300, 60.0)
-    loaded = folded(trades, 3, 7).load(1, trades[-1].time, logged(trades), len(trades))
+    trades = made_swaps.stream(7, 300, 60.0)
+    loaded = folded(trades, 3, 7).load(made_swaps.MINT, 1, timed(trades), len(trades))
     lost = {t: rows[1:] for t, rows in loaded.candles.items()}
 
     with pytest.raises(ValueError, match="expected 100 m1 candles"):
@@ -132,20 +136,20 @@ def test_a_loaded_mint_is_bit_for_bit_one_that_saw_everything(
     seed: int, length: int, gap_s: float, cut_at: tuple[float, float], pause: float
 ) -> None:
     """Cut anywhere: folded up to one point, loaded at another, followed to the end."""
-    trades = streams.stream(seed, length, gap_s)
+    trades = made_swaps.stream(seed, length, gap_s)
     cut = round(length * max(cut_at))
     done = round(length * min(cut_at))
     tip = trades[max(cut - 1, 0)].time + round(pause * 2000)
     later = [t._replace(time=max(t.time, tip)) for t in trades[cut:]]
     kept = folded(trades[:done], 4, seed)
-    loaded = kept.load(1, tip, logged(trades[:cut]), done)
+    loaded = kept.load(made_swaps.MINT, 1, timed(trades[:cut]), done)
     ENGINE.clear(WHOLE)
     ENGINE.load(LOADED, loaded)
-    streams.apply(ENGINE, WHOLE, trades[:cut])
+    made_swaps.apply(ENGINE, WHOLE, trades[:cut])
     same_bits(tip)
     for trade in later:
         for row in (WHOLE, LOADED):
-            streams.apply(ENGINE, row, [trade])
+            made_swaps.apply(ENGINE, row, [trade])
         same_bits(trade.time)
     same_bits((later[-1].time if later else tip) + 5000)
 
@@ -157,9 +161,9 @@ def same_bits(now: int) -> None:
 
 def test_volume_before_the_first_price_is_in_its_candle() -> None:
     fold = MintFold.from_state(None, {})
-    unpriced = PricedSwap(streams.MINT, 0, 0, -1, 0, is_buy=True, volume=7, price_usd=None,
+    unpriced = PricedSwap(made_swaps.MINT, 0, 0, -1, 0, is_buy=True, volume=7, price_usd=None,
                           price_sol=None)  # fmt: skip
-    priced = PricedSwap(streams.MINT, 1, 0, -1, 0, is_buy=False, volume=5, price_usd=2.0,
+    priced = PricedSwap(made_swaps.MINT, 1, 0, -1, 0, is_buy=False, volume=5, price_usd=2.0,
                         price_sol=0.01)  # fmt: skip
     fold.apply(UnixS(3600), unpriced)
     assert fold.changed() == {

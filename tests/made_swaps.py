@@ -2,8 +2,7 @@
 
 import random
 
-from slow import Trade
-
+from definitions import Trade
 from mintscope.market.engine import Engine, as_trades
 from mintscope.market.log import PricedSwap
 from mintscope.primitives import Mint, UnixS
