@@ -41,6 +41,9 @@ Fault = Callable[["FakeNode", str, list[Any]], httpx.Response | None]
 class FakeNode:
     """One chain as it stands now: `blocks` ascending, of them `final_count` final.
 
+    unlisted      slots that getBlocks leaves out
+    unfetchable   error codes for slots that getBlock has, and will not give
+    ghosts        dead blocks still given at `confirmed`
     faults        spoils the answer to the n-th request; None or past the end: an honest answer
     on_request    called before each answer; a test lets time pass here
     """
@@ -56,6 +59,7 @@ class FakeNode:
     sleeps: list[float] = field(default_factory=list)
     unlisted: set[int] = field(default_factory=set)
     unfetchable: dict[int, int] = field(default_factory=dict)
+    ghosts: dict[int, FakeBlock] = field(default_factory=dict)
     made: int = 0
 
     def grow(self, count: int = 1, skip: int = 0) -> None:
@@ -127,6 +131,8 @@ class FakeNode:
         for block in self._view(options):
             if block.slot == slot:
                 return block.answer(options["transactionDetails"])
+        if slot in self.ghosts and options["commitment"] == "confirmed":
+            return self.ghosts[slot].answer(options["transactionDetails"])
         view = self._view(options)
         raise RpcError(-32007 if view and slot < view[-1].slot else -32004)
 

@@ -271,6 +271,24 @@ async def test_an_outage_is_never_a_gap() -> None:
     assert consumer.chain == whole(node)
 
 
+@pytest.mark.parametrize("first_available", [0, 13])
+async def test_a_purge_is_believed_by_code_or_by_the_first_available_block(
+    first_available: int,
+) -> None:
+    node = node_of(30)
+    node.unfetchable = {12: -32007 if first_available else -32001}
+
+    def purge() -> None:
+        if len(node.requests) > 20:
+            node.first_available = first_available
+
+    node.on_request = purge
+    consumer = await follow(node)
+
+    assert consumer.gaps == [Gap(Slot(12), Slot(12), "the node no longer has these slots")]
+    assert node.clock.monotonic_s() < 5
+
+
 async def test_slots_the_node_has_purged_are_a_gap_at_once() -> None:
     node = node_of(60)
     node.first_available = 33
@@ -297,21 +315,18 @@ async def test_too_long_an_absence_is_not_caught_up() -> None:
 
 async def test_a_fork_is_delivered_from_its_ancestor_on() -> None:
     node = node_of(40, final_lag=12)
-    consumer = await follow(node)
-    tip = Tip(Slot(consumer.chain[-1][0]), consumer.chain[-1][1])
-    asked = 0
+    consumer = Consumer()
+    forked = False
 
     def fork_once() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 20:
+        nonlocal forked
+        if len(consumer.chain) == 40 and not forked:
             node.fork(depth=9, count=13, skip=1)
+            forked = True
 
     node.on_request = fork_once
-    node.grow(5)
-    consumer = await follow(node, after=tip, consumer=consumer)
+    await follow(node, consumer=consumer, done=lambda each: forked and each.chain == whole(node))
 
-    assert consumer.chain == whole(node)
     assert consumer.repeats == 0
 
 
@@ -326,6 +341,41 @@ async def test_a_confirmed_block_that_vanished_is_replaced_before_anything_is_fi
     node.finalize()
 
     consumer = await follow(node, after=tip, consumer=consumer)
+
+    assert consumer.chain == whole(node)
+
+
+async def test_a_dead_block_is_never_final_however_late_its_heirs_are() -> None:
+    node = node_of(30, final_lag=10)
+    consumer = await follow(node)
+    tip = Tip(Slot(consumer.chain[-1][0]), consumer.chain[-1][1])
+    del node.blocks[25:]
+    node.grow(1, skip=20)
+    node.finalize()
+    node.unfetchable = {node.blocks[-1].slot: -32004}
+    end_s = node.clock.monotonic_s() + 9
+
+    def heal() -> None:
+        if node.clock.monotonic_s() > end_s:
+            node.unfetchable = {}
+
+    node.on_request = heal
+    consumer = await follow(node, after=tip, consumer=consumer)
+
+    assert consumer.chain == whole(node)
+
+
+async def test_a_node_that_still_gives_dead_blocks_is_asked_for_final_ones() -> None:
+    node = node_of(30, final_lag=10)
+    consumer = await follow(node)
+    node.ghosts = {block.slot: block for block in node.blocks[20:]}
+    node.fork(depth=10, count=20, skip=1)
+    node.finalize()
+    slot, blockhash = consumer.chain[-1]
+
+    # So many in flight that every slot is asked for, dead ones too.
+    polling = Polling(start="first", requests_in_flight=60)
+    consumer = await follow(node, polling, Tip(Slot(slot), blockhash), consumer)
 
     assert consumer.chain == whole(node)
 
