@@ -20,13 +20,15 @@ from mintscope.market.swap import Swap
 from mintscope.primitives import Signature
 
 DEX_KEYS: Final = frozenset(BY_ADDRESS)
-HEAD_MAX: Final = 8
 NO_PROGRAM: Final = "unknown"
 
 # A transaction that called nothing moved no pool.  Most of a block are votes, short and of this
 # kind: the search spares parsing them.  In longer ones it would cost more than it saves.
 NOTHING_CALLED: Final = b'"innerInstructions":[]'
 SEARCH_MAX: Final = 4096
+
+# Where the parser stops at a failed transaction: `Meta.err` can only be null.
+FAILED: Final = "`$.meta.err`"
 
 
 def decode_transaction(raw: bytes | msgspec.Raw, index: int) -> Decoded:
@@ -52,15 +54,14 @@ def _decode(raw: bytes | msgspec.Raw, index: int, into: Decoded) -> None:
         return
     try:
         entry = ENTRY.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        into.quarantined.append(Quarantined(None, index, NO_PROGRAM, Reason.MALFORMED))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if not str(error).endswith(FAILED):
+            into.quarantined.append(Quarantined(None, index, NO_PROGRAM, Reason.MALFORMED))
         return
     signature = Signature(entry.transaction.signatures[0])
     meta = entry.meta
     if meta is None:
         into.quarantined.append(Quarantined(signature, index, NO_PROGRAM, Reason.NO_META))
-        return
-    if meta.err is not None:
         return
     keys = entry.transaction.message.account_keys
     if loaded := meta.loaded_addresses:
@@ -93,8 +94,10 @@ def _read(call: Call, ledger: Ledger) -> list[Swap]:
 def _gate(call: Call) -> tuple[Leg, ...] | None:
     """Return the pools that the instruction of *call* trades with, None where it does not."""
     swaps = call.program.swaps
-    if call.program.is_closed:
-        return swaps[b""]
-    data = base58.decode(call.instruction.data)
-    legs = swaps.get(data[:HEAD_MAX])
-    return swaps.get(data[:1]) if legs is None else legs
+    legs = swaps.get(b"")
+    if legs is None:
+        head = base58.head(call.instruction.data)
+        legs = swaps.get(head)
+        if legs is None:
+            legs = swaps.get(head[:1])
+    return legs

@@ -61,7 +61,7 @@ class LoadedAddresses(Wire):
 class Meta(Wire):
     """What the transaction did; the earlier balances stay unread until somebody asks."""
 
-    err: Any = None
+    err: None = None
     inner_instructions: list[InnerInstructions] | None = None
     pre_token_balances: msgspec.Raw = msgspec.Raw(b"null")
     post_token_balances: list[TokenBalance] | None = None

@@ -30,6 +30,7 @@ INITIALIZE_ACCOUNT: Final = "2"  # byte 1 in base58: accounts are account, mint,
 INITIALIZE_ACCOUNTS: Final = 3
 INITIALIZE_ACCOUNT_OF: Final = frozenset({b"\x10", b"\x12"})  # the owner is in the data instead
 INITIALIZE_TEXT_MIN: Final = 44  # no 33 bytes that start so are shorter in base58
+CHECKED_DECIMALS_AT: Final = {b"\x0c": 9, b"\x1a": 10}  # TransferChecked, and WithFee
 
 
 class Ledger:
@@ -38,7 +39,6 @@ class Ledger:
     keys      static, then loaded writable, then loaded readonly
     signers   the fee payer first
     book      token accounts by index: those alive at the end, and all once `complete`d
-    checked   decimals of mints, as checked transfers name them
     """
 
     __slots__ = (
@@ -47,7 +47,6 @@ class Ledger:
         "_meta",
         "_raw",
         "book",
-        "checked",
         "index",
         "keys",
         "signature",
@@ -69,7 +68,6 @@ class Ledger:
         self.signature = Signature(transaction.signatures[0])
         self.signers = keys[:required]
         self.book = {b.account_index: b for b in meta.post_token_balances or ()}
-        self.checked: dict[str, int] = {}
 
     @property
     def is_recorded(self) -> bool:
@@ -85,13 +83,12 @@ class Ledger:
     def decimals(self, mint: str) -> int | None:
         """Return the decimals of *mint*, None where nothing in the transaction tells."""
         known = DECIMALS.get(mint)
-        if known is None:
-            known = self.checked.get(mint)
-        if known is None:
-            for balance in self.book.values():
-                if balance.mint == mint and balance.ui_token_amount is not None:
-                    return balance.ui_token_amount.decimals
-        return known
+        if known is not None:
+            return known
+        for balance in self.book.values():
+            if balance.mint == mint and balance.ui_token_amount is not None:
+                return balance.ui_token_amount.decimals
+        return self._checked_decimals(mint)
 
     def complete(self) -> None:
         """Enter the accounts that the transaction closed, and those it opened and closed."""
@@ -125,6 +122,16 @@ class Ledger:
             for side in (balances.pre_token_balances, balances.post_token_balances)
         )
         return after - before if after > before else named
+
+    def _checked_decimals(self, mint: str) -> int | None:
+        """Return the decimals that a checked transfer of *mint* names, if there is one."""
+        for token in self._token_instructions():
+            if len(token.accounts) > 1 and self.key(token.accounts[1]) == mint:
+                data = base58.decode(token.data)
+                at = CHECKED_DECIMALS_AT.get(data[:1], len(data))
+                if at < len(data):
+                    return data[at]
+        return None
 
     def _token_instructions(self) -> Iterator[Instruction]:
         """Yield every instruction of the token programs, at any depth."""

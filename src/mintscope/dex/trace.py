@@ -45,22 +45,19 @@ def calls(
     Raises Unreadable where an instruction runs a program beyond *keys*.
     """
     found: list[Call] = []
-    # One role an instruction, looked up before the walk so that a bad index ends it here.
+    roles = list(map(ROLES.get, keys))
     try:
-        roles = [ROLES.get(keys[i.program_id_index]) for i in outer]
+        for position, instruction in enumerate(outer):
+            role = roles[instruction.program_id_index]
+            nested = inner.get(position)
+            call = None
+            if role is not None and isinstance(role, Program) and role.read is not None:
+                call = Call(role, instruction, position, -1)
+                found.append(call)
+            if nested:
+                _descend(nested, position, role, call, roles, found)
     except IndexError:
         raise Unreadable(Reason.UNKNOWN_ACCOUNT) from None
-    for position, role in enumerate(roles):
-        nested = inner.get(position)
-        if isinstance(role, Program) and role.read is not None:
-            call = Call(role, outer[position], position, -1)
-            found.append(call)
-        elif nested is None:
-            continue
-        else:
-            call = None
-        if nested:
-            _descend(nested, position, role, call, keys, found)
     return found
 
 
@@ -69,18 +66,14 @@ def _descend(  # noqa: C901, PLR0913 - the hottest loop: one pass, its state in 
     outer: int,
     program: Program | Native | None,
     call: Call | None,
-    keys: Sequence[str],
+    roles: Sequence[Program | Native | None],
     found: list[Call],
 ) -> None:
     """Add to *found* the calls among what top-level instruction *outer* called."""
-    try:
-        roles = [ROLES.get(keys[i.program_id_index]) for i in instructions]
-    except IndexError:
-        raise Unreadable(Reason.UNKNOWN_ACCOUNT) from None
     height = TOP
     frames = [(height, program, call)]
     for position, instruction in enumerate(instructions):
-        role = roles[position]
+        role = roles[instruction.program_id_index]
         at = instruction.stack_height
         if at is None:
             is_call = isinstance(role, Program) and not _is_event(role, program, instruction)

@@ -4,7 +4,8 @@ Amounts are those of the pool's side.  Where the vaults' owner is not known
 the trader's side is turned around.
 """
 
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import Final, TypeAlias
 
 from mintscope.dex import base58, events
 from mintscope.dex.entry import Instruction
@@ -15,25 +16,10 @@ from mintscope.market.swap import Swap
 from mintscope.solana import WSOL
 
 
-class Shape(NamedTuple):
-    """A token transfer: where its fields are.
-
-    sub      second byte, where the first names only a family
-    target   position of the receiving account; source is 0, a mint in between is 1
-    amount   offset of the u64; then decimals u8 and fee u64, as far as `size` goes
-    """
-
-    size: int
-    target: int
-    amount: int
-    sub: bytes | None = None
-
-
-SHAPES: Final = {
-    b"\x03": Shape(9, target=1, amount=1),  # Transfer
-    b"\x0c": Shape(10, target=2, amount=1),  # TransferChecked
-    b"\x1a": Shape(19, target=2, amount=2, sub=b"\x01"),  # TransferCheckedWithFee
-}
+TRANSFER: Final = 3  # accounts source, target; data amount u64 from 1
+TRANSFER_CHECKED: Final = 12  # accounts source, mint, target; data the same, then decimals u8
+TRANSFER_FEE: Final = 26  # data 1, then as TRANSFER_CHECKED, then fee u64
+TRANSFER_SIZE, TRANSFER_CHECKED_SIZE, TRANSFER_FEE_SIZE = 9, 10, 19
 SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn, and checked
 SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
 SYSTEM_TRANSFER_SIZE: Final = 12
@@ -78,12 +64,13 @@ def read_closed(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]
     """
     if len(call.tokens) + len(call.lamports) < PARTIES or _changes_supply(call):
         return []
-    ledger.complete()
-    moved = moves(call, ledger)
     for leg in legs:
+        moved = moves(call, ledger)
         exchange = _exchange(_flow(moved, _owners(call, leg, ledger)))
         if exchange is not None:
             return [_swap(call, 0, leg.pool, exchange, moved, ledger)]
+    ledger.complete()
+    moved = moves(call, ledger)
     exchange = _opposite(moved, ledger)
     return [] if exchange is None else [_swap(call, 0, None, exchange, moved, ledger)]
 
@@ -91,51 +78,63 @@ def read_closed(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]
 def moves(call: Call, ledger: Ledger) -> list[Move]:
     """Return every transfer of tokens and lamports under *call*."""
     found: list[Move] = []
-    book = ledger.book
     for instruction in call.tokens:
         data = base58.decode(instruction.data)
-        shape = SHAPES.get(data[:1])
-        if shape is None:
-            continue
-        size, target_at, at, sub = shape
-        if sub is not None and data[1:2] != sub:
-            continue
-        accounts = instruction.accounts
-        if len(data) < size or len(accounts) <= target_at:
-            raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
-        sent = received = int.from_bytes(data[at : at + 8], "little")
-        giver, taker = accounts[0], accounts[target_at]
-        source, target = book.get(giver), book.get(taker)
-        if target_at == 1:
-            if source is not None:
-                mint = source.mint
-            elif target is not None:
-                mint = target.mint
-            else:
-                mint = _temporary_mint(giver, taker, ledger)
-        else:
-            mint = ledger.key(accounts[1])
-            ledger.checked[mint] = data[at + 8]
-            if fee := int.from_bytes(data[at + 9 : size], "little"):
-                received = ledger.arrived(taker, max(sent - fee, 0))
-        found.append(
-            (
-                (source and source.owner) or ledger.key(giver),
-                (target and target.owner) or ledger.key(taker),
-                mint,
-                sent,
-                received,
-            )
-        )
-    for instruction in call.lamports:
-        data = base58.decode(instruction.data)
-        if data[:4] == SYSTEM_TRANSFER:
-            if len(data) < SYSTEM_TRANSFER_SIZE or len(instruction.accounts) < PARTIES:
+        kind = data[0] if data else None
+        if kind == TRANSFER:
+            if len(data) < TRANSFER_SIZE:
                 raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
-            sent = int.from_bytes(data[4:12], "little")
-            giver, taker = instruction.accounts[:PARTIES]
-            found.append((ledger.key(giver), ledger.key(taker), WSOL, sent, sent))
+            sent = int.from_bytes(data[1:9], "little")
+            found.append(_move(instruction.accounts, 1, sent, 0, ledger))
+        elif kind == TRANSFER_CHECKED:
+            if len(data) < TRANSFER_CHECKED_SIZE:
+                raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+            sent = int.from_bytes(data[1:9], "little")
+            found.append(_move(instruction.accounts, 2, sent, 0, ledger))
+        elif kind == TRANSFER_FEE and data[1:2] == b"\x01":
+            if len(data) < TRANSFER_FEE_SIZE:
+                raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+            sent, fee = (int.from_bytes(data[at : at + 8], "little") for at in (2, 11))
+            found.append(_move(instruction.accounts, 2, sent, fee, ledger))
+    if call.lamports:
+        found += _lamport_moves(call.lamports, ledger)
     return found
+
+
+def _move(accounts: list[int], to: int, sent: int, fee: int, ledger: Ledger) -> Move:
+    """Return the transfer from the first of *accounts* to number *to*, which follows any mint."""
+    if len(accounts) <= to:
+        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+    giver, taker = accounts[0], accounts[to]
+    source, target = ledger.book.get(giver), ledger.book.get(taker)
+    if to > 1:
+        mint = ledger.key(accounts[1])
+    elif source is not None:
+        mint = source.mint
+    elif target is not None:
+        mint = target.mint
+    else:
+        mint = _temporary_mint(giver, taker, ledger)
+    return (
+        (source and source.owner) or ledger.key(giver),
+        (target and target.owner) or ledger.key(taker),
+        mint,
+        sent,
+        ledger.arrived(taker, max(sent - fee, 0)) if fee else sent,
+    )
+
+
+def _lamport_moves(instructions: list[Instruction], ledger: Ledger) -> Iterator[Move]:
+    """Yield the transfers of lamports among *instructions* of the system program."""
+    for instruction in instructions:
+        data = base58.decode(instruction.data)
+        if data[:4] != SYSTEM_TRANSFER:
+            continue
+        if len(data) < SYSTEM_TRANSFER_SIZE or len(instruction.accounts) < PARTIES:
+            raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+        sent = int.from_bytes(data[4:12], "little")
+        giver, taker = instruction.accounts[:PARTIES]
+        yield ledger.key(giver), ledger.key(taker), WSOL, sent, sent
 
 
 def _temporary_mint(giver: int, taker: int, ledger: Ledger) -> str:
@@ -147,22 +146,13 @@ def _temporary_mint(giver: int, taker: int, ledger: Ledger) -> str:
     raise Unreadable(Reason.UNRESOLVED_MINT)
 
 
-def amount(instruction: Instruction) -> int | None:
-    """Return how much a token *instruction* sends; None if it is not a transfer."""
-    data = base58.decode(instruction.data)
-    shape = SHAPES.get(data[:1])
-    if shape is None or (shape.sub is not None and data[1:2] != shape.sub):
-        return None
-    return int.from_bytes(data[shape.amount : shape.amount + 8], "little")
-
-
 def _owners(call: Call, leg: Leg, ledger: Ledger) -> tuple[str, ...]:
     """Return who owns the vaults of *leg*."""
+    accounts = call.instruction.accounts
+    if len(accounts) < leg.size:
+        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
     if call.program.authority is not None:
         return (call.program.authority,)
-    accounts = call.instruction.accounts
-    if max(leg.owners, default=0) >= len(accounts):
-        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
     return tuple([ledger.key(accounts[owner]) for owner in leg.owners])
 
 
@@ -179,10 +169,10 @@ def _flow(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
 
 def _exchange(flow: dict[str, int]) -> Exchange | None:
     """Return the one mint received and the one paid; None for any other flow."""
-    changed = [(mint, gain) for mint, gain in flow.items() if gain]
+    changed = flow if len(flow) == PARTIES else {mint: gain for mint, gain in flow.items() if gain}
     if len(changed) != PARTIES:
         return None
-    (one, gained), (other, lost) = changed
+    (one, gained), (other, lost) = changed.items()
     if gained < 0 < lost:
         return other, lost, one, -gained
     if lost < 0 < gained:
@@ -253,9 +243,6 @@ def _swap(  # noqa: PLR0913 - what it takes to say where and what
     call: Call, leg: int, pool: int | None, exchange: Exchange, moved: list[Move], ledger: Ledger
 ) -> Swap:
     received, gained, paid, lost = exchange
-    accounts = call.instruction.accounts
-    if pool is not None and pool >= len(accounts):
-        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
     return Swap(
         ledger.signature,
         ledger.index,
@@ -263,7 +250,7 @@ def _swap(  # noqa: PLR0913 - what it takes to say where and what
         call.inner,
         leg,
         call.program.name,
-        None if pool is None else ledger.key(accounts[pool]),
+        None if pool is None else ledger.key(call.instruction.accounts[pool]),
         address(received),
         gained,
         ledger.decimals(received),
