@@ -24,6 +24,9 @@ from mintscope.primitives import UnixMs
 from mintscope.storage.group_commit import PATIENCE_S, GroupCommit
 from mintscope.storage.sqlite.connection import UnusableStore, open_store, transaction
 
+MONEY_FILE: Final = "money.sqlite"  # in the folder of the installation
+PEPPER_FILE: Final = "pepper"
+
 # The test and the change are one statement, so two requests can never take the
 # same credit: for each account as many credits as were asked for, or as many as
 # there are.  A trigger moves the balances.
@@ -54,9 +57,14 @@ FIND: Final = "SELECT id FROM credit_account WHERE token_hash = ?"
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
 
 ACCOUNTS: Final = """
-SELECT a.hint, a.note, a.issued_at, sum(max(e.delta, 0)), a.balance
+SELECT a.id, a.hint, a.note, a.issued_at, sum(e.delta) FILTER (WHERE e.kind <> 'spend'), a.balance
   FROM credit_account AS a JOIN credit_entry AS e ON e.account = a.id
- WHERE a.hint GLOB ? || '*' GROUP BY a.id ORDER BY a.id
+ WHERE substr(a.hint, -length(?1)) = ?1 OR ?1 = '' GROUP BY a.id ORDER BY a.id
+"""
+
+SUMMARY: Final = """
+SELECT kind, sum(delta), min(at), max(at) FROM credit_entry WHERE account = ?
+ GROUP BY kind ORDER BY min(id)
 """
 
 # Both must find nothing: a balance is the sum of its entries, and the last of them says so.
@@ -81,13 +89,23 @@ log = structlog.get_logger()
 
 
 class AccountLine(NamedTuple):
-    """What an operator may see of an account."""
+    """What an operator may see of an account; *credit_count* it was given in all."""
 
+    account: CreditAccount
     hint: str
     note: str
     issued_at: UnixMs
     credit_count: int
     balance: int
+
+
+class KindLine(NamedTuple):
+    """All entries of one kind of an account."""
+
+    kind: str
+    delta: int
+    first_at: UnixMs
+    last_at: UnixMs
 
 
 class CreditBook:
@@ -141,9 +159,13 @@ class CreditBook:
         with transaction(self._db):
             self._db.executemany(ADD, ((account, "reversal", 1, at) for account in accounts))
 
-    def accounts(self, hint_start: str = "") -> list[AccountLine]:
-        """Return the accounts whose hint starts with *hint_start*, oldest first."""
-        return [AccountLine(*row) for row in self._db.execute(ACCOUNTS, (hint_start,))]
+    def accounts(self, ending: str = "") -> list[AccountLine]:
+        """Return the accounts whose credit token ends in *ending*, oldest first."""
+        return [AccountLine(*row) for row in self._db.execute(ACCOUNTS, (ending,))]
+
+    def summary(self, account: CreditAccount) -> list[KindLine]:
+        """Return what moved the balance of *account*, by kind."""
+        return [KindLine(*row) for row in self._db.execute(SUMMARY, (account,))]
 
     def contradictions(self) -> list[CreditAccount]:
         """Return the accounts whose balance is not what their entries say; always none."""
