@@ -68,8 +68,12 @@ def _decode(raw: bytes | msgspec.Raw, index: int, into: Decoded) -> None:
         keys = keys + loaded.writable + loaded.readonly
     if DEX_KEYS.isdisjoint(keys):
         return
+    if meta.inner_instructions is None:
+        unrecorded = Quarantined(signature, index, NO_PROGRAM, Reason.NO_INNER_INSTRUCTIONS)
+        into.quarantined.append(unrecorded)
+        return
     ledger = Ledger(raw, index, entry, meta, keys)
-    inner = {x.index: x.instructions for x in meta.inner_instructions or ()}
+    inner = {x.index: x.instructions for x in meta.inner_instructions}
     try:
         found = trace.calls(entry.transaction.message.instructions, inner, ledger.keys)
     except Unreadable as unreadable:

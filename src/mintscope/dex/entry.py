@@ -5,7 +5,7 @@ parser without being built.  The wire's limits are checked here, so that an
 index can be used as it stands: never negative, never above 255.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 

@@ -20,9 +20,10 @@ from mintscope.errors import InvalidTokenAddress
 from mintscope.primitives import PUBKEY_BYTES, Mint, Signature, parse_mint
 from mintscope.solana import USDC, USDT, WSOL
 
-TOKEN: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
-TOKEN_2022: Final = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
-ASSOCIATED_TOKEN: Final = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"
+SPL: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
+SPL_2022: Final = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
+ASSOCIATED: Final = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"
+SPL_PROGRAMS: Final = frozenset({SPL, SPL_2022})
 SYSTEM: Final = "11111111111111111111111111111111"
 DECIMALS: Final[dict[str, int]] = {WSOL: 9, USDC: 6, USDT: 6}
 
@@ -68,11 +69,6 @@ class Ledger:
         self.signature = Signature(transaction.signatures[0])
         self.signers = keys[:required]
         self.book = {b.account_index: b for b in meta.post_token_balances or ()}
-
-    @property
-    def is_recorded(self) -> bool:
-        """True where it was recorded what the instructions called, even if nothing."""
-        return self._meta.inner_instructions is not None
 
     def key(self, account: int) -> str:
         """Return the address of *account*."""
@@ -135,7 +131,7 @@ class Ledger:
 
     def _token_instructions(self) -> Iterator[Instruction]:
         """Yield every instruction of the token programs, at any depth."""
-        tokens = {i for i, key in enumerate(self.keys) if key in {TOKEN, TOKEN_2022}}
+        tokens = {i for i, key in enumerate(self.keys) if key in SPL_PROGRAMS}
         for instruction in self._entry.transaction.message.instructions:
             if instruction.program_id_index in tokens:
                 yield instruction

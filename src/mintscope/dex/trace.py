@@ -6,10 +6,15 @@ belongs to none: commissions, tips and the user's own deposits pass there.
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Final
+from typing import Final, TypeAlias
 
 from mintscope.dex.entry import Instruction
-from mintscope.dex.ledger import ASSOCIATED_TOKEN, SYSTEM, TOKEN, TOKEN_2022
+from mintscope.dex.ledger import (
+    ASSOCIATED,
+    SYSTEM,
+    SPL_2022,
+    SPL,
+)
 from mintscope.dex.outcome import Reason, Unreadable
 from mintscope.dex.program import Call, Program
 from mintscope.dex.programs import BY_ADDRESS, UNKNOWN
@@ -24,17 +29,20 @@ class Native(Enum):
     IGNORED = auto()
 
 
-SPL_TOKEN: Final = Native.TOKEN
+TRANSFERRING: Final = Native.TOKEN
 ROLES: Final[Mapping[str, Program | Native]] = {
     **BY_ADDRESS,
-    TOKEN: Native.TOKEN,
-    TOKEN_2022: Native.TOKEN_2022,
+    SPL: Native.TOKEN,
+    SPL_2022: Native.TOKEN_2022,
     SYSTEM: Native.SYSTEM,
-    ASSOCIATED_TOKEN: Native.IGNORED,
+    ASSOCIATED: Native.IGNORED,
 }
 
 # Data without heights is read flat: a DEX is called from the top, the rest belongs to it.
 TOP, CALLED, MOVING = 1, 2, 3
+
+Frame: TypeAlias = tuple[int, Program | Native | None, Call | None]
+"""An instruction that may call others: its height, its program, its call if that is a DEX."""
 
 
 def calls(
@@ -51,27 +59,26 @@ def calls(
             role = roles[instruction.program_id_index]
             nested = inner.get(position)
             call = None
-            if role is not None and isinstance(role, Program) and role.read is not None:
+            if isinstance(role, Program) and role.read is not None:
                 call = Call(role, instruction, position, -1)
                 found.append(call)
             if nested:
-                _descend(nested, position, role, call, roles, found)
+                _descend(nested, position, (TOP, role, call), roles, found)
     except IndexError:
         raise Unreadable(Reason.UNKNOWN_ACCOUNT) from None
     return found
 
 
-def _descend(  # noqa: C901, PLR0913 - the hottest loop: one pass, its state in locals
+def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in locals
     instructions: Sequence[Instruction],
     outer: int,
-    program: Program | Native | None,
-    call: Call | None,
+    top: Frame,
     roles: Sequence[Program | Native | None],
     found: list[Call],
 ) -> None:
     """Add to *found* the calls among what top-level instruction *outer* called."""
-    height = TOP
-    frames = [(height, program, call)]
+    height, program, call = top
+    frames = [top]
     for position, instruction in enumerate(instructions):
         role = roles[instruction.program_id_index]
         at = instruction.stack_height
@@ -83,7 +90,7 @@ def _descend(  # noqa: C901, PLR0913 - the hottest loop: one pass, its state in 
             if not frames:
                 raise Unreadable(Reason.MALFORMED)
             height, program, call = frames[-1]
-        if role is SPL_TOKEN:
+        if role is TRANSFERRING:
             if call is not None:
                 call.tokens.append(instruction)
         elif role is None:

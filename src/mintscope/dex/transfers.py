@@ -5,7 +5,7 @@ the trader's side is turned around.
 """
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from mintscope.dex import base58, events
 from mintscope.dex.entry import Instruction
@@ -16,10 +16,24 @@ from mintscope.market.swap import Swap
 from mintscope.solana import WSOL
 
 
-TRANSFER: Final = 3  # accounts source, target; data amount u64 from 1
-TRANSFER_CHECKED: Final = 12  # accounts source, mint, target; data the same, then decimals u8
-TRANSFER_FEE: Final = 26  # data 1, then as TRANSFER_CHECKED, then fee u64
-TRANSFER_SIZE, TRANSFER_CHECKED_SIZE, TRANSFER_FEE_SIZE = 9, 10, 19
+class Shape(NamedTuple):
+    """A transfer of tokens: its accounts are source, perhaps a mint, target.
+
+    to       position of the target; a mint stands between where it is 2
+    amount   offset of the u64; decimals u8 and fee u64 follow as far as `size` goes
+    """
+
+    size: int
+    to: int
+    amount: int
+
+
+TRANSFER_FEE: Final = 26  # a family of instructions, its second byte 1 is the transfer
+SHAPES: Final = {
+    3: Shape(9, to=1, amount=1),  # Transfer
+    12: Shape(10, to=2, amount=1),  # TransferChecked
+    TRANSFER_FEE: Shape(19, to=2, amount=2),  # TransferCheckedWithFee
+}
 SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn, and checked
 SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
 SYSTEM_TRANSFER_SIZE: Final = 12
@@ -43,14 +57,15 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
     if not legs:
         return _each(call, moved, ledger)
     swaps = []
-    for position, leg in enumerate(legs):
+    for number, leg in enumerate(legs):
         flow = _flow(moved, _owners(call, leg, ledger))
         exchange = _exchange(flow)
-        if exchange is None:
-            if flow and not any(flow.values()):
-                continue  # transfers of nothing: nothing was traded
+        if exchange is not None:
+            pool = None if leg.pool is None else ledger.key(call.instruction.accounts[leg.pool])
+            swaps.append(_swap(call, exchange, moved, ledger, leg=number, pool=pool))
+        elif not flow or any(flow.values()):
             raise Unreadable(Reason.NO_MOVEMENT)
-        swaps.append(_swap(call, position, leg.pool, exchange, moved, ledger))
+        # else the transfers were of nothing, and nothing was traded
     if call.events and not call.token_2022:
         # A fee mint moves less than the program counts, so the two may differ there.
         events.verify(call, swaps)
@@ -64,15 +79,17 @@ def read_closed(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]
     """
     if len(call.tokens) + len(call.lamports) < PARTIES or _changes_supply(call):
         return []
-    for leg in legs:
-        moved = moves(call, ledger)
-        exchange = _exchange(_flow(moved, _owners(call, leg, ledger)))
-        if exchange is not None:
-            return [_swap(call, 0, leg.pool, exchange, moved, ledger)]
-    ledger.complete()
+    exchange = None
     moved = moves(call, ledger)
-    exchange = _opposite(moved, ledger)
-    return [] if exchange is None else [_swap(call, 0, None, exchange, moved, ledger)]
+    if legs:
+        exchange = _exchange(_flow(moved, _owners(call, legs[0], ledger)))
+    if exchange is None:
+        ledger.complete()
+        moved = moves(call, ledger)
+        exchange = _opposite(moved, ledger)
+    if exchange is None:
+        return []
+    return [_swap(call, exchange, moved, ledger, leg=0, pool=None)]
 
 
 def moves(call: Call, ledger: Ledger) -> list[Move]:
@@ -80,35 +97,25 @@ def moves(call: Call, ledger: Ledger) -> list[Move]:
     found: list[Move] = []
     for instruction in call.tokens:
         data = base58.decode(instruction.data)
-        kind = data[0] if data else None
-        if kind == TRANSFER:
-            if len(data) < TRANSFER_SIZE:
-                raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
-            sent = int.from_bytes(data[1:9], "little")
-            found.append(_move(instruction.accounts, 1, sent, 0, ledger))
-        elif kind == TRANSFER_CHECKED:
-            if len(data) < TRANSFER_CHECKED_SIZE:
-                raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
-            sent = int.from_bytes(data[1:9], "little")
-            found.append(_move(instruction.accounts, 2, sent, 0, ledger))
-        elif kind == TRANSFER_FEE and data[1:2] == b"\x01":
-            if len(data) < TRANSFER_FEE_SIZE:
-                raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
-            sent, fee = (int.from_bytes(data[at : at + 8], "little") for at in (2, 11))
-            found.append(_move(instruction.accounts, 2, sent, fee, ledger))
+        if data and data[0] in SHAPES and (data[0] != TRANSFER_FEE or data[1:2] == b"\x01"):
+            found.append(_move(data, instruction.accounts, ledger))
     if call.lamports:
         found += _lamport_moves(call.lamports, ledger)
     return found
 
 
-def _move(accounts: list[int], to: int, sent: int, fee: int, ledger: Ledger) -> Move:
-    """Return the transfer from the first of *accounts* to number *to*, which follows any mint."""
-    if len(accounts) <= to:
+def _move(data: bytes, accounts: list[int], ledger: Ledger) -> Move:
+    """Return the transfer that the token instruction *data* made between its *accounts*."""
+    size, to, at = SHAPES[data[0]]
+    if len(data) < size or len(accounts) <= to:
         raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+    sent = received = int.from_bytes(data[at : at + 8], "little")
     giver, taker = accounts[0], accounts[to]
     source, target = ledger.book.get(giver), ledger.book.get(taker)
     if to > 1:
         mint = ledger.key(accounts[1])
+        if fee := int.from_bytes(data[at + 9 : size], "little"):
+            received = ledger.arrived(taker, max(sent - fee, 0))
     elif source is not None:
         mint = source.mint
     elif target is not None:
@@ -120,7 +127,7 @@ def _move(accounts: list[int], to: int, sent: int, fee: int, ledger: Ledger) -> 
         (target and target.owner) or ledger.key(taker),
         mint,
         sent,
-        ledger.arrived(taker, max(sent - fee, 0)) if fee else sent,
+        received,
     )
 
 
@@ -194,7 +201,7 @@ def _each(call: Call, moved: list[Move], ledger: Ledger) -> list[Swap]:
     if not exchanges:
         raise Unreadable(Reason.NO_MOVEMENT)
     return [
-        _swap(call, leg, None, exchange, moved, ledger)._replace(pool=pool)
+        _swap(call, exchange, moved, ledger, leg=leg, pool=pool)
         for leg, (pool, exchange) in enumerate(exchanges.items())
     ]
 
@@ -239,8 +246,8 @@ def _changes_supply(call: Call) -> bool:
     return any(base58.decode(token.data)[:1] in SUPPLY for token in call.tokens)
 
 
-def _swap(  # noqa: PLR0913 - what it takes to say where and what
-    call: Call, leg: int, pool: int | None, exchange: Exchange, moved: list[Move], ledger: Ledger
+def _swap(  # noqa: PLR0913 - where, what and who
+    call: Call, exchange: Exchange, moved: list[Move], ledger: Ledger, *, leg: int, pool: str | None
 ) -> Swap:
     received, gained, paid, lost = exchange
     return Swap(
@@ -250,7 +257,7 @@ def _swap(  # noqa: PLR0913 - what it takes to say where and what
         call.inner,
         leg,
         call.program.name,
-        None if pool is None else ledger.key(call.instruction.accounts[pool]),
+        pool,
         address(received),
         gained,
         ledger.decimals(received),
