@@ -39,6 +39,7 @@ class Ledger:
 
     keys      static, then loaded writable, then loaded readonly
     signers   the fee payer first
+    inner     what each top-level instruction called, by its position
     book      token accounts by index: those alive at the end, and all once `complete`d
     """
 
@@ -49,6 +50,7 @@ class Ledger:
         "_raw",
         "book",
         "index",
+        "inner",
         "keys",
         "signature",
         "signers",
@@ -66,6 +68,7 @@ class Ledger:
         self._is_complete = False
         self.index = index
         self.keys = keys
+        self.inner = {x.index: x.instructions for x in meta.inner_instructions or ()}
         self.signature = Signature(transaction.signatures[0])
         self.signers = keys[:required]
         self.book = {b.account_index: b for b in meta.post_token_balances or ()}
@@ -135,8 +138,8 @@ class Ledger:
         for instruction in self._entry.transaction.message.instructions:
             if instruction.program_id_index in tokens:
                 yield instruction
-        for inner in self._meta.inner_instructions or ():
-            for instruction in inner.instructions:
+        for called in self.inner.values():
+            for instruction in called:
                 if instruction.program_id_index in tokens:
                     yield instruction
 

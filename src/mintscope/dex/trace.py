@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 from mintscope.dex.entry import Instruction
 from mintscope.dex.ledger import (
     ASSOCIATED,
-    SYSTEM,
-    SPL_2022,
     SPL,
+    SPL_2022,
+    SYSTEM,
 )
 from mintscope.dex.outcome import Reason, Unreadable
 from mintscope.dex.program import Call, Program
