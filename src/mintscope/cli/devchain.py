@@ -62,7 +62,8 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        _tell(f"cannot listen on {host} port {port}: {error.strerror or error}")
+        reason, _, _ = str(error.strerror or error).partition(" (while")
+        _tell(f"cannot listen on {host} port {port}: {reason}")
         raise typer.Exit(2) from None
 
 

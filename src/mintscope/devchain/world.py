@@ -28,6 +28,7 @@ SOL: Final = Token(WSOL, "SOL", 9)
 DOLLAR: Final = Token(USDC, "USDC", 6)
 SOL_USD: Final = 162.0
 WALLETS: Final = 40
+PROVIDERS: Final = 3  # wallets that give liquidity to pools and take it back
 WALLET_SOL: Final = 50_000
 WALLET_DOLLARS: Final = 5_000_000
 PARTS: Final = 9
@@ -101,6 +102,7 @@ class World:
     def __init__(self, *, seed: int, mints: int) -> None:
         self._address: Callable[..., str] = partial(address, seed)
         self.wallets = tuple(self._address("wallet", number) for number in range(WALLETS))
+        self.providers = self.wallets[:PROVIDERS]
         self.holdings: dict[str, Holding] = {}
         self.balances: dict[str, int] = dict.fromkeys(self.wallets, WALLET_SOL * LAMPORTS_PER_SOL)
         self.balances |= {PUMP_FUN_FEES: OTHER_RENT, JITO_TIPS: OTHER_RENT}
@@ -237,7 +239,7 @@ class World:
         return account
 
     def _furnish(self, pool: Pool) -> None:
-        """Open the fee accounts of *pool*, and for everybody one of its pool token."""
+        """Open the fee accounts of *pool*, and one of its pool token for each provider."""
         if pool.venue is Venue.PUMP_FUN:
             self.balances[pool.parts[0]] = OTHER_RENT
         if pool.venue is Venue.PUMP_SWAP:
@@ -245,7 +247,7 @@ class World:
                 self.holdings[part] = Holding(pool.parts[2], pool.quote)
                 self.balances[part] = 0
             lp = Token(Mint(pool.parts[LP_MINT]), "LP", 9)
-            for wallet in self.wallets:
+            for wallet in self.providers:
                 self._open(wallet, lp, 0)
 
     def pools(self) -> Iterator[Pool]:

@@ -8,6 +8,7 @@ from devchain_blocks import NOW, shown
 
 from mintscope.devchain.chain import FIRST_SLOT, Devchain
 from mintscope.devchain.ledger import Commitment
+from mintscope.devchain.transaction import Transaction
 from mintscope.primitives import UnixMs
 
 
@@ -134,7 +135,7 @@ def test_a_fork_takes_back_what_its_blocks_moved(young: Devchain) -> None:
     for _ in range(30):
         young.tick()
     balances = dict(young.world.balances)
-    transactions = []
+    transactions: list[Transaction] = []
     for _ in range(10):
         young.tick()
         transactions += young.ledger.last.transactions

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 
 import pytest
-from devchain_blocks import NOW, Meant, everything, keys
+from devchain_blocks import NOW, Entry, Meant, everything, keys, shown
 
 from mintscope.devchain.chain import FIRST_SLOT, Devchain
 from mintscope.primitives import Mint
@@ -61,8 +61,8 @@ def test_tokens_go_from_several_swaps_a_block_to_hardly_any(history: Devchain) -
     paces = [counts[token.mint] / len(live) for token in history.tokens[1:]]
 
     assert max(paces) > 1
-    assert sum(pace < 0.03 for pace in paces) >= 4
-    assert sum(0 < pace < 0.2 for pace in paces) >= 4
+    assert min(paces) == 0
+    assert sum(pace < 0.2 for pace in paces) >= 8
 
 
 def test_one_token_is_gone_and_one_is_too_young(history: Devchain, meant: Meant) -> None:
@@ -108,12 +108,10 @@ def test_token_balances_move_as_the_swaps_say(history: Devchain) -> None:
     """The vaults of a pool change by exactly what its swaps received and paid."""
     pools = {pool.address: pool for pool in history.world.pools()}
     for slot in history.ledger.slots[-60:]:
-        block = history.ledger.block(slot)
-        assert block is not None
         meant = defaultdict(list)
         for swap in history.swaps(slot):
             meant[swap.transaction_index].append(swap)
-        for index, entry in enumerate(history.entries(block)):
+        for index, entry in enumerate(shown(history, slot)):
             change = token_changes(entry)
             for swap in meant[index]:
                 pool = pools[swap.pool or ""]
@@ -184,7 +182,7 @@ def test_pools_never_pay_more_than_their_product_allows(young: Devchain) -> None
                     )
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_seed_trades_for_days(seed: int) -> None:
     chain = Devchain(seed=seed, now=NOW, mints=60, history_days=3)
     for _ in range(30):
@@ -195,8 +193,7 @@ def test_any_seed_trades_for_days(seed: int) -> None:
     assert all(amount >= 0 for amount in chain.world.balances.values())
 
 
-def token_changes(entry: dict[str, object] | object) -> dict[str, int]:
-    assert isinstance(entry, dict)
+def token_changes(entry: Entry) -> dict[str, int]:
     names = keys(entry)
     change: dict[str, int] = defaultdict(int)
     for when, sign in (("pre", -1), ("post", 1)):
