@@ -66,18 +66,20 @@ def test_a_block_is_placed_by_its_parent(
 def test_what_is_final_never_dies() -> None:
     tail = tail_of(A, B, C, finalized=2)
 
-    with pytest.raises(ForkBelowFinalized, match="finalized slot 2; block 2 has parent 1"):
-        tail.place(B_FORK)
-    with pytest.raises(ForkBelowFinalized):
+    with pytest.raises(ForkBelowFinalized, match="finalized slot 2; block 3 has parent 2"):
         tail.place(C_FORK)
+    with pytest.raises(ForkBelowFinalized, match="finalized slot 2; block 3 has parent 1"):
+        tail.place(block(3, A, fork="'"))
+    assert isinstance(tail.place(B_FORK), Known)  # its children will tell
     assert dead(tail.place(block(5, B))) == [4]
 
 
 def test_a_dead_block_repeated_after_finality_is_harmless() -> None:
-    tail = tail_of(A, B_FORK, B, C, finalized=4)
+    late = block(9, A, fork="'")
+    tail = tail_of(A, late, B, C, finalized=4)
 
-    assert isinstance(tail.place(B_FORK), Known)
-    assert isinstance(tail.place(C_FORK), Hole | Known)
+    assert isinstance(tail.place(late), Known)
+    assert isinstance(tail.place(C_FORK), Known)
 
 
 def test_finality_names_slots_of_the_log() -> None:

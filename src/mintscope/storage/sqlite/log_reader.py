@@ -108,8 +108,9 @@ class SqliteLogReader:
         self._thread.shutdown()
 
     async def _read(self, read: Callable[[apsw.Connection], Result]) -> Result:
-        work = asyncio.get_running_loop().run_in_executor(self._thread, self._in_snapshot, read)
-        return await asyncio.wait_for(work, READ_TIMEOUT_S)
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(READ_TIMEOUT_S):
+            return await loop.run_in_executor(self._thread, self._in_snapshot, read)
 
     def _in_snapshot(self, read: Callable[[apsw.Connection], Result]) -> Result:
         if self._db is None:
