@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_transactions import SELF_CALL, Ix, Tx, b58, event, transfer, unb58
+from made_transactions import SELF_CALL, Ix, Tx, b58, event, lamports, transfer, unb58
 
 from mintscope.dex.decode import decode_transaction
 from mintscope.dex.events import FIELDS_AT, LAYOUTS, u64
@@ -39,15 +39,11 @@ def vectors(shared_data: Path) -> dict[str, dict[str, Any]]:
     return {line["test"]: line for line in lines}
 
 
-@pytest.mark.parametrize(("test", "program", "received", "paid", "aside"), PUBLISHED)
+@pytest.mark.parametrize("published", PUBLISHED, ids=[one[0] for one in PUBLISHED])
 def test_offsets_agree_with_published_fields(
-    vectors: dict[str, dict[str, Any]],
-    test: str,
-    program: str,
-    received: str,
-    paid: str,
-    aside: str | None,
+    vectors: dict[str, dict[str, Any]], published: tuple[str, str, str, str, str | None]
 ) -> None:
+    test, program, received, paid, aside = published
     data, expected = bytes.fromhex(vectors[test]["hex"]), vectors[test]["expected"]
     layout = LAYOUTS[program][data[8:FIELDS_AT]]
 
@@ -142,8 +138,6 @@ def test_an_event_of_nothing_is_no_trade() -> None:
 def test_a_purchase_without_event_is_read_from_its_transfers() -> None:
     """Lamports to the curve, tokens from it; a sale has no such pair and cannot be."""
     tokens = transfer("curve tokens", "user tokens", 400)
-    from made_transactions import lamports
-
     bought = Ix(
         PUMPFUN, V1, bytes.fromhex("66063d1201daebea"), [tokens, lamports("user", "curve", 9)]
     )

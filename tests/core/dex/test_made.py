@@ -1,4 +1,4 @@
-"""Programs and shapes that no recorded transaction shows, written from layouts and event vectors."""
+"""Programs and shapes that no recorded transaction shows, made from layouts and event bytes."""
 
 import json
 from typing import Any
@@ -205,7 +205,10 @@ def test_the_clmm_router_names_its_pools_nowhere(hops: int) -> None:
             transfer(source, f"in {hop}", 100 - hop * 10),
             transfer(f"out {hop}", target, 90 - hop * 10),
         ]
-        held += [(f"in {hop}", mints[hop], f"pool {hop}"), (f"out {hop}", mints[hop + 1], f"pool {hop}")]
+        held += [
+            (f"in {hop}", mints[hop], f"pool {hop}"),
+            (f"out {hop}", mints[hop + 1], f"pool {hop}"),
+        ]
         held.append((target, mints[hop + 1], USER))
     call = Ix(CLMM, [USER, "user a", A], bytes.fromhex("457d73daf5baf2c4") + u64(100, 1), moved)
     tx = users(Tx(call))
@@ -337,8 +340,16 @@ def test_a_temporary_account_is_known_from_its_other_side_or_its_opening() -> No
     owner_bytes = bytes(range(32))
     for opening in (
         Ix("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", ["temporary", WSOL, USER], b"\x01"),
-        Ix("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", ["temporary", WSOL], b"\x10" + owner_bytes),
-        Ix("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", ["temporary", WSOL], b"\x12" + owner_bytes),
+        Ix(
+            "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
+            ["temporary", WSOL],
+            b"\x10" + owner_bytes,
+        ),
+        Ix(
+            "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
+            ["temporary", WSOL],
+            b"\x12" + owner_bytes,
+        ),
     ):
         moved = [transfer("temporary", "unlisted vault", 100), EXCHANGE[1]]
         call = Ix(WHIRLPOOL, ["spl", USER, "unlisted vault"], SWAP + bytes(34), moved)
@@ -366,9 +377,12 @@ def test_every_version_of_a_transaction_is_read(version: str | int | None) -> No
 
 
 def test_data_without_heights_gives_each_amm_what_follows_it() -> None:
-    second = Ix(WHIRLPOOL, ["spl", USER, "pool"], SWAP, [
-        transfer("user b", "whirl b", 70), transfer("whirl c", "user c", 30)
-    ])
+    second = Ix(
+        WHIRLPOOL,
+        ["spl", USER, "pool"],
+        SWAP,
+        [transfer("user b", "whirl b", 70), transfer("whirl c", "user c", 30)],
+    )
     route = Ix(JUPITER, ["x"], bytes(8), [raydium(*EXCHANGE), second, transfer("user c", "fee", 1)])
     tx = pool(raydium_tx(route, has_heights=False), ("whirl b", B), ("whirl c", C), owner="pool")
 
@@ -417,9 +431,7 @@ def test_a_fee_mint_counts_what_reached_the_vault() -> None:
     """The vault's own balance decides, if nothing else touched it; else the fee that is named."""
     assert amounts(decode(fee_tx(named_fee=40, gained=960)).swaps) == [(A, 960, B, 70)]
     assert amounts(decode(fee_tx(named_fee=40, gained=955)).swaps) == [(A, 955, B, 70)]
-    assert amounts(decode(fee_tx(named_fee=40, gained=955, again=True)).swaps) == [
-        (A, 960, B, 70)
-    ]
+    assert amounts(decode(fee_tx(named_fee=40, gained=955, again=True)).swaps) == [(A, 960, B, 70)]
 
 
 def test_a_fee_that_is_not_named_stays_in_the_amount() -> None:
@@ -433,6 +445,8 @@ def test_a_fee_that_is_not_named_stays_in_the_amount() -> None:
 
 def test_usdc_quotes_keep_their_decimals_without_a_balance() -> None:
     moved = (transfer("user a", "vault a", 5), transfer("vault u", "user u", 6))
-    tx = pool(users(Tx(raydium(*moved))), ("vault a", A), ("vault u", USDC), owner=RAYDIUM_AUTHORITY)
+    tx = pool(
+        users(Tx(raydium(*moved))), ("vault a", A), ("vault u", USDC), owner=RAYDIUM_AUTHORITY
+    )
 
     assert decode(tx).swaps[0].out_decimals == 6
