@@ -25,7 +25,6 @@ from mintscope.observe import RPC_REQUESTS
 from mintscope.primitives import Slot, UnixS
 from mintscope.solana import Block
 
-ATTEMPTS_MAX: Final = 5
 BACKOFF_S: Final = 0.25
 BACKOFF_S_MAX: Final = 10.0
 RETRY_AFTER_S_MAX: Final = 60.0
@@ -88,6 +87,7 @@ class Endpoint:
     url: str = field(repr=False)  # providers put the key into it
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = 20.0
+    attempts_max: int = 5
     requests_in_flight: int = 10
     max_transaction_version: int = 0
 
@@ -264,7 +264,7 @@ class Rpc:
             {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         )
         trouble = _Trouble("not asked")
-        for attempt in range(ATTEMPTS_MAX):
+        for attempt in range(self._endpoint.attempts_max):
             await self._wait(attempt)
             try:
                 answer = await self._attempt(request, decoder)
@@ -279,7 +279,9 @@ class Rpc:
             RPC_REQUESTS.labels(method, "answered").inc()
             return answer
         RPC_REQUESTS.labels(method, "unreachable").inc()
-        raise Unreachable(f"{self._where} {method}: {trouble}, {ATTEMPTS_MAX} times in a row")
+        raise Unreachable(
+            f"{self._where} {method}: {trouble}, {self._endpoint.attempts_max} times in a row"
+        )
 
     async def _attempt(
         self, request: bytes, decoder: "msgspec.json.Decoder[_Answer[T]]"
