@@ -53,7 +53,7 @@ def node(**answers: Any) -> Iterator[str]:
             self.wfile.write(body)
 
         @override
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+        def log_message(self, format: str, *args: object) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
