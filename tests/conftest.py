@@ -7,6 +7,8 @@ import pytest
 
 from service import Service, running_service
 
+pytest_plugins = ["devchain_history"]
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
