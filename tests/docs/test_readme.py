@@ -1,0 +1,68 @@
+"""The README says what is there: programs, commands, files, decisions."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from mintscope.cli.app import app
+from mintscope.dex.programs import program_table
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def commands() -> set[str]:
+    group: Any = typer.main.get_command(app)
+    return set(group.commands)
+
+
+def test_the_program_table_is_the_one_the_decoder_uses() -> None:
+    assert program_table().strip() in README
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_a_page_names_exists(page: Path) -> None:
+    named = re.findall(r"^(?:\s*|.*`)mintscope ([a-z][a-z-]*)", page.read_text(), re.MULTILINE)
+
+    assert set(named) <= commands()
+
+
+def test_every_command_is_named_by_a_page() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+
+    assert [name for name in commands() if f"mintscope {name}" not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_a_page_links_to_exists(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_every_make_target_the_readme_names_exists() -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+    assert set(re.findall(r"\bmake ([a-z]+)", README)) <= set(targets)
+
+
+def test_every_decision_has_its_own_number_and_says_it() -> None:
+    decisions = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    numbers = [int(path.name[:4]) for path in decisions]
+
+    assert numbers == list(range(1, len(numbers) + 1))
+    for path, number in zip(decisions, numbers, strict=True):
+        assert path.read_text().startswith(f"# {number}. ")
+
+
+@pytest.mark.parametrize("words", ["--help", "credits --help", "tokens --help", "--version"])
+def test_the_command_line_explains_itself(words: str) -> None:
+    result = CliRunner().invoke(app, shlex.split(words))
+
+    assert result.exit_code == 0
+    assert result.stdout
