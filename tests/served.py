@@ -56,6 +56,7 @@ class Served:
     """Where the server listens."""
 
     port: int
+    ended: asyncio.Event
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Client]:
@@ -81,9 +82,11 @@ async def served(
     server = make_server(
         app, clock=SystemClock(), addresses=ClientAddresses(proxies), bounds=bounds
     )
+    ended = asyncio.Event()
     running = asyncio.ensure_future(server.serve(sockets=[listener]))
+    running.add_done_callback(lambda _: ended.set())
     try:
-        yield Served(listener.getsockname()[1])
+        yield Served(listener.getsockname()[1], ended)
     finally:
         server.should_exit = True
         await running

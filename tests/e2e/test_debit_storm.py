@@ -58,7 +58,7 @@ def running(folder: Path, ledger: str) -> Iterator[Served]:
     process.start()
     try:
         assert hears.poll(20)
-        yield Served(hears.recv())
+        yield Served(hears.recv(), asyncio.Event())
     finally:
         process.kill()
         process.join()
@@ -163,7 +163,7 @@ def traced(folder: Path, ledger: str, trace: Path) -> Iterator[Served]:
         if not said:
             pytest.skip("did not run: strace may not trace here")
         try:
-            yield Served(int(said[0]))
+            yield Served(int(said[0]), asyncio.Event())
         finally:
             os.kill(int(said[1]), signal.SIGKILL)  # the service; strace ends with it
             process.communicate(timeout=20)

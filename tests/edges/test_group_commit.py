@@ -15,7 +15,9 @@ class Writer:
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
+        self.taken = threading.Event()
         self.unheard: list[tuple[int, int]] = []
+        self.heard_of_it = asyncio.Event()
         self.rests = 0
         self.rested = threading.Event()
         self.go_on = threading.Event()
@@ -23,6 +25,7 @@ class Writer:
         self.failure: Exception | None = None
 
     def commit(self, items: Sequence[int]) -> Sequence[int]:
+        self.taken.set()
         assert self.go_on.wait(10)
         if self.failure is not None:
             raise self.failure
@@ -31,6 +34,7 @@ class Writer:
 
     def note_unheard(self, unheard: Sequence[tuple[int, int]]) -> None:
         self.unheard += unheard
+        self.heard_of_it.set()
 
     def rest(self) -> None:
         self.rests += 1
@@ -52,25 +56,37 @@ async def group(writer: Writer) -> AsyncIterator[GroupCommit[int, int]]:
     await group.close()
 
 
-async def test_what_arrives_together_is_committed_together(
-    writer: Writer, group: GroupCommit[int, int]
-) -> None:
-    assert await asyncio.gather(*map(group.submit, range(100))) == list(range(0, 200, 2))
-    assert writer.batches == [list(range(100))]
-
-
-async def test_what_arrives_during_a_commit_is_the_next_batch(
-    writer: Writer, group: GroupCommit[int, int]
-) -> None:
+async def held(writer: Writer, group: GroupCommit[int, int], item: int) -> asyncio.Future[int]:
+    """Submit *item*; return once the writer has taken it and is held."""
     writer.go_on.clear()
-    first = group.submit(1)
-    await asyncio.sleep(0)  # the first batch is handed over
-    await asyncio.sleep(0)
-    rest = [group.submit(item) for item in (2, 3)]
+    future = group.submit(item)
+    assert await asyncio.to_thread(writer.taken.wait, 10)
+    return future
+
+
+async def test_what_gathers_during_a_commit_is_the_next_batch(
+    writer: Writer, group: GroupCommit[int, int]
+) -> None:
+    first = await held(writer, group, 1)
+    rest = [group.submit(item) for item in range(2, 100)]
     writer.go_on.set()
 
-    assert await asyncio.gather(first, *rest) == [2, 4, 6]
-    assert writer.batches == [[1], [2, 3]]
+    assert await asyncio.gather(first, *rest) == list(range(2, 200, 2))
+    assert writer.batches == [[1], list(range(2, 100))]
+
+
+async def test_a_job_takes_its_turn_between_two_batches(
+    writer: Writer, group: GroupCommit[int, int]
+) -> None:
+    await held(writer, group, 1)
+    before = group.submit(2)
+    seen = asyncio.ensure_future(group.run(lambda: list(writer.batches)))
+    await asyncio.sleep(0)
+    after = group.submit(3)
+    writer.go_on.set()
+
+    assert await seen == [[1], [2]]
+    assert (await before, await after) == (4, 6)
 
 
 async def test_a_failed_commit_fails_every_waiter_of_its_batch_and_no_other(
@@ -97,64 +113,63 @@ async def test_a_bug_in_the_writer_reaches_every_waiter(
 async def test_waiters_are_given_up_on_in_time_and_their_outcomes_are_unheard(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
-    writer.go_on.clear()
-    first = group.submit(1)
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    first = await held(writer, group, 1)
     queued = group.submit(2)
     outcomes = await asyncio.gather(first, queued, return_exceptions=True)
     with pytest.raises(ServiceUnavailable):
-        group.submit(3)
+        group.submit(3)  # nobody lines up behind a writer that does not answer
     writer.go_on.set()
-    await group.run(lambda: None)  # its turn comes after the late commit
+    await writer.heard_of_it.wait()
 
     assert {type(outcome) for outcome in outcomes} == {ServiceUnavailable}
-    assert writer.unheard == [(1, 2)]  # the queued one was never handed over
     assert await group.submit(4) == 8
+    assert writer.unheard == [(1, 2)]
+    assert writer.batches == [[1], [4]]  # the queued one was left out
 
 
-async def test_who_leaves_before_the_hand_over_is_left_out(
+async def test_who_leaves_before_being_taken_is_left_out(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
-    leaving, staying = group.submit(1), group.submit(2)
-    leaving.cancel()
-
-    assert await staying == 4
-    assert writer.batches == [[2]]
-
-
-async def test_who_leaves_after_the_hand_over_is_unheard(
-    writer: Writer, group: GroupCommit[int, int]
-) -> None:
-    writer.go_on.clear()
-    leaving, staying = group.submit(1), group.submit(2)
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    first = await held(writer, group, 1)
+    leaving, staying = group.submit(2), group.submit(3)
     leaving.cancel()
     writer.go_on.set()
 
-    assert await staying == 4
+    assert (await first, await staying) == (2, 6)
+    assert writer.batches == [[1], [3]]
+
+
+async def test_who_leaves_after_being_taken_is_unheard(
+    writer: Writer, group: GroupCommit[int, int]
+) -> None:
+    (await held(writer, group, 1)).cancel()
+    writer.go_on.set()
+    await writer.heard_of_it.wait()
+
     assert writer.unheard == [(1, 2)]
 
 
 async def test_when_everyone_leaves_nothing_is_committed(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
-    group.submit(1).cancel()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    first = await held(writer, group, 1)
+    group.submit(2).cancel()
+    writer.go_on.set()
 
-    assert writer.batches == []
-    assert await group.submit(2) == 4
+    assert await first == 2
+    assert await group.submit(3) == 6
+    assert writer.batches == [[1], [3]]
 
 
 async def test_the_queue_has_an_end(writer: Writer, group: GroupCommit[int, int]) -> None:
-    waiting = [group.submit(item) for item in range(WAITING_MAX)]
+    first = await held(writer, group, 1)
+    waiting = [group.submit(item) for item in range(WAITING_MAX - 1)]
 
     with pytest.raises(ServiceUnavailable):
         group.submit(1)
-    assert len(await asyncio.gather(*waiting)) == WAITING_MAX
-    assert len(writer.batches) == 1
+    writer.go_on.set()
+    assert len(await asyncio.gather(first, *waiting)) == WAITING_MAX
+    assert await group.submit(1) == 2
 
 
 async def test_a_slow_job_is_not_waited_for_forever(

@@ -173,6 +173,15 @@ async def test_a_full_disk_is_503_for_every_waiter_and_charges_nothing(
     assert await ledger.spend(account) == Spent(10_000 - spent - 1)
 
 
+async def once_it_answers(ledger: SqliteCreditLedger, account: CreditAccount) -> Spent | Empty:
+    for _ in range(500):
+        try:
+            return await ledger.spend(account)
+        except ServiceUnavailable:
+            await asyncio.sleep(0.01)
+    raise TimeoutError
+
+
 async def test_what_was_answered_503_and_committed_later_is_given_back(
     impatient: SqliteCreditLedger, path: Path
 ) -> None:
@@ -186,9 +195,8 @@ async def test_what_was_answered_503_and_committed_later_is_given_back(
             await impatient.spend(account)
     neighbour.close()
     await asyncio.gather(*waiting, return_exceptions=True)
-    await impatient.expect_writable()  # its turn comes after the late commit
 
-    assert await impatient.spend(account) == Spent(9)
+    assert await once_it_answers(impatient, account) == Spent(9)
     kinds = {line.kind: line.delta for line in impatient._writing.summary(account)}  # noqa: SLF001
     assert kinds == {"grant": 10, "spend": -4, "reversal": 3}
 

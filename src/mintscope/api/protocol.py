@@ -225,7 +225,8 @@ class HardenedProtocol(HttpToolsProtocol):
         self._whole = False
         self._in_head = True
         self._later_bytes = 0
-        self._received = bytearray()
+        if self._received:
+            self._received = bytearray()
 
     @override
     def on_headers_complete(self) -> None:
@@ -264,7 +265,8 @@ class HardenedProtocol(HttpToolsProtocol):
         self._whole = True
         self._disarm()
         super().on_headers_complete()
-        self.cycle.body += self._received
+        if self._received:
+            self.cycle.body = self._received
         if self.parser.should_upgrade():
             self.cycle.keep_alive = (
                 False  # the parser reads no further, and we speak no other protocol

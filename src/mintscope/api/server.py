@@ -1,16 +1,22 @@
 """Running the API: one uvicorn server on one socket."""
 
+import asyncio
+import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
+from typing_extensions import override
 
 from mintscope.api.address import ClientAddresses
 from mintscope.api.protocol import Bounds, Guard, hardened
 from mintscope.clock import Clock
 
 BACKLOG: Final = 2_048
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 GRACE_S: Final = 10  # for answers under way when the server is told to stop
 
 
@@ -23,16 +29,33 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
+class Server(uvicorn.Server):
+    """A uvicorn server that ends quietly: uvicorn's own dies of the signal that stopped it."""
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM; a second SIGINT does not wait for open answers."""
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in STOP_SIGNALS:
+                loop.remove_signal_handler(number)
+
+
 def make_server(
     app: ASGIApp, *, clock: Clock, addresses: ClientAddresses, bounds: Bounds
-) -> uvicorn.Server:
+) -> Server:
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
 
     It ends on SIGINT and SIGTERM, or when `should_exit` is set, once the
     answers under way are sent.
     """
     guard = Guard(clock=clock, addresses=addresses, bounds=bounds)
-    return uvicorn.Server(
+    return Server(
         uvicorn.Config(
             app,
             http=hardened(guard),

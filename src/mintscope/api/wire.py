@@ -83,11 +83,8 @@ def failure(error: ServiceError, *, at: UnixMs, request_id: bytes) -> bytes:
     )
 
 
+@lru_cache(maxsize=4)  # a busy millisecond has many answers
 def timestamp(at: UnixMs) -> str:
     """Return *at* as ISO 8601 UTC with milliseconds."""
-    return f"{_second(at // 1000)}.{at % 1000:03d}Z"
-
-
-@lru_cache(maxsize=4)
-def _second(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    second = datetime.fromtimestamp(at // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{second}.{at % 1000:03d}Z"

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -281,6 +283,17 @@ async def test_100_continue_is_said_before_the_body_and_not_for_a_large_one(
         assert (await client.answer())[0] == 200
     large = HEALTHZ[:-2] + b"Content-Length: 70000\r\nExpect: 100-continue\r\n\r\n"
     assert await refusal(server, large) == (413, "PAYLOAD_TOO_LARGE")
+
+
+async def test_a_signal_ends_the_server_and_nothing_else(service: Service) -> None:
+    async with served(service.app, BOUNDS) as server, server.connection() as client:
+        await client.send(HEALTHZ)
+        assert (await client.answer())[0] == 200
+        os.kill(os.getpid(), signal.SIGTERM)
+
+        assert await client.rest() == b""
+        async with asyncio.timeout(PATIENCE_S):
+            await server.ended.wait()
 
 
 async def test_head_has_no_body(server: Served) -> None:

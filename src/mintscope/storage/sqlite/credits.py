@@ -83,6 +83,7 @@ CHECKPOINT_PAGES_MAX: Final = 16_000  # even if there is
 KNOWN_MAX: Final = 100_000
 READ_PATIENCE_MS: Final = 100  # readers wait for nobody but a recovery
 EMPTY: Final = Empty()
+NOTHING: Final[Iterator[int]] = iter(())
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 log = structlog.get_logger()
@@ -147,12 +148,10 @@ class CreditBook:
             count, last = self._db.changes(), self._db.last_insert_rowid()
             spent = decode_spent(self._db.execute(SPENT, (last - count,)).get) if count else []
         self._checkpoint(CHECKPOINT_PAGES_MAX)
-        # What each account has left after its first, second, ... debit of this batch.
-        left = {
-            account: iter(range(balance - delta - 1, balance - 1, -1))
-            for account, delta, balance in spent
-        }
-        return [_outcome(left.get(account)) for account in accounts]
+        if len(spent) == len(accounts):  # one credit each
+            left = {account: Spent(balance) for account, _, balance in spent}
+            return [left[account] for account in accounts]
+        return _one_by_one(accounts, spent)
 
     def give_back(self, accounts: Sequence[CreditAccount], at: UnixMs) -> None:
         """Reverse one credit for each of *accounts*."""
@@ -251,6 +250,7 @@ class SqliteCreditLedger:
     async def close(self) -> None:
         """Finish what is queued, then let go of the file."""
         await self._group.close()
+        self._rest()
         self._writing.close()
         self._reading.close()
 
@@ -314,9 +314,16 @@ def _expect_pepper(db: apsw.Connection, path: Path, pepper: bytes) -> None:
         )
 
 
-def _outcome(left: Iterator[int] | None) -> Spent | Empty:
-    balance = None if left is None else next(left, None)
-    return EMPTY if balance is None else Spent(balance)
+def _one_by_one(
+    accounts: Sequence[CreditAccount], spent: Sequence[tuple[int, int, int]]
+) -> list[Spent | Empty]:
+    """Tell the debits of an account apart: each was taken from what the one before had left."""
+    left = {
+        account: iter(range(balance - delta - 1, balance - 1, -1))
+        for account, delta, balance in spent
+    }
+    balances = [next(left.get(account, NOTHING), None) for account in accounts]
+    return [EMPTY if balance is None else Spent(balance) for balance in balances]
 
 
 @contextmanager
