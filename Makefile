@@ -19,7 +19,7 @@ test: $(VENV)/dev ## every test, about five minutes on two cores
 
 check: $(VENV)/dev ## format, lint, types, layers: fastest first
 	@$(BIN)/ruff format --check src tests bench
-	@$(BIN)/ruff check src tests bench
+	@$(BIN)/ruff check --no-cache src tests bench
 	@$(BIN)/mypy src tests bench
 	@$(BIN)/lint-imports
 

@@ -2,8 +2,8 @@
 
 import msgspec
 import pytest
-from devchain_blocks import NOW
 
+from devchain_blocks import NOW
 from mintscope.devchain.chain import Devchain
 from mintscope.devchain.pool import Venue
 from mintscope.dex.decode import decode_block

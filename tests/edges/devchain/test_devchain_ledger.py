@@ -5,8 +5,8 @@ from bisect import bisect_right
 from itertools import pairwise
 
 import pytest
-from devchain_blocks import NOW, shown
 
+from devchain_blocks import NOW, shown
 from mintscope.devchain.chain import FIRST_SLOT, Devchain, lines
 from mintscope.devchain.ledger import Commitment
 from mintscope.devchain.transaction import Transaction

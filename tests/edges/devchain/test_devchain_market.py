@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 
 import pytest
-from devchain_blocks import NOW, Entry, Meant, everything, keys, shown
 
+from devchain_blocks import NOW, Entry, Meant, everything, keys, shown
 from mintscope.devchain.chain import FIRST_SLOT, Devchain
 from mintscope.primitives import Mint
 from mintscope.solana import LAMPORTS_PER_SOL, USDC, WSOL

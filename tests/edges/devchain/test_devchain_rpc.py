@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
-from devchain_blocks import NOW
 
+from devchain_blocks import NOW
 from mintscope.devchain.chain import FIRST_SLOT, Devchain
 from mintscope.devchain.ledger import Commitment
 

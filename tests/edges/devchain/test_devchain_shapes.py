@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from devchain_blocks import Node, everything, nodes
 
+from devchain_blocks import Node, everything, nodes
 from mintscope.devchain import addresses
 from mintscope.devchain.chain import Devchain
 
