@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -53,7 +53,7 @@ class Rpc:
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await _body(request)
-        except TimeoutError:
+        except (TimeoutError, ClientDisconnect):  # who hung up does not hear it
             return Response(status_code=408)
         if body is None:
             return Response(status_code=413)

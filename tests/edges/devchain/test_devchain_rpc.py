@@ -1,7 +1,7 @@
 """The RPC answers and refuses as a node does."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
 import httpx
@@ -269,6 +269,21 @@ async def test_a_large_body_is_not_read(node: Node) -> None:
     answer = await node.client.post("/", content=b" " * 60_000)
 
     assert answer.status_code == 413
+
+
+async def test_a_client_that_hangs_up_in_its_request_is_no_error(history: Devchain) -> None:
+    # As ingest does when it is stopped while it asks.
+    statuses = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        statuses.append(message.get("status"))
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
+    await history.app(scope, receive, send)
+    assert statuses[0] == 408
 
 
 async def test_only_post_asks(node: Node) -> None:
