@@ -271,6 +271,20 @@ async def test_what_was_dropped_does_not_come_back(market: Market) -> None:
     assert (candle.open, candle.count) == (9.0, 1)
 
 
+async def test_a_fork_moves_back_the_slot_since_which_a_mint_counts(market: Market) -> None:
+    """What is logged after the tracking counts, in whichever fold, although its slot is lower."""
+    await market.store.write([slot(1), slot(2), slot(3)])
+    await market.tracking.add(C)
+    dead = [DeadSlot(Slot(3)), DeadSlot(Slot(2))]
+    await market.store.write([*dead, slot(2, trade(C, 7.0), fork="b")])
+    assert [(one.slot, one.folded) for one in (await loaded(market, C)).tail] == [(2, False)]
+    await market.store.write([FinalSlot(Slot(2))])
+    await fold(market)
+    (candle,) = (await loaded(market, C)).candles[Timeframe.M5]
+
+    assert (candle.open, candle.count) == (7.0, 1)
+
+
 async def test_loading_reads_a_hundred_candles_and_a_day_of_minutes(market: Market) -> None:
     slots = [slot(n, trade(A), time=START + 60 * n) for n in range(1, 1_700)]
     await market.store.write([*slots, FinalSlot(Slot(1_699))])

@@ -49,6 +49,9 @@ TOUCHED: Final = """
 SELECT address FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? ORDER BY mint.id
 """
 
+# Whatever replaces the dead slot counts: it is logged after the mint was tracked.
+COUNT_FROM: Final = "UPDATE mint SET since_slot = ? WHERE since_slot >= ?"
+
 ADD_GAP: Final = "INSERT INTO gap VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 ADD_UNREAD: Final = """
@@ -170,6 +173,7 @@ class SqliteMarketStore:
     def _retract(self, seq: int, slot: Slot) -> None:
         killed = self._db.execute(KILL, (slot,)).get
         assert killed is not None, f"expected slot {slot} to be the newest that lives"
+        self._db.execute(COUNT_FROM, (slot - 1, slot))
         mints = (Mint(address) for (address,) in self._db.execute(TOUCHED, (killed,)))
         self._db.execute(ADD_EVENT, (seq, "retract", slot, mints_blob(mints)))
 
