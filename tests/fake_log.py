@@ -76,12 +76,14 @@ class FakeLog:
     page        the most events one read returns
     trimmed     events up to this seq cannot be read any more
     failing     what every read of the tip raises
+    asking      awaited by every read of the tip
     meanwhile   awaited by every load, after its snapshot was taken
     """
 
     def __init__(self) -> None:
         self.page = 256
         self.failing: Exception | None = None
+        self.asking: Callable[[], Awaitable[object]] | None = None
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
         self.asked = 0
         self.loads = 0
@@ -94,6 +96,8 @@ class FakeLog:
         self.asked += 1
         if self.failing is not None:
             raise self.failing
+        if self.asking is not None:
+            await self.asking()
         return self.tip_at(self.seq)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[Event]:

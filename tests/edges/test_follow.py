@@ -222,6 +222,19 @@ async def test_a_follower_survives_whatever_the_store_does(log: FakeLog) -> None
         assert (await reports.read(MINTS[0])).body == expected(log, MINTS[0])
 
 
+async def test_told_to_stop_while_an_answer_arrives_it_stops(log: FakeLog) -> None:
+    arrived = asyncio.Event()
+    log.asking = arrived.wait
+    task = asyncio.create_task(follower(log).run())
+    await until(lambda: log.asked > 0)
+    arrived.set()
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=1)
+    task.cancel()
+
+    assert done == {task}
+
+
 async def test_a_log_trimmed_too_far_is_read_from_its_tip(log: FakeLog) -> None:
     reports = follower(log)
     await reports.catch_up()

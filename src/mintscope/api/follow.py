@@ -170,4 +170,6 @@ class Follower:
             done.exception()  # seen, also when every client has hung up
 
     async def _answer(self, read: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.wait_for(read, self._read_timeout_s)
+        # Not `wait_for`: on Python 3.11 it loses a cancellation that meets the answer.
+        async with asyncio.timeout(self._read_timeout_s):
+            return await read
