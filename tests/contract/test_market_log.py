@@ -302,6 +302,20 @@ async def test_loading_reads_a_hundred_candles_and_a_day_of_minutes(market: Mark
     assert all(one.folded for one in of_a.tail)
 
 
+async def test_of_folded_swaps_loading_reads_their_volume_alone(market: Market) -> None:
+    """A busy mint has hundreds of thousands of them in 15 minutes."""
+    swaps = [trade(A, 1.0 + index, volume=10 + index, index=index) for index in range(100)]
+    await market.store.write([slot(1, *swaps), FinalSlot(Slot(1)), slot(2, *swaps)])
+    await fold(market)
+    tail = (await loaded(market, A)).tail
+
+    assert [one.swap for one in tail if not one.folded] == swaps
+    assert [(one.swap.is_buy, one.swap.volume) for one in tail if one.folded] == [
+        (is_buy, sum(swap.volume for swap in swaps if swap.is_buy is is_buy))
+        for is_buy in (True, False)
+    ]
+
+
 async def test_minutes_without_a_price_are_no_candles(market: Market) -> None:
     await market.store.write([slot(1, trade(A)), slot(99, trade(A, None)), FinalSlot(Slot(99))])
     await fold(market)

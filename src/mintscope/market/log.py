@@ -114,7 +114,8 @@ class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class TailSwap(msgspec.Struct, frozen=True, gc=False):
     """One logged swap of a mint being loaded, with its slot's effective time.
 
-    folded   True if the state and candles already contain it
+    folded   True if the state and candles already contain it: then it is all the
+             volume of its slot on one side, without a price
     """
 
     slot: Slot

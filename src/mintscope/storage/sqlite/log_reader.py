@@ -26,7 +26,14 @@ from mintscope.market.store import CANDLES_MIN, MINUTES_S, RECENT_S
 from mintscope.market.timeframe import Timeframe
 from mintscope.primitives import Mint, Slot, UnixS
 from mintscope.storage.sqlite.connection import open_store, snapshot
-from mintscope.storage.sqlite.rows import header_of, last_seq, mints_of, newest_candles, swaps_of
+from mintscope.storage.sqlite.rows import (
+    header_of,
+    last_seq,
+    mints_of,
+    newest_candles,
+    swaps_of,
+    volumes_of,
+)
 
 Result = TypeVar("Result")
 
@@ -203,5 +210,14 @@ def _tail(
     return [
         TailSwap(Slot(slot), UnixS(time), bool(is_folded), swap)
         for slot, time, is_folded, blob in db.execute(TAIL, bounds)
-        for swap in swaps_of(mint, blob)
+        for swap in (_volumes if is_folded else swaps_of)(mint, blob)
+    ]
+
+
+def _volumes(mint: Mint, blob: bytes) -> list[PricedSwap]:
+    """Return what was bought and what was sold of *mint* in one slot."""
+    return [
+        PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)
+        for is_buy, volume in zip((True, False), volumes_of(blob), strict=True)
+        if volume
     ]

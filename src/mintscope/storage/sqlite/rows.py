@@ -50,6 +50,17 @@ def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
     return [PricedSwap(mint, *fields) for fields in _swaps.decode(blob)]
 
 
+def volumes_of(blob: bytes) -> tuple[int, int]:
+    """Return the volume bought and the volume sold in the swaps that *blob* holds."""
+    bought = sold = 0
+    for _, _, _, _, is_buy, volume, _, _ in _swaps.decode(blob):
+        if is_buy:
+            bought += volume
+        else:
+            sold += volume
+    return bought, sold
+
+
 def mints_blob(mints: Iterable[Mint]) -> bytes:
     """Return addresses as a blob."""
     return _encode(list(mints))
