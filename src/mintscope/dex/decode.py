@@ -15,11 +15,11 @@ from mintscope.dex.entry import ENTRY, UNPARSABLE, Entry
 from mintscope.dex.ledger import Ledger
 from mintscope.dex.outcome import Decoded, Quarantined, Reason, Unreadable
 from mintscope.dex.program import Call, Leg
-from mintscope.dex.programs import BY_ADDRESS
+from mintscope.dex.programs import TABLE
 from mintscope.market.swap import Swap
 from mintscope.primitives import Signature
 
-DEX_KEYS: Final = frozenset(BY_ADDRESS)
+DEXES: Final = frozenset(TABLE)
 NO_PROGRAM: Final = "unknown"
 
 # A transaction that called nothing moved no pool.  Most of a block are votes, short and of this
@@ -60,13 +60,13 @@ def _decode(raw: bytes | msgspec.Raw, index: int, into: Decoded) -> None:
         return
     signature = Signature(entry.transaction.signatures[0])
     try:
-        ledger = _ledger(raw, index, entry)
-        if ledger is None:
-            return
-        calls = trace.calls(entry.transaction.message.instructions, ledger.inner, ledger.keys)
+        traced = _trace(raw, index, entry)
     except Unreadable as unreadable:
         into.quarantined.append(Quarantined(signature, index, NO_PROGRAM, unreadable.reason))
         return
+    if traced is None:
+        return
+    calls, ledger = traced
     for call in calls:
         try:
             into.swaps.extend(_read(call, ledger))
@@ -75,22 +75,26 @@ def _decode(raw: bytes | msgspec.Raw, index: int, into: Decoded) -> None:
             into.quarantined.append(Quarantined(signature, index, program, reason))
 
 
-def _ledger(raw: bytes | msgspec.Raw, index: int, entry: Entry) -> Ledger | None:
-    """Return the accounts of *entry*, None where no DEX is among them or nothing was called.
+def _trace(raw: bytes | msgspec.Raw, index: int, entry: Entry) -> tuple[list[Call], Ledger] | None:
+    """Return the calls of *entry*, None where no DEX is among its accounts or nothing was called.
 
     Raises Unreadable where the outcome was not recorded.
     """
-    meta = entry.meta
+    meta, message = entry.meta, entry.transaction.message
     if meta is None:
         raise Unreadable(Reason.NO_META)
-    keys = entry.transaction.message.account_keys
+    keys = message.account_keys
     if loaded := meta.loaded_addresses:
         keys = keys + loaded.writable + loaded.readonly
-    if DEX_KEYS.isdisjoint(keys):
+    roles = list(map(trace.ROLES.get, keys))
+    if DEXES.isdisjoint(roles):
         return None
     if meta.inner_instructions is None:
         raise Unreadable(Reason.NO_INNER_INSTRUCTIONS)
-    return Ledger(raw, index, entry, meta, keys) if meta.inner_instructions else None
+    if not meta.inner_instructions:
+        return None
+    ledger = Ledger(raw, index, entry, meta, keys)
+    return trace.calls(message.instructions, ledger.inner, roles), ledger
 
 
 def _read(call: Call, ledger: Ledger) -> list[Swap]:

@@ -1,7 +1,9 @@
 """A DEX program: how its swaps look, and one call of it."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from mintscope.dex.entry import Instruction
 from mintscope.dex.ledger import Ledger
@@ -24,37 +26,23 @@ class Leg:
         self.size = max(*owners, -1, -1 if pool is None else pool) + 1
 
 
-class Call:
+class Call(msgspec.Struct, gc=False):
     """One call of a program, with what moved under it and under no DEX deeper down."""
 
-    __slots__ = (
-        "events",
-        "inner",
-        "instruction",
-        "lamports",
-        "outer",
-        "program",
-        "token_2022",
-        "tokens",
-    )
-
-    def __init__(
-        self, program: "Program", instruction: Instruction, outer: int, inner: int
-    ) -> None:
-        self.program = program
-        self.instruction = instruction
-        self.outer = outer
-        self.inner = inner
-        self.tokens: list[Instruction] = []
-        self.lamports: list[Instruction] = []
-        self.events: list[Instruction] = []
-        self.token_2022 = False
+    program: "Program"
+    instruction: Instruction
+    outer: int
+    inner: int
+    tokens: list[Instruction] = []
+    lamports: list[Instruction] = []
+    events: list[Instruction] = []
+    token_2022: bool = False
 
 
 Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], Ledger], list[Swap]]
 
 
-class Program(NamedTuple):
+class Program(msgspec.Struct, frozen=True, eq=False):
     """A row of the table.
 
     name        as it appears in every swap

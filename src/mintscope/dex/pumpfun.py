@@ -1,5 +1,6 @@
 """pump.fun: its event is the only witness, because a sale moves lamports without a transfer."""
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mintscope.dex import base58, transfers
@@ -48,7 +49,7 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
     )
     quote = WSOL if layout.quote is None else ledger.key(accounts[layout.quote])
     tokens = u64(event, TOKEN_AMOUNT)
-    if event[FIELDS_AT : FIELDS_AT + PUBKEY_BYTES] != base58.decode(mint):
+    if event[FIELDS_AT : FIELDS_AT + PUBKEY_BYTES] != _public_key(mint):
         raise Unreadable(Reason.EVENT_DISAGREES)
     _confirm(call, tokens)
     quotes = u64(event, SOL_AMOUNT) if quote == WSOL else _quote_amount(event, quote)
@@ -78,8 +79,13 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
     ]
 
 
-def _data(event: Instruction) -> bytes:
-    return base58.decode(event.data)
+def _data(instruction: Instruction) -> bytes:
+    return base58.decode(instruction.data)
+
+
+@lru_cache(maxsize=4096)
+def _public_key(mint: str) -> bytes:
+    return base58.decode(mint)
 
 
 def _confirm(call: Call, tokens: int) -> None:

@@ -5,65 +5,57 @@ belongs to none: commissions, tips and the user's own deposits pass there.
 """
 
 from collections.abc import Mapping, Sequence
-from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from mintscope.dex.entry import Instruction
-from mintscope.dex.ledger import (
-    ASSOCIATED,
-    SPL,
-    SPL_2022,
-    SYSTEM,
-)
+from mintscope.dex.ledger import ASSOCIATED, SPL, SPL_2022, SYSTEM
 from mintscope.dex.outcome import Reason, Unreadable
 from mintscope.dex.program import Call, Program
 from mintscope.dex.programs import BY_ADDRESS, UNKNOWN
 
 
-class Native(Enum):
-    """Programs that are no DEX, and what the trace does with their instructions."""
+class Native:
+    """A program that is no DEX; the trace knows what to do with its instructions."""
 
-    TOKEN = auto()
-    TOKEN_2022 = auto()
-    SYSTEM = auto()
-    IGNORED = auto()
+    __slots__ = ()
 
 
-TRANSFERRING: Final = Native.TOKEN
+TOKEN, TOKEN_2022, LAMPORTS, IGNORED = Native(), Native(), Native(), Native()
 ROLES: Final[Mapping[str, Program | Native]] = {
     **BY_ADDRESS,
-    SPL: Native.TOKEN,
-    SPL_2022: Native.TOKEN_2022,
-    SYSTEM: Native.SYSTEM,
-    ASSOCIATED: Native.IGNORED,
+    SPL: TOKEN,
+    SPL_2022: TOKEN_2022,
+    SYSTEM: LAMPORTS,
+    ASSOCIATED: IGNORED,
 }
 
 # Data without heights is read flat: a DEX is called from the top, the rest belongs to it.
 TOP, CALLED, MOVING = 1, 2, 3
 
-Frame: TypeAlias = tuple[int, Program | Native | None, Call | None]
+Role: TypeAlias = Program | Native | None
+"""Of an account; None for most, which are nothing to the trace."""
+
+Frame: TypeAlias = tuple[int, Role, Call | None]
 """An instruction that may call others: its height, its program, its call if that is a DEX."""
 
 
 def calls(
-    outer: Sequence[Instruction], inner: Mapping[int, Sequence[Instruction]], keys: Sequence[str]
+    outer: Sequence[Instruction], inner: Mapping[int, Sequence[Instruction]], roles: Sequence[Role]
 ) -> list[Call]:
-    """Return every call of a DEX, in order of execution.
+    """Return every call of a DEX, in order of execution; *roles* are those of the accounts.
 
-    Raises Unreadable where an instruction runs a program beyond *keys*.
+    Raises Unreadable where an instruction runs a program beyond them.
     """
     found: list[Call] = []
-    roles = list(map(ROLES.get, keys))
     try:
         for position, instruction in enumerate(outer):
             role = roles[instruction.program_id_index]
-            nested = inner.get(position)
             call = None
             if isinstance(role, Program) and role.read is not None:
                 call = Call(role, instruction, position, -1)
                 found.append(call)
-            if nested:
-                _descend(nested, position, (TOP, role, call), roles, found)
+            if position in inner:
+                _descend(inner[position], position, (TOP, role, call), roles, found)
     except IndexError:
         raise Unreadable(Reason.UNKNOWN_ACCOUNT) from None
     return found
@@ -73,7 +65,7 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
     instructions: Sequence[Instruction],
     outer: int,
     top: Frame,
-    roles: Sequence[Program | Native | None],
+    roles: Sequence[Role],
     found: list[Call],
 ) -> None:
     """Add to *found* the calls among what top-level instruction *outer* called."""
@@ -90,7 +82,7 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
             if not frames:
                 raise Unreadable(Reason.MALFORMED)
             height, program, call = frames[-1]
-        if role is TRANSFERRING:
+        if role is TOKEN:
             if call is not None:
                 call.tokens.append(instruction)
         elif role is None:
@@ -111,13 +103,13 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
             height = at
             frames.append((height, program, call))
         elif call is not None:
-            if role is Native.TOKEN_2022:
+            if role is TOKEN_2022:
                 call.tokens.append(instruction)
                 call.token_2022 = True
-            elif role is Native.SYSTEM:
+            elif role is LAMPORTS:
                 call.lamports.append(instruction)
 
 
-def _is_event(role: Program, program: Program | Native | None, instruction: Instruction) -> bool:
+def _is_event(role: Program, program: Role, instruction: Instruction) -> bool:
     """Return whether a program calls itself only to be seen: its sole account is its authority."""
     return role is program and len(instruction.accounts) <= 1

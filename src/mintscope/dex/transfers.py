@@ -5,7 +5,8 @@ the trader's side is turned around.
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple, TypeAlias
+from struct import Struct
+from typing import Final, TypeAlias
 
 from mintscope.dex import base58, events
 from mintscope.dex.entry import Instruction
@@ -15,24 +16,15 @@ from mintscope.dex.program import Call, Leg
 from mintscope.market.swap import Swap
 from mintscope.solana import WSOL
 
+U64: Final = Struct("<Q").unpack_from
 
-class Shape(NamedTuple):
-    """A transfer of tokens: its accounts are source, perhaps a mint, target.
-
-    to       position of the target; a mint stands between where it is 2
-    amount   offset of the u64; decimals u8 and fee u64 follow as far as `size` goes
-    """
-
-    size: int
-    to: int
-    amount: int
-
-
-TRANSFER_FEE: Final = 26  # a family of instructions, its second byte 1 is the transfer
+# First bytes of a transfer of tokens, and how it goes on: its least size, the position of the
+# target among the accounts (1, or 2 where the mint stands between), and the offset of the amount.
+# Decimals u8 and fee u64 follow the amount as far as the size goes.
 SHAPES: Final = {
-    3: Shape(9, to=1, amount=1),  # Transfer
-    12: Shape(10, to=2, amount=1),  # TransferChecked
-    TRANSFER_FEE: Shape(19, to=2, amount=2),  # TransferCheckedWithFee
+    b"\x03": (9, 1, 1),  # Transfer
+    b"\x0c": (10, 2, 1),  # TransferChecked
+    b"\x1a\x01": (19, 2, 2),  # TransferCheckedWithFee
 }
 SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn, and checked
 SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
@@ -98,19 +90,21 @@ def moves(call: Call, ledger: Ledger) -> list[Move]:
     found: list[Move] = []
     for instruction in call.tokens:
         data = base58.decode(instruction.data)
-        if data and data[0] in SHAPES and (data[0] != TRANSFER_FEE or data[1:2] == b"\x01"):
-            found.append(_move(data, instruction.accounts, ledger))
+        shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
+        if shape is not None:
+            found.append(_move(data, shape, instruction.accounts, ledger))
     if call.lamports:
         found += _lamport_moves(call.lamports, ledger)
     return found
 
 
-def _move(data: bytes, accounts: list[int], ledger: Ledger) -> Move:
+def _move(data: bytes, shape: tuple[int, int, int], accounts: list[int], ledger: Ledger) -> Move:
     """Return the transfer that the token instruction *data* made between its *accounts*."""
-    size, to, at = SHAPES[data[0]]
+    size, to, at = shape
     if len(data) < size or len(accounts) <= to:
         raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
-    sent = received = int.from_bytes(data[at : at + 8], "little")
+    (sent,) = U64(data, at)
+    received = sent
     giver, taker = accounts[0], accounts[to]
     source, target = ledger.book.get(giver), ledger.book.get(taker)
     if to > 1:
