@@ -17,7 +17,6 @@ from mintscope.dex.outcome import Decoded, Quarantined, Reason, Unreadable
 from mintscope.dex.program import Call, Leg
 from mintscope.dex.programs import TABLE
 from mintscope.market.swap import Swap
-from mintscope.primitives import Signature
 
 DEXES: Final = frozenset(TABLE)
 NO_PROGRAM: Final = "unknown"
@@ -58,7 +57,7 @@ def _decode(raw: bytes | msgspec.Raw, index: int, into: Decoded) -> None:
         if not str(error).endswith(FAILED):
             into.quarantined.append(Quarantined(None, index, NO_PROGRAM, Reason.MALFORMED))
         return
-    signature = Signature(entry.transaction.signatures[0])
+    signature = entry.transaction.signatures[0]
     try:
         traced = _trace(raw, index, entry)
     except Unreadable as unreadable:

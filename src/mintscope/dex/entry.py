@@ -9,6 +9,8 @@ from typing import Annotated, Final
 
 import msgspec
 
+from mintscope.primitives import Signature
+
 Index = Annotated[int, msgspec.Meta(ge=0, le=255)]
 Height = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -86,7 +88,7 @@ class Transaction(Wire):
     """A signed message."""
 
     message: Message
-    signatures: Annotated[list[str], msgspec.Meta(min_length=1)]
+    signatures: Annotated[list[Signature], msgspec.Meta(min_length=1)]
 
 
 class Entry(Wire):

@@ -25,7 +25,7 @@ from mintscope.dex.entry import (
 )
 from mintscope.dex.outcome import Reason, Unreadable
 from mintscope.errors import InvalidTokenAddress
-from mintscope.primitives import PUBKEY_BYTES, Mint, Signature, parse_mint
+from mintscope.primitives import PUBKEY_BYTES, Mint, parse_mint
 from mintscope.solana import USDC, USDT, WSOL
 
 SPL: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
@@ -77,7 +77,7 @@ class Ledger:
         self.index = index
         self.keys = keys
         self.inner = {x.index: x.instructions for x in meta.inner_instructions or ()}
-        self.signature = Signature(transaction.signatures[0])
+        self.signature = transaction.signatures[0]
         self.signers = keys[: max(required, 1)]  # somebody paid the fee, whatever it says
         self.book = {b.account_index: b for b in meta.post_token_balances or ()}
 
