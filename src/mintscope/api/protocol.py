@@ -92,7 +92,7 @@ class Guard:
             del self.open_by_client[client]
 
 
-def hardened(guard: Guard) -> type[asyncio.Protocol]:
+def hardened(guard: Guard) -> "type[HardenedProtocol]":
     """Return the protocol class for one server, as uvicorn's `http` option takes it."""
     return type("HardenedProtocol", (HardenedProtocol,), {"guard": guard})
 
@@ -265,12 +265,13 @@ class HardenedProtocol(HttpToolsProtocol):
         self._whole = True
         self._disarm()
         super().on_headers_complete()
+        # uvicorn names the class of its cycles in the middle of a long method.
+        self.cycle.__class__ = WholeAnswer
         if self._received:
             self.cycle.body = self._received
         if self.parser.should_upgrade():
-            self.cycle.keep_alive = (
-                False  # the parser reads no further, and we speak no other protocol
-            )
+            # The parser reads no further, and we speak no other protocol.
+            self.cycle.keep_alive = False
         super().on_message_complete()
 
     @override
