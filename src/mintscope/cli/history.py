@@ -11,7 +11,8 @@ LINE_EVERY_PERCENT: Final = 20
 class History:
     """A progress bar on a terminal, a line now and then elsewhere; silent once caught up.
 
-    Call it with (done, all).  All may grow while the chain goes on.
+    Call it with (done, all).  All may grow while the chain goes on, and done is below
+    zero where a source goes back for what died.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class History:
             self._console.print("history read, following the chain")
             return
         self._bar.update(self._task, completed=done, total=total)
-        percent = 100 * done // total
+        percent = 100 * done // max(total, 1)
         if not self._console.is_terminal and percent >= self._percent_told + LINE_EVERY_PERCENT:
             self._percent_told = percent
             self._console.print(f"reading history: {percent} %")
