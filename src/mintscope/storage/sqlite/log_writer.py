@@ -49,8 +49,12 @@ TOUCHED: Final = """
 SELECT address FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? ORDER BY mint.id
 """
 
-# Whatever replaces the dead slot counts: it is logged after the mint was tracked.
-COUNT_FROM: Final = "UPDATE mint SET since_slot = ? WHERE since_slot >= ?"
+# Whatever follows the new tip counts, also in a slot that the dead fork had skipped:
+# it is logged after the mint was tracked.
+COUNT_FROM_TIP: Final = """
+UPDATE mint SET since_slot = coalesce((SELECT max(slot) FROM header WHERE NOT is_dead), -1)
+ WHERE since_slot >= ?
+"""
 
 ADD_GAP: Final = "INSERT INTO gap VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
@@ -173,7 +177,7 @@ class SqliteMarketStore:
     def _retract(self, seq: int, slot: Slot) -> None:
         killed = self._db.execute(KILL, (slot,)).get
         assert killed is not None, f"expected slot {slot} to be the newest that lives"
-        self._db.execute(COUNT_FROM, (slot - 1, slot))
+        self._db.execute(COUNT_FROM_TIP, (slot,))
         mints = (Mint(address) for (address,) in self._db.execute(TOUCHED, (killed,)))
         self._db.execute(ADD_EVENT, (seq, "retract", slot, mints_blob(mints)))
 
