@@ -1,6 +1,5 @@
 """`mintscope serve`, `ingest` and `api`: the processes that run."""
 
-import asyncio
 import signal
 import sys
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from typing import Final
 
 import apsw
 import typer
+import uvloop
 
 from mintscope.chain.files import FileError
 from mintscope.chain.rpc import RpcFailure
@@ -48,7 +48,7 @@ def ingest(config: ConfigFile = None) -> None:
     settings = configured(config).config
     _configure_logging(settings.log)
     with _words(), History() as history:
-        asyncio.run(run_ingest(settings, history))
+        uvloop.run(run_ingest(settings, history))
 
 
 @app.command()
@@ -60,7 +60,7 @@ def api(config: ConfigFile = None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     with _words():
-        asyncio.run(run_api(settings, _tell_address))
+        uvloop.run(run_api(settings, _tell_address))
 
 
 def _configure_logging(log: LogConfig) -> None:
