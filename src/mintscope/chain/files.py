@@ -18,6 +18,7 @@ from typing import Annotated, BinaryIO, Final
 
 import msgspec
 
+from mintscope.market.tail import TIME_MAX
 from mintscope.primitives import Slot, UnixS
 from mintscope.solana import Block, Finalized, Gap, Tip, Update
 
@@ -28,6 +29,7 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 
 Progress = Callable[[int, int], None]
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Time = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]  # milliseconds are beyond it
 
 
 class FileError(Exception):
@@ -39,7 +41,7 @@ class _Body(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     parent_slot: Number | None = None
     blockhash: str | None = None
     previous_blockhash: str | None = None
-    block_time: Number | None = None
+    block_time: Time | None = None
     transactions: list[msgspec.Raw] | None = None
 
 

@@ -175,6 +175,7 @@ async def test_reading_is_bounded_ahead_of_the_consumer(tmp_path: Path) -> None:
         ('{"slot": "9", "transactions": []}', "Expected `int | null`, got `str` - at `$.slot`"),
         ('{"slot": 9, "transactions": {}}', "Expected `array | null`, got `object`"),
         ('{"slot": 9, "transactions": [], "blockTime": 1.5}', "at `$.blockTime`"),
+        ('{"slot": 9, "transactions": [], "blockTime": 1750000000000}', "at `$.blockTime`"),
         ('{"slot": 4, "transactions": []}', "expected a slot above 5 or a parent; was 4"),
         (
             '{"slot": 9, "parentSlot": 9, "transactions": []}',
