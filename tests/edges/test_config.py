@@ -138,6 +138,9 @@ def test_lists_headers_and_slots_are_read_from_the_environment(
         ("[api]\nstale_after_s = 20", "api.degraded_after_s: expected at most api.stale_after_s"),
         ('[chain]\nsource = "files"', "chain.files: expected at least one file"),
         ("[metrics]\napi_port = 9464", "metrics.api_port: expected another port"),
+        ("[api]\nport = 9465", "api.port: expected another port"),
+        ('[chain]\nrpc_headers = {"a b" = "c"}', "expected header names of letters, digits"),
+        ('[chain]\nrpc_headers = {a = "\u00fc"}', "expected a value of printable ASCII for a"),
         ('[log]\nlevel = "loud"', "expected 'debug', 'info', 'warning' or 'error'; was 'loud'"),
         ("[chain\n", "mintscope.toml: expected TOML; "),
         (
@@ -208,6 +211,12 @@ def test_every_problem_is_named_at_once(folder: Path) -> None:
     (folder / "mintscope.toml").write_text("[api]\nport = -1\nprt = 1\n[log]\nlevel = 1\n")
 
     assert [problem.split(" ")[0] for problem in problems()] == ["api.port", "api.prt", "log.level"]
+
+
+def test_a_mint_that_is_none_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINTSCOPE_MARKET__MINTS", "abc")
+    assert problems()[0].endswith("(32 to 44 characters); was 'abc'")
+    assert problems()[0].count("was 'abc'") == 1
 
 
 def test_sections_are_frozen() -> None:

@@ -188,6 +188,9 @@ def _contradictions(config: Config) -> list[str]:
         problems.append("api.degraded_after_s: expected at most api.stale_after_s")
     if config.metrics.enabled and 0 != config.metrics.ingest_port == config.metrics.api_port:
         problems.append("metrics.api_port: expected another port than metrics.ingest_port")
+    metrics_ports = {config.metrics.ingest_port, config.metrics.api_port} - {0}
+    if config.metrics.enabled and config.api.port in metrics_ports:
+        problems.append("api.port: expected another port than those of metrics")
     return problems
 
 

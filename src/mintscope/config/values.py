@@ -1,8 +1,9 @@
 """What a single setting may be, and how the environment spells it."""
 
+import re
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
@@ -10,6 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from mintscope.credentials import PEPPER_BYTES_MIN
 from mintscope.errors import InvalidTokenAddress
 from mintscope.primitives import Mint, parse_mint
+
+HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def _split(value: object) -> object:
@@ -23,7 +26,7 @@ def _parse_mint(text: str) -> Mint:
     try:
         return parse_mint(text)
     except InvalidTokenAddress as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(str(error).partition("; was ")[0]) from error  # what it was is added
 
 
 def _parse_network(text: str) -> str:
@@ -52,6 +55,16 @@ def _parse_headers(value: object) -> object:
             raise ValueError('expected "Name: value, Name: value"')
         headers[name.strip()] = text.strip()
     return headers
+
+
+def _expect_headers(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    for name, text in value.items():
+        secret = text.get_secret_value()
+        if HEADER_NAME.fullmatch(name) is None:
+            raise ValueError("expected header names of letters, digits and hyphens")
+        if not (secret.isascii() and secret.isprintable()):
+            raise ValueError(f"expected a value of printable ASCII for {name}")
+    return value
 
 
 def _expect_url(value: SecretStr) -> SecretStr:
@@ -84,7 +97,9 @@ Mints = Annotated[tuple[Annotated[str, AfterValidator(_parse_mint)], ...], Befor
 Networks = Annotated[
     tuple[Annotated[str, AfterValidator(_parse_network)], ...], BeforeValidator(_split)
 ]
-Headers = Annotated[dict[str, SecretStr], BeforeValidator(_parse_headers)]
+Headers = Annotated[
+    dict[str, SecretStr], BeforeValidator(_parse_headers), AfterValidator(_expect_headers)
+]
 Url = Annotated[SecretStr, AfterValidator(_expect_url)]
 Pepper = Annotated[
     Annotated[SecretStr, AfterValidator(_expect_pepper)] | None, BeforeValidator(_empty_is_none)
