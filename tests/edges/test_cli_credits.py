@@ -99,3 +99,11 @@ def test_another_pepper_is_one_message(folder: Path) -> None:
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert "pepper" in result.stderr
+
+
+def test_a_folder_that_cannot_be_one_is_named_in_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    result = run(file, "list")
+    assert result.exit_code == 1
+    assert f"the money file in {file} does not answer: " in result.output

@@ -90,10 +90,10 @@ def _book(file: ConfigFile) -> Iterator[CreditBook]:
     try:
         with credit_book(config) as book:
             yield book
-    except (UnusableStore, UnusablePepper, OSError) as error:
+    except (UnusableStore, UnusablePepper) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(EXIT_STORE) from None
-    except apsw.Error as error:
+    except (OSError, apsw.Error) as error:
         typer.echo(f"the money file in {config.data_dir} does not answer: {error}", err=True)
         raise typer.Exit(EXIT_STORE) from None
 
