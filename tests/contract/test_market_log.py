@@ -1,13 +1,16 @@
 """What every engine of the market must do.  Add one to `engines`, nothing else."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import apsw
 import pytest
 
 from made_chain import MINTS, START
+from mintscope.errors import ServiceUnavailable
 from mintscope.ingest.fold import fold_once
 from mintscope.market.log import (
     Appended,
@@ -424,3 +427,16 @@ async def loaded(market: Market, mint: Mint) -> LoadedMint:
     assert found is not None
     assert found.seq == (await market.reader.tip()).seq
     return found
+
+
+async def test_a_store_that_cannot_be_read_is_unavailable_and_no_bug(tmp_path: Path) -> None:
+    store, reader, tracking = sqlite(tmp_path, follows_all=False, retention=DEFAULT_RETENTION)
+    await store.start(mints=[A], follows_files=False)
+    with closing(apsw.Connection(str(tmp_path / "market.sqlite"))) as db:
+        db.execute("DROP TABLE candle")
+
+    with pytest.raises(ServiceUnavailable):
+        await reader.load(A)
+
+    for part in (reader, tracking, store):
+        await part.close()

@@ -19,6 +19,7 @@ from typing import Any, Final, Self, TypeVar
 
 import httpx
 import msgspec
+import structlog
 
 from mintscope.chain.wire import (
     ABSENCES,
@@ -45,6 +46,11 @@ BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
 
 T = TypeVar("T")
 W = TypeVar("W", bound=HeaderWire)
+
+
+log = structlog.get_logger()
+
+FUTURE_S_MAX: Final = 60.0  # clocks of a node and of this machine may differ by this much
 
 
 class RpcFailure(Exception):
@@ -177,7 +183,7 @@ class Rpc:
             parent_slot=Slot(answer.parent_slot),
             blockhash=answer.blockhash,
             parent_blockhash=answer.previous_blockhash,
-            time=None if answer.block_time is None else UnixS(answer.block_time),
+            time=self._believable(slot, answer.block_time),
             transactions=answer.transactions,
         )
 
@@ -279,6 +285,15 @@ class Rpc:
                 if len(body) > RESPONSE_BYTES_MAX:
                     raise _Trouble(f"expected at most {RESPONSE_BYTES_MAX} bytes; was more")
             return bytes(body)
+
+    def _believable(self, slot: Slot, time: int | None) -> UnixS | None:
+        """Return *time*, or None for one in the future: it would stop the market's clock."""
+        if time is None:
+            return None
+        if time > self._clock.now() / 1000 + FUTURE_S_MAX:
+            log.warning("block_from_the_future", slot=slot, block_time=time)
+            return None
+        return UnixS(time)
 
     def _retry_after_s(self, response: httpx.Response) -> float:
         """Return what the server asked us to wait, in either form of the header; 0 if nothing."""

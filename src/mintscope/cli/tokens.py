@@ -12,7 +12,7 @@ import typer
 
 from mintscope.cli.config import ConfigFile, configured
 from mintscope.config.sections import Config
-from mintscope.errors import InvalidTokenAddress
+from mintscope.errors import InvalidTokenAddress, ServiceUnavailable
 from mintscope.market.engine import Engine
 from mintscope.market.kernels import COUNTS
 from mintscope.market.log import LoadedMint
@@ -166,7 +166,7 @@ def _with_store(work: Awaitable[Result]) -> Result:
 
     try:
         return asyncio.run(awaited())
-    except (UnusableStore, OSError, apsw.Error) as error:
+    except (ServiceUnavailable, UnusableStore, OSError, apsw.Error) as error:
         typer.echo(f"the market file does not answer: {error}", err=True)
         raise typer.Exit(EXIT_STORE) from None
 

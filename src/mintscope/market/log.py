@@ -156,7 +156,10 @@ class LogTip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogReader(Protocol):
-    """How a follower reads the log; safe while ingest writes."""
+    """How a follower reads the log; safe while ingest writes.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
 
     async def tip(self) -> LogTip:
         """Return the newest committed position."""

@@ -62,6 +62,18 @@ async def test_every_method_returns_what_the_node_says() -> None:
         )
 
 
+@pytest.mark.parametrize(("seconds_ahead", "believed"), [(0, True), (60, True), (61, False)])
+async def test_a_block_from_the_future_has_no_time(seconds_ahead: int, *, believed: bool) -> None:
+    node = node_with()
+    node.clock.step(-(seconds_ahead - 5) * 1_000)
+
+    async with client(node) as rpc:
+        block = await rpc.block(Slot(5), Commitment.CONFIRMED)
+
+    assert isinstance(block, Block)
+    assert block.time == (UnixS(1_700_000_005) if believed else None)
+
+
 async def test_transactions_are_left_undecoded() -> None:
     async with client(node_with()) as rpc:
         block = await rpc.block(Slot(5), Commitment.CONFIRMED)

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
+from mintscope.errors import ServiceUnavailable
 from mintscope.market.log import (
     Appended,
     CandleRow,
@@ -116,8 +117,11 @@ class SqliteLogReader:
 
     async def _read(self, read: Callable[[apsw.Connection], Result]) -> Result:
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(READ_TIMEOUT_S):
-            return await loop.run_in_executor(self._thread, self._in_snapshot, read)
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                return await loop.run_in_executor(self._thread, self._in_snapshot, read)
+        except apsw.Error as cause:
+            raise ServiceUnavailable("The market data cannot be read now; try again.") from cause
 
     def _in_snapshot(self, read: Callable[[apsw.Connection], Result]) -> Result:
         if self._db is None:
