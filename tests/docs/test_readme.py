@@ -48,7 +48,7 @@ def test_every_file_a_page_links_to_exists(page: Path) -> None:
 def test_every_make_target_the_readme_names_exists() -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
-    assert set(re.findall(r"\bmake ([a-z]+)", README)) <= set(targets)
+    assert set(re.findall(r"(?:`|^)make ([a-z]+)", README, re.MULTILINE)) <= set(targets)
 
 
 def test_every_decision_has_its_own_number_and_says_it() -> None:
