@@ -55,12 +55,14 @@ def _run(folder: Path) -> None:
     with Children(environment) as children:
         _tell("starting a local Solana with ten days of history ...")
         children.start("devchain", ["devchain", "--port", str(chain_port)])
-        _until(children, lambda: _answers(f"http://{HOST}:{chain_port}"))
+        _until(children, lambda: _answers(f"http://{HOST}:{chain_port}/health"))
         children.start("ingest", ["ingest"])
         children.start("api", ["api"])
-        _until(children, lambda: _answers(f"http://{HOST}:{api_port}/readyz"))
+        credit_token = _issue(environment)
+        origin = f"http://{HOST}:{api_port}"
+        _until(children, lambda: _is_ready(origin, credit_token))
         if not children.stopping:
-            _invite(f"http://{HOST}:{api_port}", _issue(environment), traded)
+            _invite(origin, credit_token, traded)
         children.wait()
 
 
@@ -73,12 +75,19 @@ def _until(children: Children, is_done: Callable[[], bool]) -> None:
     raise ChildEnded(f"not ready after {READY_TIMEOUT_S:g} s")
 
 
-def _answers(url: str) -> bool:
-    """Say whether *url* answers, and not with a server's error."""
+def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
+    """Say whether *url* answers well."""
     try:
-        return not httpx.get(url, timeout=2).is_server_error
+        return httpx.get(url, headers=headers, timeout=2).is_success
     except httpx.HTTPError:
         return False
+
+
+def _is_ready(origin: str, credit_token: str) -> bool:
+    """Say whether our own api can do its work; a stranger on its port would not know the token."""
+    return _answers(f"{origin}/readyz") and _answers(
+        f"{origin}/v1/credits/balance", {"Authorization": f"Bearer {credit_token}"}
+    )
 
 
 def _issue(environment: Mapping[str, str]) -> str:
