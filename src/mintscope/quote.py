@@ -1,0 +1,1 @@
+"""Prices in USD, amounts in atoms, and the one function between them."""
