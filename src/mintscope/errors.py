@@ -11,6 +11,13 @@
   x RateLimited             RATE_LIMITED
   x DataStale               DATA_STALE
   x ServiceUnavailable      SERVICE_UNAVAILABLE
+  x InvalidBundle           INVALID_BUNDLE
+  x InvalidPayment          INVALID_PAYMENT
+  x PriceUnavailable        PRICE_UNAVAILABLE
+
+What becomes of a payment is an outcome, not an error (`payments.outcome`): the
+codes PAYMENT_FAILED, PAYMENT_ALREADY_USED, PAYMENT_PENDING and
+PAYMENT_UNAVAILABLE are given to those.
 
 The message is public: it is sent to the client as it stands.  What only the
 operator may read goes into `raise ... from cause` or `add_note`.  HTTP does
@@ -34,6 +41,13 @@ class ErrorCode(StrEnum):
     RATE_LIMITED = "RATE_LIMITED"
     DATA_STALE = "DATA_STALE"
     SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
+    INVALID_BUNDLE = "INVALID_BUNDLE"
+    INVALID_PAYMENT = "INVALID_PAYMENT"
+    PAYMENT_FAILED = "PAYMENT_FAILED"
+    PAYMENT_ALREADY_USED = "PAYMENT_ALREADY_USED"
+    PAYMENT_PENDING = "PAYMENT_PENDING"
+    PAYMENT_UNAVAILABLE = "PAYMENT_UNAVAILABLE"
+    PRICE_UNAVAILABLE = "PRICE_UNAVAILABLE"
     BAD_REQUEST = "BAD_REQUEST"
     NOT_FOUND = "NOT_FOUND"
     METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
@@ -117,6 +131,24 @@ class ServiceUnavailable(ServiceError):
     """A part of the service that this request needs does not answer."""
 
     code = ErrorCode.SERVICE_UNAVAILABLE
+
+
+class InvalidBundle(ServiceError):
+    """No bundle of this size is for sale."""
+
+    code = ErrorCode.INVALID_BUNDLE
+
+
+class InvalidPayment(ServiceError):
+    """The payment header cannot be read; nothing was looked at, nothing was charged."""
+
+    code = ErrorCode.INVALID_PAYMENT
+
+
+class PriceUnavailable(ServiceError):
+    """The payment token has no price that may be sold at; credits go on working."""
+
+    code = ErrorCode.PRICE_UNAVAILABLE
 
 
 ADDRESS_SHOWN_MAX = 50
