@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
+CHAIN_SLOT: Final = Gauge("mintscope_chain_slot", "Newest slot the chain's node told us of")
 INGEST_SLOT: Final = Gauge("mintscope_ingest_slot", "Newest slot in the log")
 INGEST_LAG_S: Final = Gauge("mintscope_ingest_lag_s", "Age of the newest slot when it was applied")
 FINALIZED_SLOT: Final = Gauge("mintscope_finalized_slot", "Checkpoint of the finalized fold")
@@ -22,6 +23,9 @@ RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died a
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")
 TRACKED_MINTS: Final = Gauge("mintscope_tracked_mints", "Mints followed")
 LIVE_MINTS: Final = Gauge("mintscope_live_mints", "Mints held in memory by the confirmed fold")
+RPC_REQUESTS: Final = Counter(
+    "mintscope_rpc_requests_total", "Questions to the chain's node", ["method", "outcome"]
+)
 REQUESTS: Final = Counter("mintscope_requests_total", "HTTP answers", ["route", "status"])
 REQUEST_S: Final = Histogram(
     "mintscope_request_s",

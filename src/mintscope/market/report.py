@@ -3,10 +3,13 @@
 Field names are the specification's; `rename` gives their camelCase.
 """
 
-from typing import Protocol
+from math import inf
+from typing import Final, Protocol
 
 import msgspec
 
+from mintscope.errors import InsufficientData
+from mintscope.market.kernels import COUNTS, FIRST, READ, SHARES, SOL, USD, Floats
 from mintscope.primitives import Mint, Slot, UnixS
 
 
@@ -100,6 +103,50 @@ class TokenReport(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     price: Price
     indicators: Indicators
     data_span: DataSpan
+
+
+CANDLES_MIN: Final = 9
+
+
+def token_report(mint: Mint, values: Floats, now: UnixS) -> TokenReport:
+    """Return the report of *mint* from its snapshot as of *now*.
+
+    Raises InsufficientData without a priced swap or below 9 m1 candles, where no
+    timeframe could have an average.
+    """
+    v = values.tolist()
+    m1, m5, m15, h1 = map(int, v[COUNTS:FIRST])
+    if m1 < CANDLES_MIN:
+        raise InsufficientData(
+            f"expected at least {CANDLES_MIN} minutes with a trade of this token"
+            f" since tracking began; were {m1}"
+        )
+    return TokenReport(
+        mint,
+        Price(v[USD], v[SOL]),
+        Indicators(
+            _timeframe(v, 0),
+            _timeframe(v, READ),
+            _timeframe(v, 2 * READ),
+            _timeframe(v, 3 * READ),
+            Pressure(*v[SHARES:COUNTS]),
+        ),
+        DataSpan(UnixS(int(v[FIRST])), now, CandleCounts(m1, m5, m15, h1)),
+    )
+
+
+def _timeframe(v: list[float], at: int) -> TimeframeIndicators:
+    """Return the timeframe whose values begin at *at*, with None for NaN, which is not >= 0."""
+    ema9, ema21, ema50, ema200, rsi, line, signal, histogram = v[at : at + 8]
+    return TimeframeIndicators(
+        ema9 if ema9 >= 0.0 else None,
+        ema21 if ema21 >= 0.0 else None,
+        ema50 if ema50 >= 0.0 else None,
+        ema200 if ema200 >= 0.0 else None,
+        rsi if rsi >= 0.0 else None,
+        Macd(line, signal, histogram) if histogram > -inf else None,
+        Fibonacci(*v[at + 8 : at + READ]),
+    )
 
 
 class ReadReport(msgspec.Struct, frozen=True, gc=False):

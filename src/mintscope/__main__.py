@@ -1,0 +1,5 @@
+"""`python -m mintscope`."""
+
+from mintscope.cli.app import main
+
+main()

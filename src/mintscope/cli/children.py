@@ -1,0 +1,96 @@
+"""Processes started by a command, and ended with it however it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from types import FrameType, TracebackType
+from typing import Self
+
+STOP_TIMEOUT_S = 15.0
+POLL_S = 0.2
+
+
+class ChildEnded(Exception):
+    """A process that should run until it is told to stop ended by itself."""
+
+
+class Children:
+    """Runs `mintscope` commands beside this one; all of them stop when any does.
+
+    Each child holds the read end of a pipe whose other end is ours.  When we
+    die, even by SIGKILL, the pipe closes and `stop_with_parent` ends the child.
+    """
+
+    def __init__(self) -> None:
+        self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._stopping = threading.Event()
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop them, newest first: whoever serves stops before whoever feeds it."""
+        for _, child in reversed(self._running):
+            child.terminate()
+        for _, child in reversed(self._running):
+            try:
+                child.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+    def start(self, name: str, arguments: Sequence[str], environment: dict[str, str]) -> None:
+        """Start `mintscope` with *arguments* and *environment* on top of ours."""
+        child = subprocess.Popen(  # noqa: S603  # our own interpreter, our own arguments
+            [sys.executable, "-m", "mintscope", *arguments, "--attached"],
+            stdin=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,  # Ctrl-C reaches us alone, we stop them in order
+        )
+        self._running.append((name, child))
+
+    @property
+    def stopping(self) -> bool:
+        """Whether someone asked us to stop."""
+        return self._stopping.is_set()
+
+    def check(self) -> None:
+        """Raise ChildEnded if one of them is gone."""
+        for name, child in self._running:
+            code = child.poll()
+            if code is not None and not self.stopping:
+                raise ChildEnded(f"{name} ended with exit code {code}; its last lines say why")
+
+    def pause(self, seconds: float) -> None:
+        """Wait *seconds*, less when asked to stop.  Raises ChildEnded."""
+        self._stopping.wait(seconds)
+        self.check()
+
+    def wait(self) -> None:
+        """Wait until asked to stop.  Raises ChildEnded."""
+        while not self.stopping:
+            self.pause(POLL_S)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._stopping.set()
+
+
+def stop_with_parent() -> None:
+    """Turn the end of the pipe a parent holds on our standard input into a SIGTERM."""
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()

@@ -1,0 +1,51 @@
+"""The credit ledger: an append-only journal and the balances it implies.
+
+A balance is the sum of its account's entries and never negative; only the
+ledger itself decides a spend, in one statement.  Accounts never disappear.
+"""
+
+from typing import NewType, Protocol
+
+import msgspec
+
+from mintscope.credentials import CreditToken
+
+CreditAccount = NewType("CreditAccount", int)  # whoever holds one has found it in the ledger
+
+
+class Spent(msgspec.Struct, frozen=True, gc=False):
+    """One credit was taken, durably; *balance* is what remained, >= 0."""
+
+    balance: int
+
+
+class Empty(msgspec.Struct, frozen=True, gc=False):
+    """The account holds no credit; nothing was taken."""
+
+
+class CreditLedger(Protocol):
+    """Few verbs, each one atomic.
+
+    Raises ServiceUnavailable from every verb when the store does not answer;
+    nothing has been taken then, or it is given back by a reversal.
+    """
+
+    async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count* (>= 1)."""
+        ...
+
+    async def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*, None where there is none.
+
+        Any text may be asked for: malformed, mistyped and unknown ones go the
+        same way, in the same time.
+        """
+        ...
+
+    async def spend(self, account: CreditAccount) -> Spent | Empty:
+        """Take one credit if there is one; return once that is durable."""
+        ...
+
+    async def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        ...
