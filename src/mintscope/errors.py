@@ -11,6 +11,13 @@
   x RateLimited             RATE_LIMITED
   x DataStale               DATA_STALE
   x ServiceUnavailable      SERVICE_UNAVAILABLE
+  x BadRequest              BAD_REQUEST
+  x NotFound                NOT_FOUND
+  x MethodNotAllowed        METHOD_NOT_ALLOWED
+  x RequestTimeout          REQUEST_TIMEOUT
+  x PayloadTooLarge         PAYLOAD_TOO_LARGE
+  x HeadersTooLarge         HEADERS_TOO_LARGE
+  x InternalError           INTERNAL_ERROR
   x InvalidBundle           INVALID_BUNDLE
   x InvalidPayment          INVALID_PAYMENT
   x PriceUnavailable        PRICE_UNAVAILABLE
@@ -51,6 +58,7 @@ class ErrorCode(StrEnum):
     BAD_REQUEST = "BAD_REQUEST"
     NOT_FOUND = "NOT_FOUND"
     METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
+    REQUEST_TIMEOUT = "REQUEST_TIMEOUT"
     PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
     HEADERS_TOO_LARGE = "HEADERS_TOO_LARGE"
     INTERNAL_ERROR = "INTERNAL_ERROR"
@@ -149,6 +157,58 @@ class PriceUnavailable(ServiceError):
     """The payment token has no price that may be sold at; credits go on working."""
 
     code = ErrorCode.PRICE_UNAVAILABLE
+
+
+class BadRequest(ServiceError):
+    """The request breaks HTTP, or says two things at once."""
+
+    code = ErrorCode.BAD_REQUEST
+
+
+class NotFound(ServiceError):
+    """No route has this path."""
+
+    code = ErrorCode.NOT_FOUND
+
+    def __init__(self) -> None:
+        super().__init__("There is nothing at this path.")
+
+
+class MethodNotAllowed(ServiceError):
+    """The path exists, the method does not."""
+
+    code = ErrorCode.METHOD_NOT_ALLOWED
+
+    def __init__(self, *, allowed: str) -> None:
+        super().__init__(f"This path answers {allowed} only.")
+        self.allowed = allowed
+
+
+class RequestTimeout(ServiceError):
+    """The request did not arrive whole in time."""
+
+    code = ErrorCode.REQUEST_TIMEOUT
+
+
+class PayloadTooLarge(ServiceError):
+    """The body is larger than any route takes."""
+
+    code = ErrorCode.PAYLOAD_TOO_LARGE
+
+
+class HeadersTooLarge(ServiceError):
+    """Request line and headers together are larger than any route needs."""
+
+    code = ErrorCode.HEADERS_TOO_LARGE
+
+
+class InternalError(ServiceError):
+    """A bug; the client learns the request id and nothing else."""
+
+    code = ErrorCode.INTERNAL_ERROR
+
+    def __init__(self) -> None:
+        super().__init__("The service failed; the request id tells its operator where.")
 
 
 ADDRESS_SHOWN_MAX = 50

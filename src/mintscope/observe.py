@@ -19,6 +19,7 @@ SWAPS: Final = Counter("mintscope_swaps_total", "Swaps decoded", ["program"])
 QUARANTINED: Final = Counter(
     "mintscope_quarantined_total", "Transactions not understood", ["program", "reason"]
 )
+UNPRICED: Final = Counter("mintscope_unpriced_total", "Swaps that set no price", ["reason"])
 RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died after we saw them")
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")
 TRACKED_MINTS: Final = Gauge("mintscope_tracked_mints", "Mints followed")

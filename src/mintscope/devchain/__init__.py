@@ -1,1 +1,1 @@
-"""A local Solana whose market trades in real transaction shapes."""
+"""A local Solana with a market that trades: for demos, tests and benchmarks."""

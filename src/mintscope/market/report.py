@@ -111,16 +111,21 @@ CANDLES_MIN: Final = 9
 def token_report(mint: Mint, values: Floats, now: UnixS) -> TokenReport:
     """Return the report of *mint* from its snapshot as of *now*.
 
-    Raises InsufficientData without a priced swap or below 9 m1 candles, where no
-    timeframe could have an average.
+    Raises InsufficientData without a priced swap or below 9 m1 candles: no timeframe has
+    more candles than m1, so none could have an average.
     """
+    if values[COUNTS] < CANDLES_MIN:
+        raise InsufficientData(
+            f"expected trades of this token in at least {CANDLES_MIN} different minutes"
+            f" since tracking began; was {values[COUNTS]:.0f}"
+        )
+    return report_of(mint, values, now)
+
+
+def report_of(mint: Mint, values: Floats, now: UnixS) -> TokenReport:
+    """Return the report however little there is: one priced swap at least."""
     v = values.tolist()
     m1, m5, m15, h1 = map(int, v[COUNTS:FIRST])
-    if m1 < CANDLES_MIN:
-        raise InsufficientData(
-            f"expected at least {CANDLES_MIN} minutes with a trade of this token"
-            f" since tracking began; were {m1}"
-        )
     return TokenReport(
         mint,
         Price(v[USD], v[SOL]),

@@ -14,7 +14,7 @@ import apsw
 import structlog
 
 from mintscope.clock import Clock
-from mintscope.credentials import CreditToken, CredentialHash, hash_credential, hint
+from mintscope.credentials import CredentialHash, CreditToken, hash_credential, hint
 from mintscope.credits.ledger import CreditAccount, Empty, Spent
 from mintscope.errors import ServiceUnavailable
 from mintscope.observe import DEBITS
@@ -115,7 +115,9 @@ class CreditBook:
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, first come first served, in one commit."""
-        rows = self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at)).fetchall()
+        rows: list[tuple[int, int, int]] = self._db.execute(
+            SPEND, (apsw.carray(array("q", accounts)), at)
+        ).fetchall()
         self._checkpoint(CHECKPOINT_PAGES_MAX)
         # What each account has left after its first, second, ... debit of this batch.
         left = {
@@ -292,4 +294,6 @@ def _unavailable_on_error() -> Iterator[None]:
         yield
     except apsw.Error as cause:
         log.exception("the money file does not answer")
-        raise ServiceUnavailable("The credit ledger does not answer; nothing was charged.") from cause
+        raise ServiceUnavailable(
+            "The credit ledger does not answer; nothing was charged."
+        ) from cause

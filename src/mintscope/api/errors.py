@@ -1,0 +1,26 @@
+"""The one table from wire code to HTTP status."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from mintscope.errors import ErrorCode
+
+STATUS: Final[Mapping[ErrorCode, int]] = {
+    ErrorCode.INVALID_TOKEN_ADDRESS: 400,
+    ErrorCode.TOKEN_NOT_FOUND: 404,
+    ErrorCode.INSUFFICIENT_DATA: 404,
+    ErrorCode.MISSING_TOKEN: 401,
+    ErrorCode.INVALID_TOKEN: 401,
+    ErrorCode.PAYMENT_REQUIRED: 402,
+    ErrorCode.INSUFFICIENT_CREDITS: 402,
+    ErrorCode.RATE_LIMITED: 429,
+    ErrorCode.DATA_STALE: 503,
+    ErrorCode.SERVICE_UNAVAILABLE: 503,
+    ErrorCode.BAD_REQUEST: 400,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.METHOD_NOT_ALLOWED: 405,
+    ErrorCode.REQUEST_TIMEOUT: 408,
+    ErrorCode.PAYLOAD_TOO_LARGE: 413,
+    ErrorCode.HEADERS_TOO_LARGE: 431,
+    ErrorCode.INTERNAL_ERROR: 500,
+}

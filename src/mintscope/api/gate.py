@@ -1,0 +1,161 @@
+"""Who calls, whether they may, and who pays for it with what."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Protocol
+
+import msgspec
+
+from mintscope.api.address import ClientAddresses
+from mintscope.api.call import Call, Header
+from mintscope.api.limiter import Denied, Limit, Limiter, LimitKey
+from mintscope.credentials import CredentialKind
+from mintscope.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
+from mintscope.errors import (
+    BadRequest,
+    InsufficientCredits,
+    InvalidToken,
+    MissingToken,
+    PaymentRequired,
+    RateLimited,
+)
+
+NOT_A_BEARER: Final = "expected Authorization: Bearer svc_credit_<64 hex>; it holds no such value"
+NO_BEARER: Final = "expected an Authorization header: Bearer svc_credit_<64 hex>"
+NOT_ISSUED: Final = "expected a credit token, svc_credit_<64 hex>, that this service has issued"
+NOT_AN_API_KEY: Final = (
+    "expected a credit token, svc_credit_<64 hex>; an API key (svc_live_) does not pay for requests"
+)
+NOTHING_PRESENTED: Final = (
+    "This request costs one credit: send Authorization: Bearer svc_credit_<64 hex>"
+)
+NO_CREDIT_LEFT: Final = "The credit token is valid and holds no credits; nothing was charged."
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Proof that a charge has settled."""
+
+    headers: tuple[Header, ...]
+
+
+class Charge(Protocol):
+    """Somebody's promise to pay for one request; settled at most once."""
+
+    async def expect_funds(self) -> None:
+        """Raise the refusal that `settle` would raise, without taking anything."""
+        ...
+
+    async def settle(self) -> Receipt:
+        """Take the payment, or raise a refusal and take nothing."""
+        ...
+
+
+class CreditCharge(msgspec.Struct, frozen=True, gc=False):
+    """One credit of an account."""
+
+    ledger: CreditLedger
+    account: CreditAccount
+
+    async def expect_funds(self) -> None:
+        """Raise InsufficientCredits if there is none."""
+        if await self.ledger.balance(self.account) == 0:
+            raise InsufficientCredits(NO_CREDIT_LEFT)
+
+    async def settle(self) -> Receipt:
+        """Take one credit, or raise InsufficientCredits."""
+        match await self.ledger.spend(self.account):
+            case Spent(balance):
+                return Receipt(((b"x-credits-remaining", b"%d" % balance),))
+            case Empty():
+                raise InsufficientCredits(NO_CREDIT_LEFT)
+
+
+class Caller(msgspec.Struct, frozen=True, gc=False):
+    """Who calls, as far as the ledger knows.
+
+    bearer     None without an Authorization header, "" with an unusable one
+    account    that of the credit token, if it exists
+    """
+
+    bearer: str | None
+    account: CreditAccount | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Turns a call into a caller within the limit, and a caller into a charge."""
+
+    ledger: CreditLedger
+    limiter: Limiter
+    addresses: ClientAddresses
+
+    async def admit(self, call: Call) -> Caller:
+        """Return who calls.
+
+        Raises RateLimited, by credit token if it exists, else by address: an
+        unverified credential would give everybody as many limits as they like.
+        """
+        try:
+            bearer = call.bearer()
+        except BadRequest:
+            await admit(call, self.limiter, self.addresses.key(call.scope))
+            raise
+        account = await self.ledger.find(bearer) if bearer else None
+        await admit(
+            call, self.limiter, self.addresses.key(call.scope) if account is None else account
+        )
+        return Caller(bearer, account)
+
+    def authorize(self, caller: Caller) -> Charge:
+        """Return how *caller* will pay for this request.
+
+        Raises PaymentRequired when nothing was presented, MissingToken or
+        InvalidToken for a credential that cannot pay.
+        """
+        if caller.bearer is None:
+            raise PaymentRequired(NOTHING_PRESENTED)
+        return CreditCharge(self.ledger, self.account(caller))
+
+    def account(self, caller: Caller) -> CreditAccount:
+        """Return the account *caller* has shown the credit token of.
+
+        Raises MissingToken or InvalidToken.
+        """
+        if caller.account is not None:
+            return caller.account
+        if caller.bearer is None:
+            raise MissingToken(NO_BEARER)
+        if not caller.bearer:
+            raise MissingToken(NOT_A_BEARER)
+        if caller.bearer.startswith(CredentialKind.API_KEY.prefix):
+            raise InvalidToken(NOT_AN_API_KEY)
+        raise InvalidToken(NOT_ISSUED)
+
+
+async def admit(call: Call, limiter: Limiter, key: LimitKey) -> None:
+    """Count *call* against the limit of *key* and tell its reply where that stands.
+
+    Raises RateLimited.
+    """
+    verdict = await limiter.take(key)
+    if isinstance(verdict, Denied):
+        call.reply_headers.extend(limit_headers(limiter.limit, 0, verdict.retry_after_s))
+        raise RateLimited(verdict.retry_after_s)
+    call.reply_headers.extend(limit_headers(limiter.limit, verdict.remaining, verdict.reset_s))
+
+
+@lru_cache(maxsize=20_000)
+def limit_headers(limit: Limit, remaining: int, reset_s: int) -> tuple[Header, ...]:
+    """Return the IETF draft's headers, and the older ones that clients still read.
+
+    Source  draft-ietf-httpapi-ratelimit-headers-10
+    """
+    policy = f'"{limit.name}";q={limit.count};w={limit.window_s}'
+    return (
+        (b"ratelimit-policy", policy.encode()),
+        (b"ratelimit", f'"{limit.name}";r={remaining};t={reset_s}'.encode()),
+        (b"x-ratelimit-limit", b"%d" % limit.count),
+        (b"x-ratelimit-remaining", b"%d" % remaining),
+        (b"x-ratelimit-reset", b"%d" % reset_s),
+    )

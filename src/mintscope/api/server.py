@@ -1,0 +1,49 @@
+"""Running the API: one uvicorn server on one socket."""
+
+import socket
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from mintscope.api.address import ClientAddresses
+from mintscope.api.protocol import Bounds, Guard, hardened
+from mintscope.clock import Clock
+
+BACKLOG: Final = 2_048
+GRACE_S: Final = 10  # for answers under way when the server is told to stop
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that clients can connect to from now on; port 0 takes a free one.
+
+    Raises OSError when the address is taken or not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
+
+
+def make_server(
+    app: ASGIApp, *, clock: Clock, addresses: ClientAddresses, bounds: Bounds
+) -> uvicorn.Server:
+    """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
+
+    It ends on SIGINT and SIGTERM, or when `should_exit` is set, once the
+    answers under way are sent.
+    """
+    guard = Guard(clock=clock, addresses=addresses, bounds=bounds)
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=hardened(guard),
+            ws="none",
+            lifespan="off",
+            proxy_headers=False,  # `api.address` decides whom to believe
+            server_header=False,
+            access_log=False,
+            log_config=None,
+            log_level="error",
+            timeout_keep_alive=int(bounds.keep_alive_s_max),
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )

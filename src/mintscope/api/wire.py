@@ -1,0 +1,93 @@
+"""Every body that crosses the wire, field for field as in the specification.
+
+`data` of the token endpoint is `market.report.TokenReport`, encoded by whoever
+keeps the reports; its bytes are put into the envelope as they are.
+"""
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+import msgspec
+
+from mintscope.errors import ErrorCode, ServiceError
+from mintscope.primitives import UnixMs
+
+
+class Wire(msgspec.Struct, rename="camel"):
+    """Base of all bodies: snake_case here, camelCase on the wire."""
+
+
+class Meta(Wire, omit_defaults=True):
+    """`meta` of a /v1 envelope."""
+
+    timestamp: str
+    request_id: str | None = None
+
+
+class ErrorBody(Wire):
+    """`error` of a /v1 envelope."""
+
+    code: ErrorCode
+    message: str
+
+
+class Failure(Wire, kw_only=True):
+    """An error response."""
+
+    success: bool = False
+    error: ErrorBody
+    meta: Meta
+
+
+class Balance(Wire):
+    """`data` of GET /v1/credits/balance."""
+
+    balance: int
+
+
+class Health(Wire):
+    """`data` of GET /v1/health and /readyz: each check with "ok" or what is wrong."""
+
+    status: str
+    version: str
+    checks: dict[str, str]
+
+
+class Alive(Wire):
+    """`data` of GET /healthz."""
+
+    status: str
+
+
+def success(data: Wire, meta: Meta) -> bytes:
+    """Return the envelope around *data*."""
+    return msgspec.json.encode({"success": True, "data": data, "meta": meta})
+
+
+def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
+    """Return the envelope around *data*, which is JSON already."""
+    return b'{"success":true,"data":%b,"meta":{"timestamp":"%b","requestId":"%b"}}' % (
+        data,
+        timestamp(at).encode(),
+        request_id,
+    )
+
+
+def failure(error: ServiceError, *, at: UnixMs, request_id: bytes) -> bytes:
+    """Return the envelope that tells *error*."""
+    return msgspec.json.encode(
+        Failure(
+            error=ErrorBody(code=error.code, message=str(error)),
+            meta=Meta(timestamp=timestamp(at), request_id=request_id.decode()),
+        )
+    )
+
+
+def timestamp(at: UnixMs) -> str:
+    """Return *at* as ISO 8601 UTC with milliseconds."""
+    return f"{_second(at // 1000)}.{at % 1000:03d}Z"
+
+
+@lru_cache(maxsize=4)
+def _second(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")

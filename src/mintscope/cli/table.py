@@ -1,0 +1,113 @@
+"""CSV files from people: every malformed cell is named, none is guessed at.
+
+A table has a header line.  Columns are found by name, in any order; columns
+nobody asks for are ignored, and so are blank lines.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, TextIO
+
+SHOWN_MAX: Final = 40
+INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}")
+NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+
+
+class BadTable(Exception):
+    """What is wrong with a table: file, line, column, what was expected and what was there."""
+
+
+class Row:
+    """One line of a table."""
+
+    def __init__(self, path: Path, line: int, cells: dict[str, str]) -> None:
+        self._path = path
+        self._line = line
+        self._cells = cells
+
+    def text(self, column: str) -> str:
+        """Return the cell, empty where the table has no such column."""
+        return self._cells.get(column, "")
+
+    def integer(self, column: str, minimum: int, maximum: int) -> int:
+        """Return the cell as an integer.  Raises BadTable."""
+        text = self.text(column)
+        if INTEGER.fullmatch(text) is None or not minimum <= int(text) <= maximum:
+            raise self.bad(column, f"an integer from {minimum} to {maximum}")
+        return int(text)
+
+    def number(self, column: str, maximum: float) -> float:
+        """Return the cell as a number from 0 to *maximum*.  Raises BadTable."""
+        text = self.text(column)
+        if NUMBER.fullmatch(text) is None or not 0.0 <= float(text) <= maximum:
+            raise self.bad(column, f"a number from 0 to {maximum:g}")
+        return abs(float(text))  # no negative zero
+
+    def bad(self, column: str, expected: str) -> BadTable:
+        """Return the complaint about a cell."""
+        return BadTable(
+            f"{self._path}, line {self._line}, column {column}:"
+            f" expected {expected}, was {shown(self.text(column))}"
+        )
+
+
+def rows(path: Path, required: Sequence[str]) -> Iterator[Row]:
+    """Yield the lines of the table at *path*, which must have the *required* columns.
+
+    Raises BadTable for anything that is not such a table.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from _rows(path, file, required)
+    except UnicodeDecodeError as error:
+        raise BadTable(
+            f"{path}: expected UTF-8 text, was byte {error.object[error.start]:#04x}"
+            f" at position {error.start}"
+        ) from None
+    except OSError as error:
+        raise BadTable(f"{path}: expected a file to read, was: {error.strerror}") from None
+
+
+def shown(text: str) -> str:
+    """Return *text* quoted, cut where it is long."""
+    if not text:
+        return "empty"
+    return repr(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "...")
+
+
+def _rows(path: Path, file: TextIO, required: Sequence[str]) -> Iterator[Row]:
+    lines = csv.reader(file, strict=True)
+    header: list[str] = []
+    while True:
+        try:
+            cells = next(lines, None)
+        except csv.Error as error:
+            raise BadTable(
+                f"{path}, line {lines.line_num}: expected comma-separated values, was: {error}"
+            ) from None
+        if cells is None:
+            break
+        cells = [cell.strip() for cell in cells]
+        if not any(cells):
+            continue
+        where = f"{path}, line {lines.line_num}"
+        if not header:
+            header = cells
+            _check_header(where, header, required)
+        elif len(cells) != len(header):
+            raise BadTable(f"{where}: expected {len(header)} columns, was {len(cells)}")
+        else:
+            yield Row(path, lines.line_num, dict(zip(header, cells, strict=True)))
+    if not header:
+        raise BadTable(f"{path}: expected a header line with {', '.join(required)}, was empty")
+
+
+def _check_header(where: str, header: Sequence[str], required: Sequence[str]) -> None:
+    for column in required:
+        if header.count(column) != 1:
+            raise BadTable(
+                f"{where}: expected one column {column}, was {header.count(column)}"
+                f" in {shown(','.join(header))}"
+            )

@@ -1,0 +1,181 @@
+"""The dev chain: a seeded market that makes one block after the other.
+
+The history is made at once and rendered on demand: hourly blocks at first,
+then every 15, 5 and 1 minutes up to the present, so that 200 candles of every
+width exist.  After it, blocks come one slot apart.
+
+Memory   bounded by *kept_blocks*; nothing that was rendered is kept
+Order    everything follows from the seed, the start and the calls made
+"""
+
+from collections.abc import Iterator
+from hashlib import sha512
+from random import Random
+from typing import Final
+
+import msgspec
+from starlette.applications import Starlette
+
+from mintscope.devchain.addresses import address, text
+from mintscope.devchain.ledger import Block, Ledger
+from mintscope.devchain.render import Json, Place, Rendered, render
+from mintscope.devchain.rpc import head
+from mintscope.devchain.server import application
+from mintscope.devchain.traffic import Market
+from mintscope.devchain.transaction import Token
+from mintscope.devchain.world import SOL, World
+from mintscope.market.swap import Swap
+from mintscope.primitives import Signature, Slot, UnixMs, UnixS
+
+SLOT_MS: Final = 400
+HISTORY: Final = ((205 * 60, 60), (17 * 3_600, 300), (51 * 3_600, 900))
+"""Up to how many seconds before the present blocks are how many seconds apart; beyond: an hour."""
+HOUR_S: Final = 3_600
+DAY_S: Final = 86_400
+HISTORY_DAYS_MAX: Final = 90
+MINTS_MAX: Final = 1_000
+FIRST_SLOT: Final = 380_000_000
+FIRST_HEIGHT: Final = 358_000_000
+SKIPPED: Final = 0.03  # share of the leaders that miss their slots
+LEADER_SLOTS: Final = 4
+KEPT_BLOCKS: Final = 10_000
+
+
+class Devchain:
+    """A chain in memory; call `tick` for its next block."""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        now: UnixMs,
+        mints: int = 20,
+        history_days: float = 10,
+        kept_blocks: int = KEPT_BLOCKS,
+    ) -> None:
+        assert 0 <= history_days <= HISTORY_DAYS_MAX
+        assert 1 <= mints <= MINTS_MAX
+        self.seed = seed
+        self.genesis_hash = address(seed, "genesis")
+        self._random = Random(seed)  # noqa: S311  # a market, not a secret
+        self._now = now
+        self.world = World(seed=seed, mints=mints)
+        self.ledger = Ledger(kept_blocks)
+        opens = UnixS(now // 1_000)
+        self._market = Market(self.world, self._random, opens=opens)
+        self._make_history(opens, history_days)
+        self.opened_slot: int = self.ledger.tip
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens of the market, busiest first; SOL before all."""
+        return (SOL, *(listed.token for listed in self.world.listed))
+
+    @property
+    def now(self) -> UnixMs:
+        """The time of the newest block."""
+        return self._now
+
+    @property
+    def app(self) -> Starlette:
+        """The chain as JSON-RPC over HTTP."""
+        return application(self)
+
+    def tick(self, now: UnixMs | None = None) -> Slot:
+        """Make the next block, at *now* or one slot later; leaders may skip slots before it."""
+        slots = 1
+        while self._random.random() < SKIPPED:
+            slots += self._random.randint(1, LEADER_SLOTS)
+        self._now = UnixMs(self._now + slots * SLOT_MS) if now is None else max(self._now, now)
+        return self._append(Slot(self.ledger.tip + slots), UnixS(self._now // 1_000))
+
+    def fork(self, depth: int) -> None:
+        """Replace the newest *depth* blocks by as many others, in later slots.
+
+        Raises ValueError where one of them is final.
+        """
+        if not 0 < depth <= self.ledger.unfinalized():
+            raise ValueError(
+                f"expected a depth of 1 to {self.ledger.unfinalized()} blocks that are not final;"
+                f" was {depth}"
+            )
+        for block in self.ledger.drop(depth):
+            self.world.undo(reversed(block.transactions))
+        for _ in range(depth):
+            self.tick()
+
+    def swaps(self, slot: Slot) -> tuple[Swap, ...]:
+        """Return the swaps the market meant in *slot*: what a decoder has to find."""
+        block = self.ledger.block(slot)
+        return () if block is None else tuple(s for each in self._render(block) for s in each.swaps)
+
+    def entries(self, block: Block) -> list[Json]:
+        """Return the transactions of *block* as getBlock shows them."""
+        return [rendered.entry for rendered in self._render(block)]
+
+    def signatures(self, block: Block) -> list[Signature]:
+        """Return the signatures of the transactions of *block*."""
+        return [_signature(block, index) for index in range(len(block.transactions))]
+
+    def _render(self, block: Block) -> Iterator[Rendered]:
+        for index, transaction in enumerate(block.transactions):
+            yield render(
+                transaction,
+                Place(index, _signature(block, index), block.parent_blockhash),
+                self.world,
+            )
+
+    def _make_history(self, opens: UnixS, days: float) -> None:
+        times = sorted(_history(opens, days))
+        start = FIRST_SLOT + int((times[0] - opens) * 1_000 / SLOT_MS)
+        for at in times:
+            slot = start + (at - times[0]) * 1_000 // SLOT_MS
+            self._append(Slot(slot), at)
+
+    def _append(self, slot: Slot, at: UnixS) -> Slot:
+        ledger = self.ledger
+        if ledger.slots:
+            parent = ledger.last
+            parent_slot, height, parent_hash = parent.slot, parent.height + 1, parent.blockhash
+            after_s = max(at - parent.time, SLOT_MS / 1_000)
+        else:
+            parent_slot, height = Slot(slot - 1), FIRST_HEIGHT
+            parent_hash, after_s = address(self.seed, "before the first"), 0.0
+        ledger.append(
+            Block(
+                slot=slot,
+                parent_slot=parent_slot,
+                height=height,
+                time=at,
+                blockhash=address(parent_hash, slot, self._random.getrandbits(64)),
+                parent_blockhash=parent_hash,
+                transactions=self._market.block(slot, at, parent_hash, after_s),
+            )
+        )
+        return slot
+
+
+def lines(chain: Devchain, blocks: int) -> Iterator[bytes]:
+    """Yield *blocks* lines of a block file, oldest first, making those that are missing."""
+    for number in range(blocks):
+        while number >= len(chain.ledger.slots):
+            chain.tick()
+        block = chain.ledger.block(chain.ledger.slots[number])
+        assert block is not None
+        shown = {"slot": block.slot} | head(block) | {"transactions": chain.entries(block)}
+        yield msgspec.json.encode(shown) + b"\n"
+
+
+def _history(opens: UnixS, days: float) -> set[UnixS]:
+    """Return the block times of the last *days*, ending at *opens*."""
+    times = {opens}
+    span = int(days * DAY_S)
+    reached = 0
+    for until, step in (*HISTORY, (span, HOUR_S)):
+        times |= {UnixS(opens - age) for age in range(reached, min(until, span) + 1, step)}
+        reached = until
+    return times
+
+
+def _signature(block: Block, index: int) -> Signature:
+    return Signature(text(sha512(f"{block.blockhash}/{index}".encode()).digest()))

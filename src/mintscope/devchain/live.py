@@ -1,0 +1,39 @@
+"""Runs the chain by the clock: its server, and a block every slot."""
+
+import asyncio
+
+import uvicorn
+
+from mintscope.clock import Clock
+from mintscope.devchain.chain import Devchain
+
+KEEP_ALIVE_S = 30
+STOP_S = 3
+
+
+async def serve(chain: Devchain, clock: Clock, *, host: str, port: int, slot_s: float) -> None:
+    """Serve *chain* until a signal, adding a block every *slot_s* seconds."""
+    server = uvicorn.Server(
+        uvicorn.Config(
+            chain.app,
+            host=host,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=STOP_S,
+        )
+    )
+    producer = asyncio.create_task(_produce(chain, clock, slot_s))
+    try:
+        await server.serve()
+    finally:
+        producer.cancel()
+
+
+async def _produce(chain: Devchain, clock: Clock, slot_s: float) -> None:
+    due = clock.monotonic_s()
+    while True:
+        due = max(due + slot_s, clock.monotonic_s())
+        await asyncio.sleep(due - clock.monotonic_s())
+        chain.tick(clock.now())

@@ -1,0 +1,295 @@
+"""How getBlock shows a transaction.
+
+Instruction trees go in; keys, index lists, balances before and after, logs and
+the flattened inner instructions come out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from mintscope.devchain.addresses import (
+    ASSOCIATED,
+    COMPUTE_BUDGET,
+    JUPITER,
+    READ_ONLY,
+    SPL,
+    SPL_2022,
+    SYSTEM,
+    VOTE,
+    address,
+    text,
+)
+from mintscope.devchain.transaction import (
+    OTHER_RENT,
+    TOKEN_ACCOUNT_RENT,
+    Call,
+    Envelope,
+    Holding,
+    Token,
+    Transaction,
+    moves,
+)
+from mintscope.market.swap import Swap
+from mintscope.primitives import Signature
+from mintscope.solana import WSOL
+
+NATIVE: Final = frozenset({SYSTEM, COMPUTE_BUDGET, VOTE})
+UNITS: Final = {SPL: 4_645, SPL_2022: 3_484, ASSOCIATED: 4_357, JUPITER: 26_000}
+UNITS_NATIVE: Final = 150
+UNITS_OTHER: Final = 29_000
+UNITS_MAX: Final = 300_000
+SLIPPAGE_EXCEEDED: Final = 6001
+LOOKUP_TABLE: Final = address("lookup table")
+
+Json = dict[str, object]
+
+
+class Registry(Protocol):
+    """What an address is: a token account, a mint, or neither."""
+
+    @property
+    def holdings(self) -> Mapping[str, Holding]:
+        """Token accounts."""
+        ...
+
+    @property
+    def mints(self) -> Mapping[str, Token]:
+        """Tokens by their mint."""
+        ...
+
+
+class Place(NamedTuple):
+    """Where a transaction stands."""
+
+    number: int
+    signature: Signature
+    recent_blockhash: str
+
+
+class Rendered(NamedTuple):
+    """One entry of a block, and the swaps that were meant by it."""
+
+    entry: Json
+    swaps: tuple[Swap, ...]
+
+
+def render(transaction: Transaction, place: Place, registry: Registry) -> Rendered:
+    """Return the getBlock entry of *transaction* at *place*."""
+    envelope = transaction.envelope
+    calls = transaction.build()
+    flat = [list(_flatten(call.inner, 2)) for call in calls]
+    keys = _keys(calls, envelope, registry)
+    position = {key: number for number, key in enumerate(keys.all)}
+    message: Json = {
+        "header": keys.header,
+        "accountKeys": keys.static,
+        "recentBlockhash": place.recent_blockhash,
+        "instructions": [_instruction(call, 1, position) for call in calls],
+    }
+    if envelope.version is not None:
+        message["addressTableLookups"] = keys.lookups
+    inner: list[Json] = [
+        {
+            "index": outer,
+            "instructions": [_instruction(call, height, position) for height, call in below],
+        }
+        for outer, below in enumerate(flat)
+        if below
+    ]
+    meta = _outcome(envelope) | {
+        "fee": envelope.fee,
+        "innerInstructions": inner,
+        "logMessages": list(_logs(calls, 1, envelope.failed_at)),
+        "rewards": None,
+        "loadedAddresses": {"writable": keys.loaded_writable, "readonly": keys.loaded_readonly},
+        "computeUnitsConsumed": sum(map(_units, calls)),
+    }
+    after = _after(transaction, calls)
+    for when, balances in (("pre", transaction.before), ("post", after)):
+        meta[f"{when}Balances"] = _lamports(keys.all, balances, registry.holdings)
+        meta[f"{when}TokenBalances"] = _token_balances(keys.all, balances, registry.holdings)
+    entry: Json = {
+        "transaction": {"signatures": [place.signature], "message": message},
+        "meta": meta,
+        "version": "legacy" if envelope.version is None else envelope.version,
+    }
+    meant = () if envelope.failed_at is not None else _swaps(calls, flat, envelope.payer, place)
+    return Rendered(entry, tuple(meant))
+
+
+class _Keys(NamedTuple):
+    """The account keys in the order a message has them."""
+
+    static: list[str]
+    loaded_writable: list[str]
+    loaded_readonly: list[str]
+    header: Json
+    lookups: list[Json]
+
+    @property
+    def all(self) -> list[str]:
+        return self.static + self.loaded_writable + self.loaded_readonly
+
+
+def _keys(calls: Sequence[Call], envelope: Envelope, registry: Registry) -> _Keys:
+    nodes = [call for _, call in _flatten(calls, 1)]
+    named = dict.fromkeys(key for call in nodes for key in call.accounts)
+    named |= dict.fromkeys(call.program for call in nodes)
+    del named[envelope.payer]
+    writable = [key for key in named if key not in READ_ONLY and key not in registry.mints]
+    readonly = [key for key in named if key in READ_ONLY or key in registry.mints]
+    loaded_writable: list[str] = []
+    loaded_readonly: list[str] = []
+    if envelope.uses_table:
+        own = {key for key in writable if _owner(key, registry) == envelope.payer}
+        invoked = {call.program for call in calls}
+        loaded_writable = [key for key in writable if key not in own]
+        loaded_readonly = [key for key in readonly if key not in invoked]
+        writable = [key for key in writable if key in own]
+        readonly = [key for key in readonly if key in invoked]
+    split = len(loaded_writable)
+    lookup: Json = {
+        "accountKey": LOOKUP_TABLE,
+        "writableIndexes": list(range(split)),
+        "readonlyIndexes": list(range(split, split + len(loaded_readonly))),
+    }
+    return _Keys(
+        static=[envelope.payer, *writable, *readonly],
+        loaded_writable=loaded_writable,
+        loaded_readonly=loaded_readonly,
+        header={
+            "numRequiredSignatures": 1,
+            "numReadonlySignedAccounts": 0,
+            "numReadonlyUnsignedAccounts": len(readonly),
+        },
+        lookups=[lookup] if envelope.uses_table else [],
+    )
+
+
+def _owner(key: str, registry: Registry) -> str | None:
+    holding = registry.holdings.get(key)
+    return None if holding is None else holding.owner
+
+
+def _flatten(calls: Iterable[Call], height: int) -> Iterator[tuple[int, Call]]:
+    for call in calls:
+        yield height, call
+        yield from _flatten(call.inner, height + 1)
+
+
+def _instruction(call: Call, height: int, position: Mapping[str, int]) -> Json:
+    return {
+        "programIdIndex": position[call.program],
+        "accounts": [position[key] for key in call.accounts],
+        "data": text(call.data),
+        "stackHeight": height,
+    }
+
+
+def _after(transaction: Transaction, calls: Sequence[Call]) -> Mapping[str, int]:
+    after = dict(transaction.before)
+    after[transaction.envelope.payer] -= transaction.envelope.fee
+    if transaction.envelope.failed_at is None:
+        for source, target, amount in moves(calls):
+            if source:
+                after[source] -= amount
+            if target:
+                after[target] += amount
+    return after
+
+
+def _outcome(envelope: Envelope) -> Json:
+    if envelope.failed_at is None:
+        return {"err": None, "status": {"Ok": None}}
+    error = {"InstructionError": [envelope.failed_at, {"Custom": SLIPPAGE_EXCEEDED}]}
+    return {"err": error, "status": {"Err": error}}
+
+
+def _lamports(
+    keys: Sequence[str], balances: Mapping[str, int], holdings: Mapping[str, Holding]
+) -> list[int]:
+    lamports = []
+    for key in keys:
+        holding = holdings.get(key)
+        if holding is None:
+            lamports.append(balances.get(key, 1 if key in NATIVE else OTHER_RENT))
+        elif holding.token.mint == WSOL:
+            lamports.append(TOKEN_ACCOUNT_RENT + balances.get(key, 0))
+        else:
+            lamports.append(TOKEN_ACCOUNT_RENT)
+    return lamports
+
+
+def _token_balances(
+    keys: Sequence[str], balances: Mapping[str, int], holdings: Mapping[str, Holding]
+) -> list[Json]:
+    return [
+        {
+            "accountIndex": number,
+            "mint": holdings[key].token.mint,
+            "owner": holdings[key].owner,
+            "programId": holdings[key].token.program,
+            "uiTokenAmount": _ui_amount(balances.get(key, 0), holdings[key].token.decimals),
+        }
+        for number, key in enumerate(keys)
+        if key in holdings
+    ]
+
+
+def _ui_amount(amount: int, decimals: int) -> Json:
+    whole, part = divmod(amount, 10**decimals)
+    fraction = f"{part:0{decimals}}".rstrip("0") if part else ""
+    return {
+        "amount": str(amount),
+        "decimals": decimals,
+        "uiAmount": amount / 10**decimals if amount else None,
+        "uiAmountString": f"{whole}.{fraction}" if fraction else str(whole),
+    }
+
+
+def _units(call: Call) -> int:
+    own = UNITS_NATIVE if call.program in NATIVE else UNITS.get(call.program, UNITS_OTHER)
+    return own + sum(map(_units, call.inner))
+
+
+def _logs(calls: Sequence[Call], height: int, failed_at: int | None = None) -> Iterator[str]:
+    for number, call in enumerate(calls):
+        yield f"Program {call.program} invoke [{height}]"
+        if call.says:
+            yield f"Program log: {call.says}"
+        yield from _logs(call.inner, height + 1)
+        yield from call.log
+        if call.program not in NATIVE:
+            yield f"Program {call.program} consumed {_units(call)} of {UNITS_MAX} compute units"
+        if number == failed_at:
+            yield f"Program {call.program} failed: custom program error: {SLIPPAGE_EXCEEDED:#x}"
+            return
+        yield f"Program {call.program} success"
+
+
+def _swaps(
+    calls: Sequence[Call],
+    flat: Sequence[Sequence[tuple[int, Call]]],
+    signer: str,
+    place: Place,
+) -> Iterator[Swap]:
+    for outer, call in enumerate(calls):
+        for inner, (_, node) in enumerate([(1, call), *flat[outer]], start=-1):
+            if node.trade is not None:
+                trade = node.trade
+                yield Swap(
+                    signature=place.signature,
+                    transaction_index=place.number,
+                    outer=outer,
+                    inner=inner,
+                    leg=0,
+                    program=trade.program,
+                    pool=trade.pool,
+                    in_mint=trade.received.mint,
+                    in_amount=trade.amount_in,
+                    in_decimals=trade.received.decimals,
+                    out_mint=trade.paid.mint,
+                    out_amount=trade.amount_out,
+                    out_decimals=trade.paid.decimals,
+                    signer=signer,
+                )

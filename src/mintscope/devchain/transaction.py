@@ -1,0 +1,108 @@
+"""A transaction as the market means it: who pays, which instructions, what moves."""
+
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from mintscope.devchain.addresses import SPL
+from mintscope.primitives import Mint
+
+TOKEN_ACCOUNT_RENT: Final = 2_039_280
+OTHER_RENT: Final = 1_461_600
+SIGNATURE_FEE: Final = 5_000
+
+
+class Token(NamedTuple):
+    """A mint and what the market needs to know of it."""
+
+    mint: Mint
+    symbol: str
+    decimals: int
+    program: str = SPL
+
+
+class Holding(NamedTuple):
+    """Whose token account it is, and of which token."""
+
+    owner: str
+    token: Token
+
+
+class Move(NamedTuple):
+    """What goes from one account to another: tokens between token accounts, else lamports.
+
+    An empty source mints, an empty target burns.
+    """
+
+    source: str
+    target: str
+    amount: int
+
+
+class Trade(NamedTuple):
+    """A swap the market intended, seen from the pool."""
+
+    program: str
+    pool: str
+    received: Token
+    amount_in: int
+    paid: Token
+    amount_out: int
+
+
+class Call(NamedTuple):
+    """One instruction, with those its program invokes.
+
+    says     what the program logs first
+    moves    what it moves by itself
+    log      lines after those of its inner calls
+    trade    set on the instruction of an AMM that swaps
+    """
+
+    program: str
+    accounts: tuple[str, ...]
+    data: bytes
+    says: str = ""
+    inner: tuple["Call", ...] = ()
+    moves: tuple[Move, ...] = ()
+    log: tuple[str, ...] = ()
+    trade: Trade | None = None
+
+
+class Envelope(NamedTuple):
+    """How a transaction is sent.
+
+    version      None for a legacy one
+    uses_table   its pools and mints come from a lookup table
+    failed_at    the instruction that fails, and with it all of it but the fee
+    """
+
+    payer: str
+    fee: int = SIGNATURE_FEE
+    version: int | None = 0
+    uses_table: bool = False
+    failed_at: int | None = None
+
+
+class Transaction(NamedTuple):
+    """A transaction the market made, to be rendered when somebody asks.
+
+    build    its instructions, the same ones at every call
+    before   balances of the accounts it names in a move, as they were
+    """
+
+    build: Callable[[], tuple[Call, ...]]
+    envelope: Envelope
+    before: Mapping[str, int]
+
+
+def moves(calls: Iterable[Call]) -> Iterator[Move]:
+    """Yield what *calls* move, in order of execution."""
+    for call in calls:
+        yield from moves(call.inner)
+        yield from call.moves
+
+
+def logged(event: bytes) -> str:
+    """Return the log line that carries *event*."""
+    return f"Program data: {b64encode(event).decode()}"

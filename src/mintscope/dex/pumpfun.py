@@ -1,0 +1,99 @@
+"""pump.fun: its event is the only witness, because a sale moves lamports without a transfer."""
+
+from typing import Final, NamedTuple
+
+from mintscope.dex import base58, transfers
+from mintscope.dex.entry import Instruction
+from mintscope.dex.events import FIELDS_AT, SELF_CALL, u64
+from mintscope.dex.ledger import Ledger, address
+from mintscope.dex.outcome import Reason, Unreadable
+from mintscope.dex.program import Call, Leg
+from mintscope.market.swap import Swap
+from mintscope.primitives import PUBKEY_BYTES
+from mintscope.solana import WSOL
+
+TRADE_EVENT: Final = SELF_CALL + bytes.fromhex("bddb7fd34ee661ee")
+SOL_AMOUNT, TOKEN_AMOUNT, IS_BUY = 32, 40, 48
+TAIL: Final = 250  # from here on strings and lists come first, so nothing has an offset
+DECIMALS: Final = 6  # of every mint the program makes
+
+
+class Accounts(NamedTuple):
+    """Positions of the accounts of a swap instruction."""
+
+    mint: int
+    user: int
+    curve: int
+    quote: int | None
+
+
+V1: Final = Accounts(mint=2, user=6, curve=3, quote=None)
+V2: Final = Accounts(mint=1, user=13, curve=10, quote=2)
+LEGS_V1: Final = (Leg((V1.curve,), V1.curve),)
+LEGS_V2: Final = (Leg((V2.curve,), V2.curve),)
+
+
+def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
+    """Return the swap that the event of *call* tells; without one, what its transfers show."""
+    event = next((e for e in map(_data, call.events) if e.startswith(TRADE_EVENT)), None)
+    if event is None:
+        return transfers.read(call, legs, ledger)
+    layout = V2 if legs is LEGS_V2 else V1
+    accounts = call.instruction.accounts
+    if len(accounts) <= max(layout.user, layout.curve):
+        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+    mint, user, curve = (
+        ledger.key(accounts[at]) for at in (layout.mint, layout.user, layout.curve)
+    )
+    quote = WSOL if layout.quote is None else ledger.key(accounts[layout.quote])
+    tokens = u64(event, TOKEN_AMOUNT)
+    if event[FIELDS_AT : FIELDS_AT + PUBKEY_BYTES] != base58.decode(mint):
+        raise Unreadable(Reason.EVENT_DISAGREES)
+    _confirm(call, tokens)
+    quotes = u64(event, SOL_AMOUNT) if quote == WSOL else _quote_amount(event, quote)
+    if not tokens or not quotes:
+        if tokens or quotes:
+            raise Unreadable(Reason.NO_MOVEMENT)
+        return []
+    decimals = ledger.decimals_of(mint)
+    token_side = address(mint), tokens, DECIMALS if decimals is None else decimals
+    quote_side = address(quote), quotes, ledger.decimals_of(quote)
+    is_buy = event[FIELDS_AT + IS_BUY : FIELDS_AT + IS_BUY + 1] == b"\x01"
+    received, paid = (quote_side, token_side) if is_buy else (token_side, quote_side)
+    signer = user if user in ledger.signers else ledger.signers[0]
+    return [
+        Swap(
+            ledger.signature,
+            ledger.index,
+            call.outer,
+            call.inner,
+            0,
+            call.program.name,
+            curve,
+            *received,
+            *paid,
+            signer,
+        )
+    ]
+
+
+def _data(event: Instruction) -> bytes:
+    return base58.decode(event.data)
+
+
+def _confirm(call: Call, tokens: int) -> None:
+    """Check that *tokens* did move, if any token did.
+
+    Raises Unreadable where only other amounts moved.
+    """
+    moved = [amount for amount in map(transfers.amount, call.tokens) if amount is not None]
+    if moved and tokens not in moved:
+        raise Unreadable(Reason.EVENT_DISAGREES)
+
+
+def _quote_amount(event: bytes, quote: str) -> int:
+    """Return the amount that follows the quote's address in the tail of *event*."""
+    at = event.rfind(base58.decode(quote), FIELDS_AT + TAIL)
+    if at < 0:
+        raise Unreadable(Reason.TRUNCATED_EVENT)
+    return u64(event, at - FIELDS_AT + PUBKEY_BYTES)
