@@ -11,7 +11,6 @@ from solders.token.state import Mint, TokenAccount
 from mintscope.devchain.methods.account_json import Json, show
 from mintscope.devchain.methods.params import (
     ADDRESSES_MAX,
-    INVALID_PARAMS,
     AccountConfig,
     Answer,
     Config,
@@ -21,6 +20,7 @@ from mintscope.devchain.methods.params import (
     method,
 )
 from mintscope.devchain.methods.view import View
+from mintscope.devchain.rpc import INVALID_PARAMS
 from mintscope.devchain.svm.tokens import PROGRAMS, read_holding, read_mint, ui_amount
 from mintscope.devchain.vm import Vm
 

@@ -11,7 +11,6 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from mintscope.devchain.methods.params import (
-    INVALID_PARAMS,
     SIGNATURES_MAX,
     Answer,
     Config,
@@ -23,6 +22,7 @@ from mintscope.devchain.methods.params import (
     method,
 )
 from mintscope.devchain.methods.view import Json, View
+from mintscope.devchain.rpc import INVALID_PARAMS
 from mintscope.devchain.svm.entry import memo
 from mintscope.devchain.vm import Landed, Vm
 

@@ -12,9 +12,10 @@ from solders.hash import Hash, ParseHashError
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
+from mintscope.devchain import rpc
+from mintscope.devchain.rpc import INVALID_PARAMS
 from mintscope.devchain.vm import Commitment
 
-INVALID_PARAMS: Final = -32602
 TEXT_SHOWN_MAX: Final = 50
 TRANSACTION_TEXT_MAX: Final = 1_700  # characters; 1,232 bytes in base64 are 1,644
 ADDRESSES_MAX: Final = 100
@@ -26,13 +27,11 @@ T = TypeVar("T")
 Answer = Callable[[object], object]
 
 
-class RpcError(Exception):
-    """A call is refused, as JSON-RPC says it."""
+class RpcError(rpc.RpcError):
+    """A refusal that may carry data, as that of a failed preflight does."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
+        super().__init__(code, message)
         self.data = data
 
 

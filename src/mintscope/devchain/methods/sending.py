@@ -10,7 +10,6 @@ from solders.transaction import VersionedTransaction
 
 from mintscope.devchain.methods.account_json import show
 from mintscope.devchain.methods.params import (
-    INVALID_PARAMS,
     TRANSACTION_TEXT_MAX,
     AccountConfig,
     Answer,
@@ -25,6 +24,7 @@ from mintscope.devchain.methods.params import (
 )
 from mintscope.devchain.methods.raw import read_message, read_transaction
 from mintscope.devchain.methods.view import Json, View
+from mintscope.devchain.rpc import INVALID_PARAMS
 from mintscope.devchain.svm.bank import Error, Outcome
 from mintscope.devchain.svm.entry import inner_instructions, return_data
 from mintscope.devchain.svm.fee import base_fee, priority_fee
@@ -71,6 +71,7 @@ class SendMethods:
         self._vm = vm
         self.by_name: Mapping[str, Answer] = {
             "getBlockHeight": method(OnlyConfig, self._height),
+            "getSlot": method(OnlyConfig, self._slot),
             "getLatestBlockhash": method(OnlyConfig, self._latest),
             "isBlockhashValid": method(_Blockhash, self._is_valid),
             "getFeeForMessage": method(_Message, self._fee),
@@ -81,6 +82,9 @@ class SendMethods:
 
     def _height(self, params: OnlyConfig) -> int:
         return View(self._vm, params.config).block.height
+
+    def _slot(self, params: OnlyConfig) -> int:
+        return View(self._vm, params.config).block.slot
 
     def _latest(self, params: OnlyConfig) -> Json:
         view = View(self._vm, params.config)

@@ -1,16 +1,14 @@
 """Every JSON-RPC method that the virtual machine answers."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from mintscope.devchain.methods.accounts import AccountMethods
 from mintscope.devchain.methods.dev import DevMethods
 from mintscope.devchain.methods.landed import LandedMethods
 from mintscope.devchain.methods.params import Answer, RpcError
 from mintscope.devchain.methods.sending import SendMethods
+from mintscope.devchain.rpc import METHOD_NOT_FOUND
 from mintscope.devchain.vm import Vm
-
-METHOD_NOT_FOUND: Final = -32601
 
 
 class VmMethods:
