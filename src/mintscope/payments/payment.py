@@ -10,6 +10,7 @@
 No clock moves a payment, only evidence from the chain.  A state is `final`
 when the chain can no longer change its mind: it was seen at finalized, or the
 transaction's blockhash had expired by then and its signature was not found.
+What is final is only overturned by what is final.
 """
 
 from dataclasses import dataclass, replace
@@ -143,16 +144,27 @@ def weigh(payment: Payment, sighting: Sighting) -> Evidence | None:
 def apply(payment: Payment, evidence: Evidence) -> Payment:
     """Return *payment* in the state that *evidence* puts it in; the only transition function."""
     match evidence:
-        case Landed(paid=paid, final=final) if paid < payment.amount:
-            return replace(
-                payment, state=State.FROZEN, reason=Reason.UNDERPAID, paid=paid, final=final
-            )
-        case Landed(paid=paid, final=final):
-            return replace(payment, state=State.ISSUED, reason=None, paid=paid, final=final)
+        case Landed():
+            return _land(payment, evidence)
         case Reverted(final=final):
             return _disprove(payment, Reason.REVERTED, final=final)
         case Dead():
             return _disprove(payment, Reason.EXPIRED, final=True)
+
+
+def _land(payment: Payment, landed: Landed) -> Payment:
+    if payment.final and not landed.final:
+        # Old news, or a node was wrong about the end: it is looked for again, not believed.
+        return payment if payment.state is State.ISSUED else replace(payment, final=False)
+    if landed.paid < payment.amount:
+        return replace(
+            payment,
+            state=State.FROZEN,
+            reason=Reason.UNDERPAID,
+            paid=landed.paid,
+            final=landed.final,
+        )
+    return replace(payment, state=State.ISSUED, reason=None, paid=landed.paid, final=landed.final)
 
 
 def _disprove(payment: Payment, reason: Reason, *, final: bool) -> Payment:

@@ -10,6 +10,7 @@ from mintscope.payments.refusal import Reason
 from mintscope.primitives import Signature, UnixMs
 
 HOUR_MS: Final = 3_600_000
+FINAL_AFTER_MS: Final = 15_000  # how long after a resolution its finality is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class PaymentStore(Protocol):
     async def resolve(
         self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
     ) -> Payment:
-        """Apply *evidence*, hand out or freeze the goods accordingly; return the payment as it is."""
+        """Apply *evidence*, hand out or freeze the goods; return the payment as it then is."""
         ...
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
