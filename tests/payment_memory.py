@@ -59,6 +59,13 @@ class MemoryPaymentStore:
         known = self.rows.get(payment.message_hash)
         if known is not None:
             return Known(self._seen(known))
+        objection = self._find_objection(promise)
+        if objection is None:
+            self.rows[payment.message_hash] = Row(payment, promise.lease_until)
+        return objection or Begun()
+
+    def _find_objection(self, promise: Promise) -> KeyTaken | Overdrawn | SalesClosed | None:
+        payment = promise.payment
         if self.is_closed:
             return SalesClosed()
         others = list(self.rows.values())
@@ -91,8 +98,7 @@ class MemoryPaymentStore:
         at_risk = sum(row.payment.fee_lamports for row in reverted + pending)
         if at_risk + payment.fee_lamports > promise.budget.fee_lamports:
             return SalesClosed()
-        self.rows[payment.message_hash] = Row(payment, promise.lease_until)
-        return Begun()
+        return None
 
     async def resolve(
         self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs

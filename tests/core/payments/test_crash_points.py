@@ -154,7 +154,7 @@ class SteppedStore:
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         await step()
         # A lease only saves questions to the chain, so none is respected here.
-        return await self.world.store.lease(now=UnixMs(now * 2), until=now, count_max=count_max)
+        return await self.world.store.lease(now=UnixMs(now * 2), until=until, count_max=count_max)
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
         raise NotImplementedError
@@ -423,10 +423,10 @@ WALL_CLOCK_EXPIRY: Final = (
     "evidence = weigh(payment, sighting)\n",
     "evidence = weigh(payment, sighting) or Dead()\n",
 )
+RESOLVE: Final = "await self.store.resolve(payment.message_hash, evidence, now=self.clock.now())"
 ANSWER_FROM_MEMORY: Final = (
-    "return await self.store.resolve(payment.message_hash, evidence, now=self.clock.now())",
-    "await self.store.resolve(payment.message_hash, evidence, now=self.clock.now());"
-    " return apply(payment, evidence)",
+    f"return {RESOLVE}",
+    f"{RESOLVE}\n            return apply(payment, evidence)",
 )
 
 
