@@ -41,7 +41,8 @@ def convert(params: object, kind: type[T]) -> T:
     Raises RpcError, naming the place and what was expected there.
     """
     try:
-        return msgspec.convert([] if params is None else params, kind, dec_hook=_from_text)
+        given = [_said(each) for each in params] if isinstance(params, list) else params or []
+        return msgspec.convert(given, kind, dec_hook=_from_text)
     except msgspec.ValidationError as error:
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
 
@@ -49,6 +50,13 @@ def convert(params: object, kind: type[T]) -> T:
 def method(kind: type[T], answer: Callable[[T], object]) -> Answer:
     """Return *answer* as something that takes parameters nobody has looked at."""
     return lambda params: answer(convert(params, kind))
+
+
+def _said(value: object) -> object:
+    """Return *value* without the options that clients send as null to leave them out."""
+    if isinstance(value, dict):
+        return {name: _said(each) for name, each in value.items() if each is not None}
+    return value
 
 
 def _from_text(kind: type, value: object) -> object:
