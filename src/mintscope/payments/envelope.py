@@ -86,14 +86,13 @@ def open_envelope(transaction: bytes) -> Envelope | Refused:
         return Refused(Reason.UNDECODABLE)
     if bytes(parsed) != transaction:
         return Refused(Reason.NOT_CANONICAL)
-    envelope = Envelope(
-        parsed.message, parsed.signatures[-1] if parsed.signatures else Ed25519.default()
-    )
-    if not len(parsed.signatures) == parsed.message.header.num_required_signatures == SIGNER_COUNT:
+    message = parsed.message
+    if not len(parsed.signatures) == message.header.num_required_signatures == SIGNER_COUNT:
         return Refused(Reason.SIGNERS)
-    if not _is_sound(envelope):
-        return Refused(Reason.ACCOUNTS)
-    return envelope
+    if getattr(message, "address_table_lookups", ()):
+        return Refused(Reason.LOOKUP_TABLES)  # accounts that the bytes do not name
+    envelope = Envelope(message, parsed.signatures[PAYER_AT])
+    return envelope if _is_sound(envelope) else Refused(Reason.ACCOUNTS)
 
 
 def _is_sound(envelope: Envelope) -> bool:

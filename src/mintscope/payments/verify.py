@@ -91,8 +91,6 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
 def _check_fee(envelope: Envelope, terms: Terms) -> int:
     """Refuse whatever could cost the fee payer more than one small fee; return that fee."""
     instructions = envelope.message.instructions
-    if getattr(envelope.message, "address_table_lookups", ()):
-        raise _Wrong(Reason.LOOKUP_TABLES)
     if str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
         raise _Wrong(Reason.FEE_PAYER)
     if not INSTRUCTION_COUNT_MIN <= len(instructions) <= INSTRUCTION_COUNT_MAX:
