@@ -2,7 +2,7 @@
 
 Whoever makes the blocks calls `close_block` for each, and `rewind` for those
 that a fork takes back: the market's chain, or a Pulse where there is no market.
-Time is the clock's, so a ManualClock moves it all.
+Its time is that of the newest block; the clock only says when a transaction came.
 """
 
 from collections import deque
@@ -112,7 +112,7 @@ class Vm:
 
     def fork_depth(self) -> int:
         """Return how many blocks must be taken back for what has to vanish now."""
-        slots = [landed.block.slot for landed in self._unfinalized() if self._vanishes(landed)]
+        slots = [landed.block.slot for landed in self._to_vanish()]
         return sum(block.slot >= min(slots) for block in self._blocks) if slots else 0
 
     def rewind(self, depth: int) -> None:
@@ -120,6 +120,7 @@ class Vm:
 
         What had to vanish is not: somebody would have to send it again.
         """
+        gone = {landed.signature for landed in self._to_vanish()}
         dropped = [self._blocks.pop() for _ in range(depth)]
         undone = list(self._since(dropped[-1].slot - 1))
         for landed in undone:
@@ -127,7 +128,7 @@ class Vm:
             self._window.forget(landed.transaction.message)
             del self._landed[landed.signature]
         for landed in reversed(undone):
-            if self._vanishes(landed):
+            if landed.signature in gone:
                 self._fates.pop(landed.signature, None)
             else:
                 self._enqueue(landed.transaction, landed.landing, due_ms=0)
@@ -209,14 +210,14 @@ class Vm:
         signature = str(transaction.signatures[0])
         self._pending[signature] = _Pending(signature, transaction, landing, due_ms)
 
-    def _vanishes(self, landed: Landed) -> bool:
-        if landed.landing.kind != "vanish":
-            return False
-        confirmed_ms = landed.block.at_ms + self.pace.confirm
-        return self.clock.now() >= confirmed_ms + landed.landing.ms
-
-    def _unfinalized(self) -> Iterator[Landed]:
-        return self._since(self._reached("finalized"))
+    def _to_vanish(self) -> list[Landed]:
+        latest_ms = self._blocks[-1].at_ms - self.pace.confirm
+        return [
+            landed
+            for landed in self._since(self._reached("finalized"))
+            if landed.landing.kind == "vanish"
+            and landed.block.at_ms + landed.landing.ms <= latest_ms
+        ]
 
     def _since(self, slot: int) -> Iterator[Landed]:
         """Yield what landed after *slot*, newest first."""
@@ -225,7 +226,7 @@ class Vm:
     def _aged(self, commitment: Commitment) -> int:
         """Return the newest slot old enough for *commitment*; the first block always is."""
         age_ms = {"processed": 0, "confirmed": self.pace.confirm, "finalized": self.pace.finalize}
-        before = self.clock.now() - age_ms[commitment]
+        before = self._blocks[-1].at_ms - age_ms[commitment]
         aged = (block.slot for block in reversed(self._blocks) if block.at_ms <= before)
         return next(aged, self._blocks[0].slot)
 

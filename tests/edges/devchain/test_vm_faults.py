@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from paying import PRICE, PayingChain, served
 
 from mintscope.devchain.rpc import RpcError
@@ -119,6 +121,33 @@ def test_what_is_final_does_not_vanish(chain: PayingChain) -> None:
     chain.slots(200)
 
     assert chain.status(signature)["confirmationStatus"] == "finalized"
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 400 * 10**6, 10**12]), st.booleans()), max_size=8))
+@settings(max_examples=20, derandomize=True, deadline=None)
+def test_what_vanished_might_as_well_never_have_landed(story: list[tuple[int, bool]]) -> None:
+    assert _told(story, "vanish") == _told(story, "never")
+
+
+def _told(story: list[tuple[int, bool]], fate: str) -> tuple[list[object], list[bool]]:
+    """Pay amount after amount, some with *fate*; return who holds what, and what landed."""
+    chain = PayingChain()
+    genesis, first = chain.vm.genesis, chain.blockhash()
+    signatures = []
+    for number, (amount, struck) in enumerate(story):
+        chain.call("devchain_setFaults", {})
+        if struck:
+            set_landing(chain, fate, **({"ms": 2_000} if fate == "vanish" else {}))
+        payment = chain.payment(f"payment {number}", amount=amount, blockhash=first)
+        signatures.append(chain.send(payment, skipPreflight=True))
+        chain.slots(1)
+    chain.slots(60)
+    addresses = [
+        *(genesis.treasury_tokens, genesis.tokens_of(chain.buyer.pubkey())),
+        *(genesis.fee_payer.pubkey(), genesis.mint),
+    ]
+    held = [chain.call("getAccountInfo", str(a), {"encoding": "base64"}) for a in addresses]
+    return [each["value"] for each in held], [bool(chain.status(s)) for s in signatures]
 
 
 def test_blind_methods_find_nothing_until_healed(chain: PayingChain) -> None:
