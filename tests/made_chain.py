@@ -9,7 +9,7 @@ import msgspec
 from mintscope.dex.outcome import Decoded
 from mintscope.market.swap import Swap
 from mintscope.primitives import Mint, Signature, Slot, UnixS
-from mintscope.solana import USDC, WSOL, Block, Finalized, Source, Tip, Update
+from mintscope.solana import USDC, WSOL, Block, Finalized, Tip, Update
 
 START = UnixS(1_700_000_000)
 MINTS = [Mint(f"{name}{'1' * 40}") for name in ("Aa", "Bb", "Cc", "Dd")]
@@ -17,7 +17,7 @@ MINTS = [Mint(f"{name}{'1' * 40}") for name in ("Aa", "Bb", "Cc", "Dd")]
 _one = msgspec.json.Decoder(Swap)
 
 
-def swap(
+def swap(  # noqa: PLR0913 - a swap has as many sides; all have names
     base: Mint,
     quote: Mint,
     *,
@@ -95,18 +95,18 @@ def random_swaps(random: Random, mints: Sequence[Mint] = MINTS) -> list[Swap]:
     swaps = []
     if random.random() < 0.8:
         swaps.append(sol_sale(random.uniform(90, 110), sol=random.uniform(0.01, 3)))
-    for number in range(random.randrange(4)):
-        swaps.append(
-            swap(
-                random.choice(mints),
-                random.choice([WSOL, USDC]),
-                base_amount=random.choice([1, 999, 5_000, 10**6, 10**9]),
-                quote_amount=random.choice([10, 90_000, 10**6, 10**9]),
-                is_buy=random.random() < 0.5,
-                base_decimals=random.choice([6, 6, 6, None]),
-                signer=f"signer-{number}",
-            )
+    swaps.extend(
+        swap(
+            random.choice(mints),
+            random.choice([WSOL, USDC]),
+            base_amount=random.choice([1, 999, 5_000, 10**6, 10**9]),
+            quote_amount=random.choice([10, 90_000, 10**6, 10**9]),
+            is_buy=random.random() < 0.5,
+            base_decimals=random.choice([6, 6, 6, None]),
+            signer=f"signer-{number}",
         )
+        for number in range(random.randrange(4))
+    )
     return swaps
 
 
@@ -131,7 +131,7 @@ def random_chain(seed: int, length: int, *, spread_s: int = 40) -> list[Block]:
 
 
 @dataclass
-class ListSource(Source):
+class ListSource:
     """A source that yields a list, from after the tip on, every block final at once."""
 
     blocks: Sequence[Block]

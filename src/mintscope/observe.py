@@ -6,10 +6,16 @@ Metrics live in the default Prometheus registry of the process.
 
 import logging
 import sys
-from typing import Final
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import ClassVar, Final
 
 import structlog
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, Counter, Gauge, Metric
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
+from typing_extensions import override
 
 CHAIN_SLOT: Final = Gauge("mintscope_chain_slot", "Newest slot the chain's node told us of")
 INGEST_SLOT: Final = Gauge("mintscope_ingest_slot", "Newest slot in the log")
@@ -27,14 +33,42 @@ LIVE_MINTS: Final = Gauge("mintscope_live_mints", "Mints held in memory by the c
 RPC_REQUESTS: Final = Counter(
     "mintscope_rpc_requests_total", "Questions to the chain's node", ["method", "outcome"]
 )
-REQUESTS: Final = Counter("mintscope_requests_total", "HTTP answers", ["route", "status"])
-REQUEST_S: Final = Histogram(
-    "mintscope_request_s",
-    "Time to answer",
-    ["route"],
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
-)
 DEBITS: Final = Counter("mintscope_debits_total", "Credits asked for", ["outcome"])
+
+
+class RequestTally(Collector):
+    """Counts answers with plain numbers: a Prometheus histogram would cost the hot path 2 us."""
+
+    BOUNDS_S: ClassVar = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, int], list[int]] = {}  # one for each bound, one for the rest
+        self._sums_s: dict[tuple[str, int], float] = {}
+
+    def count(self, route: str, status: int, elapsed_s: float) -> None:
+        """Note one answer."""
+        key = (route, status)
+        if key not in self._counts:
+            self._counts[key] = [0] * (len(self.BOUNDS_S) + 1)
+            self._sums_s[key] = 0.0
+        self._counts[key][bisect_left(self.BOUNDS_S, elapsed_s)] += 1
+        self._sums_s[key] += elapsed_s
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        """Yield what Prometheus reads; the histogram's count is the number of answers."""
+        seconds = HistogramMetricFamily(
+            "mintscope_request_s", "Time to answer", labels=["route", "status"]
+        )
+        bounds = [*map(str, self.BOUNDS_S), "+Inf"]
+        for (route, status), counts in list(self._counts.items()):
+            buckets = list(zip(bounds, map(float, accumulate(counts)), strict=True))
+            seconds.add_metric([route, str(status)], buckets, self._sums_s[route, status])
+        yield seconds
+
+
+REQUESTS: Final = RequestTally()
+REGISTRY.register(REQUESTS)
 
 
 def configure_logging(level: str, *, json_lines: bool) -> None:

@@ -1,23 +1,22 @@
 """The HTTP surface in one screen: every route of the API."""
 
 from collections.abc import Sequence
-from typing import NoReturn
 
-from starlette.routing import Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from mintscope.api.address import ClientAddresses
 from mintscope.api.front import Front
-from mintscope.api.gate import Gate
+from mintscope.api.gate import Gate, Turnstile
 from mintscope.api.health import Check, HealthRoutes
 from mintscope.api.limiter import HEALTH, PUBLIC, Limit, MovingWindow
 from mintscope.api.openapi import Document
-from mintscope.api.route import Exact
+from mintscope.api.routes import Route, Table
 from mintscope.api.v1 import V1
+from mintscope.api.wire import Alive, Balance, Health
 from mintscope.clock import Clock
 from mintscope.credits.ledger import CreditLedger
-from mintscope.errors import NotFound
-from mintscope.market.report import Reports
+from mintscope.errors import ErrorCode
+from mintscope.market.report import Reports, TokenReport
 
 
 def create_app(  # noqa: PLR0913 - one argument for each thing that can be replaced
@@ -36,25 +35,85 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     addresses  who is believed about a client's address; by default nobody
     """
     addresses = addresses or ClientAddresses()
-    gate = Gate(ledger=ledger, limiter=MovingWindow(public_limit, clock), addresses=addresses)
-    v1 = V1(reports=reports, gate=gate, clock=clock)
+    v1 = V1(
+        reports=reports,
+        gate=Gate(ledger=ledger, limiter=MovingWindow(public_limit, clock), addresses=addresses),
+        clock=clock,
+    )
     health = HealthRoutes(
         checks=checks,
-        limiter=MovingWindow(health_limit, clock),
+        turnstile=Turnstile(MovingWindow(health_limit, clock)),
         addresses=addresses,
         clock=clock,
     )
-    document = Document()
     routes = [
-        Exact("GET", "/v1/token/{tokenAddress}", v1.get_token),
-        Exact("GET", "/v1/credits/balance", v1.get_balance),
-        Exact("GET", "/v1/health", health.get_health),
-        Exact("GET", "/healthz", health.get_healthz),
-        Exact("GET", "/readyz", health.get_readyz),
-        Exact("GET", "/openapi.json", document.get),
+        Route(
+            method="GET",
+            path="/v1/token/{tokenAddress}",
+            handler=v1.get_token,
+            summary="Price and indicators of a token",
+            data=TokenReport,
+            refusals=(
+                ErrorCode.INVALID_TOKEN_ADDRESS,
+                ErrorCode.MISSING_TOKEN,
+                ErrorCode.INVALID_TOKEN,
+                ErrorCode.PAYMENT_REQUIRED,
+                ErrorCode.INSUFFICIENT_CREDITS,
+                ErrorCode.TOKEN_NOT_FOUND,
+                ErrorCode.INSUFFICIENT_DATA,
+                ErrorCode.RATE_LIMITED,
+                ErrorCode.DATA_STALE,
+                ErrorCode.SERVICE_UNAVAILABLE,
+            ),
+            needs_credit_token=True,
+            takes_credit=True,
+        ),
+        Route(
+            method="GET",
+            path="/v1/credits/balance",
+            handler=v1.get_balance,
+            summary="Credits left on a credit token",
+            data=Balance,
+            refusals=(
+                ErrorCode.MISSING_TOKEN,
+                ErrorCode.INVALID_TOKEN,
+                ErrorCode.RATE_LIMITED,
+                ErrorCode.SERVICE_UNAVAILABLE,
+            ),
+            needs_credit_token=True,
+        ),
+        Route(
+            method="GET",
+            path="/v1/health",
+            handler=health.get_health,
+            summary="How well the service works",
+            data=Health,
+            refusals=(ErrorCode.RATE_LIMITED,),
+        ),
+        Route(
+            method="GET",
+            path="/healthz",
+            handler=health.get_healthz,
+            summary="Whether the process answers",
+            data=Alive,
+        ),
+        Route(
+            method="GET",
+            path="/readyz",
+            handler=health.get_readyz,
+            summary="Whether the service can do its work",
+            data=Health,
+            refusals=(ErrorCode.SERVICE_UNAVAILABLE,),
+        ),
     ]
-    return Front(Router(routes, redirect_slashes=False, default=_not_found), clock)
-
-
-async def _not_found(_scope: Scope, _receive: Receive, _send: Send) -> NoReturn:
-    raise NotFound
+    document = Document(routes)
+    routes.append(
+        Route(
+            method="GET",
+            path="/openapi.json",
+            handler=document.get,
+            summary="This document",
+            data=None,
+        )
+    )
+    return Front(Table(routes), clock)

@@ -1,11 +1,10 @@
 """One request being answered: its head, read once, and its reply."""
 
 import secrets
+from itertools import count
 from typing import Final, NamedTuple
 
 from starlette.types import Scope, Send
-
-from mintscope.errors import BadRequest
 
 Header = tuple[bytes, bytes]
 
@@ -20,7 +19,12 @@ EXPOSED: Final[Header] = (
         b" X-Credits-Remaining, X-Data-Slot, X-Data-Age-Ms, X-Data-Status, X-Token-Status"
     ),
 )
+UNROUTED: Final = "unrouted"
+PROCESS: Final = secrets.token_hex(4).encode()  # so that two processes never share a request id
 GONE: Final = "mintscope.gone"  # ASGI extension: a callable that says whether the client left
+
+
+_numbers = count()
 
 
 class Reply(NamedTuple):
@@ -37,34 +41,36 @@ class ClientGone(Exception):
 class Call:
     """A request's head, and the headers its reply will carry, whatever it is."""
 
-    __slots__ = ("headers", "reply_headers", "request_id", "scope", "status")
+    __slots__ = ("headers", "parameter", "reply_headers", "request_id", "route", "scope")
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.request_id = secrets.token_hex(8).encode()
+        self.request_id = b"%b%08x" % (PROCESS, next(_numbers))
         self.reply_headers: list[Header] = []
-        self.status = 0  # until it is answered
-
-    @property
-    def parameter(self) -> str:
-        """The variable segment of the path."""
-        return str(self.scope["path_parameter"])
+        self.route = UNROUTED
+        self.parameter = ""  # the variable segment of the path
 
     def bearer(self) -> str | None:
-        """Return the Bearer value: None without Authorization, "" with one that holds none.
-
-        Raises BadRequest for two Authorization headers: they could say two things.
-        """
+        """Return the Bearer value: None without Authorization, "" with one that holds none."""
         value = self.headers.get(b"authorization")
-        if value is None:
+        if value is None or self.is_ambiguous():
             return None
-        if len(self.headers) < len(self.scope["headers"]):
-            times = sum(name == b"authorization" for name, _ in self.scope["headers"])
-            if times > 1:
-                raise BadRequest(f"expected one Authorization header; there were {times}")
         scheme, _, text = value.decode("latin-1").partition(" ")
         return text.strip() if scheme.lower() == "bearer" else ""
+
+    def is_ambiguous(self) -> bool:
+        """Say whether there are several Authorization headers: they could say several things."""
+        pairs = self.scope["headers"]
+        return len(pairs) > len(self.headers) and (
+            sum(name == b"authorization" for name, _ in pairs) > 1
+        )
+
+    def is_preflight(self) -> bool:
+        """Say whether a browser asks if it may send a /v1 request from another origin."""
+        return b"access-control-request-method" in self.headers and self.scope["path"].startswith(
+            "/v1/"
+        )
 
     def expect_client(self) -> None:
         """Raise ClientGone if the connection is closed already."""
@@ -74,7 +80,6 @@ class Call:
 
     async def answer(self, send: Send, reply: Reply) -> None:
         """Send *reply*."""
-        self.status = reply.status
         headers = [
             JSON,
             (b"content-length", b"%d" % len(reply.body)),

@@ -1,23 +1,18 @@
-"""What happens to every request: an id, an answer in the envelope, a count."""
+"""What happens to every request: an id, a reply in the envelope, a count."""
 
 from time import perf_counter
 from typing import Final
 
 import structlog
-from prometheus_client import Counter, Histogram
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from mintscope.api.call import NO_STORE, Call, ClientGone, Header, Reply
 from mintscope.api.errors import STATUS
+from mintscope.api.routes import Table
 from mintscope.api.wire import failure
 from mintscope.clock import Clock
-from mintscope.errors import (
-    InternalError,
-    MethodNotAllowed,
-    RateLimited,
-    ServiceError,
-)
-from mintscope.observe import REQUEST_S, REQUESTS
+from mintscope.errors import InternalError, MethodNotAllowed, RateLimited, ServiceError
+from mintscope.observe import REQUESTS
 
 PREFLIGHT: Final[tuple[Header, ...]] = (
     (b"access-control-allow-methods", b"GET, POST"),
@@ -27,69 +22,49 @@ PREFLIGHT: Final[tuple[Header, ...]] = (
     ),
     (b"access-control-max-age", b"86400"),
 )
-UNROUTED: Final = "unrouted"
 CLIENT_GONE_STATUS: Final = 499  # in the metrics only; nobody received it
 
 log = structlog.get_logger()
 
 
 class Front:
-    """The outermost ASGI application: every answer of the service leaves through here."""
+    """The ASGI application: every answer of the API leaves through here."""
 
-    def __init__(self, app: ASGIApp, clock: Clock) -> None:
-        self._app = app
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table = table
         self._clock = clock
-        self._counters: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer one request, whatever happens inside."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started_s = perf_counter()
-        call = scope["call"] = Call(scope)
+        assert scope["type"] == "http"
+        began_s = perf_counter()
+        call = Call(scope)
         try:
-            if _is_preflight(call):
-                call.reply_headers.extend(PREFLIGHT)
-                await call.answer(send, Reply(204, b""))
-            else:
-                await self._app(scope, receive, send)
+            reply = await self._reply(call)
         except ServiceError as error:
-            await self._refuse(call, send, error)
+            reply = self._refusal(call, error)
         except ClientGone:
-            call.status = CLIENT_GONE_STATUS
+            reply = Reply(CLIENT_GONE_STATUS, b"")
         except Exception:
             log.exception("request failed", request_id=call.request_id.decode())
-            await self._refuse(call, send, InternalError())
-        self._count(call, perf_counter() - started_s)
+            reply = self._refusal(call, InternalError())
+        await call.answer(send, reply)
+        REQUESTS.count(call.route, reply.status, perf_counter() - began_s)
 
-    async def _refuse(self, call: Call, send: Send, error: ServiceError) -> None:
-        if call.status:
-            raise error  # too late for another answer: the connection is closed
+    async def _reply(self, call: Call) -> Reply:
+        scope = call.scope
+        if scope["method"] == "OPTIONS" and call.is_preflight():
+            call.reply_headers.extend(PREFLIGHT)
+            return Reply(204, b"")
+        route, call.parameter = self._table.find(scope["method"], scope["path"])
+        call.route = route.path
+        return await route.handler(call)
+
+    def _refusal(self, call: Call, error: ServiceError) -> Reply:
         call.reply_headers.append(NO_STORE)
         if isinstance(error, MethodNotAllowed):
             call.reply_headers.append((b"allow", error.allowed.encode()))
         if isinstance(error, RateLimited):
             call.reply_headers.append((b"retry-after", b"%d" % error.retry_after_s))
         body = failure(error, at=self._clock.now(), request_id=call.request_id)
-        await call.answer(send, Reply(STATUS[error.code], body))
-
-    def _count(self, call: Call, elapsed_s: float) -> None:
-        route = call.scope.get("route")
-        key = (UNROUTED if route is None else route.path, call.status)
-        counters = self._counters.get(key)
-        if counters is None:
-            path, status = key
-            counters = REQUESTS.labels(path, str(status)), REQUEST_S.labels(path)
-            self._counters[key] = counters
-        requests, seconds = counters
-        requests.inc()
-        seconds.observe(elapsed_s)
-
-
-def _is_preflight(call: Call) -> bool:
-    return (
-        call.scope["method"] == "OPTIONS"
-        and b"access-control-request-method" in call.headers
-        and call.scope["path"].startswith("/v1/")
-    )
+        return Reply(STATUS[error.code], body)

@@ -1,14 +1,13 @@
 """Who calls, whether they may, and who pays for it with what."""
 
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, Protocol
+from functools import lru_cache, partial
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from mintscope.api.address import ClientAddresses
 from mintscope.api.call import Call, Header
-from mintscope.api.limiter import Denied, Limit, Limiter, LimitKey
+from mintscope.api.limiter import Admitted, Denied, Limit, Limiter, LimitKey
 from mintscope.credentials import CredentialKind
 from mintscope.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
 from mintscope.errors import (
@@ -32,8 +31,7 @@ NOTHING_PRESENTED: Final = (
 NO_CREDIT_LEFT: Final = "The credit token is valid and holds no credits; nothing was charged."
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """Proof that a charge has settled."""
 
     headers: tuple[Header, ...]
@@ -82,13 +80,15 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     account: CreditAccount | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
     """Turns a call into a caller within the limit, and a caller into a charge."""
 
-    ledger: CreditLedger
-    limiter: Limiter
-    addresses: ClientAddresses
+    def __init__(
+        self, *, ledger: CreditLedger, limiter: Limiter, addresses: ClientAddresses
+    ) -> None:
+        self._ledger = ledger
+        self._turnstile = Turnstile(limiter)
+        self._addresses = addresses
 
     async def admit(self, call: Call) -> Caller:
         """Return who calls.
@@ -96,16 +96,20 @@ class Gate:
         Raises RateLimited, by credit token if it exists, else by address: an
         unverified credential would give everybody as many limits as they like.
         """
-        try:
-            bearer = call.bearer()
-        except BadRequest:
-            await admit(call, self.limiter, self.addresses.key(call.scope))
-            raise
-        account = await self.ledger.find(bearer) if bearer else None
-        await admit(
-            call, self.limiter, self.addresses.key(call.scope) if account is None else account
-        )
+        bearer = call.bearer()
+        account = await self._ledger.find(bearer) if bearer else None
+        key = self._addresses.key(call.scope) if account is None else account
+        await self._turnstile.pass_through(call, key)
+        if call.is_ambiguous():
+            raise BadRequest("expected one Authorization header; there were several")
         return Caller(bearer, account)
+
+    async def balance(self, caller: Caller) -> int:
+        """Return the credits left to *caller*.
+
+        Raises MissingToken or InvalidToken.
+        """
+        return await self._ledger.balance(self._account(caller))
 
     def authorize(self, caller: Caller) -> Charge:
         """Return how *caller* will pay for this request.
@@ -115,9 +119,9 @@ class Gate:
         """
         if caller.bearer is None:
             raise PaymentRequired(NOTHING_PRESENTED)
-        return CreditCharge(self.ledger, self.account(caller))
+        return CreditCharge(self._ledger, self._account(caller))
 
-    def account(self, caller: Caller) -> CreditAccount:
+    def _account(self, caller: Caller) -> CreditAccount:
         """Return the account *caller* has shown the credit token of.
 
         Raises MissingToken or InvalidToken.
@@ -133,27 +137,34 @@ class Gate:
         raise InvalidToken(NOT_ISSUED)
 
 
-async def admit(call: Call, limiter: Limiter, key: LimitKey) -> None:
-    """Count *call* against the limit of *key* and tell its reply where that stands.
+class Turnstile:
+    """Counts calls against one limit, and tells every reply where that stands.
 
-    Raises RateLimited.
+    Source  draft-ietf-httpapi-ratelimit-headers-10; the X- headers are the older
+            ones that clients still read, X-RateLimit-Reset in seconds from now
     """
-    verdict = await limiter.take(key)
-    if isinstance(verdict, Denied):
-        call.reply_headers.extend(limit_headers(limiter.limit, 0, verdict.retry_after_s))
-        raise RateLimited(verdict.retry_after_s)
-    call.reply_headers.extend(limit_headers(limiter.limit, verdict.remaining, verdict.reset_s))
+
+    def __init__(self, limiter: Limiter) -> None:
+        self._limiter = limiter
+        self._headers = lru_cache(maxsize=4_096)(partial(limit_headers, limiter.limit))
+
+    async def pass_through(self, call: Call, key: LimitKey) -> None:
+        """Count *call* against the limit of *key*, or raise RateLimited."""
+        verdict = await self._limiter.take(key)
+        call.reply_headers += self._headers(verdict)
+        if isinstance(verdict, Denied):
+            raise RateLimited(verdict.retry_after_s)
 
 
-@lru_cache(maxsize=20_000)
-def limit_headers(limit: Limit, remaining: int, reset_s: int) -> tuple[Header, ...]:
-    """Return the IETF draft's headers, and the older ones that clients still read.
-
-    Source  draft-ietf-httpapi-ratelimit-headers-10
-    """
-    policy = f'"{limit.name}";q={limit.count};w={limit.window_s}'
+def limit_headers(limit: Limit, verdict: Admitted | Denied) -> tuple[Header, ...]:
+    """Return the headers that tell *verdict*."""
+    match verdict:
+        case Admitted(remaining, reset_s):
+            pass
+        case Denied(reset_s):
+            remaining = 0
     return (
-        (b"ratelimit-policy", policy.encode()),
+        (b"ratelimit-policy", f'"{limit.name}";q={limit.count};w={limit.window_s}'.encode()),
         (b"ratelimit", f'"{limit.name}";r={remaining};t={reset_s}'.encode()),
         (b"x-ratelimit-limit", b"%d" % limit.count),
         (b"x-ratelimit-remaining", b"%d" % remaining),

@@ -8,8 +8,7 @@ from typing import Final
 from mintscope import __version__
 from mintscope.api.address import ClientAddresses
 from mintscope.api.call import NO_STORE, Call, Reply
-from mintscope.api.gate import admit
-from mintscope.api.limiter import Limiter
+from mintscope.api.gate import Turnstile
 from mintscope.api.wire import Alive, Health, Meta, success, timestamp
 from mintscope.clock import Clock
 from mintscope.errors import ServiceUnavailable
@@ -32,7 +31,7 @@ class HealthRoutes:
     """/v1/health for clients, /healthz and /readyz for whoever runs the process."""
 
     checks: Sequence[Check]
-    limiter: Limiter
+    turnstile: Turnstile
     addresses: ClientAddresses
     clock: Clock
     _results: dict[str, str] = field(default_factory=dict)
@@ -40,7 +39,7 @@ class HealthRoutes:
 
     async def get_health(self, call: Call) -> Reply:
         """Endpoint 8: always 200 while the service answers; the body says how well."""
-        await admit(call, self.limiter, self.addresses.key(call.scope))
+        await self.turnstile.pass_through(call, self.addresses.key(call.scope))
         results = await self._checked()
         status = OK if set(results.values()) <= {OK} else "degraded"
         return self._reply(call, Health(status=status, version=__version__, checks=results))

@@ -15,11 +15,16 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeGuard
 
 from typing_extensions import override
+from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 from mintscope.api.address import NOWHERE, ClientAddresses, network_key
@@ -92,6 +97,55 @@ def hardened(guard: Guard) -> type[asyncio.Protocol]:
     return type("HardenedProtocol", (HardenedProtocol,), {"guard": guard})
 
 
+class WholeAnswer(RequestResponseCycle):
+    """Writes an answer that comes in one piece in one piece.
+
+    The headers are our own, so instead of examining each it suffices to see
+    that none of them holds a line end.
+    """
+
+    _head: HTTPResponseStartEvent | None = None
+
+    @override
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send *message* as uvicorn would; keep a head back until the body is here."""
+        if message["type"] == "http.response.start" and self._head is None:
+            self._head = message
+            return
+        head, self._head = self._head, None
+        if head is None:
+            await super().send(message)
+        elif self._fits_in_one_piece(message):
+            self._write_whole(head, message["body"])
+        else:
+            await super().send(head)
+            await super().send(message)
+
+    def _fits_in_one_piece(self, message: ASGISendEvent) -> TypeGuard[HTTPResponseBodyEvent]:
+        return (
+            message["type"] == "http.response.body"
+            and not message.get("more_body", False)
+            and not self.flow.write_paused
+            and not self.disconnected
+            and self.scope["method"] != "HEAD"
+        )
+
+    def _write_whole(self, head: HTTPResponseStartEvent, body: bytes) -> None:
+        headers = [*self.default_headers, *head["headers"]]
+        if not self.keep_alive:
+            headers.append((b"connection", b"close"))
+        lines = b"\r\n".join([b"%b: %b" % header for header in headers])
+        if lines.count(b"\n") >= len(headers) or lines.count(b"\r") >= len(headers):
+            raise RuntimeError("expected headers without line ends")
+        self.response_started = True
+        self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINE[head["status"]], lines, body))
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+
 class HardenedProtocol(HttpToolsProtocol):
     """One connection.
 
@@ -151,6 +205,10 @@ class HardenedProtocol(HttpToolsProtocol):
         if not self._whole:
             self._later_bytes += len(data)
         super().data_received(data)
+        self._take_stock()
+
+    def _take_stock(self) -> None:
+        """Hold what has arrived of a request against the bounds, and start its time."""
         if self._refused:
             return
         if self._in_head and self._later_bytes > self._bounds.head_bytes_max:
@@ -258,7 +316,8 @@ class HardenedProtocol(HttpToolsProtocol):
 
     def _is_idle(self) -> bool:
         """Say whether no answer is under way."""
-        return self.cycle is None or self.cycle.response_complete
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's own type forgets the None
+        return cycle is None or cycle.response_complete
 
     def _arm(self) -> None:
         self._deadline = self.loop.call_later(self._bounds.request_s_max, self._overdue)

@@ -1,6 +1,7 @@
 """The handlers under /v1, one per endpoint of the specification."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from mintscope.api.call import NO_STORE, Call, Header, Reply
@@ -32,6 +33,8 @@ TOKEN_STATUS: Final = {
 }
 READY: Final[Header] = (b"x-token-status", b"ready")
 
+mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # the same few are asked for again and again
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class V1:
@@ -44,13 +47,19 @@ class V1:
     async def get_token(self, call: Call) -> Reply:
         """Endpoint 1: parse, authorize, work, settle, answer."""
         caller = await self.gate.admit(call)
-        mint = parse_mint(call.parameter)
+        mint = mint_of(call.parameter)
         try:
             charge = self.gate.authorize(caller)
         except PaymentRequired as refusal:
             await self._advise(call, mint, refusal)
             raise
-        report = await self._work(call, mint, charge)
+        try:
+            report = await self.reports.read(mint)
+            expect_fresh(report)
+        except ServiceError as failure:
+            call.reply_headers.append(token_status(failure))
+            await self._expect_funds(charge, failure)
+            raise
         call.expect_client()
         receipt = await charge.settle()
         call.reply_headers += (
@@ -65,44 +74,39 @@ class V1:
 
     async def get_balance(self, call: Call) -> Reply:
         """Endpoint 4: the credits left, 0 included."""
-        account = self.gate.account(await self.gate.admit(call))
-        balance = await self.gate.ledger.balance(account)
+        balance = await self.gate.balance(await self.gate.admit(call))
         call.reply_headers.append(NO_STORE)
         meta = Meta(timestamp=timestamp(self.clock.now()))
         return Reply(200, success(Balance(balance=balance), meta))
 
-    async def _read(self, mint: Mint) -> ReadReport:
-        report = await self.reports.read(mint)
-        if report.age_ms > STALE_AFTER_MS:
-            raise DataStale(
-                f"The newest data is {report.age_ms // 1000} s old;"
-                f" older than {STALE_AFTER_MS // 1000} s is not sold. Nothing was charged."
-            )
-        return report
-
-    async def _work(self, call: Call, mint: Mint, charge: Charge) -> ReadReport:
-        """Return the report, or raise why there is none: lack of funds before anything else."""
-        try:
-            return await self._read(mint)
-        except ServiceError as failure:
-            call.reply_headers.append(_token_status(failure))
-            try:
-                await charge.expect_funds()
-            except InsufficientCredits as refusal:
-                raise _pointless(refusal, failure) from failure
-            raise
-
     async def _advise(self, call: Call, mint: Mint, refusal: PaymentRequired) -> None:
-        """Say whether paying would help; raise *refusal* with the reason if it would not."""
+        """Tell whether paying would help; raise *refusal* with the reason if it would not."""
         try:
-            await self._read(mint)
+            expect_fresh(await self.reports.read(mint))
         except ServiceError as failure:
-            call.reply_headers.append(_token_status(failure))
+            call.reply_headers.append(token_status(failure))
             raise _pointless(refusal, failure) from failure
         call.reply_headers.append(READY)
 
+    async def _expect_funds(self, charge: Charge, failure: ServiceError) -> None:
+        """Raise the lack of funds, which is told before *failure*."""
+        try:
+            await charge.expect_funds()
+        except InsufficientCredits as refusal:
+            raise _pointless(refusal, failure) from failure
 
-def _token_status(failure: ServiceError) -> Header:
+
+def expect_fresh(report: ReadReport) -> None:
+    """Raise DataStale if *report* is too old to be sold."""
+    if report.age_ms > STALE_AFTER_MS:
+        raise DataStale(
+            f"The newest data is {report.age_ms // 1000} s old;"
+            f" older than {STALE_AFTER_MS // 1000} s is not sold. Nothing was charged."
+        )
+
+
+def token_status(failure: ServiceError) -> Header:
+    """Return the header that says why there is no report."""
     return (b"x-token-status", TOKEN_STATUS[failure.code])
 
 

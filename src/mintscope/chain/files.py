@@ -11,7 +11,7 @@ and the transactions are required: a line without a parent follows the line befo
 import asyncio
 import gzip
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
@@ -62,7 +62,7 @@ class FileSource:
         self._paths = tuple(paths)
         self._progress = progress
 
-    async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
+    async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield what the files hold after *after*; ends with them.
 
         Raises FileError where a file cannot be read on, after everything before it.

@@ -5,7 +5,6 @@ counts as skipped only when a later block's parent passes over it.  What a
 node lists, or calls skipped, proves nothing.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -90,26 +89,18 @@ class Lineage:
         self._links = {slot: link for slot, link in self._links.items() if slot <= position.slot}
         self.tip = position
 
-    def delivered(self) -> Sequence[Position]:
-        """Return the blocks delivered and not yet final, oldest first."""
-        return [Position(slot, link.blockhash) for slot, link in self._links.items()]
+    def run(self, head: Slot) -> Sequence[Position]:
+        """Return the oldest unbroken run of blocks not yet final, up to slot *head*.
 
-    def agree(self, listed: Sequence[Slot]) -> tuple[Position | None, Position | None]:
-        """Compare what was delivered with the final slots *listed*, ascending.
-
-        Returns the newest block up to which both agree, and the first on which
-        they do not.  Beyond the end of the list nothing is known yet.
+        Their hashes link them: if one of them is final, so are all before it.
         """
-        agreed: Position | None = None
+        run: list[Position] = []
         for slot, link in self._links.items():
-            if not listed or slot > listed[-1]:
+            broken = run and link.parent_slot != run[-1].slot
+            if broken or slot > head:
                 break
-            index = bisect_left(listed, slot)
-            passed_over = index > 0 and listed[index - 1] > link.parent_slot
-            if listed[index] != slot or passed_over:
-                return agreed, Position(slot, link.blockhash)
-            agreed = Position(slot, link.blockhash)
-        return agreed, None
+            run.append(Position(slot, link.blockhash))
+        return run
 
     def finalize(self, position: Position) -> None:
         """Note that *position* and everything before it can no longer die."""

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final, Literal
 
 import structlog
@@ -81,7 +82,7 @@ class Poller:
         self._sleep = sleep
         self._progress = progress
 
-    async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
+    async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield blocks in order, finality and gaps; never ends.
 
         Raises Refused if the node turns us away at the start, OtherChain if it
@@ -298,7 +299,7 @@ class _Walk:
 
     async def _expect_same_chain(self) -> None:
         floor = self._lineage.floor
-        if floor.blockhash is not None and not await self._stands(floor):
+        if floor.blockhash is not None and await self._fate(floor) is _Fate.DEAD:
             raise OtherChain(
                 f"expected final block {floor.blockhash} at slot {floor.slot}; the node has a chain"
                 " without it: another cluster, or a restarted devchain? Use another data_dir"
@@ -312,27 +313,50 @@ class _Walk:
         """Say how far what was delivered is final; go back to where it is not."""
         self._finality_at_s = self._clock.monotonic_s()
         self._undecided = 0
-        self._final_head = max(self._final_head, await self._rpc.slot(Commitment.FINALIZED))
-        delivered = self._lineage.delivered()
-        if not delivered or delivered[0].slot > self._final_head:
+        heard = await self._rpc.slot(Commitment.FINALIZED)
+        self._final_head = max(self._final_head, heard)
+        run = self._lineage.run(self._final_head)
+        if not run:
             return ()
-        first = delivered[0].slot
-        last = Slot(min(self._final_head, delivered[-1].slot, first + BLOCKS_RANGE_MAX - 1))
-        listed = await self._rpc.blocks(first=first, last=last, commitment=Commitment.FINALIZED)
-        agreed, suspect = self._lineage.agree(listed)
-        if suspect is not None and await self._stands(suspect):
-            agreed, suspect = suspect, None
-        if agreed is not None:
-            self._lineage.finalize(agreed)
-        if suspect is not None:
-            log.warning("confirmed_block_died", slot=suspect.slot)
+        newest = await self._fate(run[-1])
+        if newest is _Fate.UNKNOWN:
+            return ()
+        final_count = len(run) if newest is _Fate.FINAL else await self._count_final(run[:-1])
+        if final_count:
+            self._lineage.finalize(run[final_count - 1])
+        if final_count < len(run):
+            log.warning("confirmed_block_died", slot=run[final_count].slot)
             await self.reset()
             self._lineage.rewind(self._lineage.floor)
-        return () if agreed is None else (Finalized(agreed.slot),)
+        return (Finalized(run[final_count - 1].slot),) if final_count else ()
 
-    async def _stands(self, position: Position) -> bool:
-        """Tell whether the block at *position* is final, whatever was listed."""
+    async def _count_final(self, run: Sequence[Position]) -> int:
+        """Return how many of *run*, from its start, are final; they are linked, so bisect."""
+        low, high = 0, len(run)
+        while low < high:
+            middle = (low + high) // 2
+            if await self._fate(run[middle]) is _Fate.FINAL:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    async def _fate(self, position: Position) -> "_Fate":
+        """Return what became of the block at *position*, at or below the final head."""
         header = await self._rpc.header(position.slot, Commitment.FINALIZED)
         if isinstance(header, Missing):
-            return header.absence is Absence.PURGED  # forgotten is not dead
-        return header.blockhash == position.blockhash
+            return _FATES[header.absence]
+        return _Fate.FINAL if header.blockhash == position.blockhash else _Fate.DEAD
+
+
+class _Fate(Enum):
+    FINAL = auto()
+    DEAD = auto()
+    UNKNOWN = auto()
+
+
+_FATES: Final[Mapping[Absence, _Fate]] = {
+    Absence.SKIPPED: _Fate.DEAD,
+    Absence.NOT_READY: _Fate.UNKNOWN,  # a node that lags proves nothing
+    Absence.PURGED: _Fate.FINAL,  # nobody can contradict us any more
+}

@@ -56,7 +56,7 @@ class Devchain:
         assert 0 <= history_days <= HISTORY_DAYS_MAX
         assert 1 <= mints <= MINTS_MAX
         self.seed = seed
-        self.genesis_hash = address(seed, "genesis")
+        self.genesis_hash = address(seed, now, "genesis")
         self._random = Random(seed)  # noqa: S311  # a market, not a secret
         self._now = now
         self.world = World(seed=seed, mints=mints)

@@ -1,6 +1,7 @@
 """Runs the chain by the clock: its server, and a block every slot."""
 
 import asyncio
+import socket
 
 import uvicorn
 
@@ -11,23 +12,20 @@ KEEP_ALIVE_S = 30
 STOP_S = 3
 
 
-async def serve(chain: Devchain, clock: Clock, *, host: str, port: int, slot_s: float) -> None:
-    """Serve *chain* until a signal, adding a block every *slot_s* seconds."""
+async def serve(chain: Devchain, clock: Clock, listener: socket.socket, *, slot_s: float) -> None:
+    """Serve *chain* on *listener* until a signal, adding a block every *slot_s* seconds."""
     server = uvicorn.Server(
         uvicorn.Config(
             chain.app,
-            host=host,
-            port=port,
             log_level="warning",
             access_log=False,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=STOP_S,
         )
     )
-    producer = asyncio.create_task(_produce(chain, clock, slot_s))
-    try:
-        await server.serve()
-    finally:
+    async with asyncio.TaskGroup() as tasks:
+        producer = tasks.create_task(_produce(chain, clock, slot_s))
+        await server.serve(sockets=[listener])
         producer.cancel()
 
 

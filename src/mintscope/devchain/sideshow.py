@@ -59,7 +59,7 @@ class SideShow:
     def _liquidity_change(self, at: UnixS) -> Transaction:
         world = self._world
         pool = self._random.choice(self._shared_pools)
-        owner = self._random.choice(world.wallets)
+        owner = self._random.choice(world.providers)
         held = world.lp_account(owner, pool)
         reserves = pool.reserves(world.balances)
         share = self._random.uniform(*LIQUIDITY_SHARE)

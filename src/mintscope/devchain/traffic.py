@@ -22,9 +22,10 @@ from mintscope.primitives import Slot, UnixS
 
 NOISE: Final = 0.0012  # share of the reserves a trade without a reason moves
 SHARE_MIN, SHARE_MAX = 0.0004, 0.03
-GAP_MIN: Final = 0.002  # a pool this near to the price is left alone
+GAP_MIN: Final = 0.006  # a pool this near to the price is left alone
 DUST: Final = 0.002
 DUST_AMOUNTS: Final = (200, 1_000)
+PAID_MIN: Final = 10  # raw units: below, fees rounded up would eat it all
 ROUTED: Final = 0.18
 FAILED: Final = 0.3  # a block
 WRAPPED: Final = 0.3
@@ -104,7 +105,9 @@ class Market:
         share = NOISE * random.lognormvariate(0, 1)
         is_buy = random.random() < buys
         if abs(gap) > GAP_MIN:
-            pull = abs(exp(gap / 2) - 1) * random.uniform(0.4, 1)
+            # Where buying is the habit, rare large sells answer many small buys.
+            size = 2 * (1 - buys) if gap > 0 else 2 * buys
+            pull = abs(exp(gap / 2) - 1) * random.uniform(0.4, 1) * size
             if pull > share or is_buy is not (gap > 0):
                 share, is_buy = pull, gap > 0
         share = max(SHARE_MIN, min(SHARE_MAX, share))
@@ -129,7 +132,7 @@ class Market:
         source, target = world.held(trader, pays), world.held(trader, gets)
         if pool.venue is Venue.PUMP_FUN:
             source, target = (trader, target) if is_buy else (source, trader)
-        if not amount_out or amount_in > world.balances[source] * AFFORDABLE:
+        if amount_out < PAID_MIN or amount_in > world.balances[source] * AFFORDABLE:
             return None
         fill = Fill(pool, trader, is_buy, amount_in, amount_out, reserves, source, target, at)
         return fill if _possible(fill) else None

@@ -28,6 +28,7 @@ SOL: Final = Token(WSOL, "SOL", 9)
 DOLLAR: Final = Token(USDC, "USDC", 6)
 SOL_USD: Final = 162.0
 WALLETS: Final = 40
+PROVIDERS: Final = 3  # wallets that give liquidity to pools and take it back
 WALLET_SOL: Final = 50_000
 WALLET_DOLLARS: Final = 5_000_000
 PARTS: Final = 9
@@ -70,14 +71,14 @@ LISTINGS: Final = (
     Listing("PEPA", 6, 0.0000193, (_CURVE,), 2.0, 0.8, 0.66, 0.6),
     Listing("LEAF", 9, 2.41, (_ORCA, _DLMM), 1.8, 0.6, 0.5, 0.2),
     Listing("STAR", 6, 0.97, (_CLMM_SOL, _DLMM), 1.6, 0.5, 0.45, 0.2),
-    Listing("XAUR", 2, 41.7, (_CLMM,), 1.3, 0.3, 0.55, 0.1),
+    Listing("XAUR", 2, 0.0417, (_CLMM,), 1.3, 0.3, 0.55, 0.1),
     Listing("FROG", 6, 0.00061, (_SWAP,), 1.2, 0.25, 0.57, 0.6),
     Listing("LION", 9, 171.3, (_DLMM_SOL,), 1.1, 0.2, 0.5, 0.15),
     Listing("CATS", 6, 0.0000142, (_CURVE,), 1.0, 0.2, 0.7, 0.7),
     Listing("OWLS", 5, 0.00000077, (_ORCA,), 1.0, 0.1, 0.42, 0.4),
     Listing("RIVR", 6, 0.118, (_V4,), 0.8, 0.06, 0.5, 0.3),
     Listing("PINE", 9, 14.2, (_CLMM,), 0.6, 0.04, 0.38, 0.25),
-    Listing("COAL", 2, 3.05, (_V4,), 0.5, 0.02, 0.3, 0.2),
+    Listing("COAL", 2, 0.00305, (_V4,), 0.5, 0.02, 0.3, 0.2),
     Listing("GOAT", 6, 0.00031, (_SWAP,), 0.4, 0.015, 0.6, 0.8),
     Listing("MINT", 6, 0.25, (_ORCA,), 0.3, 0.01, 0.5, 0.3),
     Listing("SLOW", 9, 0.052, (_DLMM,), 0.15, 0.002, 0.5, 0.3),
@@ -101,6 +102,7 @@ class World:
     def __init__(self, *, seed: int, mints: int) -> None:
         self._address: Callable[..., str] = partial(address, seed)
         self.wallets = tuple(self._address("wallet", number) for number in range(WALLETS))
+        self.providers = self.wallets[:PROVIDERS]
         self.holdings: dict[str, Holding] = {}
         self.balances: dict[str, int] = dict.fromkeys(self.wallets, WALLET_SOL * LAMPORTS_PER_SOL)
         self.balances |= {PUMP_FUN_FEES: OTHER_RENT, JITO_TIPS: OTHER_RENT}
@@ -237,7 +239,7 @@ class World:
         return account
 
     def _furnish(self, pool: Pool) -> None:
-        """Open the fee accounts of *pool*, and for everybody one of its pool token."""
+        """Open the fee accounts of *pool*, and one of its pool token for each provider."""
         if pool.venue is Venue.PUMP_FUN:
             self.balances[pool.parts[0]] = OTHER_RENT
         if pool.venue is Venue.PUMP_SWAP:
@@ -245,7 +247,7 @@ class World:
                 self.holdings[part] = Holding(pool.parts[2], pool.quote)
                 self.balances[part] = 0
             lp = Token(Mint(pool.parts[LP_MINT]), "LP", 9)
-            for wallet in self.wallets:
+            for wallet in self.providers:
                 self._open(wallet, lp, 0)
 
     def pools(self) -> Iterator[Pool]:

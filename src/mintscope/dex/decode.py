@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from mintscope.dex import base58, trace
-from mintscope.dex.entry import ENTRY
+from mintscope.dex.entry import ENTRY, Entry
 from mintscope.dex.ledger import Ledger
 from mintscope.dex.outcome import Decoded, Quarantined, Reason, Unreadable
 from mintscope.dex.program import Call, Leg
@@ -20,13 +20,15 @@ from mintscope.market.swap import Swap
 from mintscope.primitives import Signature
 
 DEX_KEYS: Final = frozenset(BY_ADDRESS)
-HEAD_MAX: Final = 8
 NO_PROGRAM: Final = "unknown"
 
 # A transaction that called nothing moved no pool.  Most of a block are votes, short and of this
 # kind: the search spares parsing them.  In longer ones it would cost more than it saves.
 NOTHING_CALLED: Final = b'"innerInstructions":[]'
 SEARCH_MAX: Final = 4096
+
+# Where the parser stops at a failed transaction: `Meta.err` can only be null.
+FAILED: Final = "`$.meta.err`"
 
 
 def decode_transaction(raw: bytes | msgspec.Raw, index: int) -> Decoded:
@@ -43,40 +45,52 @@ def decode_block(transactions: Sequence[msgspec.Raw]) -> Decoded:
     """Return the swaps of a block, in order."""
     decoded = Decoded([], [])
     for index, raw in enumerate(transactions):
-        _decode(raw, index, decoded)
+        if len(raw) > SEARCH_MAX or NOTHING_CALLED not in bytes(raw):
+            _decode(raw, index, decoded)
     return decoded
 
 
 def _decode(raw: bytes | msgspec.Raw, index: int, into: Decoded) -> None:
-    if len(raw) <= SEARCH_MAX and NOTHING_CALLED in bytes(raw):
-        return
+    """Add to *into* what *raw* holds."""
     try:
         entry = ENTRY.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        into.quarantined.append(Quarantined(None, index, NO_PROGRAM, Reason.MALFORMED))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if not str(error).endswith(FAILED):
+            into.quarantined.append(Quarantined(None, index, NO_PROGRAM, Reason.MALFORMED))
         return
     signature = Signature(entry.transaction.signatures[0])
-    meta = entry.meta
-    if meta is None:
-        into.quarantined.append(Quarantined(signature, index, NO_PROGRAM, Reason.NO_META))
-        return
-    if meta.err is not None:
-        return
-    ledger = Ledger(raw, index, entry, meta)
-    if DEX_KEYS.isdisjoint(ledger.keys):
-        return
-    inner = {x.index: x.instructions for x in meta.inner_instructions or ()}
     try:
-        found = trace.calls(entry.transaction.message.instructions, inner, ledger.keys)
+        ledger = _ledger(raw, index, entry)
+        if ledger is None:
+            return
+        calls = trace.calls(entry.transaction.message.instructions, ledger.inner, ledger.keys)
     except Unreadable as unreadable:
         into.quarantined.append(Quarantined(signature, index, NO_PROGRAM, unreadable.reason))
         return
-    for call in found:
+    for call in calls:
         try:
             into.swaps.extend(_read(call, ledger))
         except Unreadable as unreadable:
             program, reason = call.program.name, unreadable.reason
             into.quarantined.append(Quarantined(signature, index, program, reason))
+
+
+def _ledger(raw: bytes | msgspec.Raw, index: int, entry: Entry) -> Ledger | None:
+    """Return the accounts of *entry*, None where no DEX is among them or nothing was called.
+
+    Raises Unreadable where the outcome was not recorded.
+    """
+    meta = entry.meta
+    if meta is None:
+        raise Unreadable(Reason.NO_META)
+    keys = entry.transaction.message.account_keys
+    if loaded := meta.loaded_addresses:
+        keys = keys + loaded.writable + loaded.readonly
+    if DEX_KEYS.isdisjoint(keys):
+        return None
+    if meta.inner_instructions is None:
+        raise Unreadable(Reason.NO_INNER_INSTRUCTIONS)
+    return Ledger(raw, index, entry, meta, keys) if meta.inner_instructions else None
 
 
 def _read(call: Call, ledger: Ledger) -> list[Swap]:
@@ -90,8 +104,10 @@ def _read(call: Call, ledger: Ledger) -> list[Swap]:
 def _gate(call: Call) -> tuple[Leg, ...] | None:
     """Return the pools that the instruction of *call* trades with, None where it does not."""
     swaps = call.program.swaps
-    if call.program.is_closed:
-        return swaps[b""]
-    data = base58.decode(call.instruction.data)
-    legs = swaps.get(data[:HEAD_MAX])
-    return swaps.get(data[:1]) if legs is None else legs
+    legs = swaps.get(b"")
+    if legs is None:
+        head = base58.head(call.instruction.data)
+        legs = swaps.get(head)
+        if legs is None:
+            legs = swaps.get(head[:1])
+    return legs

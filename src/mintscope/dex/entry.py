@@ -5,7 +5,7 @@ parser without being built.  The wire's limits are checked here, so that an
 index can be used as it stands: never negative, never above 255.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -47,8 +47,8 @@ class TokenBalance(Wire):
 
     account_index: Index
     mint: str
-    ui_token_amount: TokenAmount
     owner: str | None = None
+    ui_token_amount: TokenAmount | None = None
 
 
 class LoadedAddresses(Wire):
@@ -59,11 +59,11 @@ class LoadedAddresses(Wire):
 
 
 class Meta(Wire):
-    """What the transaction did."""
+    """What the transaction did; the earlier balances stay unread until somebody asks."""
 
-    err: Any = None
+    err: None = None
     inner_instructions: list[InnerInstructions] | None = None
-    pre_token_balances: list[TokenBalance] | None = None
+    pre_token_balances: msgspec.Raw = msgspec.Raw(b"null")
     post_token_balances: list[TokenBalance] | None = None
     loaded_addresses: LoadedAddresses | None = None
 
@@ -123,4 +123,5 @@ class Amounts(Wire):
 
 
 ENTRY: Final = msgspec.json.Decoder(Entry)
+BALANCES: Final = msgspec.json.Decoder(list[TokenBalance] | None)
 AMOUNTS: Final = msgspec.json.Decoder(Amounts, strict=False)

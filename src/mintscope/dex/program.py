@@ -8,15 +8,20 @@ from mintscope.dex.ledger import Ledger
 from mintscope.market.swap import Swap
 
 
-class Leg(NamedTuple):
+class Leg:
     """One pool that an instruction trades with, by positions among its accounts.
 
     owners   who own its vaults
     pool     the account that names it; None where no recorded swap settles which
+    size     how many accounts the instruction must have for that
     """
 
-    owners: tuple[int, ...]
-    pool: int | None = None
+    __slots__ = ("owners", "pool", "size")
+
+    def __init__(self, owners: tuple[int, ...], pool: int | None = None) -> None:
+        self.owners = owners
+        self.pool = pool
+        self.size = max(*owners, -1, -1 if pool is None else pool) + 1
 
 
 class Call:

@@ -4,14 +4,13 @@ Ids whose row is not `proven` agree between at least two published decoders,
 but no recorded transaction has gone through them yet.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from mintscope.dex import pumpfun
 from mintscope.dex.program import Leg, Program
 from mintscope.dex.transfers import read, read_closed
 
-Swaps = Mapping[bytes, tuple[Leg, ...]]
+Swaps = dict[bytes, tuple[Leg, ...]]
 
 
 def _swaps(heads: str, *legs: Leg) -> Swaps:
@@ -187,9 +186,7 @@ TABLE: Final = (
     Program("jupiter_limit", "jupoNjAxXgZ4rjzxzPMP4oxduvQsQtZzyknqvzYNrNu", {}, None),
     Program("jupiter_limit_v2", "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X", {}, None),
     Program("okx_router", "6m2CDdhRgxpH4WjvdzxAYbGxwdGUz5MziiL5jek2kBma", {}, None),
-    Program(
-        "okx_router_v2", "proVF4pMXVaYqmy4NjniPh4pqKNfMmsihgd4wdkCX3u", {}, None, proven=False
-    ),
+    Program("okx_router_v2", "proVF4pMXVaYqmy4NjniPh4pqKNfMmsihgd4wdkCX3u", {}, None, proven=False),
     Program("raydium_route", "routeUGWgWzqBWFcrCfv8tritsqukccJPu3q5GPP3xS", {}, None),
     Program("dflow", "DF1ow4tspfHX9JwWJsAb9epbkA8hmpSEAtxXy1V27QBH", {}, None, proven=False),
     Program("photon_router", "BSfD6SHZigAfDWSjzD5Q41jw8LmKwtmjskPH9XW1mrRW", {}, None),

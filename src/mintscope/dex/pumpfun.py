@@ -16,6 +16,7 @@ TRADE_EVENT: Final = SELF_CALL + bytes.fromhex("bddb7fd34ee661ee")
 SOL_AMOUNT, TOKEN_AMOUNT, IS_BUY = 32, 40, 48
 TAIL: Final = 250  # from here on strings and lists come first, so nothing has an offset
 DECIMALS: Final = 6  # of every mint the program makes
+TRANSFERS: Final = frozenset({b"\x03", b"\x0c"})  # Transfer, TransferChecked
 
 
 class Accounts(NamedTuple):
@@ -55,9 +56,9 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
         if tokens or quotes:
             raise Unreadable(Reason.NO_MOVEMENT)
         return []
-    decimals = ledger.decimals_of(mint)
+    decimals = ledger.decimals(mint)
     token_side = address(mint), tokens, DECIMALS if decimals is None else decimals
-    quote_side = address(quote), quotes, ledger.decimals_of(quote)
+    quote_side = address(quote), quotes, ledger.decimals(quote)
     is_buy = event[FIELDS_AT + IS_BUY : FIELDS_AT + IS_BUY + 1] == b"\x01"
     received, paid = (quote_side, token_side) if is_buy else (token_side, quote_side)
     signer = user if user in ledger.signers else ledger.signers[0]
@@ -86,7 +87,11 @@ def _confirm(call: Call, tokens: int) -> None:
 
     Raises Unreadable where only other amounts moved.
     """
-    moved = [amount for amount in map(transfers.amount, call.tokens) if amount is not None]
+    moved = {
+        int.from_bytes(data[1:9], "little")
+        for data in map(_data, call.tokens)
+        if data[:1] in TRANSFERS
+    }
     if moved and tokens not in moved:
         raise Unreadable(Reason.EVENT_DISAGREES)
 

@@ -4,6 +4,7 @@ Amounts are those of the pool's side.  Where the vaults' owner is not known
 the trader's side is turned around.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from mintscope.dex import base58, events
@@ -15,25 +16,23 @@ from mintscope.market.swap import Swap
 from mintscope.solana import WSOL
 
 
-
 class Shape(NamedTuple):
-    """A token transfer: where its fields are.
+    """A transfer of tokens: its accounts are source, perhaps a mint, target.
 
-    sub      second byte, where the first names only a family
-    target   position of the receiving account; source is 0, a mint in between is 1
-    amount   offset of the u64; then decimals u8 and fee u64, as far as `size` goes
+    to       position of the target; a mint stands between where it is 2
+    amount   offset of the u64; decimals u8 and fee u64 follow as far as `size` goes
     """
 
     size: int
-    target: int
+    to: int
     amount: int
-    sub: bytes | None = None
 
 
+TRANSFER_FEE: Final = 26  # a family of instructions, its second byte 1 is the transfer
 SHAPES: Final = {
-    b"\x03": Shape(9, target=1, amount=1),  # Transfer
-    b"\x0c": Shape(10, target=2, amount=1),  # TransferChecked
-    b"\x1a": Shape(19, target=2, amount=2, sub=b"\x01"),  # TransferCheckedWithFee
+    3: Shape(9, to=1, amount=1),  # Transfer
+    12: Shape(10, to=2, amount=1),  # TransferChecked
+    TRANSFER_FEE: Shape(19, to=2, amount=2),  # TransferCheckedWithFee
 }
 SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn, and checked
 SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
@@ -52,18 +51,21 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
 
     Raises Unreadable where a pool did not give one mint for another.
     """
+    if not legs or len(ledger.signers) > 1:
+        ledger.complete()
     moved = moves(call, ledger)
     if not legs:
         return _each(call, moved, ledger)
     swaps = []
-    for position, leg in enumerate(legs):
+    for number, leg in enumerate(legs):
         flow = _flow(moved, _owners(call, leg, ledger))
         exchange = _exchange(flow)
-        if exchange is None:
-            if flow and not any(flow.values()):
-                continue  # transfers of nothing: nothing was traded
+        if exchange is not None:
+            pool = None if leg.pool is None else ledger.key(call.instruction.accounts[leg.pool])
+            swaps.append(_swap(call, exchange, moved, ledger, leg=number, pool=pool))
+        elif not flow or any(flow.values()):
             raise Unreadable(Reason.NO_MOVEMENT)
-        swaps.append(_swap(call, position, leg.pool, exchange, moved, ledger))
+        # else the transfers were of nothing, and nothing was traded
     if call.events and not call.token_2022:
         # A fee mint moves less than the program counts, so the two may differ there.
         events.verify(call, swaps)
@@ -77,13 +79,17 @@ def read_closed(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]
     """
     if len(call.tokens) + len(call.lamports) < PARTIES or _changes_supply(call):
         return []
+    exchange = None
     moved = moves(call, ledger)
-    for leg in legs:
-        exchange = _exchange(_flow(moved, _owners(call, leg, ledger)))
-        if exchange is not None:
-            return [_swap(call, 0, leg.pool, exchange, moved, ledger)]
-    exchange = _opposite(moved, ledger)
-    return [] if exchange is None else [_swap(call, 0, None, exchange, moved, ledger)]
+    if legs:
+        exchange = _exchange(_flow(moved, _owners(call, legs[0], ledger)))
+    if exchange is None:
+        ledger.complete()
+        moved = moves(call, ledger)
+        exchange = _opposite(moved, ledger)
+    if exchange is None:
+        return []
+    return [_swap(call, exchange, moved, ledger, leg=0, pool=None)]
 
 
 def moves(call: Call, ledger: Ledger) -> list[Move]:
@@ -91,53 +97,69 @@ def moves(call: Call, ledger: Ledger) -> list[Move]:
     found: list[Move] = []
     for instruction in call.tokens:
         data = base58.decode(instruction.data)
-        shape = SHAPES.get(data[:1])
-        if shape is None or (shape.sub is not None and data[1:2] != shape.sub):
-            continue
-        accounts = instruction.accounts
-        if len(data) < shape.size or len(accounts) <= shape.target:
-            raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
-        source, mint = ledger.holder(accounts[0])
-        target, other = ledger.holder(accounts[shape.target])
-        at = shape.amount
-        sent = received = int.from_bytes(data[at : at + 8], "little")
-        if shape.target == 1:
-            mint = mint or other
-            if not mint:
-                raise Unreadable(Reason.UNRESOLVED_MINT)
-        else:
-            mint = ledger.key(accounts[1])
-            ledger.decimals[mint] = data[at + 8]
-            if fee := int.from_bytes(data[at + 9 : shape.size], "little"):
-                received = ledger.arrived(accounts[2], max(sent - fee, 0))
-        found.append((source, target, mint, sent, received))
-    for instruction in call.lamports:
-        data = base58.decode(instruction.data)
-        if data[:4] == SYSTEM_TRANSFER:
-            if len(data) < SYSTEM_TRANSFER_SIZE or len(instruction.accounts) < PARTIES:
-                raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
-            sent = int.from_bytes(data[4:12], "little")
-            source, target = (ledger.key(a) for a in instruction.accounts[:PARTIES])
-            found.append((source, target, WSOL, sent, sent))
+        if data and data[0] in SHAPES and (data[0] != TRANSFER_FEE or data[1:2] == b"\x01"):
+            found.append(_move(data, instruction.accounts, ledger))
+    if call.lamports:
+        found += _lamport_moves(call.lamports, ledger)
     return found
 
 
-def amount(instruction: Instruction) -> int | None:
-    """Return how much a token *instruction* sends; None if it is not a transfer."""
-    data = base58.decode(instruction.data)
-    shape = SHAPES.get(data[:1])
-    if shape is None or (shape.sub is not None and data[1:2] != shape.sub):
-        return None
-    return int.from_bytes(data[shape.amount : shape.amount + 8], "little")
+def _move(data: bytes, accounts: list[int], ledger: Ledger) -> Move:
+    """Return the transfer that the token instruction *data* made between its *accounts*."""
+    size, to, at = SHAPES[data[0]]
+    if len(data) < size or len(accounts) <= to:
+        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+    sent = received = int.from_bytes(data[at : at + 8], "little")
+    giver, taker = accounts[0], accounts[to]
+    source, target = ledger.book.get(giver), ledger.book.get(taker)
+    if to > 1:
+        mint = ledger.key(accounts[1])
+        if fee := int.from_bytes(data[at + 9 : size], "little"):
+            received = ledger.arrived(taker, max(sent - fee, 0))
+    elif source is not None:
+        mint = source.mint
+    elif target is not None:
+        mint = target.mint
+    else:
+        mint = _temporary_mint(giver, taker, ledger)
+    return (
+        (source and source.owner) or ledger.key(giver),
+        (target and target.owner) or ledger.key(taker),
+        mint,
+        sent,
+        received,
+    )
+
+
+def _lamport_moves(instructions: list[Instruction], ledger: Ledger) -> Iterator[Move]:
+    """Yield the transfers of lamports among *instructions* of the system program."""
+    for instruction in instructions:
+        data = base58.decode(instruction.data)
+        if data[:4] != SYSTEM_TRANSFER:
+            continue
+        if len(data) < SYSTEM_TRANSFER_SIZE or len(instruction.accounts) < PARTIES:
+            raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+        sent = int.from_bytes(data[4:12], "little")
+        giver, taker = instruction.accounts[:PARTIES]
+        yield ledger.key(giver), ledger.key(taker), WSOL, sent, sent
+
+
+def _temporary_mint(giver: int, taker: int, ledger: Ledger) -> str:
+    """Return the mint that moved between two accounts which both ended with the transaction."""
+    ledger.complete()
+    for account in (giver, taker):
+        if balance := ledger.book.get(account):
+            return balance.mint
+    raise Unreadable(Reason.UNRESOLVED_MINT)
 
 
 def _owners(call: Call, leg: Leg, ledger: Ledger) -> tuple[str, ...]:
     """Return who owns the vaults of *leg*."""
+    accounts = call.instruction.accounts
+    if len(accounts) < leg.size:
+        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
     if call.program.authority is not None:
         return (call.program.authority,)
-    accounts = call.instruction.accounts
-    if max(leg.owners, default=0) >= len(accounts):
-        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
     return tuple([ledger.key(accounts[owner]) for owner in leg.owners])
 
 
@@ -154,10 +176,10 @@ def _flow(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
 
 def _exchange(flow: dict[str, int]) -> Exchange | None:
     """Return the one mint received and the one paid; None for any other flow."""
-    changed = [(mint, gain) for mint, gain in flow.items() if gain]
+    changed = flow if len(flow) == PARTIES else {mint: gain for mint, gain in flow.items() if gain}
     if len(changed) != PARTIES:
         return None
-    (one, gained), (other, lost) = changed
+    (one, gained), (other, lost) = changed.items()
     if gained < 0 < lost:
         return other, lost, one, -gained
     if lost < 0 < gained:
@@ -179,7 +201,7 @@ def _each(call: Call, moved: list[Move], ledger: Ledger) -> list[Swap]:
     if not exchanges:
         raise Unreadable(Reason.NO_MOVEMENT)
     return [
-        _swap(call, leg, None, exchange, moved, ledger)._replace(pool=pool)
+        _swap(call, exchange, moved, ledger, leg=leg, pool=pool)
         for leg, (pool, exchange) in enumerate(exchanges.items())
     ]
 
@@ -224,13 +246,10 @@ def _changes_supply(call: Call) -> bool:
     return any(base58.decode(token.data)[:1] in SUPPLY for token in call.tokens)
 
 
-def _swap(  # noqa: PLR0913 - what it takes to say where and what
-    call: Call, leg: int, pool: int | None, exchange: Exchange, moved: list[Move], ledger: Ledger
+def _swap(  # noqa: PLR0913 - where, what and who
+    call: Call, exchange: Exchange, moved: list[Move], ledger: Ledger, *, leg: int, pool: str | None
 ) -> Swap:
     received, gained, paid, lost = exchange
-    accounts = call.instruction.accounts
-    if pool is not None and pool >= len(accounts):
-        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
     return Swap(
         ledger.signature,
         ledger.index,
@@ -238,12 +257,12 @@ def _swap(  # noqa: PLR0913 - what it takes to say where and what
         call.inner,
         leg,
         call.program.name,
-        None if pool is None else ledger.key(accounts[pool]),
+        pool,
         address(received),
         gained,
-        ledger.decimals_of(received),
+        ledger.decimals(received),
         address(paid),
         lost,
-        ledger.decimals_of(paid),
+        ledger.decimals(paid),
         _trader(exchange, moved, ledger),
     )

@@ -41,24 +41,27 @@ class Chain:
         return self._tail.time
 
     def apply(self, updates: Sequence[Update], changes: list[Change]) -> Block | None:
-        """Add to *changes* what *updates* mean; stop at a block that cannot join, and return it."""
+        """Add to *changes* what *updates* mean; stop at a block that cannot join, and return it.
+
+        Raises ForkBelowFinalized; *changes* then holds what came before.
+        """
         final: Slot | None = None
-        hole: Block | None = None
-        for update in updates:
-            match update:
-                case Block():
-                    if not self._append(update, changes):
-                        hole = update
-                        break
-                case Finalized(slot):
-                    final = self._tail.finalize(slot) or final
-                case Gap(first, last):
-                    if self._tail.lose(update):
-                        GAP_SLOTS.inc(last - first + 1)
-                        changes.append(update)
-        if final is not None:
-            changes.append(FinalSlot(final))
-        return hole
+        try:
+            for update in updates:
+                match update:
+                    case Block():
+                        if not self._append(update, changes):
+                            return update
+                    case Finalized(slot):
+                        final = self._tail.finalize(slot) or final
+                    case Gap(first, last):
+                        if self._tail.lose(update):
+                            GAP_SLOTS.inc(last - first + 1)
+                            changes.append(update)
+        finally:
+            if final is not None:
+                changes.append(FinalSlot(final))
+        return None
 
     def _append(self, block: Block, changes: list[Change]) -> bool:
         """Add *block* where it belongs; False if a slot before it is missing."""

@@ -26,6 +26,7 @@ QUEUE_MAX: Final = 32
 # While history is read, this many updates share one transaction.
 BATCH_MAX: Final = 64
 HOLES_MAX: Final = 5
+CANCEL_AGAIN_S: Final = 1.0
 TRIM_EVERY: Final = 16
 TRIM_EVENTS_MAX: Final = 2_500
 
@@ -81,8 +82,10 @@ class Ingest:
         async with _read_ahead(self.source.updates(chain.tip)) as queue:
             while updates := await _take(queue):
                 changes: list[Change] = []
-                hole = chain.apply(updates, changes)
-                await self._write(chain, changes)
+                try:
+                    hole = chain.apply(updates, changes)
+                finally:
+                    await self._write(chain, changes)
                 batches += 1
                 if batches % TRIM_EVERY == 0:
                     await self.store.trim(TRIM_EVENTS_MAX)
@@ -122,8 +125,9 @@ async def _read_ahead(updates: AsyncIterator[Update]) -> AsyncIterator[_Queue]:
     try:
         yield queue
     finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
+        while not reading.done():  # whoever the source awaits may swallow a cancellation
+            reading.cancel()
+            await asyncio.wait([reading], timeout=CANCEL_AGAIN_S)
         if isinstance(updates, AsyncGenerator):
             await updates.aclose()
 

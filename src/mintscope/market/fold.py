@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mintscope.market.kernels import ACC, SERVICE, close_candle, sets_candle
 from mintscope.market.log import CandleRow, PricedSwap
-from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.market.timeframe import Timeframe, bucket
 from mintscope.primitives import UnixS
 
 STATE_VERSION: Final = 1
@@ -56,7 +56,7 @@ class MintFold:
     """One mint between two writes."""
 
     def __init__(self) -> None:
-        self._first = UnixS(-1)
+        self._first = UnixS(0)
         self._price_sol = 0.0
         self._frames = {timeframe: _Frame(timeframe) for timeframe in Timeframe}
 
@@ -92,8 +92,8 @@ class MintFold:
         if price is not None and not sets_candle(price):
             price = None
         if price is not None:
-            if self._first < 0:
-                self._first = UnixS(time - time % WIDTH_S[Timeframe.M1])
+            if self._frames[Timeframe.M1].count == 0:
+                self._first = bucket(Timeframe.M1, time)
             self._price_sol = swap.price_sol or 0.0
         for frame in self._frames.values():
             frame.apply(time, price, swap)
@@ -134,8 +134,7 @@ class _Frame:
         self.buy = 0
         self.sell = 0
         self._candle: _Open | None = None
-        self._width_s = WIDTH_S[timeframe]
-        self._keeps_unpriced = timeframe is Timeframe.M1
+        self._timeframe = timeframe
         self._changed: dict[UnixS, CandleRow] = {}
 
     def reopen(self, row: CandleRow) -> None:
@@ -146,7 +145,7 @@ class _Frame:
 
     def apply(self, time: UnixS, price: float | None, swap: PricedSwap) -> None:
         """Add one swap; *price* is None where it sets no candle."""
-        self._flow(UnixS(time - time % self._width_s), swap)
+        self._flow(bucket(self._timeframe, time), swap)
         if price is not None:
             self._trade(price)
         row = self._row()
@@ -186,7 +185,7 @@ class _Frame:
         c = self._candle
         if c is not None and c.bucket == self.bucket:
             return CandleRow(c.bucket, c.open, c.high, c.low, c.close, self.buy, self.sell, c.count)
-        if self._keeps_unpriced and self.buy + self.sell:
+        if self._timeframe is Timeframe.M1 and self.buy + self.sell:
             return CandleRow(self.bucket, None, None, None, None, self.buy, self.sell, 0)
         return None
 

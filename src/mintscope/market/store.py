@@ -21,9 +21,8 @@ from mintscope.solana import Gap
 # Loading a mint reads this many candles and this much pressure history.
 CANDLES_MIN: Final = 100
 MINUTES_S: Final = 86_400 + 1_440
-# The swaps of this long are kept one by one; the rest is for a fork to step back.
+# The swaps this far behind the checkpoint are kept one by one.
 RECENT_S: Final = 900
-LOG_S: Final = RECENT_S + 300
 
 
 class NewSlot(msgspec.Struct, frozen=True):

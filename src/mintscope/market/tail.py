@@ -25,7 +25,7 @@ class ForkBelowFinalized(Exception):
 
 
 class Known(NamedTuple):
-    """The block adds nothing: in the log, older than what is kept of it, or its own ancestor."""
+    """The block adds nothing: in the log, not newer than what is final, or its own ancestor."""
 
 
 class Hole(NamedTuple):
@@ -61,6 +61,10 @@ class Tail:
         self._finalized = finalized
         self._dead = deque(dead, maxlen=DEAD_MAX)
         self._gaps = deque(gaps, maxlen=GAPS_MAX)
+
+    def __len__(self) -> int:
+        """Return how many headers are held."""
+        return len(self._headers)
 
     @property
     def tip(self) -> Tip | None:
@@ -145,10 +149,8 @@ class Tail:
         self._gaps.append(gap)
         return True
 
-    def _orphan(self, block: Block) -> Known | Hole | Follows:
+    def _orphan(self, block: Block) -> Hole | Follows:
         """Place a block whose parent is not in the log."""
-        if self._is_final(block.slot):
-            return Known()
         after_gap = any(gap.first <= block.parent_slot <= gap.last for gap in self._gaps)
         if after_gap and block.slot > self._headers[-1].slot:
             return Follows(())

@@ -10,7 +10,7 @@ from mintscope.devchain.addresses import (
 )
 from mintscope.devchain.pool import BASIS_POINTS, VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Venue
 from mintscope.devchain.shapes import spl
-from mintscope.devchain.shapes.bytes import emit, event, instruction, keys, string, u8, u64
+from mintscope.devchain.shapes.bytes import emit, event, instruction, keys, u8, u64
 from mintscope.devchain.transaction import Call, Move, logged
 
 PROTOCOL_FEE_BPS = 95
@@ -26,7 +26,7 @@ def swap(fill: Fill) -> Call:
 def _buy(fill: Fill) -> Call:
     protocol_fee, creator_fee = _fees(fill.amount_in)
     curve = fill.pool
-    told = _trade_event(fill, "buy")
+    told = _trade_event(fill)
     return Call(
         PUMP_FUN,
         (
@@ -55,7 +55,7 @@ def _buy(fill: Fill) -> Call:
 def _sell(fill: Fill) -> Call:
     protocol_fee, creator_fee = _fees(fill.amount_out)
     curve = fill.pool
-    told = _trade_event(fill, "sell")
+    told = _trade_event(fill)
     return Call(
         PUMP_FUN,
         (
@@ -103,7 +103,7 @@ def _fees(sol: int) -> tuple[int, int]:
     return -(-sol * PROTOCOL_FEE_BPS // BASIS_POINTS), -(-sol * CREATOR_FEE_BPS // BASIS_POINTS)
 
 
-def _trade_event(fill: Fill, name: str) -> bytes:
+def _trade_event(fill: Fill) -> bytes:
     sol, tokens = (
         (fill.amount_in, fill.amount_out) if fill.is_buy else (fill.amount_out, fill.amount_in)
     )
@@ -124,6 +124,5 @@ def _trade_event(fill: Fill, name: str) -> bytes:
             u64(CREATOR_FEE_BPS, creator_fee),
             u8(0),
             u64(0, 0, 0, 0),
-            string(name),
         )
     )

@@ -15,7 +15,7 @@ from mintscope.devchain.addresses import (
 )
 from mintscope.devchain.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, Reserves, Venue
 from mintscope.devchain.shapes import spl
-from mintscope.devchain.shapes.bytes import emit, event, instruction, keys, string, u8, u64
+from mintscope.devchain.shapes.bytes import emit, event, instruction, keys, string, u8, u64, u128
 from mintscope.devchain.transaction import Call, logged
 from mintscope.primitives import UnixS
 
@@ -66,6 +66,7 @@ def _buy(fill: Fill) -> Call:
         instruction("buy") + u64(fill.amount_out, fill.amount_in * 11 // 10),
         says="Instruction: Buy",
         inner=(
+            _get_fees(fill),
             _move(pool.base_vault, fill.target, fill.amount_out, pool.address, pool.base),
             _move(fill.source, pool.quote_vault, fill.amount_in, fill.trader, pool.quote),
             _move(fill.source, pool.parts[FEE_VAULT], cut, fill.trader, pool.quote),
@@ -93,7 +94,7 @@ def _sell(fill: Fill) -> Call:
     )
     return Call(
         PUMP_SWAP,
-        (*_accounts(fill), pool.parts[FEE_CONFIG], PUMP_FEE_PROGRAM),
+        _accounts(fill),
         instruction("sell") + u64(fill.amount_in, received * 9 // 10),
         says="Instruction: Sell",
         inner=(
@@ -109,6 +110,16 @@ def _sell(fill: Fill) -> Call:
 
 
 _move = spl.transfer_checked
+
+
+def _get_fees(fill: Fill) -> Call:
+    """Return the question what this trade costs, asked of the fee program."""
+    return Call(
+        PUMP_FEE_PROGRAM,
+        (fill.pool.parts[FEE_CONFIG], PUMP_SWAP),
+        instruction("get_fees") + u8(1) + u128(fill.reserves.quote) + u64(fill.amount_in),
+        says="Instruction: GetFees",
+    )
 
 
 def _accounts(fill: Fill) -> tuple[str, ...]:

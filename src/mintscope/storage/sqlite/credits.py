@@ -7,14 +7,16 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import apsw
+import msgspec
 import structlog
 
 from mintscope.clock import Clock
-from mintscope.credentials import CredentialHash, CreditToken, hash_credential, hint
+from mintscope.credentials import CreditToken, hash_credential, hint
 from mintscope.credits.ledger import CreditAccount, Empty, Spent
 from mintscope.errors import ServiceUnavailable
 from mintscope.observe import DEBITS
@@ -22,16 +24,23 @@ from mintscope.primitives import UnixMs
 from mintscope.storage.group_commit import PATIENCE_S, GroupCommit
 from mintscope.storage.sqlite.connection import UnusableStore, open_store, transaction
 
+MONEY_FILE: Final = "money.sqlite"  # in the folder of the installation
+PEPPER_FILE: Final = "pepper"
+
 # The test and the change are one statement, so two requests can never take the
 # same credit: for each account as many credits as were asked for, or as many as
-# there are.  A trigger moves the balances; autocommit makes it one transaction.
+# there are.  A trigger moves the balances.
 SPEND: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at)
 SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked.n), ?2
   FROM (SELECT value AS account, count(*) AS n FROM carray(?1) GROUP BY value) AS asked
  CROSS JOIN credit_account AS a ON a.id = asked.account
  WHERE a.balance >= 1
-RETURNING account, delta, balance
+"""
+
+# One row, not RETURNING: each row fetched would be a fight for the interpreter's lock.
+SPENT: Final = """
+SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry WHERE id > ?
 """
 
 ADD: Final = """
@@ -48,9 +57,14 @@ FIND: Final = "SELECT id FROM credit_account WHERE token_hash = ?"
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
 
 ACCOUNTS: Final = """
-SELECT a.hint, a.note, a.issued_at, sum(max(e.delta, 0)), a.balance
+SELECT a.id, a.hint, a.note, a.issued_at, sum(e.delta) FILTER (WHERE e.kind <> 'spend'), a.balance
   FROM credit_account AS a JOIN credit_entry AS e ON e.account = a.id
- WHERE a.hint GLOB ? || '*' GROUP BY a.id ORDER BY a.id
+ WHERE substr(a.hint, -length(?1)) = ?1 OR ?1 = '' GROUP BY a.id ORDER BY a.id
+"""
+
+SUMMARY: Final = """
+SELECT kind, sum(delta), min(at), max(at) FROM credit_entry WHERE account = ?
+ GROUP BY kind ORDER BY min(id)
 """
 
 # Both must find nothing: a balance is the sum of its entries, and the last of them says so.
@@ -69,18 +83,29 @@ CHECKPOINT_PAGES_MAX: Final = 16_000  # even if there is
 KNOWN_MAX: Final = 100_000
 READ_PATIENCE_MS: Final = 100  # readers wait for nobody but a recovery
 EMPTY: Final = Empty()
+decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 log = structlog.get_logger()
 
 
 class AccountLine(NamedTuple):
-    """What an operator may see of an account."""
+    """What an operator may see of an account; *credit_count* it was given in all."""
 
+    account: CreditAccount
     hint: str
     note: str
     issued_at: UnixMs
     credit_count: int
     balance: int
+
+
+class KindLine(NamedTuple):
+    """All entries of one kind of an account."""
+
+    kind: str
+    delta: int
+    first_at: UnixMs
+    last_at: UnixMs
 
 
 class CreditBook:
@@ -104,8 +129,9 @@ class CreditBook:
             self._db.execute(ADD, (account, "grant", credit_count, at))
         return CreditAccount(account)
 
-    def find(self, digest: CredentialHash) -> CreditAccount | None:
-        """Return the account of the credit token that hashes to *digest*."""
+    def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*."""
+        digest = hash_credential(bearer, pepper=self._pepper)
         account = self._db.execute(FIND, (digest,)).get
         return None if account is None else CreditAccount(account)
 
@@ -115,14 +141,16 @@ class CreditBook:
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, first come first served, in one commit."""
-        rows: list[tuple[int, int, int]] = self._db.execute(
-            SPEND, (apsw.carray(array("q", accounts)), at)
-        ).fetchall()
+        with transaction(self._db):
+            self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
+            # Ids are contiguous: the transaction holds the write lock.
+            count, last = self._db.changes(), self._db.last_insert_rowid()
+            spent = decode_spent(self._db.execute(SPENT, (last - count,)).get) if count else []
         self._checkpoint(CHECKPOINT_PAGES_MAX)
         # What each account has left after its first, second, ... debit of this batch.
         left = {
             account: iter(range(balance - delta - 1, balance - 1, -1))
-            for account, delta, balance in rows
+            for account, delta, balance in spent
         }
         return [_outcome(left.get(account)) for account in accounts]
 
@@ -131,9 +159,13 @@ class CreditBook:
         with transaction(self._db):
             self._db.executemany(ADD, ((account, "reversal", 1, at) for account in accounts))
 
-    def accounts(self, hint_start: str = "") -> list[AccountLine]:
-        """Return the accounts whose hint starts with *hint_start*, oldest first."""
-        return [AccountLine(*row) for row in self._db.execute(ACCOUNTS, (hint_start,))]
+    def accounts(self, ending: str = "") -> list[AccountLine]:
+        """Return the accounts whose credit token ends in *ending*, oldest first."""
+        return [AccountLine(*row) for row in self._db.execute(ACCOUNTS, (ending,))]
+
+    def summary(self, account: CreditAccount) -> list[KindLine]:
+        """Return what moved the balance of *account*, by kind."""
+        return [KindLine(*row) for row in self._db.execute(SUMMARY, (account,))]
 
     def contradictions(self) -> list[CreditAccount]:
         """Return the accounts whose balance is not what their entries say; always none."""
@@ -176,9 +208,8 @@ class SqliteCreditLedger:
     def __init__(
         self, path: Path, *, pepper: bytes, clock: Clock, patience_s: float = PATIENCE_S
     ) -> None:
-        self._pepper = pepper
         self._clock = clock
-        self._known: dict[CredentialHash, CreditAccount] = {}
+        self._known: dict[bytes, CreditAccount] = {}
         self._owed: deque[CreditAccount] = deque()
         self._writing = CreditBook(path, pepper=pepper)
         self._reading = CreditBook(path, pepper=pepper)
@@ -193,11 +224,11 @@ class SqliteCreditLedger:
 
     async def find(self, bearer: str) -> CreditAccount | None:
         """Return the account of the credit token *bearer*; it is remembered, for it stays."""
-        digest = hash_credential(bearer, pepper=self._pepper)
+        digest = sha256(bearer.encode()).digest()  # a third of the keyed hash's time
         account = self._known.get(digest)
         if account is None:
             with _unavailable_on_error():
-                account = self._reading.find(digest)
+                account = self._reading.find(bearer)
             if account is not None:
                 if len(self._known) >= KNOWN_MAX:
                     self._known.clear()

@@ -38,6 +38,11 @@ SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files
     ON header.seq = (SELECT seq FROM header WHERE NOT is_dead ORDER BY seq DESC LIMIT 1)
 """
 
+# The least time "now" can step back to, should every slot die that still can.
+FINAL_TIME: Final = """
+SELECT time FROM header JOIN progress ON slot = finalized_slot WHERE NOT is_dead
+"""
+
 EVENTS: Final = """
 SELECT seq, kind, event.slot, mints,
        header.slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples
@@ -103,8 +108,9 @@ class SqliteLogReader:
         self._thread.shutdown()
 
     async def _read(self, read: Callable[[apsw.Connection], Result]) -> Result:
-        work = asyncio.get_running_loop().run_in_executor(self._thread, self._in_snapshot, read)
-        return await asyncio.wait_for(work, READ_TIMEOUT_S)
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(READ_TIMEOUT_S):
+            return await loop.run_in_executor(self._thread, self._in_snapshot, read)
 
     def _in_snapshot(self, read: Callable[[apsw.Connection], Result]) -> Result:
         if self._db is None:
@@ -170,14 +176,14 @@ def _load(db: apsw.Connection, mint: Mint) -> LoadedMint | None:
     if found is None:
         return None
     mint_id, since_slot = found
-    now = UnixS(db.execute(TIP).get[2] or 0)
+    final = UnixS(db.execute(FINAL_TIME).get or 0)
     return LoadedMint(
         mint=mint,
         seq=last_seq(db),
         state=db.execute("SELECT state FROM state WHERE mint = ?", (mint_id,)).get,
         candles={timeframe: _candles(db, mint_id, timeframe) for timeframe in Timeframe},
-        minutes=list(db.execute(MINUTES, (mint_id, now - MINUTES_S))),
-        tail=_tail(db, mint, mint_id, since_slot, now),
+        minutes=list(db.execute(MINUTES, (mint_id, final - MINUTES_S))),
+        tail=_tail(db, mint, mint_id, since_slot, final),
     )
 
 
@@ -186,12 +192,12 @@ def _candles(db: apsw.Connection, mint_id: int, timeframe: Timeframe) -> list[Ca
 
 
 def _tail(
-    db: apsw.Connection, mint: Mint, mint_id: int, since_slot: Slot, now: UnixS
+    db: apsw.Connection, mint: Mint, mint_id: int, since_slot: Slot, final: UnixS
 ) -> list[TailSwap]:
     bounds = {
         "mint": mint_id,
         "since": since_slot,
-        "recent": now - RECENT_S,
+        "recent": final - RECENT_S,
         "folded": db.execute("SELECT folded_seq FROM progress").get,
     }
     return [

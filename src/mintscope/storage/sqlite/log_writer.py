@@ -9,7 +9,7 @@ from mintscope.market.log import PricedSwap, SlotHeader
 from mintscope.market.pricing import RATE_WINDOW_S
 from mintscope.market.store import (
     DEFAULT_RETENTION,
-    LOG_S,
+    RECENT_S,
     Change,
     DeadSlot,
     FinalSlot,
@@ -68,13 +68,11 @@ SELECT slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples
 NEWEST_DEAD: Final = "SELECT slot, blockhash FROM header WHERE is_dead ORDER BY seq DESC LIMIT ?"
 NEWEST_GAPS: Final = "SELECT first, last, reason FROM gap ORDER BY first DESC, last DESC LIMIT ?"
 
-# The first event that must stay: of the last minutes, or needed to price and to
-# place the next block, or not folded yet.
+# The first event that must stay: not folded yet, or so near to the checkpoint
+# that loading a mint, pricing a slot or placing a block may read it.
 FIRST_TO_KEEP: Final = """
 SELECT min(seq) FROM header
- WHERE seq > :folded
-    OR time >= (SELECT time FROM header WHERE seq = :folded) - :window
-    OR time >= (SELECT time FROM header ORDER BY seq DESC LIMIT 1) - :recent
+ WHERE seq > :folded OR time >= (SELECT time FROM header WHERE seq = :folded) - :recent
 """
 
 
@@ -142,9 +140,8 @@ class SqliteMarketStore:
         """Forget up to *events_max* of the oldest events nobody needs; return how many."""
         with transaction(self._db) as db:
             folded, trimmed = db.execute("SELECT folded_seq, trimmed_seq FROM progress").get
-            bounds = {"folded": folded, "window": RATE_WINDOW_S, "recent": LOG_S}
-            keep = db.execute(FIRST_TO_KEEP, bounds).get if folded else None
-            until = min(trimmed + events_max, trimmed if keep is None else keep - 1)
+            keep = db.execute(FIRST_TO_KEEP, {"folded": folded, "recent": RECENT_S}).get
+            until = min(trimmed + events_max, keep - 1) if folded else trimmed
             if until <= trimmed:
                 return 0
             for statement in (

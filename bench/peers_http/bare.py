@@ -1,0 +1,42 @@
+"""uvicorn alone: the same bytes as mintscope's answer, from memory, through the same parser.
+
+`python -m bench.peers_http.bare PORT HEADERS_FILE BODY_FILE`
+"""
+
+import sys
+from pathlib import Path
+
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+
+def main() -> None:
+    port = int(sys.argv[1])
+    headers = [
+        (name, value)
+        for name, _, value in (
+            line.partition(b": ") for line in Path(sys.argv[2]).read_bytes().split(b"\r\n")
+        )
+    ]
+    body = Path(sys.argv[3]).read_bytes()
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    uvicorn.run(
+        app,
+        host="127.0.0.1",
+        port=port,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        server_header=False,
+        access_log=False,
+        log_level="error",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The route table: one handler for one method of one path, taken literally.
+
+No redirects, no HEAD beside GET, no patterns: a paid handler runs for exactly
+the request it was made for.  A path may end in one variable segment.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mintscope.api.call import Call, Reply
+from mintscope.errors import ErrorCode, MethodNotAllowed, NotFound
+
+Handler = Callable[[Call], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One row.
+
+    path                may end in one `{parameter}`
+    data                the type of the envelope's data; None for an answer without envelope
+    refusals            the codes a client must expect, besides those of every route
+    needs_credit_token  and takes_credit: one of its credits, for an answer 200
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    data: Any
+    refusals: tuple[ErrorCode, ...] = ()
+    needs_credit_token: bool = False
+    takes_credit: bool = False
+
+    @property
+    def parameter(self) -> str | None:
+        """The name of the variable segment."""
+        _, brace, name = self.path.partition("/{")
+        return name[:-1] if brace else None
+
+
+class Match(NamedTuple):
+    """A row that fits a request, and the text of its variable segment."""
+
+    route: Route
+    parameter: str
+
+
+class Table:
+    """All rows, found by method and path."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._fixed: dict[str, dict[str, Route]] = {}
+        self._open: dict[str, dict[str, Route]] = {}  # by what stands before the last slash
+        for route in routes:
+            before, brace, _ = route.path.partition("/{")
+            rows = self._open if brace else self._fixed
+            rows.setdefault(before, {})[route.method] = route
+
+    def find(self, method: str, path: str) -> Match:
+        """Return the row for a request.
+
+        Raises NotFound, or MethodNotAllowed for a path that has other methods.
+        """
+        parameter = ""
+        rows = self._fixed.get(path)
+        if rows is None:
+            before, _, parameter = path.rpartition("/")
+            rows = self._open.get(before) if parameter else None
+        if rows is None:
+            raise NotFound
+        route = rows.get(method)
+        if route is None:
+            raise MethodNotAllowed(allowed=", ".join(rows))
+        return Match(route, parameter)

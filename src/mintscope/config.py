@@ -1,1 +1,0 @@
-"""Configuration: environment and TOML to frozen sections, once."""

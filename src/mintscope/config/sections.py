@@ -1,0 +1,243 @@
+"""Every setting: its name with the unit, its default, its bounds, its meaning."""
+
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from typing_extensions import override
+
+from mintscope.config.values import (
+    Count,
+    Headers,
+    Mints,
+    Networks,
+    Paths,
+    Pepper,
+    Port,
+    Seconds,
+    Start,
+    Url,
+)
+
+PREFIX: Final = "MINTSCOPE_"
+DELIMITER: Final = "__"
+
+
+class Section(BaseModel):
+    """A part of the configuration, for one component."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ChainConfig(Section):
+    """Where blocks come from."""
+
+    source: Literal["rpc", "files"] = Field(
+        default="rpc", description="A JSON-RPC node, or block files."
+    )
+    rpc_url: Url = Field(
+        default=SecretStr("http://127.0.0.1:8899"),
+        description="The node. May hold the provider's key, so only its host is ever shown.",
+    )
+    rpc_headers: Headers = Field(
+        default={},
+        description="Headers the provider wants. In the environment: `Name: value, Name: value`.",
+    )
+    files: Paths = Field(
+        default=(),
+        description="Block files, read in this order: getBlock JSON lines, plain or gzip.",
+    )
+    start: Start = Field(
+        default="latest",
+        description='Where a new installation begins: "latest", "first" (the oldest block the node'
+        " has) or a slot. An existing one goes on where it stopped.",
+    )
+    backfill_slots: int = Field(
+        default=1_500,
+        ge=0,
+        description='How far before "latest" to begin; 1,500 slots are ten minutes.',
+    )
+    requests_in_flight: int = Field(
+        default=10, ge=1, le=100, description="Blocks asked for at a time."
+    )
+    timeout_s: Seconds = Field(
+        default=20.0, description="For one request, from first to last byte."
+    )
+    poll_interval_ms: int = Field(
+        default=200,
+        ge=10,
+        le=60_000,
+        description="Pause before asking again when there was no new block.",
+    )
+    gap_after_s: Seconds = Field(
+        default=120.0,
+        description="How long a block that must exist is asked for in vain before its slots are"
+        " recorded as a gap.",
+    )
+    max_gap_slots: int = Field(
+        default=216_000,
+        ge=0,
+        description="After a longer absence the slots missed become a gap instead of being caught"
+        " up; 216,000 slots are a day; 0 always catches up.",
+    )
+    max_transaction_version: int = Field(
+        default=0, ge=0, le=127, description="Newest transaction version to accept from the node."
+    )
+
+
+class MarketConfig(Section):
+    """Which tokens are followed, and how much is kept of them."""
+
+    track: Literal["list", "all"] = Field(
+        default="list", description="Follow listed tokens only, or also all that reach the floor."
+    )
+    mints: Mints = Field(
+        default=(),
+        description="Token mints listed on a new installation, beside wrapped SOL; later"
+        " `mintscope tokens add`.",
+    )
+    floor_swaps_per_day: Count = Field(
+        default=100, description='With track "all": swaps that a token needs in a UTC day.'
+    )
+    floor_usd_per_day: Count = Field(
+        default=10_000,
+        description='With track "all": USD that a token needs to trade in that day too.',
+    )
+    dead_after_days: int = Field(
+        default=7,
+        ge=1,
+        le=3_650,
+        description='With track "all": days below the floor until dropped.',
+    )
+    retention_m1_hours: int = Field(
+        default=72,
+        ge=25,
+        le=87_600,
+        description="Minute candles kept; pressure reads the last 24 hours.",
+    )
+    retention_m5_hours: int = Field(
+        default=336, ge=1, le=87_600, description="5-minute candles kept."
+    )
+    retention_m15_days: int = Field(
+        default=45, ge=1, le=3_650, description="15-minute candles kept."
+    )
+    retention_h1_days: int = Field(default=180, ge=1, le=3_650, description="Hour candles kept.")
+    live_mints_max: int = Field(
+        default=10_000, ge=1, le=1_000_000, description="Tokens held in memory, about 15 kB each."
+    )
+
+
+class ApiConfig(Section):
+    """How clients are served."""
+
+    host: str = Field(
+        default="127.0.0.1", description="Address to listen on; 0.0.0.0 for every one."
+    )
+    port: Port = Field(default=8402, description="Port to listen on; 0 takes any free one.")
+    trusted_proxies: Networks = Field(
+        default=(),
+        description="Addresses or networks whose X-Forwarded-For is believed, as `10.0.0.0/8`.",
+    )
+    rate_limit_requests: Count = Field(
+        default=30, description="Requests a client may make in a window."
+    )
+    rate_limit_window_s: int = Field(default=60, ge=1, le=86_400, description="That window.")
+    health_limit_requests: Count = Field(default=120, description="Likewise, for /v1/health.")
+    health_limit_window_s: int = Field(default=60, ge=1, le=86_400, description="That window.")
+    degraded_after_s: Seconds = Field(
+        default=30.0, description="Older data is served marked degraded."
+    )
+    stale_after_s: Seconds = Field(default=300.0, description="Older data is refused, and free.")
+    poll_interval_ms: int = Field(
+        default=50, ge=1, le=10_000, description="Pause before looking for new blocks in the store."
+    )
+    header_bytes_max: int = Field(
+        default=16 * 1024,
+        ge=1024,
+        le=1024 * 1024,
+        description="All headers of a request; more is 431.",
+    )
+    body_bytes_max: int = Field(
+        default=64 * 1024, ge=1024, le=64 * 1024 * 1024, description="A request body; more is 413."
+    )
+    request_timeout_s: Seconds = Field(
+        default=14.0, description="For a client to send its request."
+    )
+    answer_timeout_s: Seconds = Field(default=14.0, description="For a client to read its answer.")
+    keep_alive_s: Seconds = Field(
+        default=10.0, description="An idle connection is closed after this."
+    )
+    connections_max: int = Field(
+        default=2_000, ge=1, le=100_000, description="Open connections in all."
+    )
+    connections_per_client_max: int = Field(
+        default=256, ge=1, le=100_000, description="Open connections of one client address."
+    )
+
+
+class CreditsConfig(Section):
+    """Prepaid credits."""
+
+    pepper: Pepper = Field(
+        default=None,
+        description="Key of the hashes that credit tokens are stored as, at least 64 hexadecimal"
+        " digits. Unset: kept in the file `pepper` of data_dir, made at first use. BACK IT UP:"
+        " without it every credit token is void.",
+    )
+
+
+class LogConfig(Section):
+    """Log lines, on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least that is logged."
+    )
+    format: Literal["auto", "json", "console"] = Field(
+        default="auto", description="auto: for people on a terminal, JSON lines elsewhere."
+    )
+
+
+class MetricsConfig(Section):
+    """Prometheus metrics, each process on a port of its own."""
+
+    enabled: bool = Field(default=True, description="Serve GET /metrics.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    ingest_port: Port = Field(default=9464, description="Port of the ingest process.")
+    api_port: Port = Field(default=9465, description="Port of the api process.")
+
+
+class Config(BaseSettings):
+    """Everything an operator decides."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter=DELIMITER,
+        enable_decoding=False,
+        frozen=True,
+        extra="forbid",
+    )
+
+    data_dir: Path = Field(
+        default=Path("mintscope-data"),
+        description="The folder of all files; one installation each.",
+    )
+    chain: ChainConfig = ChainConfig()
+    market: MarketConfig = MarketConfig()
+    api: ApiConfig = ApiConfig()
+    credits: CreditsConfig = CreditsConfig()
+    log: LogConfig = LogConfig()
+    metrics: MetricsConfig = MetricsConfig()
+
+    @override
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let the environment win over the file, which arrives as arguments."""
+        return env_settings, init_settings

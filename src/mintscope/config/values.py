@@ -1,0 +1,90 @@
+"""What a single setting may be, and how the environment spells it."""
+
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from mintscope.credentials import PEPPER_BYTES_MIN
+from mintscope.errors import InvalidTokenAddress
+from mintscope.primitives import Mint, parse_mint
+
+
+def _split(value: object) -> object:
+    """Return the parts of a comma-separated text, as the environment gives it."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _parse_mint(text: str) -> Mint:
+    try:
+        return parse_mint(text)
+    except InvalidTokenAddress as error:
+        raise ValueError(str(error)) from error
+
+
+def _parse_network(text: str) -> str:
+    ip_network(text)
+    return text
+
+
+def _parse_start(value: object) -> object:
+    if value in {"latest", "first"}:
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError('expected "latest", "first" or a slot')
+
+
+def _parse_headers(value: object) -> object:
+    """Return the headers of `Name: value, Name: value`, as the environment gives them."""
+    if not isinstance(value, str):
+        return value
+    headers = {}
+    for part in value.split(","):
+        name, colon, text = part.partition(":")
+        if not colon or not name.strip():
+            raise ValueError('expected "Name: value, Name: value"')
+        headers[name.strip()] = text.strip()
+    return headers
+
+
+def _expect_url(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    if not text.startswith(("http://", "https://")) or not text.split("/")[2]:
+        raise ValueError("expected an address that begins with http:// or https://")
+    return value
+
+
+def _empty_is_none(value: object) -> object:
+    return None if value == "" else value
+
+
+def _expect_pepper(value: SecretStr) -> SecretStr:
+    try:
+        pepper = bytes.fromhex(value.get_secret_value())
+    except ValueError:
+        raise ValueError("expected hexadecimal digits") from None
+    if len(pepper) < PEPPER_BYTES_MIN:
+        raise ValueError(f"expected at least {PEPPER_BYTES_MIN * 2} hexadecimal digits")
+    return value
+
+
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_split)]
+Mints = Annotated[tuple[Annotated[str, AfterValidator(_parse_mint)], ...], BeforeValidator(_split)]
+Networks = Annotated[
+    tuple[Annotated[str, AfterValidator(_parse_network)], ...], BeforeValidator(_split)
+]
+Headers = Annotated[dict[str, SecretStr], BeforeValidator(_parse_headers)]
+Url = Annotated[SecretStr, AfterValidator(_expect_url)]
+Pepper = Annotated[
+    Annotated[SecretStr, AfterValidator(_expect_pepper)] | None, BeforeValidator(_empty_is_none)
+]
+Start = Annotated[int | Literal["latest", "first"], BeforeValidator(_parse_start)]
+Port = Annotated[int, Field(ge=0, le=65_535)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]

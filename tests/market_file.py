@@ -1,0 +1,43 @@
+"""What a market file holds that must not depend on how it came about."""
+
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+CANDLES = """
+SELECT address, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count
+  FROM candle JOIN mint ON mint.id = mint ORDER BY 1, 2, 3
+"""
+STATES = "SELECT address, state, last_swap FROM state JOIN mint ON mint.id = mint ORDER BY 1"
+TRACKING = """
+SELECT address, since_slot, since_time, is_listed FROM mint WHERE since_slot IS NOT NULL ORDER BY 1
+"""
+ACTIVITY = """
+SELECT address, day, swaps, volume, lively_day
+  FROM activity JOIN mint ON mint.id = mint ORDER BY 1
+"""
+PROGRESS = "SELECT finalized_slot, folded_slot, folded_day FROM progress"
+SEQ = "SELECT seq FROM event ORDER BY seq"
+TRIMMED = "SELECT trimmed_seq FROM progress"
+
+
+def kept(path: Path) -> dict[str, list[Any]]:
+    """Return the folded rows of *path*, and check that its log has no gap."""
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        seqs = [seq for (seq,) in db.execute(SEQ)]
+        first = db.execute(TRIMMED).get + 1
+        assert seqs == list(range(first, first + len(seqs)))
+        assert db.execute("PRAGMA integrity_check").get == "ok"
+        assert not list(db.execute("PRAGMA foreign_key_check"))
+        queries = {
+            "candles": CANDLES,
+            "states": STATES,
+            "tracking": TRACKING,
+            "activity": ACTIVITY,
+            "progress": PROGRESS,
+        }
+        return {name: list(db.execute(query)) for name, query in queries.items()}
+    finally:
+        db.close()
