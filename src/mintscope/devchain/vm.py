@@ -70,7 +70,8 @@ class Busy(Exception):
 class Vm:
     """A Solana that pays: accounts, blockhashes, transactions and their status.
 
-    reached   says which slot has a commitment; by default the *pace* says it
+    reached     says which slot has a commitment; by default the *pace* says it
+    elsewhere   finds accounts that no transaction here can touch: those of a market
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Vm:
         seed: int = 0,
         pace: Pace = Pace(),  # noqa: B008  # immutable
         reached: Callable[[Commitment], int] | None = None,
+        elsewhere: Callable[[Pubkey], Account | None] = lambda _: None,
     ) -> None:
         self.clock = clock
         self.pace = pace
@@ -88,6 +90,7 @@ class Vm:
         self.bank = Bank()
         self.genesis.apply(self.bank)
         self._reached = reached or self._aged
+        self._elsewhere = elsewhere
         self._window = Window()
         self._blocks: deque[Closed] = deque(maxlen=BLOCKS_KEPT)
         self._pending: dict[str, _Pending] = {}
@@ -179,7 +182,7 @@ class Vm:
         account = self.bank.account(address)
         for landed in self._since(self.block(commitment).slot):
             account = landed.outcome.before.get(address, account)
-        return account
+        return account or self._elsewhere(address)
 
     def landed(self, signature: str) -> Landed | None:
         """Return the transaction of *signature*, if a block holds it."""

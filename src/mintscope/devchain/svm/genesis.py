@@ -15,9 +15,11 @@ from solders.token import ID as TOKEN
 from solders.token.associated import get_associated_token_address
 from solders.token.state import Mint, TokenAccount, TokenAccountState
 
+from mintscope.devchain.addresses import address
 from mintscope.devchain.svm.bank import Bank
 from mintscope.devchain.svm.tokens import ACCOUNT_BYTES, MINT_BYTES, read_holding, read_mint
 
+PAYMENT_SYMBOL: Final = "MINT"
 PAYMENT_DECIMALS: Final = 6
 FAUCET_LAMPORTS: Final = 10**17
 FEE_PAYER_LAMPORTS: Final = 10 * 10**9
@@ -26,7 +28,8 @@ FEE_PAYER_LAMPORTS: Final = 10 * 10**9
 class Genesis:
     """The keys of a dev chain, and the accounts it starts with.
 
-    mint       of the payment token: classic SPL, nobody can freeze it
+    mint       of the payment token: classic SPL, nobody can freeze it, and the one
+               that the market of the same seed trades under PAYMENT_SYMBOL
     treasury   receives payments, in the token account `treasury_tokens`
     fee_payer  sponsors the fees of payments, with 10 SOL to begin with
     faucet     mints the payment token and gives SOL away
@@ -34,7 +37,7 @@ class Genesis:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.mint = self.key("mint").pubkey()
+        self.mint = Pubkey.from_string(address(seed, "mint", PAYMENT_SYMBOL))
         self.treasury = self.key("treasury")
         self.fee_payer = self.key("fee payer")
         self.faucet = self.key("faucet")
@@ -69,11 +72,11 @@ class Genesis:
         bank.put(owner, Account(wallet.lamports + lamports, wallet.data, wallet.owner))
         if atoms is None:
             return
-        address = self.tokens_of(owner)
-        holding = read_holding(bank.account(address))
+        at = self.tokens_of(owner)
+        holding = read_holding(bank.account(at))
         held = atoms + (0 if holding is None else holding.amount)
         tokens = TokenAccount(self.mint, owner, held, None, TokenAccountState.Initialized, None, 0)
-        bank.put(address, Account(bank.rent_exempt(ACCOUNT_BYTES), bytes(tokens), TOKEN))
+        bank.put(at, Account(bank.rent_exempt(ACCOUNT_BYTES), bytes(tokens), TOKEN))
         self._issue(bank, atoms)
 
     def _issue(self, bank: Bank, atoms: int) -> None:
