@@ -7,7 +7,7 @@ treasury's balance before and after, in that very transaction.
 
 import asyncio
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -151,8 +151,10 @@ class RpcPaymentChain:
         clock: Clock,
         headers: Mapping[str, str] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._url = url
+        self._sleep = sleep
         self._terms = terms
         self._treasury = str(terms.treasury)
         self._clock = clock
@@ -262,7 +264,7 @@ class RpcPaymentChain:
                 for start in range(0, len(self._waiting), STATUSES_MAX):
                     self._spawn(self._ask(list(self._waiting)[start : start + STATUSES_MAX]))
             is_fresh = self._clock.monotonic_s() < self._fresh_until_s
-            await asyncio.sleep(POLL_S if is_fresh else PATIENT_POLL_S)
+            await self._sleep(POLL_S if is_fresh else PATIENT_POLL_S)
 
     async def _ask(self, signatures: list[Signature]) -> None:
         try:
