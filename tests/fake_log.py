@@ -1,6 +1,6 @@
 """The swap log in memory, obeying `market.log`: what was appended is what is read."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 
 from mintscope.market.fold import MintFold
@@ -71,27 +71,45 @@ class Kept:
 
 
 class FakeLog:
-    """A LogReader over a list of events, and the verbs that append to it."""
+    """A LogReader over a list of events, and the verbs that append to it.
+
+    page        the most events one read returns
+    trimmed     events up to this seq cannot be read any more
+    failing     what every read of the tip raises
+    meanwhile   awaited by every load, after its snapshot was taken
+    """
 
     def __init__(self) -> None:
+        self.page = 256
+        self.failing: Exception | None = None
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
+        self.asked = 0
+        self.loads = 0
         self.kept: list[Event] = []
         self.seq = 0
         self.trimmed = 0
         self.follows_files = False
 
     async def tip(self) -> LogTip:
+        self.asked += 1
+        if self.failing is not None:
+            raise self.failing
         return self.tip_at(self.seq)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[Event]:
         if after_seq < self.trimmed:
             raise LogTrimmed(f"expected at least {self.trimmed}, was {after_seq}")
-        return [event for event in self.kept if event.seq > after_seq][:limit]
+        return [event for event in self.kept if event.seq > after_seq][: min(limit, self.page)]
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
         return self.seq, self.tracked_at(self.seq)
 
     async def load(self, mint: Mint) -> LoadedMint | None:
-        return self.load_at(self.seq, mint)
+        self.loads += 1
+        loaded = self.load_at(self.seq, mint)
+        if self.meanwhile is not None:
+            await self.meanwhile()
+        return loaded
 
     def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
         header = SlotHeader(

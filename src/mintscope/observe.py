@@ -5,14 +5,19 @@ Metrics live in the default Prometheus registry of the process.
 """
 
 import logging
+import socket
 import sys
+import threading
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate
+from socketserver import ThreadingMixIn
 from typing import ClassVar, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import structlog
-from prometheus_client import REGISTRY, Counter, Gauge, Metric
+from prometheus_client import REGISTRY, Counter, Gauge, Metric, make_wsgi_app
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from typing_extensions import override
@@ -34,6 +39,8 @@ RPC_REQUESTS: Final = Counter(
     "mintscope_rpc_requests_total", "Questions to the chain's node", ["method", "outcome"]
 )
 DEBITS: Final = Counter("mintscope_debits_total", "Credits asked for", ["outcome"])
+
+STOP_POLL_S: Final = 0.05
 
 
 class RequestTally(Collector):
@@ -92,3 +99,45 @@ def configure_logging(level: str, *, json_lines: bool) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+@contextmanager
+def serve_metrics(host: str, port: int) -> Iterator[int]:
+    """Serve this process's metrics while inside, on a thread; yield the port (*port* 0: any free).
+
+    Raises OSError for an address that cannot be listened on.
+    """
+    server = make_server(
+        host,
+        port,
+        make_wsgi_app(REGISTRY),
+        server_class=_MetricsServer6 if ":" in host else _MetricsServer,
+        handler_class=_MetricsHandler,
+    )
+    thread = threading.Thread(
+        target=server.serve_forever, args=(STOP_POLL_S,), name="metrics", daemon=True
+    )
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _MetricsServer(ThreadingMixIn, WSGIServer):
+    daemon_threads = True  # a slow reader does not keep the process alive
+    block_on_close = False
+
+
+class _MetricsServer6(_MetricsServer):
+    address_family = socket.AF_INET6
+
+
+class _MetricsHandler(WSGIRequestHandler):
+    timeout = 5  # seconds for each read and write
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing: a scrape is no news."""

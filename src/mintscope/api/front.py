@@ -44,7 +44,8 @@ class Front:
         except ServiceError as error:
             reply = self._refusal(call, error)
         except ClientGone:
-            reply = Reply(CLIENT_GONE_STATUS, b"")
+            REQUESTS.count(call.route, CLIENT_GONE_STATUS, perf_counter() - began_s)
+            return
         except Exception:
             log.exception("request failed", request_id=call.request_id.decode())
             reply = self._refusal(call, InternalError())

@@ -72,6 +72,11 @@ class MovingWindow:
         self._old: dict[LimitKey, array[float]] = {}
         self._turned_at = clock.monotonic_s()
 
+    @property
+    def key_count(self) -> int:
+        """How many keys are remembered."""
+        return len(self._young) + len(self._old)
+
     async def take(self, key: LimitKey) -> Admitted | Denied:
         """Admit one request of *key* if its window has room, and count it."""
         now = self._clock.monotonic_s()

@@ -40,8 +40,8 @@ TABLE: Final = (
     Program(
         "pumpfun",
         "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P",
-        _swaps(f"{BUY} {SELL} 38fc74089edfcd5f", *pumpfun.LEGS_V1)
-        | _swaps("b817ee6167c5d33d 5df6823ce7e940b2 c2ab1c46684d5b2f", *pumpfun.LEGS_V2),
+        _swaps(f"{BUY} {SELL} 38fc74089edfcd5f", pumpfun.LEG_V1)
+        | _swaps("b817ee6167c5d33d 5df6823ce7e940b2 c2ab1c46684d5b2f", pumpfun.LEG_V2),
         pumpfun.read,
         how="event, transfers agree",
     ),

@@ -30,8 +30,8 @@ class Accounts(NamedTuple):
 
 V1: Final = Accounts(mint=2, user=6, curve=3, quote=None)
 V2: Final = Accounts(mint=1, user=13, curve=10, quote=2)
-LEGS_V1: Final = (Leg((V1.curve,), V1.curve),)
-LEGS_V2: Final = (Leg((V2.curve,), V2.curve),)
+LEG_V1: Final = Leg((V1.curve,), V1.curve)
+LEG_V2: Final = Leg((V2.curve,), V2.curve)
 
 
 def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
@@ -39,7 +39,7 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
     event = next((e for e in map(_data, call.events) if e.startswith(TRADE_EVENT)), None)
     if event is None:
         return transfers.read(call, legs, ledger)
-    layout = V2 if legs is LEGS_V2 else V1
+    layout = V2 if legs[0] is LEG_V2 else V1
     accounts = call.instruction.accounts
     if len(accounts) <= max(layout.user, layout.curve):
         raise Unreadable(Reason.TRUNCATED_INSTRUCTION)

@@ -33,15 +33,6 @@ from mintscope.primitives import Mint, Slot, UnixS
 
 
 @dataclass(slots=True)
-class _Live:
-    """A mint in memory: its row, and its newest report as JSON while that holds."""
-
-    row: int
-    body: bytes | None = None
-    body_time: UnixS | None = None
-
-
-@dataclass(slots=True)
 class _Expected:
     """A mint being loaded: the events that concern it after *since*."""
 
@@ -61,10 +52,13 @@ class LiveMarket:
         self.tracked: set[Mint] = set()
         self._engine = Engine(capacity)
         self._free = list(range(capacity))
-        self._live: OrderedDict[Mint, _Live] = OrderedDict()
+        self._live: OrderedDict[Mint, int] = OrderedDict()
         self._expected: dict[Mint, _Expected] = {}
         # Slots that may still be retracted, and the newest that cannot.
         self._times: dict[Slot, UnixS] = {}
+        # Reports at `_bodies_time` of mints that have not traded since.
+        self._bodies: dict[Mint, bytes] = {}
+        self._bodies_time: UnixS | None = None
         self._encoder = msgspec.json.Encoder()
 
     def __len__(self) -> int:
@@ -146,13 +140,13 @@ class LiveMarket:
         if len(appended) < len(since):
             return False
         self._drop(loaded.mint)
-        live = _Live(self._take_row())
-        self._engine.load(live.row, loaded)
-        self._live[loaded.mint] = live
+        row = self._take_row()
+        self._engine.load(row, loaded)
+        self._live[loaded.mint] = row
         self._engine.apply(
             as_trades(
                 [
-                    (live.row, event.header.time, swap)
+                    (row, event.header.time, swap)
                     for event in appended
                     for swap in event.swaps
                     if swap.mint == loaded.mint
@@ -166,23 +160,26 @@ class LiveMarket:
 
         Raises InsufficientData where there is too little to report.
         """
-        live = self._live[mint]
+        row, now = self._live[mint], self.time
         self._live.move_to_end(mint)
-        now = self.time
         if now is None:
             raise InsufficientData("expected at least one block; none has been read yet")
-        if live.body is None or live.body_time != now:
-            report = token_report(mint, self._engine.snapshot(live.row, now), now)
-            live.body, live.body_time = self._encoder.encode(report), now
-        return live.body
+        if now != self._bodies_time:
+            self._bodies.clear()
+            self._bodies_time = now
+        body = self._bodies.get(mint)
+        if body is None:
+            report = token_report(mint, self._engine.snapshot(row, now), now)
+            body = self._bodies[mint] = self._encoder.encode(report)
+        return body
 
     def _append(self, event: Appended) -> None:
         trades: list[tuple[int, UnixS, PricedSwap]] = []
         for swap in event.swaps:
-            live = self._live.get(swap.mint)
-            if live is not None:
-                live.body = None
-                trades.append((live.row, event.header.time, swap))
+            row = self._live.get(swap.mint)
+            if row is not None:
+                self._bodies.pop(swap.mint, None)
+                trades.append((row, event.header.time, swap))
             self._keep(swap.mint, event)
         if trades:
             self._engine.apply(as_trades(trades))
@@ -194,9 +191,10 @@ class LiveMarket:
 
     def _drop(self, mint: Mint, event: Event | None = None) -> None:
         """Forget *mint*, because of *event* if it must not be loaded from before that."""
-        live = self._live.pop(mint, None)
-        if live is not None:
-            self._free.append(live.row)
+        row = self._live.pop(mint, None)
+        if row is not None:
+            self._bodies.pop(mint, None)
+            self._free.append(row)
         if event is not None:
             self._keep(mint, event)
 

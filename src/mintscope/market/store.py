@@ -149,7 +149,7 @@ class MarketStore(Protocol):
     """Where the market is kept."""
 
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
-        """Return where the log stands; track *mints* if it has never had an event.
+        """Return where the log stands; track *mints* before the first slot ever.
 
         follows_files   recorded for the readers: the market's clock is the files'
         """

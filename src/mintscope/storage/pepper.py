@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from secrets import token_bytes
+from secrets import token_bytes, token_hex
 
 from mintscope.credentials import PEPPER_BYTES_MIN
 
@@ -35,7 +35,7 @@ def load_pepper(path: Path) -> bytes:
 def _make(path: Path) -> None:
     """Write a new pepper whole or not at all; whoever is first, wins."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft = path.with_name(f"{path.name}.{token_hex(4)}")
     draft.touch(mode=0o600, exist_ok=False)
     with draft.open("w") as file:
         file.write(token_bytes(PEPPER_BYTES_MIN).hex() + "\n")

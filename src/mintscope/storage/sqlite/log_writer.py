@@ -92,10 +92,10 @@ class SqliteMarketStore:
         self._retention = retention
 
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
-        """Return where the log stands; track *mints* if it has never had an event."""
+        """Return where the log stands; track *mints* before the first slot ever."""
         with transaction(self._db) as db:
             db.execute("UPDATE progress SET follows_files = ?", (follows_files,))
-            if not last_seq(db):
+            if db.execute("SELECT NOT EXISTS (SELECT 1 FROM header)").get:
                 for mint in mints:
                     track(db, mint)
             return Tail(

@@ -1,0 +1,151 @@
+"""What every CreditLedger must do.  Add an engine to `LEDGERS`, nothing else."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.clock import ManualClock
+from mintscope.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
+from mintscope.storage.sqlite.credits import SqliteCreditLedger
+from service import NOW, PEPPER, credit_token
+
+FIRST, SECOND, UNKNOWN = credit_token(1), credit_token(2), credit_token(3)
+
+
+class ClosableLedger(CreditLedger, Protocol):
+    """A ledger under test lets go of its store."""
+
+    async def close(self) -> None: ...
+
+
+LEDGERS: dict[str, Callable[[Path], ClosableLedger]] = {
+    "sqlite": lambda folder: SqliteCreditLedger(
+        folder / "money.sqlite", pepper=PEPPER, clock=ManualClock(NOW)
+    ),
+}
+
+
+@pytest.fixture(params=LEDGERS)
+async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[CreditLedger]:
+    ledger = LEDGERS[request.param](tmp_path)
+    yield ledger
+    await ledger.close()
+
+
+@pytest.fixture(params=LEDGERS)
+async def two(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[CreditLedger, CreditLedger]]:
+    """Two ledgers over one store, as in two processes."""
+    both = LEDGERS[request.param](tmp_path), LEDGERS[request.param](tmp_path)
+    yield both
+    for ledger in both:
+        await ledger.close()
+
+
+async def found(ledger: CreditLedger, token: str = FIRST) -> CreditAccount:
+    account = await ledger.find(token)
+    assert account is not None
+    return account
+
+
+async def test_credits_are_spent_one_at_a_time(ledger: CreditLedger) -> None:
+    account = await ledger.issue(FIRST, 2, "")
+
+    outcomes = [await ledger.spend(account) for _ in range(4)]
+
+    assert outcomes == [Spent(1), Spent(0), Empty(), Empty()]
+    assert await ledger.balance(account) == 0
+
+
+async def test_an_issued_token_is_found_and_no_other(ledger: CreditLedger) -> None:
+    account = await ledger.issue(FIRST, 2, "")
+
+    assert await ledger.find(FIRST) == account
+    for text in (UNKNOWN, "", "svc_credit_", FIRST.upper(), FIRST + " ", "\x00", "é"):
+        assert await ledger.find(text) is None
+
+
+async def test_accounts_are_apart(ledger: CreditLedger) -> None:
+    first, second = await ledger.issue(FIRST, 1, ""), await ledger.issue(SECOND, 5, "")
+
+    assert await ledger.spend(first) == Spent(0)
+    assert await ledger.spend(first) == Empty()
+    assert await ledger.balance(second) == 5
+
+
+async def test_several_debits_of_one_token_at_once_are_decided_one_by_one(
+    ledger: CreditLedger,
+) -> None:
+    account = await ledger.issue(FIRST, 10, "")
+
+    outcomes = await asyncio.gather(*(ledger.spend(account) for _ in range(50)))
+
+    assert outcomes == [Spent(left) for left in range(9, -1, -1)] + [Empty()] * 40
+    assert await ledger.balance(account) == 0
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=4), st.lists(st.integers(0, 3), max_size=40)
+)
+@pytest.mark.parametrize("engine", LEDGERS)
+async def test_any_mix_of_debits_is_granted_exactly(
+    tmp_path_factory: pytest.TempPathFactory,
+    engine: str,
+    credit_counts: list[int],
+    asked: list[int],
+) -> None:
+    ledger = LEDGERS[engine](tmp_path_factory.mktemp("mix"))
+    accounts = [
+        await ledger.issue(credit_token(number), count, "")
+        for number, count in enumerate(credit_counts)
+    ]
+    order = [index % len(accounts) for index in asked]
+
+    outcomes = await asyncio.gather(*(ledger.spend(accounts[index]) for index in order))
+
+    left = Counter(dict(enumerate(credit_counts)))
+    for index, outcome in zip(order, outcomes, strict=True):
+        left[index] -= 1
+        assert outcome == (Spent(left[index]) if left[index] >= 0 else Empty())
+    await ledger.close()
+
+
+async def test_two_ledgers_over_one_store_never_overspend(
+    two: tuple[CreditLedger, CreditLedger],
+) -> None:
+    account = await two[0].issue(FIRST, 30, "")
+    assert await found(two[1]) == account
+
+    outcomes = await asyncio.gather(*(two[turn % 2].spend(account) for turn in range(100)))
+
+    left = sorted(outcome.balance for outcome in outcomes if isinstance(outcome, Spent))
+    assert left == list(range(30))
+    assert await two[0].balance(account) == await two[1].balance(account) == 0
+
+
+async def test_a_token_issued_elsewhere_is_good_at_once(
+    two: tuple[CreditLedger, CreditLedger],
+) -> None:
+    assert await two[0].find(FIRST) is None
+    await two[1].issue(FIRST, 1, "")
+
+    assert await two[0].spend(await found(two[0])) == Spent(0)
+
+
+async def test_everything_outlives_the_ledger(tmp_path: Path) -> None:
+    for open_ledger in LEDGERS.values():
+        ledger = open_ledger(tmp_path)
+        await ledger.spend(await ledger.issue(FIRST, 5, ""))
+        await ledger.close()
+        ledger = open_ledger(tmp_path)
+
+        assert await ledger.balance(await found(ledger)) == 4
+        await ledger.close()

@@ -1,0 +1,178 @@
+"""The recorded transactions of mainnet, and what slow reading by others says they hold."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mintscope.dex.decode import decode_block, decode_transaction
+from mintscope.dex.programs import TABLE
+from mintscope.market.side import oriented
+from mintscope.market.swap import Swap
+
+Lines = list[dict[str, Any]]
+
+
+def lines(path: Path) -> Lines:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def recorded(shared_data: Path) -> Lines:
+    """Every recorded transaction with its bytes and the swaps expected of it."""
+    folder = shared_data / "transactions"
+    expected: dict[str, Lines] = {}
+    for line in lines(folder / "expected_swaps.jsonl"):
+        expected.setdefault(line["signature"], []).append(line)
+    found = lines(folder / "fixtures.jsonl")
+    for one in found:
+        one["raw"] = (folder / one["file"]).read_bytes()
+        one["expected"] = expected.get(one["signature"], [])
+    return found
+
+
+def facts(swap: Swap) -> dict[str, Any]:
+    seen = oriented(swap)
+    assert seen is not None
+    return {
+        "signature": swap.signature,
+        "ix": [swap.outer, swap.inner],
+        "program": swap.program,
+        "pool": swap.pool,
+        "in_mint": swap.in_mint,
+        "in_amount": str(swap.in_amount),
+        "in_decimals": swap.in_decimals,
+        "out_mint": swap.out_mint,
+        "out_amount": str(swap.out_amount),
+        "out_decimals": swap.out_decimals,
+        "base": seen.base,
+        "quote": seen.quote,
+        "quote_kind": seen.quote_kind,
+        "side": "buy" if seen.is_buy else "sell",
+    }
+
+
+def test_every_hop_is_exact(recorded: Lines) -> None:
+    """Order, pool, mints, amounts, decimals and side of all 91, and not one more."""
+    count = 0
+    for one in recorded:
+        swaps = decode_transaction(one["raw"], 0).swaps
+        expected = [
+            {key: line[key] for key in facts(swap)}
+            for swap, line in zip(swaps, one["expected"], strict=True)
+        ]
+
+        assert [facts(swap) for swap in swaps] == expected
+        count += len(swaps)
+    assert count == 91
+
+
+@pytest.mark.parametrize("tag", ["no_swap", "failed"])
+def test_what_is_no_swap_gives_none(recorded: Lines, tag: str) -> None:
+    """Liquidity, token creation, tips, limit orders placed, and whatever failed."""
+    tagged = [one for one in recorded if tag in one["tags"]]
+
+    assert tagged
+    for one in tagged:
+        assert decode_transaction(one["raw"], 0).swaps == [], one["signature"]
+
+
+def test_nothing_recorded_is_quarantined(recorded: Lines) -> None:
+    for one in recorded:
+        assert decode_transaction(one["raw"], 0).quarantined == [], one["signature"]
+
+
+def test_a_block_is_its_transactions(recorded: Lines) -> None:
+    raws = [msgspec.Raw(one["raw"]) for one in recorded]
+    whole = decode_block(raws)
+
+    singles = [decode_transaction(raw, index) for index, raw in enumerate(raws)]
+    assert whole.swaps == [swap for single in singles for swap in single.swaps]
+    assert whole.quarantined == []
+
+
+def test_a_block_of_1500_is_read_in_order_without_quarantine(shared_data: Path) -> None:
+    class Block(msgspec.Struct):
+        transactions: list[msgspec.Raw]
+
+    packed = shared_data / "blocks" / "synthetic_1500_transactions.json.gz"
+    block = msgspec.json.decode(gzip.decompress(packed.read_bytes()), type=Block)
+    decoded = decode_block(block.transactions)
+
+    keys = [(s.transaction_index, s.outer, s.inner, s.leg) for s in decoded.swaps]
+    assert len(block.transactions) == 1500
+    assert decoded.quarantined == []
+    assert keys == sorted(set(keys))
+    assert len(keys) > 300
+
+
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [("getBlock_43200000.json", 43_200_000), ("getBlock_64800004.json", 64_800_004)],
+)
+def test_blocks_from_before_these_programs_hold_nothing(
+    shared_data: Path, name: str, block: int
+) -> None:
+    text = (shared_data / "blocks" / name).read_bytes()
+    raws = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    transactions = msgspec.json.decode(raws["transactions"], type=list[msgspec.Raw])
+
+    assert int(bytes(raws["slot"])) == block
+    assert decode_block(transactions) == ([], [])
+
+
+def test_what_was_not_recorded_is_not_guessed(shared_data: Path) -> None:
+    """A stable swap whose inner instructions are null."""
+    path = shared_data / "blocks" / "chainstorage_parser_solana_block_with_versioned_tx.json"
+    transactions = json.loads(path.read_text())["transactions"]
+    raws = [msgspec.Raw(json.dumps(one).encode()) for one in transactions]
+    decoded = decode_block(raws)
+
+    assert decoded.swaps == []
+    assert [q.reason for q in decoded.quarantined] == ["no_inner_instructions"]
+
+
+def test_the_signer_is_the_trader(recorded: Lines) -> None:
+    """Four wallets buy in one transaction; a keeper pays for somebody's order."""
+    by_start = {one["signature"][:8]: one["raw"] for one in recorded}
+    bundle = decode_transaction(by_start["JBnrBbgq"], 0).swaps
+    wash = decode_transaction(by_start["33LHUzKf"], 0).swaps
+
+    assert len({swap.signer for swap in bundle}) == 4
+    assert len({swap.signer for swap in wash}) == 1
+    for one in recorded:
+        keys = json.loads(one["raw"])["transaction"]["message"]
+        signers = keys["accountKeys"][: keys["header"]["numRequiredSignatures"]]
+        for swap in decode_transaction(one["raw"], 0).swaps:
+            assert swap.signer in signers
+
+
+def test_logs_are_not_needed(recorded: Lines) -> None:
+    for one in recorded:
+        entry = json.loads(one["raw"])
+        entry["meta"]["logMessages"] = None
+
+        without = decode_transaction(json.dumps(entry).encode(), 0)
+        assert without == decode_transaction(one["raw"], 0)
+
+
+def test_data_from_before_heights_reads_the_same(recorded: Lines) -> None:
+    for one in recorded:
+        entry = json.loads(one["raw"])
+        for inner in entry["meta"]["innerInstructions"] or ():
+            for instruction in inner["instructions"]:
+                del instruction["stackHeight"]
+
+        without = decode_transaction(json.dumps(entry).encode(), 0)
+        assert without == decode_transaction(one["raw"], 0), one["signature"]
+
+
+def test_the_table_claims_only_what_is_proven_here(recorded: Lines) -> None:
+    swapped = {line["program"] for one in recorded for line in one["expected"]}
+    run = {name for one in recorded for name in (*one["programs_outer"], *one["programs_inner"])}
+    for program in TABLE:
+        seen = run if program.read is None else swapped
+        assert program.proven == (program.name in seen), program.name

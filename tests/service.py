@@ -1,0 +1,89 @@
+"""The whole API over a real store, with a clock that stands still."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha224
+from pathlib import Path
+
+import httpx
+from starlette.types import ASGIApp
+
+from fake_reports import FakeReports
+from mintscope.api.address import ClientAddresses
+from mintscope.api.app import create_app
+from mintscope.api.health import Check
+from mintscope.api.limiter import HEALTH, PUBLIC, Limit
+from mintscope.clock import ManualClock
+from mintscope.credentials import CreditToken, make_credit_token
+from mintscope.errors import ServiceUnavailable
+from mintscope.primitives import UnixMs
+from mintscope.storage.sqlite.credits import SqliteCreditLedger
+
+NOW = UnixMs(1_750_000_000_000)
+PEPPER = bytes(range(32))
+
+
+def credit_token(number: int) -> CreditToken:
+    """Return one of many credit tokens that no ledger knows by itself."""
+    return make_credit_token(sha224(b"%d" % number).digest())
+
+
+def bearer(value: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {value}"}
+
+
+@dataclass
+class Service:
+    app: ASGIApp
+    clock: ManualClock
+    ledger: SqliteCreditLedger
+    reports: FakeReports
+    client: httpx.AsyncClient
+    failing_check: list[str]
+    issued_count: int = 0
+
+    async def issue(self, credit_count: int) -> CreditToken:
+        """Hand out another credit token."""
+        self.issued_count += 1
+        token = credit_token(self.issued_count)
+        await self.ledger.issue(token, credit_count, "")
+        return token
+
+    async def left(self, token: CreditToken) -> int:
+        """Return the credits left on *token*, asked at the ledger."""
+        account = await self.ledger.find(token)
+        assert account is not None
+        return await self.ledger.balance(account)
+
+
+@asynccontextmanager
+async def running_service(
+    folder: Path,
+    *,
+    public_limit: Limit = PUBLIC,
+    health_limit: Limit = HEALTH,
+    proxies: tuple[str, ...] = (),
+) -> AsyncIterator[Service]:
+    clock, reports = ManualClock(NOW), FakeReports()
+    ledger = SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=clock)
+    failing: list[str] = []
+
+    async def probe() -> None:
+        if failing:
+            raise ServiceUnavailable(failing[0])
+
+    app = create_app(
+        reports=reports,
+        ledger=ledger,
+        checks=[Check("store", ledger.expect_writable), Check("chain", probe)],
+        clock=clock,
+        addresses=ClientAddresses(proxies),
+        public_limit=public_limit,
+        health_limit=health_limit,
+    )
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"
+    ) as client:
+        yield Service(app, clock, ledger, reports, client, failing)
+    await ledger.close()

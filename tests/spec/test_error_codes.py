@@ -1,0 +1,36 @@
+"""Every wire code has a status, and every ServiceError a wire code."""
+
+from mintscope import errors
+from mintscope.api.errors import STATUS
+
+
+def test_every_code_has_a_status() -> None:
+    assert set(STATUS) == set(errors.ErrorCode)
+
+
+def test_every_code_has_exactly_one_error() -> None:
+    codes = [error.code for error in errors.ServiceError.__subclasses__()]
+
+    assert sorted(codes) == sorted(errors.ErrorCode)
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    assert errors.__doc__ is not None
+    lines = [line.split() for line in errors.__doc__.splitlines() if line.startswith("  x ")]
+
+    assert lines == [
+        ["x", error.__name__, error.code] for error in errors.ServiceError.__subclasses__()
+    ]
+
+
+def test_the_statuses_are_those_of_the_specification() -> None:
+    specified = {
+        "INVALID_TOKEN_ADDRESS": 400,
+        "TOKEN_NOT_FOUND": 404,
+        "INSUFFICIENT_DATA": 404,
+        "MISSING_TOKEN": 401,
+        "INVALID_TOKEN": 401,
+        "RATE_LIMITED": 429,
+    }
+
+    assert {code: STATUS[errors.ErrorCode(code)] for code in specified} == specified

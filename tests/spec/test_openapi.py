@@ -1,0 +1,74 @@
+"""GET /openapi.json"""
+
+from typing import Any
+
+import pytest
+
+from fake_reports import TRACKED
+from service import Service, bearer
+
+PATHS = {"/v1/token/{tokenAddress}", "/v1/credits/balance", "/v1/health", "/healthz", "/readyz"}
+
+
+@pytest.fixture
+async def document(service: Service) -> dict[str, Any]:
+    response = await service.client.get("/openapi.json")
+    assert response.status_code == 200
+    return dict(response.json())
+
+
+def references(node: Any) -> set[str]:
+    if isinstance(node, dict):
+        own = {node["$ref"]} if "$ref" in node else set()
+        return own.union(*(references(child) for child in node.values()))
+    if isinstance(node, list):
+        return set().union(*(references(child) for child in node))
+    return set()
+
+
+async def test_it_names_every_route_but_its_own(document: dict[str, Any]) -> None:
+    assert set(document["paths"]) == PATHS
+
+
+async def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    for reference in references(document):
+        node: Any = document
+        for step in reference.removeprefix("#/").split("/"):
+            node = node[step]
+        assert node
+
+
+async def test_the_token_data_has_every_field_of_the_specification(
+    document: dict[str, Any],
+) -> None:
+    schemas = document["components"]["schemas"]
+
+    assert set(schemas["TokenReport"]["properties"]) == {
+        "token", "price", "indicators", "dataSpan",
+    }  # fmt: skip
+    assert set(schemas["Indicators"]["properties"]) == {
+        "m1", "m5", "m15", "h1", "buySellPressure",
+    }  # fmt: skip
+    assert set(schemas["TimeframeIndicators"]["properties"]) == {
+        "ema9", "ema21", "ema50", "ema200", "rsi", "macd", "fibonacci",
+    }  # fmt: skip
+    assert set(schemas["DataSpan"]["properties"]) == {"from", "to", "candleCounts"}
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        (f"/v1/token/{TRACKED}", {}),
+        ("/v1/token/abc", {}),
+        (f"/v1/token/{TRACKED}", bearer("x")),
+        ("/v1/credits/balance", {}),
+    ],
+)
+async def test_every_refusal_met_is_announced(
+    service: Service, document: dict[str, Any], path: str, headers: dict[str, str]
+) -> None:
+    response = await service.client.get(path, headers=headers)
+    template = "/v1/token/{tokenAddress}" if "/token/" in path else path
+    announced = document["paths"][template]["get"]["responses"][str(response.status_code)]
+
+    assert response.json()["error"]["code"] in announced["description"]

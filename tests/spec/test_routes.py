@@ -1,0 +1,97 @@
+"""Paths and methods are taken literally, and everything is in the envelope."""
+
+import pytest
+
+from fake_reports import TRACKED
+from service import Service, bearer
+
+TOKEN = f"/v1/token/{TRACKED}"
+METHODS = ["HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "X"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("path", [TOKEN, "/v1/credits/balance", "/v1/health", "/healthz"])
+async def test_other_methods_are_405_and_run_nothing(
+    service: Service, method: str, path: str
+) -> None:
+    token = await service.issue(1)
+
+    response = await service.client.request(method, path, headers=bearer(token))
+
+    assert response.status_code == 405
+    assert response.headers["allow"] == "GET"
+    assert response.headers["x-request-id"]
+    if method != "HEAD":
+        assert response.json()["error"]["code"] == "METHOD_NOT_ALLOWED"
+    assert service.reports.reads == 0
+    assert await service.left(token) == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/v1",
+        "/v1/",
+        "/v1/token",
+        "/v1/token/",
+        f"{TOKEN}/",
+        f"/v1//token/{TRACKED}",
+        f"/V1/token/{TRACKED}",
+        f"/v1/Token/{TRACKED}",
+        f"/v1/token/x%2F{TRACKED}",
+        f"/v1/token/a/{TRACKED}",
+        f"/v2/token/{TRACKED}",
+        "/v1/credits/balance/",
+        "/v1/credits/balance%0A",
+        "/healthz%0A",
+        "/v1/credits",
+        "/v1/me",
+    ],
+)
+async def test_other_spellings_are_404(service: Service, path: str) -> None:
+    token = await service.issue(1)
+
+    response = await service.client.get(path, headers=bearer(token), follow_redirects=False)
+
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
+    assert response.json()["meta"]["requestId"] == response.headers["x-request-id"]
+    assert await service.left(token) == 1
+
+
+async def test_a_query_changes_nothing(service: Service) -> None:
+    token = await service.issue(1)
+
+    response = await service.client.get(f"{TOKEN}?a=b", headers=bearer(token))
+
+    assert response.status_code == 200
+
+
+async def test_a_browser_may_read_every_v1_answer(service: Service) -> None:
+    origin = {"origin": "https://example.org"}
+
+    for path in (TOKEN, "/v1/credits/balance", "/v1/health", "/v1/nothing"):
+        headers = (await service.client.get(path, headers=origin)).headers
+        exposed = headers["access-control-expose-headers"].lower().split(", ")
+
+        assert headers["access-control-allow-origin"] == "*"
+        assert {"x-request-id", "retry-after", "ratelimit", "payment-required"} <= set(exposed)
+        assert "access-control-allow-credentials" not in headers
+    without = (await service.client.get(TOKEN)).headers
+    assert "access-control-allow-origin" not in without
+
+
+async def test_a_browser_may_ask_first(service: Service) -> None:
+    response = await service.client.options(
+        TOKEN,
+        headers={
+            "origin": "https://example.org",
+            "access-control-request-method": "GET",
+            "access-control-request-headers": "authorization",
+        },
+    )
+
+    assert (response.status_code, response.content) == (204, b"")
+    assert response.headers["access-control-allow-origin"] == "*"
+    assert "authorization" in response.headers["access-control-allow-headers"].lower()
+    assert "payment-signature" in response.headers["access-control-allow-headers"].lower()
