@@ -47,6 +47,7 @@ from mintscope.storage.sqlite.connection import open_store, snapshot, transactio
 
 T = TypeVar("T")
 Job = Callable[[], Any]
+SqlValue = str | bytes | int | None
 
 # A token has been used once a credit of it was spent or moved.
 COLUMNS: Final = """
@@ -328,7 +329,7 @@ def _goods(
     return NewToken(credits=credit_count, token_hash=CredentialHash(token_hash), hint=hint)
 
 
-def _columns(payment: Payment) -> tuple[apsw.SQLiteValue, ...]:
+def _columns(payment: Payment) -> tuple[SqlValue, ...]:
     return (
         payment.message_hash,
         payment.signature,
@@ -344,7 +345,7 @@ def _columns(payment: Payment) -> tuple[apsw.SQLiteValue, ...]:
     )
 
 
-def _goods_columns(goods: Goods) -> tuple[apsw.SQLiteValue, ...]:
+def _goods_columns(goods: Goods) -> tuple[SqlValue, ...]:
     """Return (credits, body, token_hash, hint, account)."""
     match goods:
         case Report(body=body):
