@@ -11,6 +11,13 @@
   x RateLimited             RATE_LIMITED
   x DataStale               DATA_STALE
   x ServiceUnavailable      SERVICE_UNAVAILABLE
+  x InvalidBundle           INVALID_BUNDLE
+  x InvalidPayment          INVALID_PAYMENT
+  x PriceUnavailable        PRICE_UNAVAILABLE
+  x PaymentFailed           PAYMENT_FAILED
+  x PaymentAlreadyUsed      PAYMENT_ALREADY_USED
+  x PaymentPending          PAYMENT_PENDING
+  x PaymentUnavailable      PAYMENT_UNAVAILABLE
   x BadRequest              BAD_REQUEST
   x NotFound                NOT_FOUND
   x MethodNotAllowed        METHOD_NOT_ALLOWED
@@ -18,13 +25,9 @@
   x PayloadTooLarge         PAYLOAD_TOO_LARGE
   x HeadersTooLarge         HEADERS_TOO_LARGE
   x InternalError           INTERNAL_ERROR
-  x InvalidBundle           INVALID_BUNDLE
-  x InvalidPayment          INVALID_PAYMENT
-  x PriceUnavailable        PRICE_UNAVAILABLE
 
-What becomes of a payment is an outcome, not an error (`payments.outcome`): the
-codes PAYMENT_FAILED, PAYMENT_ALREADY_USED, PAYMENT_PENDING and
-PAYMENT_UNAVAILABLE are given to those.
+The four of a payment are what its outcomes (`payments.outcome`) become for
+whoever sent it.
 
 The message is public: it is sent to the client as it stands.  What only the
 operator may read goes into `raise ... from cause` or `add_note`.  HTTP does
@@ -157,6 +160,30 @@ class PriceUnavailable(ServiceError):
     """The payment token has no price that may be sold at; credits go on working."""
 
     code = ErrorCode.PRICE_UNAVAILABLE
+
+
+class PaymentFailed(ServiceError):
+    """The payment is refused, or failed on chain; the payer was not charged."""
+
+    code = ErrorCode.PAYMENT_FAILED
+
+
+class PaymentAlreadyUsed(ServiceError):
+    """The payment, or its redelivery key, belongs to an earlier request."""
+
+    code = ErrorCode.PAYMENT_ALREADY_USED
+
+
+class PaymentPending(ServiceError):
+    """The payment was sent and nobody can say yet whether it arrives; it can be redeemed."""
+
+    code = ErrorCode.PAYMENT_PENDING
+
+
+class PaymentUnavailable(ServiceError):
+    """No payment can be taken just now; nothing was sent."""
+
+    code = ErrorCode.PAYMENT_UNAVAILABLE
 
 
 class BadRequest(ServiceError):
