@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 from paying import PRICE, PayingChain
+from solders.compute_budget import set_compute_unit_price
 from solders.hash import Hash
+from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.message import Message
 from solders.system_program import TransferParams, transfer
@@ -25,13 +27,14 @@ def test_a_payment_lands_in_the_next_block_and_becomes_final(chain: PayingChain)
     signature = chain.pay()
     at_once = chain.status(signature)
     chain.slots(1)
-    landed = chain.status(signature)
+    landed, unconfirmed = chain.status(signature), chain.entry(signature)
     chain.slots(1)
     confirmed = chain.status(signature)
     chain.slots(31)
     final = chain.status(signature)
 
     assert at_once is None
+    assert unconfirmed is None
     assert (landed["confirmationStatus"], landed["err"]) == ("processed", None)
     assert (confirmed["confirmationStatus"], confirmed["confirmations"]) == ("confirmed", 1)
     assert (final["confirmationStatus"], final["confirmations"]) == ("finalized", None)
@@ -134,6 +137,20 @@ def test_what_cannot_pay_its_fee_never_lands(chain: PayingChain) -> None:
     assert chain.status(signature) is None
 
 
+def test_what_cannot_run_never_lands_and_costs_nothing(chain: PayingChain) -> None:
+    owner = chain.buyer.pubkey()
+    nothing_there = Instruction(Keypair().pubkey(), b"", [])
+    message = Message.new_with_blockhash(
+        [set_compute_unit_price(10**9), nothing_there], owner, chain.blockhash()
+    )
+    signature = chain.send(VersionedTransaction(message, [chain.buyer]), skipPreflight=True)
+    chain.slots(2)
+
+    assert chain.status(signature) is None
+    balance = chain.call("getBalance", str(owner), {"commitment": "processed"})
+    assert balance["value"] == 10**9
+
+
 def test_a_wrong_signature_never_lands(chain: PayingChain) -> None:
     good = chain.payment()
     forged = VersionedTransaction.populate(good.message, list(reversed(good.signatures)))
@@ -162,7 +179,11 @@ def test_a_legacy_transaction_lands(chain: PayingChain) -> None:
 
 def test_the_same_seed_makes_the_same_chain() -> None:
     assert _story(PayingChain(seed=3)) == _story(PayingChain(seed=3))
-    assert _story(PayingChain(seed=3)) != _story(PayingChain(seed=4))
+    chains = [PayingChain(seed) for seed in (3, 4)]
+
+    assert len({chain.blockhash() for chain in chains}) == 2
+    assert len({chain.vm.genesis.mint for chain in chains}) == 2
+    assert len({chain.vm.genesis.treasury_tokens for chain in chains}) == 2
 
 
 def _story(chain: PayingChain) -> list[Any]:

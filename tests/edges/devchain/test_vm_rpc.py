@@ -16,6 +16,7 @@ from solders.keypair import Keypair
 from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.system_program import TransferParams, transfer
+from solders.token import ID as TOKEN
 from solders.transaction import VersionedTransaction
 
 from mintscope.devchain.rpc import RpcError
@@ -61,7 +62,8 @@ def test_a_simulation_shows_the_accounts_it_leaves_and_changes_nothing(chain: Pa
 
 
 def test_a_simulation_says_why_it_fails(chain: PayingChain) -> None:
-    accounts = {"addresses": [ADDRESS], "encoding": "base64"}
+    treasury = str(chain.vm.genesis.treasury_tokens)
+    accounts = {"addresses": [treasury], "encoding": "base64"}
     poor = simulate(chain, chain.payment(amount=10**12), accounts=accounts)
     payment = chain.payment()
     chain.slots(200)
@@ -86,6 +88,39 @@ def test_a_simulation_needs_no_signature_unless_asked(chain: PayingChain) -> Non
 
     assert value["err"] is None
     assert refused.value.code == -32003
+
+
+def test_a_simulation_refuses_an_account_named_twice(chain: PayingChain) -> None:
+    sound = chain.payment().message
+    assert isinstance(sound, MessageV0)
+    keys = [*sound.account_keys[:-1], sound.account_keys[0]]
+    twice = MessageV0(sound.header, keys, sound.recent_blockhash, sound.instructions, [])
+    transaction = VersionedTransaction.populate(twice, chain.payment().signatures)
+
+    assert simulate(chain, transaction)["err"] == "AccountLoadedTwice"
+
+
+def test_what_does_not_hold_together_is_refused(chain: PayingChain) -> None:
+    payment = chain.payment()
+    unsigned = VersionedTransaction.populate(payment.message, [])
+    with pytest.raises(RpcError, match="invalid transaction"):
+        chain.send(unsigned)
+    with pytest.raises(RpcError, match="bytes remain"):
+        chain.call(
+            "sendTransaction",
+            b64encode(bytes(payment) + b"\0").decode(),
+            {"encoding": "base64"},
+        )
+    with pytest.raises(RpcError, match="too large: 1233 bytes"):
+        chain.call("sendTransaction", b64encode(bytes(1_233)).decode(), {"encoding": "base64"})
+
+
+def test_an_account_that_nobody_initialised_holds_no_tokens(chain: PayingChain) -> None:
+    empty = Keypair.from_seed(b"e" * 32).pubkey()
+    chain.vm.bank.put(empty, Account(2_039_280, bytes(165), TOKEN))
+
+    with pytest.raises(RpcError, match="not a Token account"):
+        chain.call("getTokenAccountBalance", str(empty))
 
 
 def test_base58_is_the_default_of_sending(chain: PayingChain) -> None:
