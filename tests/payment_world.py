@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from typing_extensions import override
 
+from mintscope.chain.rpc import Endpoint
 from mintscope.chain.settlement import RpcPaymentChain
 from mintscope.clock import ManualClock
 from mintscope.devchain.faults import Knobs
@@ -116,10 +117,10 @@ class World:
         }
         return Cashier(**(parts | changes))
 
-    def chain(self) -> RpcPaymentChain:
+    def chain(self, terms: Terms | None = None) -> RpcPaymentChain:
         return RpcPaymentChain(
-            "http://chain/",
-            terms=self.terms,
+            Endpoint(url="http://chain/"),
+            terms=terms or self.terms,
             clock=self.clock,
             transport=self._transport,
             sleep=lambda _: asyncio.sleep(0.005),
@@ -127,7 +128,7 @@ class World:
 
     def reconciler(self) -> Reconciler:
         """Return one whose clock is ahead, so that every lease has run out."""
-        ahead = ManualClock(UnixMs(self.clock.now() + 100_000))
+        ahead = ManualClock(UnixMs(self.clock.now() + 3_600_000))
         return Reconciler(store=self.stores[0], chain=self.chains[0], clock=ahead)
 
     def random(self, count: int) -> bytes:

@@ -7,7 +7,7 @@ treasury's balance before and after, in that very transaction.
 
 import asyncio
 from base64 import b64decode, b64encode
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -15,12 +15,14 @@ import httpx
 import msgspec
 from solders.pubkey import Pubkey
 
+from mintscope.chain.rpc import Endpoint
 from mintscope.clock import Clock
 from mintscope.payments.chain import ChainUnavailable, Rejected, Simulated
 from mintscope.payments.envelope import Signed
+from mintscope.payments.mint import AccountState, expect_usable_mint, expect_usable_treasury
 from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
 from mintscope.payments.requirement import Terms
-from mintscope.primitives import Signature
+from mintscope.primitives import Signature, Wallet
 
 T = TypeVar("T")
 
@@ -62,7 +64,7 @@ class _TokenAmount(msgspec.Struct, frozen=True):
     amount: str
 
 
-class _Balance(msgspec.Struct, frozen=True, rename="camel"):
+class _TokenBalance(msgspec.Struct, frozen=True, rename="camel"):
     account_index: int
     mint: str
     ui_token_amount: _TokenAmount
@@ -75,8 +77,8 @@ class _Loaded(msgspec.Struct, frozen=True):
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     err: Any = None
-    pre_token_balances: list[_Balance] = []
-    post_token_balances: list[_Balance] = []
+    pre_token_balances: list[_TokenBalance] = []
+    post_token_balances: list[_TokenBalance] = []
     loaded_addresses: _Loaded = _Loaded()
 
 
@@ -113,6 +115,19 @@ class _Arrival(msgspec.Struct, frozen=True):
     err: Any = None
 
 
+class _Account(msgspec.Struct, frozen=True):
+    owner: str
+    data: tuple[str, str]
+
+
+class _AccountInfo(msgspec.Struct, frozen=True):
+    value: _Account | None = None
+
+
+class _Lamports(msgspec.Struct, frozen=True):
+    value: int
+
+
 class _Error(msgspec.Struct, frozen=True):
     code: int
     message: str = ""
@@ -130,6 +145,8 @@ _STATUSES: Final = msgspec.json.Decoder(_Statuses)
 _TRANSACTION: Final = msgspec.json.Decoder(_Transaction | None)
 _SIMULATED: Final = msgspec.json.Decoder(_Simulated)
 _ARRIVALS: Final = msgspec.json.Decoder(list[_Arrival])
+_ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
+_BALANCE: Final = msgspec.json.Decoder(_Lamports)
 
 
 class _NodeSaysNo(Exception):
@@ -145,21 +162,20 @@ class RpcPaymentChain:
 
     def __init__(
         self,
-        url: str,
+        endpoint: Endpoint,
         *,
         terms: Terms,
         clock: Clock,
-        headers: Mapping[str, str] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._url = url
+        self._url = endpoint.url
         self._sleep = sleep
         self._terms = terms
         self._treasury = str(terms.treasury)
         self._clock = clock
         self._http = httpx.AsyncClient(
-            headers={"Content-Type": "application/json", **(headers or {})},
+            headers={"Content-Type": "application/json", **endpoint.headers},
             timeout=CALL_S,
             limits=httpx.Limits(
                 max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
@@ -257,6 +273,29 @@ class RpcPaymentChain:
             before = page[-1].signature
         return found[::-1]
 
+    async def expect_usable(self) -> None:
+        """Compare the payment token and the treasury with the terms, once, before selling.
+
+        Raises    UnusablePaymentToken
+        """
+        mint, treasury = await asyncio.gather(
+            self._account(self._terms.asset), self._account(self._treasury)
+        )
+        expect_usable_mint(mint, self._terms)
+        expect_usable_treasury(treasury, self._terms)
+
+    async def lamports(self, wallet: Wallet) -> int:
+        """Return what *wallet* has to pay fees with."""
+        params = [wallet, {"commitment": "confirmed"}]
+        return (await self._ask_node("getBalance", params, _BALANCE)).value
+
+    async def _account(self, address: str) -> AccountState | None:
+        params = [address, {"commitment": "confirmed", "encoding": "base64"}]
+        found = (await self._ask_node("getAccountInfo", params, _ACCOUNT)).value
+        if found is None:
+            return None
+        return AccountState(owner=Wallet(found.owner), data=b64decode(found.data[0]))
+
     async def _poll(self) -> None:
         """Ask for everyone who waits, at a steady pace, whatever a single answer takes."""
         while self._waiting:
@@ -331,7 +370,7 @@ class RpcPaymentChain:
         loaded = found.meta.loaded_addresses
         keys = [*found.transaction.message.account_keys, *loaded.writable, *loaded.readonly]
 
-        def balance(entries: list[_Balance]) -> int:
+        def balance(entries: list[_TokenBalance]) -> int:
             return sum(
                 int(entry.ui_token_amount.amount)
                 for entry in entries

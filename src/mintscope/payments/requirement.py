@@ -1,6 +1,7 @@
 """What must be paid, for what, to whom."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NewType
 
 from solders.pubkey import Pubkey
@@ -17,7 +18,7 @@ TOKEN_2022_PROGRAM: Final = Wallet("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
 HELD_OPEN_S: Final = 60  # how long an answer waits for the chain: maxTimeoutSeconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Terms:
     """What configuration fixes about every payment.
 
@@ -38,16 +39,25 @@ class Terms:
     def __post_init__(self) -> None:
         assert self.fee_payer != self.pay_to
 
-    def token_account(self, owner: Pubkey) -> Pubkey:
-        """Return the account in which *owner* keeps the payment token."""
-        return get_associated_token_address(
-            owner, Pubkey.from_string(self.asset), Pubkey.from_string(self.token_program)
-        )
+    @cached_property
+    def asset_key(self) -> Pubkey:
+        """The mint, as bytes."""
+        return Pubkey.from_string(self.asset)
 
-    @property
+    @cached_property
+    def pay_to_key(self) -> Pubkey:
+        """The payee, as bytes."""
+        return Pubkey.from_string(self.pay_to)
+
+    @cached_property
     def treasury(self) -> Pubkey:
         """The token account that payments arrive in."""
-        return self.token_account(Pubkey.from_string(self.pay_to))
+        return self.token_account(self.pay_to_key)
+
+    def token_account(self, owner: Pubkey) -> Pubkey:
+        """Return the account in which *owner* keeps the payment token."""
+        program = Pubkey.from_string(self.token_program)
+        return get_associated_token_address(owner, self.asset_key, program)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

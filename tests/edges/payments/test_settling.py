@@ -10,6 +10,7 @@ from solders.hash import Hash
 
 from mintscope.credentials import CredentialKind, hint, is_well_formed
 from mintscope.credits.ledger import CreditAccount
+from mintscope.payments.mint import UnusablePaymentToken
 from mintscope.payments.outcome import (
     AlreadyUsed,
     Obstacle,
@@ -21,6 +22,7 @@ from mintscope.payments.outcome import (
 from mintscope.payments.payment import Report, State, TopUp
 from mintscope.payments.refusal import Reason, Refused
 from mintscope.payments.requirement import Resource
+from mintscope.primitives import Wallet
 from payment_world import (
     AMOUNT,
     EXPIRY_SLOTS,
@@ -251,7 +253,6 @@ async def test_only_the_chain_declares_a_payment_dead(world: World) -> None:
     world.go_wrong(landing={"kind": "never"})
     payment = world.pay(cashier.require(RESOURCE, AMOUNT))
     await buy(cashier, payment)
-    world.clock.advance(3_600_000)
     await world.reconciler().once()
     assert state(world) == State.PENDING
     world.slots(EXPIRY_SLOTS)
@@ -392,3 +393,12 @@ async def test_closed_sales(world: World) -> None:
 def state(world: World) -> str | None:
     found = world.sql("SELECT state FROM payment")
     return None if found is None else str(found)
+
+
+async def test_the_start_looks_at_the_token_and_the_treasury(world: World) -> None:
+    await world.chain().expect_usable()
+    elsewhere = replace(world.terms, pay_to=Wallet(str(world.vm.genesis.key("new").pubkey())))
+
+    with pytest.raises(UnusablePaymentToken, match="spl-token create-account"):
+        await world.chain(elsewhere).expect_usable()
+    assert await world.chain().lamports(world.terms.fee_payer) == 10 * 10**9
