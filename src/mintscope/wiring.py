@@ -1,1 +1,248 @@
 """The composition root: the only module that knows every implementation."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from typing import Any, Final
+
+from mintscope.api.address import ClientAddresses
+from mintscope.api.app import create_app
+from mintscope.api.follow import Follower
+from mintscope.api.health import Check
+from mintscope.api.limiter import HEALTH, PUBLIC, Limit
+from mintscope.api.protocol import Bounds
+from mintscope.api.server import listen, make_server
+from mintscope.api.v1 import Freshness
+from mintscope.chain.files import FileSource
+from mintscope.chain.poll import Poller, Polling
+from mintscope.chain.rpc import Endpoint, Rpc
+from mintscope.clock import Clock, SystemClock
+from mintscope.config.sections import ApiConfig, ChainConfig, Config, MarketConfig
+from mintscope.dex.decode import decode_block
+from mintscope.errors import ServiceUnavailable
+from mintscope.ingest.pipeline import Ingest
+from mintscope.market.live import LiveMarket
+from mintscope.market.registry import Floor
+from mintscope.market.store import MarketStore, Retention, Tracking
+from mintscope.market.timeframe import Timeframe
+from mintscope.observe import serve_metrics
+from mintscope.primitives import Mint, Slot
+from mintscope.solana import WSOL, Source
+from mintscope.storage.folder import held
+from mintscope.storage.pepper import load_pepper
+from mintscope.storage.sqlite.credits import (
+    MONEY_FILE,
+    PEPPER_FILE,
+    CreditBook,
+    SqliteCreditLedger,
+)
+from mintscope.storage.sqlite.log_reader import SqliteLogReader
+from mintscope.storage.sqlite.log_writer import SqliteMarketStore
+from mintscope.storage.sqlite.tracking import SqliteTracking
+
+MARKET_FILE: Final = "market.sqlite"
+HOUR_S: Final = 3_600
+DAY_S: Final = 86_400
+MICRO_USD: Final = 1_000_000
+
+Progress = Callable[[int, int], None]
+
+
+async def run_ingest(config: Config, progress: Progress) -> None:
+    """Follow the chain into the store until the source ends or a signal comes.
+
+    Raises FolderInUse, and what the source or the store says an operator must look at.
+    """
+    clock = SystemClock()
+    with held(config.data_dir, "ingest"), _metrics(config, config.metrics.ingest_port):
+        store = _market_store(config)
+        try:
+            async with _source(config.chain, clock, progress) as source:
+                ingest = Ingest(
+                    source=source,
+                    store=store,
+                    decode=decode_block,
+                    clock=clock,
+                    mints=[WSOL, *map(Mint, config.market.mints)],
+                    floor=_floor(config.market),
+                    follows_files=config.chain.source == "files",
+                )
+                await _until_signalled(ingest.run())
+        finally:
+            await store.close()
+
+
+async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
+    """Serve clients until a signal comes; *ready* hears the address once they can connect.
+
+    Raises FolderInUse, UnusableStore, UnusablePepper, and OSError for an address in use.
+    """
+    clock = SystemClock()
+    with held(config.data_dir, "api"), _metrics(config, config.metrics.api_port):
+        listener = listen(config.api.host, config.api.port)
+        ledger = SqliteCreditLedger(
+            config.data_dir / MONEY_FILE, pepper=pepper(config), clock=clock
+        )
+        reader = SqliteLogReader(config.data_dir / MARKET_FILE)
+        follower = Follower(
+            reader,
+            LiveMarket(config.market.live_mints_max),
+            clock,
+            poll_interval_s=config.api.poll_interval_ms / 1000,
+        )
+        addresses = ClientAddresses(config.api.trusted_proxies)
+        app = create_app(
+            reports=follower,
+            ledger=ledger,
+            checks=_checks(config.api, ledger, follower),
+            clock=clock,
+            addresses=addresses,
+            public_limit=Limit(
+                name=PUBLIC.name,
+                count=config.api.rate_limit_requests,
+                window_s=config.api.rate_limit_window_s,
+            ),
+            health_limit=Limit(
+                name=HEALTH.name,
+                count=config.api.health_limit_requests,
+                window_s=config.api.health_limit_window_s,
+            ),
+            freshness=Freshness(
+                degraded_after_s=config.api.degraded_after_s,
+                stale_after_s=config.api.stale_after_s,
+            ),
+        )
+        server = make_server(app, clock=clock, addresses=addresses, bounds=_bounds(config.api))
+        following = asyncio.create_task(follower.run(), name="follow")
+        try:
+            ready(*listener.getsockname()[:2])
+            await server.serve(sockets=[listener])
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await ledger.close()
+            await reader.close()
+
+
+async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
+    """Run *work* to its end, or cancel it when SIGINT or SIGTERM asks us to stop."""
+    task = asyncio.create_task(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            raise
+
+
+def _metrics(config: Config, port: int) -> AbstractContextManager[object]:
+    """Return the metrics listener of this process, if it is to have one."""
+    metrics = config.metrics
+    return serve_metrics(metrics.host, port) if metrics.enabled else nullcontext()
+
+
+@contextmanager
+def credit_book(config: Config) -> Iterator[CreditBook]:
+    """Open the credit tables for a command."""
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    book = CreditBook(config.data_dir / MONEY_FILE, pepper=pepper(config))
+    try:
+        yield book
+    finally:
+        book.close()
+
+
+@asynccontextmanager
+async def tracking(config: Config) -> AsyncIterator[Tracking]:
+    """Open the list of mints for a command."""
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mints = SqliteTracking(config.data_dir / MARKET_FILE)
+    try:
+        yield mints
+    finally:
+        await mints.close()
+
+
+def pepper(config: Config) -> bytes:
+    """Return the key of the stored hashes: the configured one, else the kept one."""
+    if config.credits.pepper is not None:
+        return bytes.fromhex(config.credits.pepper.get_secret_value())
+    return load_pepper(config.data_dir / PEPPER_FILE)
+
+
+def _market_store(config: Config) -> MarketStore:
+    market = config.market
+    keep_s = {
+        Timeframe.M1: market.retention_m1_hours * HOUR_S,
+        Timeframe.M5: market.retention_m5_hours * HOUR_S,
+        Timeframe.M15: market.retention_m15_days * DAY_S,
+        Timeframe.H1: market.retention_h1_days * DAY_S,
+    }
+    return SqliteMarketStore(
+        config.data_dir / MARKET_FILE,
+        follows_all=market.track == "all",
+        retention=Retention(keep_s),
+    )
+
+
+def _floor(market: MarketConfig) -> Floor | None:
+    if market.track == "list":
+        return None
+    return Floor(
+        swaps_min=market.floor_swaps_per_day,
+        volume_min=market.floor_usd_per_day * MICRO_USD,
+        dead_after_days=market.dead_after_days,
+    )
+
+
+@asynccontextmanager
+async def _source(chain: ChainConfig, clock: Clock, progress: Progress) -> AsyncIterator[Source]:
+    if chain.source == "files":
+        yield FileSource(chain.files, progress=progress)
+        return
+    async with Rpc(_endpoint(chain), clock=clock) as rpc:
+        polling = Polling(
+            start=chain.start if isinstance(chain.start, str) else Slot(chain.start),
+            backfill_slots=chain.backfill_slots,
+            requests_in_flight=chain.requests_in_flight,
+            poll_interval_ms=chain.poll_interval_ms,
+            gap_after_s=chain.gap_after_s,
+            max_gap_slots=chain.max_gap_slots,
+        )
+        yield Poller(rpc, polling, clock=clock, progress=progress)
+
+
+def _endpoint(chain: ChainConfig) -> Endpoint:
+    return Endpoint(
+        url=chain.rpc_url.get_secret_value(),
+        headers={name: value.get_secret_value() for name, value in chain.rpc_headers.items()},
+        timeout_s=chain.timeout_s,
+        requests_in_flight=chain.requests_in_flight,
+        max_transaction_version=chain.max_transaction_version,
+    )
+
+
+def _bounds(api: ApiConfig) -> Bounds:
+    return Bounds(
+        head_bytes_max=api.header_bytes_max,
+        body_bytes_max=api.body_bytes_max,
+        request_s_max=api.request_timeout_s,
+        unread_s_max=api.answer_timeout_s,
+        keep_alive_s_max=api.keep_alive_s,
+        connections_max=api.connections_max,
+        connections_per_client_max=api.connections_per_client_max,
+    )
+
+
+def _checks(api: ApiConfig, ledger: SqliteCreditLedger, follower: Follower) -> list[Check]:
+    async def expect_fresh() -> None:
+        age_ms = follower.age_ms()
+        if age_ms is None:
+            raise ServiceUnavailable("no block has been applied yet")
+        if age_ms > api.degraded_after_s * 1000:
+            raise ServiceUnavailable(f"the newest block is {age_ms // 1000} s old")
+
+    return [Check("store", ledger.expect_writable), Check("data", expect_fresh)]

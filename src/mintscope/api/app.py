@@ -11,7 +11,7 @@ from mintscope.api.health import Check, HealthRoutes
 from mintscope.api.limiter import HEALTH, PUBLIC, Limit, MovingWindow
 from mintscope.api.openapi import Document
 from mintscope.api.routes import Route, Table
-from mintscope.api.v1 import V1
+from mintscope.api.v1 import V1, Freshness
 from mintscope.api.wire import Alive, Balance, Health
 from mintscope.clock import Clock
 from mintscope.credits.ledger import CreditLedger
@@ -28,6 +28,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     addresses: ClientAddresses | None = None,
     public_limit: Limit = PUBLIC,
     health_limit: Limit = HEALTH,
+    freshness: Freshness | None = None,
 ) -> ASGIApp:
     """Return the API.
 
@@ -39,6 +40,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         reports=reports,
         gate=Gate(ledger=ledger, limiter=MovingWindow(public_limit, clock), addresses=addresses),
         clock=clock,
+        freshness=freshness or Freshness(),
     )
     health = HealthRoutes(
         checks=checks,

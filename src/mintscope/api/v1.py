@@ -18,8 +18,8 @@ from mintscope.errors import (
 from mintscope.market.report import ReadReport, Reports
 from mintscope.primitives import Mint, parse_mint
 
-DEGRADED_AFTER_MS: Final = 30_000
-STALE_AFTER_MS: Final = 300_000
+DEGRADED_AFTER_S: Final = 30.0
+STALE_AFTER_S: Final = 300.0
 
 PRIVATE: Final[Header] = (b"cache-control", b"private, no-store")
 LIVE: Final[Header] = (b"x-data-status", b"live")
@@ -37,12 +37,33 @@ mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # the same few are asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """Data older than *degraded_after_s* is marked, older than *stale_after_s* is not sold."""
+
+    degraded_after_s: float = DEGRADED_AFTER_S
+    stale_after_s: float = STALE_AFTER_S
+
+    def expect(self, report: ReadReport) -> None:
+        """Raise DataStale if *report* is too old to be sold."""
+        if report.age_ms > self.stale_after_s * 1000:
+            raise DataStale(
+                f"The newest data is {report.age_ms // 1000} s old;"
+                f" older than {self.stale_after_s:g} s is not sold. Nothing was charged."
+            )
+
+    def status(self, report: ReadReport) -> Header:
+        """Return the header that says how fresh *report* is."""
+        return LIVE if report.age_ms <= self.degraded_after_s * 1000 else DEGRADED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class V1:
     """The /v1 routes with what they need, and nothing they do not."""
 
     reports: Reports
     gate: Gate
     clock: Clock
+    freshness: Freshness
 
     async def get_token(self, call: Call) -> Reply:
         """Endpoint 1: parse, authorize, work, settle, answer."""
@@ -55,7 +76,7 @@ class V1:
             raise
         try:
             report = await self.reports.read(mint)
-            expect_fresh(report)
+            self.freshness.expect(report)
         except ServiceError as failure:
             call.reply_headers.append(token_status(failure))
             await self._expect_funds(charge, failure)
@@ -67,7 +88,7 @@ class V1:
             PRIVATE,
             (b"x-data-slot", b"%d" % report.slot),
             (b"x-data-age-ms", b"%d" % report.age_ms),
-            LIVE if report.age_ms <= DEGRADED_AFTER_MS else DEGRADED,
+            self.freshness.status(report),
         )
         body = success_with_body(report.body, at=self.clock.now(), request_id=call.request_id)
         return Reply(200, body)
@@ -82,7 +103,7 @@ class V1:
     async def _advise(self, call: Call, mint: Mint, refusal: PaymentRequired) -> None:
         """Tell whether paying would help; raise *refusal* with the reason if it would not."""
         try:
-            expect_fresh(await self.reports.read(mint))
+            self.freshness.expect(await self.reports.read(mint))
         except ServiceError as failure:
             call.reply_headers.append(token_status(failure))
             raise _pointless(refusal, failure) from failure
@@ -94,15 +115,6 @@ class V1:
             await charge.expect_funds()
         except InsufficientCredits as refusal:
             raise _pointless(refusal, failure) from failure
-
-
-def expect_fresh(report: ReadReport) -> None:
-    """Raise DataStale if *report* is too old to be sold."""
-    if report.age_ms > STALE_AFTER_MS:
-        raise DataStale(
-            f"The newest data is {report.age_ms // 1000} s old;"
-            f" older than {STALE_AFTER_MS // 1000} s is not sold. Nothing was charged."
-        )
 
 
 def token_status(failure: ServiceError) -> Header:

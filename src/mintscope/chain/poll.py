@@ -2,17 +2,16 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final, Literal
 
 import structlog
 
+from mintscope.chain.finality import Fate, Finality
 from mintscope.chain.lineage import Fit, Lineage, Position
 from mintscope.chain.rpc import (
     BLOCKS_RANGE_MAX,
-    Absence,
     Commitment,
     Missing,
     Refused,
@@ -21,6 +20,7 @@ from mintscope.chain.rpc import (
     Unreachable,
 )
 from mintscope.chain.window import Answer, Window
+from mintscope.chain.wire import Absence
 from mintscope.clock import Clock
 from mintscope.observe import CHAIN_SLOT
 from mintscope.primitives import Slot
@@ -30,8 +30,6 @@ log = structlog.get_logger()
 
 # How far below its tip a resumed consumer may have to be corrected before anything is final.
 OVERLAP_SLOTS: Final = 512
-FINALITY_EVERY_S: Final = 1.0
-FINALITY_EVERY_BLOCKS: Final = 200
 WALK_BLOCKS_MAX: Final = 1_000
 HOLE_PAUSE_S: Final = 0.25
 FAILURE_PAUSE_S: Final = 0.5
@@ -163,7 +161,7 @@ class _Walk:
     """One following of the chain, a step at a time.
 
     plan     slots to ask for, ascending, all above those in the window
-    head     the newest confirmed slot heard of; final_head likewise
+    head     the newest confirmed slot heard of
     """
 
     def __init__(
@@ -175,21 +173,19 @@ class _Walk:
         self._clock = clock
         self._sleep = sleep
         self._plan: deque[Slot] = deque()
+        self._finality = Finality(rpc, lineage, clock)
         self._window = Window(self._fetch, polling.requests_in_flight)
         self.head = lineage.tip.slot
-        self._final_head = Slot(-1)
         self._planned_from = Slot(-2)
         self._owed_since: dict[Slot, float] = {}
-        self._finality_at_s = clock.monotonic_s()
-        self._undecided = 0
 
     async def step(self) -> Sequence[Update]:
         """Do the next thing there is to do; return what came of it.
 
         Raises RpcFailure; after it, `reset` and step again.
         """
-        if self._finality_is_due():
-            return await self._finalize()
+        if self._finality.is_due():
+            return await self._settle()
         if not self._plan and not self._window:
             await self._replan()
         self._window.fill(self._plan)
@@ -207,11 +203,7 @@ class _Walk:
         await self._window.clear()
 
     async def _fetch(self, slot: Slot) -> Answer:
-        return await self._rpc.block(slot, self._commitment(slot))
-
-    def _commitment(self, slot: Slot) -> Commitment:
-        """Ask for final slots as final: nothing there can change under our feet."""
-        return Commitment.FINALIZED if slot <= self._final_head else Commitment.CONFIRMED
+        return await self._rpc.block(slot, self._finality.commitment(slot))
 
     async def _replan(self) -> None:
         """Learn what follows the tip; wait first if nothing came of the last plan."""
@@ -241,7 +233,7 @@ class _Walk:
                 self._window.drop(slot)
                 self._owed_since.pop(slot, None)
                 self._lineage.append(block)
-                self._undecided += 1
+                self._finality.note_delivered()
                 return (block,)
             case Fit.HOLE:
                 self._window.insert(block.parent_slot, self._plan)
@@ -291,7 +283,7 @@ class _Walk:
             if parent.slot <= floor.slot:
                 await self._expect_same_chain()
                 return floor
-            header = await self._rpc.header(parent.slot, self._commitment(parent.slot))
+            header = await self._rpc.header(parent.slot, self._finality.commitment(parent.slot))
             if isinstance(header, Missing) or header.blockhash != parent.blockhash:
                 return floor
             parent = Position(header.parent_slot, header.parent_blockhash)
@@ -299,64 +291,17 @@ class _Walk:
 
     async def _expect_same_chain(self) -> None:
         floor = self._lineage.floor
-        if floor.blockhash is not None and await self._fate(floor) is _Fate.DEAD:
+        if floor.blockhash is not None and await self._finality.fate(floor) is Fate.DEAD:
             raise OtherChain(
                 f"expected final block {floor.blockhash} at slot {floor.slot}; the node has a chain"
                 " without it: another cluster, or a restarted devchain? Use another data_dir"
             )
 
-    def _finality_is_due(self) -> bool:
-        waited_s = self._clock.monotonic_s() - self._finality_at_s
-        return self._undecided >= FINALITY_EVERY_BLOCKS or waited_s >= FINALITY_EVERY_S
-
-    async def _finalize(self) -> Sequence[Update]:
-        """Say how far what was delivered is final; go back to where it is not."""
-        self._finality_at_s = self._clock.monotonic_s()
-        self._undecided = 0
-        heard = await self._rpc.slot(Commitment.FINALIZED)
-        self._final_head = max(self._final_head, heard)
-        run = self._lineage.run(self._final_head)
-        if not run:
-            return ()
-        newest = await self._fate(run[-1])
-        if newest is _Fate.UNKNOWN:
-            return ()
-        final_count = len(run) if newest is _Fate.FINAL else await self._count_final(run[:-1])
-        if final_count:
-            self._lineage.finalize(run[final_count - 1])
-        if final_count < len(run):
-            log.warning("confirmed_block_died", slot=run[final_count].slot)
+    async def _settle(self) -> Sequence[Update]:
+        """Say how far what was delivered is final; go back to there if the rest has died."""
+        final, dead = await self._finality.advance()
+        if dead is not None:
+            log.warning("confirmed_block_died", slot=dead.slot)
             await self.reset()
             self._lineage.rewind(self._lineage.floor)
-        return (Finalized(run[final_count - 1].slot),) if final_count else ()
-
-    async def _count_final(self, run: Sequence[Position]) -> int:
-        """Return how many of *run*, from its start, are final; they are linked, so bisect."""
-        low, high = 0, len(run)
-        while low < high:
-            middle = (low + high) // 2
-            if await self._fate(run[middle]) is _Fate.FINAL:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    async def _fate(self, position: Position) -> "_Fate":
-        """Return what became of the block at *position*, at or below the final head."""
-        header = await self._rpc.header(position.slot, Commitment.FINALIZED)
-        if isinstance(header, Missing):
-            return _FATES[header.absence]
-        return _Fate.FINAL if header.blockhash == position.blockhash else _Fate.DEAD
-
-
-class _Fate(Enum):
-    FINAL = auto()
-    DEAD = auto()
-    UNKNOWN = auto()
-
-
-_FATES: Final[Mapping[Absence, _Fate]] = {
-    Absence.SKIPPED: _Fate.DEAD,
-    Absence.NOT_READY: _Fate.UNKNOWN,  # a node that lags proves nothing
-    Absence.PURGED: _Fate.FINAL,  # nobody can contradict us any more
-}
+        return () if final is None else (Finalized(final.slot),)

@@ -15,17 +15,28 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from types import TracebackType
-from typing import Annotated, Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import httpx
 import msgspec
 
+from mintscope.chain.wire import (
+    ABSENCES,
+    BLOCK,
+    HEADER,
+    REFUSALS,
+    SLOT,
+    SLOTS,
+    TEXT,
+    Absence,
+    Answer,
+    HeaderWire,
+)
 from mintscope.clock import Clock
 from mintscope.observe import RPC_REQUESTS
 from mintscope.primitives import Slot, UnixS
 from mintscope.solana import Block
 
-ATTEMPTS_MAX: Final = 5
 BACKOFF_S: Final = 0.25
 BACKOFF_S_MAX: Final = 10.0
 RETRY_AFTER_S_MAX: Final = 60.0
@@ -33,7 +44,7 @@ RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
 BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
 
 T = TypeVar("T")
-SlotNumber = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+W = TypeVar("W", bound=HeaderWire)
 
 
 class RpcFailure(Exception):
@@ -53,14 +64,6 @@ class Commitment(StrEnum):
 
     CONFIRMED = "confirmed"
     FINALIZED = "finalized"
-
-
-class Absence(StrEnum):
-    """Why a node says it has no block at a slot."""
-
-    SKIPPED = "skipped"
-    NOT_READY = "not ready"
-    PURGED = "purged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,49 +91,9 @@ class Endpoint:
     url: str = field(repr=False)  # providers put the key into it
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = 20.0
+    attempts_max: int = 5
     requests_in_flight: int = 10
     max_transaction_version: int = 0
-
-
-class _Error(msgspec.Struct, frozen=True):
-    code: int
-    message: str = ""
-
-
-class _Answer(msgspec.Struct, Generic[T], frozen=True):
-    result: T | None = None
-    error: _Error | None = None
-
-
-class _HeaderWire(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    blockhash: str
-    previous_blockhash: str
-    parent_slot: SlotNumber
-
-
-class _BlockWire(_HeaderWire, frozen=True, rename="camel", kw_only=True):
-    block_time: SlotNumber | None = None
-    transactions: list[msgspec.Raw]
-
-
-ABSENCES: Final[Mapping[int, Absence]] = {
-    -32001: Absence.PURGED,
-    -32004: Absence.NOT_READY,
-    -32007: Absence.SKIPPED,
-    -32009: Absence.SKIPPED,
-    -32014: Absence.NOT_READY,
-}
-REFUSALS: Final[Mapping[int, str]] = {
-    -32011: "it keeps no transaction history: choose a node that does",
-    -32015: "a block holds a newer kind of transaction: raise chain.max_transaction_version",
-    -32601: "it does not offer this method: choose a provider that does",
-    -32602: "it does not accept these parameters: choose another provider",
-}
-_SLOT: Final = msgspec.json.Decoder(_Answer[SlotNumber])
-_SLOTS: Final = msgspec.json.Decoder(_Answer[list[SlotNumber]])
-_TEXT: Final = msgspec.json.Decoder(_Answer[str])
-_HEADER: Final = msgspec.json.Decoder(_Answer[_HeaderWire])
-_BLOCK: Final = msgspec.json.Decoder(_Answer[_BlockWire])
 
 
 class Rpc:
@@ -178,35 +141,35 @@ class Rpc:
 
     async def slot(self, commitment: Commitment) -> Slot:
         """Return the newest slot at *commitment*."""
-        return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], _SLOT)))
+        return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], SLOT)))
 
     async def first_available(self) -> Slot:
         """Return the oldest slot the node still has a block of."""
-        return Slot(_some(await self._call("getFirstAvailableBlock", [], _SLOT)))
+        return Slot(_some(await self._call("getFirstAvailableBlock", [], SLOT)))
 
     async def genesis_hash(self) -> str:
         """Return the name of the cluster."""
-        return _some(await self._call("getGenesisHash", [], _TEXT))
+        return _some(await self._call("getGenesisHash", [], TEXT))
 
     async def health(self) -> str:
         """Return "ok", or raise with what the node says of itself."""
-        return _some(await self._call("getHealth", [], _TEXT))
+        return _some(await self._call("getHealth", [], TEXT))
 
     async def block_time(self, slot: Slot) -> UnixS | None:
         """Return when *slot* was made, None where the chain does not know."""
-        answer = await self._call("getBlockTime", [slot], _SLOT)
+        answer = await self._call("getBlockTime", [slot], SLOT)
         return None if answer.result is None else UnixS(answer.result)
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
         """Return the slots from *first* to *last* said to have a block, ascending."""
         assert last - first <= BLOCKS_RANGE_MAX
         params = [first, last, {"commitment": commitment}]
-        listed = _some(await self._call("getBlocks", params, _SLOTS))
+        listed = _some(await self._call("getBlocks", params, SLOTS))
         return sorted({Slot(slot) for slot in listed if first <= slot <= last})
 
     async def block(self, slot: Slot, commitment: Commitment) -> Block | Missing:
         """Return the block at *slot* with its transactions undecoded."""
-        answer = await self._get_block(slot, commitment, "full", _BLOCK)
+        answer = await self._get_block(slot, commitment, "full", BLOCK)
         if isinstance(answer, Missing):
             return answer
         return Block(
@@ -220,7 +183,7 @@ class Rpc:
 
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
         """Return the block at *slot* without its transactions: a few hundred bytes."""
-        answer = await self._get_block(slot, commitment, "none", _HEADER)
+        answer = await self._get_block(slot, commitment, "none", HEADER)
         if isinstance(answer, Missing):
             return answer
         return Header(
@@ -235,8 +198,8 @@ class Rpc:
         slot: Slot,
         commitment: Commitment,
         details: str,
-        decoder: "msgspec.json.Decoder[_Answer[W]]",
-    ) -> "W | Missing":
+        decoder: msgspec.json.Decoder[Answer[W]],
+    ) -> W | Missing:
         options = {
             "encoding": "json",
             "transactionDetails": details,
@@ -257,14 +220,14 @@ class Rpc:
         return answer.result
 
     async def _call(
-        self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[_Answer[T]]"
-    ) -> _Answer[T]:
+        self, method: str, params: list[Any], decoder: msgspec.json.Decoder[Answer[T]]
+    ) -> Answer[T]:
         """Return the result of *method*, or an error that means a missing block."""
         request = msgspec.json.encode(
             {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         )
         trouble = _Trouble("not asked")
-        for attempt in range(ATTEMPTS_MAX):
+        for attempt in range(self._endpoint.attempts_max):
             await self._wait(attempt)
             try:
                 answer = await self._attempt(request, decoder)
@@ -279,11 +242,11 @@ class Rpc:
             RPC_REQUESTS.labels(method, "answered").inc()
             return answer
         RPC_REQUESTS.labels(method, "unreachable").inc()
-        raise Unreachable(f"{self._where} {method}: {trouble}, {ATTEMPTS_MAX} times in a row")
+        raise Unreachable(
+            f"{self._where} {method}: {trouble}, {self._endpoint.attempts_max} times in a row"
+        )
 
-    async def _attempt(
-        self, request: bytes, decoder: "msgspec.json.Decoder[_Answer[T]]"
-    ) -> _Answer[T]:
+    async def _attempt(self, request: bytes, decoder: msgspec.json.Decoder[Answer[T]]) -> Answer[T]:
         try:
             async with asyncio.timeout(self._endpoint.timeout_s):
                 body = await self._post(request)
@@ -342,9 +305,6 @@ class Rpc:
             await self._sleep(wait_s)
 
 
-W = TypeVar("W", bound=_HeaderWire)
-
-
 class _Trouble(Exception):
     """One attempt failed; another may not."""
 
@@ -353,7 +313,7 @@ class _Trouble(Exception):
         self.retry_after_s = retry_after_s
 
 
-def _some(answer: _Answer[T]) -> T:
+def _some(answer: Answer[T]) -> T:
     if answer.result is None:
         said = "null" if answer.error is None else f"{answer.error.message[:200]!r}"
         raise Unreachable(f"expected a result; was {said}")

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -20,11 +20,14 @@ class ChildEnded(Exception):
 class Children:
     """Runs `mintscope` commands beside this one; all of them stop when any does.
 
+    environment   theirs; None: ours
+
     Each child holds the read end of a pipe whose other end is ours.  When we
     die, even by SIGKILL, the pipe closes and `stop_with_parent` ends the child.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = environment
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._stopping = threading.Event()
 
@@ -49,12 +52,12 @@ class Children:
                 child.kill()
                 child.wait()
 
-    def start(self, name: str, arguments: Sequence[str], environment: dict[str, str]) -> None:
-        """Start `mintscope` with *arguments* and *environment* on top of ours."""
-        child = subprocess.Popen(  # noqa: S603  # our own interpreter, our own arguments
-            [sys.executable, "-m", "mintscope", *arguments, "--attached"],
+    def start(self, name: str, arguments: Sequence[str]) -> None:
+        """Start `mintscope` with *arguments*."""
+        child = subprocess.Popen(  # noqa: S603 - our own interpreter, our own arguments
+            [sys.executable, "-m", "mintscope", "--attached", *arguments],
             stdin=subprocess.PIPE,
-            env=environment,
+            env=self._environment,
             start_new_session=True,  # Ctrl-C reaches us alone, we stop them in order
         )
         self._running.append((name, child))
@@ -64,22 +67,22 @@ class Children:
         """Whether someone asked us to stop."""
         return self._stopping.is_set()
 
-    def check(self) -> None:
-        """Raise ChildEnded if one of them is gone."""
+    def pause(self, seconds: float, *, may_end: Collection[str] = ()) -> None:
+        """Wait *seconds*, less when asked to stop.
+
+        Raises ChildEnded if one of them is gone, unless it is one that *may_end* well.
+        """
+        self._stopping.wait(seconds)
         for name, child in self._running:
             code = child.poll()
-            if code is not None and not self.stopping:
+            ended_well = code == 0 and name in may_end
+            if code is not None and not ended_well and not self.stopping:
                 raise ChildEnded(f"{name} ended with exit code {code}; its last lines say why")
 
-    def pause(self, seconds: float) -> None:
-        """Wait *seconds*, less when asked to stop.  Raises ChildEnded."""
-        self._stopping.wait(seconds)
-        self.check()
-
-    def wait(self) -> None:
-        """Wait until asked to stop.  Raises ChildEnded."""
+    def wait(self, *, may_end: Collection[str] = ()) -> None:
+        """Wait until asked to stop.  Raises ChildEnded as `pause` does."""
         while not self.stopping:
-            self.pause(POLL_S)
+            self.pause(POLL_S, may_end=may_end)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stopping.set()

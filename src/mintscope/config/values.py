@@ -3,6 +3,7 @@
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
@@ -54,9 +55,13 @@ def _parse_headers(value: object) -> object:
 
 
 def _expect_url(value: SecretStr) -> SecretStr:
-    text = value.get_secret_value()
-    if not text.startswith(("http://", "https://")) or not text.split("/")[2]:
-        raise ValueError("expected an address that begins with http:// or https://")
+    try:
+        address = urlsplit(value.get_secret_value())
+        is_usable = address.scheme in {"http", "https"} and address.hostname and address.port != 0
+    except ValueError:  # a bracket without its pair, a port that is no number
+        is_usable = False
+    if not is_usable:
+        raise ValueError("expected an address like https://host:port/path")
     return value
 
 

@@ -130,6 +130,7 @@ class LiveMarket:
         """Take in a mint that was expected, as of `seq`; False if it must be loaded again.
 
         The events up to `loaded.seq` must have been applied.
+        Raises ValueError when what was loaded contradicts itself.
         """
         assert loaded.seq <= self.seq, f"expected at most {self.seq}, was {loaded.seq}"
         expected = self._expected.pop(loaded.mint, None)
@@ -141,7 +142,11 @@ class LiveMarket:
             return False
         self._drop(loaded.mint)
         row = self._take_row()
-        self._engine.load(row, loaded)
+        try:
+            self._engine.load(row, loaded)
+        except ValueError:
+            self._free.append(row)
+            raise
         self._live[loaded.mint] = row
         self._engine.apply(
             as_trades(

@@ -261,6 +261,37 @@ def test_a_report_is_made_once_per_second_and_swap() -> None:
     assert market.report(MINTS[0]) != first
 
 
+def test_a_report_does_not_outlive_a_retraction_within_its_second() -> None:
+    log = log_of()
+    log.append(30, START + 660, priced(MINTS[0], 0, random.Random(2)))
+    market = market_of(log)
+    load(market, log, MINTS[0])
+    dead = market.report(MINTS[0])
+    log.retract()
+    market.apply(log.kept[-1])
+    load(market, log, MINTS[0])
+
+    assert market.report(MINTS[0]) == replayed(log, log.seq, MINTS[0]) != dead
+
+
+def test_a_load_that_contradicts_itself_costs_no_row() -> None:
+    log = log_of()
+    for slot in range(1, 13):
+        log.finalize(slot)
+    market = market_of(log, capacity=1)
+    whole = log.load_at(log.seq, MINTS[0])
+    assert whole is not None
+    broken = msgspec.structs.replace(whole, candles={})
+    for _ in range(3):
+        market.expect(MINTS[0])
+        with pytest.raises(ValueError, match="expected 12 m1 candles of mint0, were 0"):
+            market.insert(broken)
+    assert len(market) == 0
+
+    assert load(market, log, MINTS[0])
+    assert market.report(MINTS[0]) == replayed(log, log.seq, MINTS[0])
+
+
 def test_before_the_first_slot_there_is_nothing_to_report() -> None:
     log = FakeLog()
     log.track(MINTS[0])

@@ -1,0 +1,57 @@
+"""The command line on one screen."""
+
+from typing import Annotated
+
+import typer
+
+from mintscope import __version__
+from mintscope.cli import (
+    config,
+    decode,
+    demo,
+    devchain,
+    doctor,
+    indicators,
+    serve,
+    tokens,
+)
+from mintscope.cli import (
+    credits as credit_tokens,
+)
+from mintscope.cli.children import stop_with_parent
+
+app = typer.Typer(
+    help="Real-time analytics for any Solana token, sold per request.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for noun in (demo, serve, tokens, credit_tokens, decode, indicators, config, doctor, devchain):
+    app.add_typer(noun.app)
+
+
+def _print_version(*, wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    attached: Annotated[
+        bool, typer.Option("--attached", hidden=True, help="End when standard input closes.")
+    ] = False,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+    ] = False,
+) -> None:
+    """Set up what every command needs."""
+    if attached:
+        stop_with_parent()
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="mintscope")

@@ -1,0 +1,126 @@
+"""`mintscope demo`: the whole service on a market of its own."""
+
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import httpx
+import typer
+
+from mintscope.cli.children import ChildEnded, Children
+from mintscope.config.child import child_environment
+from mintscope.config.sections import ApiConfig
+from mintscope.devchain.world import World
+from mintscope.primitives import Mint
+from mintscope.solana import WSOL
+
+CREDITS: Final = 100
+READY_TIMEOUT_S: Final = 180.0  # seconds are the rule, a crowded machine the exception
+POLL_S: Final = 0.1
+HOST: Final = "127.0.0.1"
+
+app = typer.Typer()
+
+
+@app.command()
+def demo() -> None:
+    """Start a local Solana whose market trades, follow it and serve it, until Ctrl-C."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="mintscope-demo-") as folder:
+            _run(Path(folder))
+    except ChildEnded as error:
+        typer.echo(f"mintscope: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _run(folder: Path) -> None:
+    traded = {each.token.symbol: each.token.mint for each in World(seed=0, mints=20).listed}
+    chain_port, api_port = _free_port(0), _free_port(ApiConfig().port)
+    environment = child_environment(
+        {
+            "MINTSCOPE_DATA_DIR": str(folder),
+            "MINTSCOPE_CHAIN__RPC_URL": f"http://{HOST}:{chain_port}",
+            "MINTSCOPE_CHAIN__START": "first",
+            "MINTSCOPE_MARKET__MINTS": ",".join(traded.values()),
+            "MINTSCOPE_API__PORT": str(api_port),
+            "MINTSCOPE_METRICS__ENABLED": "false",
+            "MINTSCOPE_LOG__LEVEL": "warning",
+        }
+    )
+    with Children(environment) as children:
+        _tell("starting a local Solana with ten days of history ...")
+        children.start("devchain", ["devchain", "--port", str(chain_port)])
+        _until(children, lambda: _answers(f"http://{HOST}:{chain_port}"))
+        children.start("ingest", ["ingest"])
+        children.start("api", ["api"])
+        _until(children, lambda: _answers(f"http://{HOST}:{api_port}/readyz"))
+        if not children.stopping:
+            _invite(f"http://{HOST}:{api_port}", _issue(environment), traded)
+        children.wait()
+
+
+def _until(children: Children, is_done: Callable[[], bool]) -> None:
+    """Wait for *is_done* or a signal.  Raises ChildEnded, also when it takes too long."""
+    for _ in range(int(READY_TIMEOUT_S / POLL_S)):
+        if children.stopping or is_done():
+            return
+        children.pause(POLL_S)
+    raise ChildEnded(f"not ready after {READY_TIMEOUT_S:g} s")
+
+
+def _answers(url: str) -> bool:
+    """Say whether *url* answers, and not with a server's error."""
+    try:
+        return not httpx.get(url, timeout=2).is_server_error
+    except httpx.HTTPError:
+        return False
+
+
+def _issue(environment: Mapping[str, str]) -> str:
+    """Return a new credit token."""
+    command = [sys.executable, "-m", "mintscope", "credits", "issue"]
+    issued = subprocess.run(  # noqa: S603 - our own interpreter, our own arguments
+        [*command, "--credits", str(CREDITS), "--note", "demo"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return issued.stdout.strip()
+
+
+def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
+    """Print what to try."""
+
+    def curl(path: str) -> str:
+        authorization = shlex.quote(f"Authorization: Bearer {credit_token}")
+        return f"  curl -s -H {authorization} {origin}{path}"
+
+    typer.echo(f"\nmintscope is ready at {origin}\n")
+    typer.echo(f"A credit token with {CREDITS} credits; wrapped SOL costs you the first:\n")
+    typer.echo(curl(f"/v1/token/{WSOL}") + "\n")
+    typer.echo("What is left of it:\n")
+    typer.echo(curl("/v1/credits/balance") + "\n")
+    typer.echo("Other tokens on this market:\n")
+    for symbol, mint in traded.items():
+        typer.echo(f"  {symbol:6} {mint}")
+    typer.echo("\nCtrl-C ends all of it.")
+    sys.stdout.flush()
+
+
+def _free_port(preferred: int) -> int:
+    """Return *preferred* if nobody listens there, else a free port."""
+    try:
+        with socket.create_server((HOST, preferred)) as probe:
+            return int(probe.getsockname()[1])
+    except OSError:
+        return _free_port(0)
+
+
+def _tell(message: str) -> None:
+    typer.echo(message, err=True)

@@ -1,0 +1,52 @@
+"""How far the reading of history has come, shown while it lasts."""
+
+from typing import Final, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+LINE_EVERY_PERCENT: Final = 20
+
+
+class History:
+    """A progress bar on a terminal, a line now and then elsewhere; silent once caught up.
+
+    Call it with (done, all).  All may grow while the chain goes on.
+    """
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("reading history"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("history", total=None)
+        self._percent_told = 0
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that *done* of *total* are read."""
+        if self._is_over:
+            return
+        if done >= total:
+            self._is_over = True
+            self._bar.stop()
+            self._console.print("history read, following the chain")
+            return
+        self._bar.update(self._task, completed=done, total=total)
+        percent = 100 * done // total
+        if not self._console.is_terminal and percent >= self._percent_told + LINE_EVERY_PERCENT:
+            self._percent_told = percent
+            self._console.print(f"reading history: {percent} %")

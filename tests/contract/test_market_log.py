@@ -1,0 +1,385 @@
+"""What every engine of the market must do.  Add one to `engines`, nothing else."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from made_chain import MINTS, START
+from mintscope.ingest.fold import fold_once
+from mintscope.market.log import (
+    Appended,
+    LoadedMint,
+    LogReader,
+    LogTip,
+    LogTrimmed,
+    PricedSwap,
+    Retracted,
+    SlotFinalized,
+    SlotHeader,
+    Tracked,
+    Untracked,
+)
+from mintscope.market.registry import Floor
+from mintscope.market.store import (
+    DEFAULT_RETENTION,
+    DeadSlot,
+    FinalSlot,
+    MarketStore,
+    NewSlot,
+    Retention,
+    Tracking,
+)
+from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.primitives import Mint, Slot, UnixS
+from mintscope.solana import Gap, Tip
+from mintscope.storage.sqlite.log_reader import SqliteLogReader
+from mintscope.storage.sqlite.log_writer import SqliteMarketStore
+from mintscope.storage.sqlite.tracking import SqliteTracking
+
+A, B, C, D = MINTS
+HOUR = 3_600
+
+
+class Closing(Protocol):
+    async def close(self) -> None: ...
+
+
+@dataclass
+class Market:
+    """A store, whoever reads it, and the operator's list beside them."""
+
+    store: MarketStore
+    reader: LogReader
+    tracking: Tracking
+
+
+def sqlite(
+    folder: Path, *, follows_all: bool, retention: Retention
+) -> tuple[SqliteMarketStore, SqliteLogReader, SqliteTracking]:
+    path = folder / "market.sqlite"
+    store = SqliteMarketStore(path, follows_all=follows_all, retention=retention)
+    return store, SqliteLogReader(path), SqliteTracking(path)
+
+
+engines = {"sqlite": sqlite}
+
+Open = Callable[..., Market]
+
+
+@pytest.fixture(params=engines)
+async def open_market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Open]:
+    opened: list[Closing] = []
+
+    def open_(*, follows_all: bool = False, retention: Retention = DEFAULT_RETENTION) -> Market:
+        parts = engines[request.param](tmp_path, follows_all=follows_all, retention=retention)
+        opened.extend(parts)
+        return Market(*parts)
+
+    yield open_
+    for part in opened:
+        await part.close()
+
+
+@pytest.fixture
+async def market(open_market: Open) -> Market:
+    """Return a market that follows A and B from its first slot on."""
+    market = open_market()
+    await market.store.start(mints=[A, B], follows_files=False)
+    return market
+
+
+def trade(mint: Mint, price: float | None = 1.0, *, volume: int = 10, index: int = 0) -> PricedSwap:
+    return PricedSwap(
+        mint=mint,
+        transaction_index=index,
+        outer=1,
+        inner=-1,
+        leg=0,
+        is_buy=index % 2 == 0,
+        volume=volume,
+        price_usd=price,
+        price_sol=None if price is None else price / 100,
+    )
+
+
+def slot(number: int, *swaps: PricedSwap, time: int | None = None, fork: str = "") -> NewSlot:
+    header = SlotHeader(
+        slot=Slot(number),
+        parent_slot=Slot(number - 1),
+        blockhash=f"hash-{number}{fork}",
+        time=UnixS(START + number if time is None else time),
+        sol_usd=100.0,
+        sol_usd_time=UnixS(START),
+        samples=((100.0, 7),),
+    )
+    return NewSlot(header, swaps)
+
+
+async def fold(market: Market, floor: Floor | None = None) -> None:
+    while await fold_once(market.store, floor):
+        pass
+
+
+async def kinds(reader: LogReader, after: int = 0) -> Sequence[str]:
+    return [type(event).__name__ for event in await reader.events(after, 1_000)]
+
+
+async def test_events_are_gapless_and_read_back_as_written(market: Market) -> None:
+    new = slot(1, trade(A, 2.5), trade(B, None, index=1), trade(A, 0.1, index=2))
+    await market.store.write([new, slot(2), FinalSlot(Slot(1))])
+    await market.store.write([DeadSlot(Slot(2)), slot(2, trade(B), fork="'")])
+    events = await market.reader.events(0, 100)
+
+    assert events == [
+        Tracked(1, A),
+        Tracked(2, B),
+        Appended(3, new.header, tuple(new.swaps)),
+        Appended(4, slot(2).header, ()),
+        SlotFinalized(5, Slot(1)),
+        Retracted(6, Slot(2), ()),
+        Appended(7, slot(2, fork="'").header, (trade(B),)),
+    ]
+    assert await market.reader.events(3, 2) == events[3:5]
+    assert await market.reader.events(7, 100) == []
+
+
+async def test_the_tip_is_the_newest_living_slot(market: Market) -> None:
+    assert await market.reader.tip() == LogTip(seq=2, slot=None, time=None, follows_files=False)
+    await market.store.write([slot(1), slot(2)])
+    assert (await market.reader.tip()).slot == 2
+    await market.store.write([DeadSlot(Slot(2))])
+    tip = await market.reader.tip()
+
+    assert (tip.seq, tip.slot, tip.time) == (5, 1, START + 1)
+
+
+async def test_whose_clock_it_is_can_be_read(market: Market) -> None:
+    await market.store.start(mints=[], follows_files=True)
+
+    assert (await market.reader.tip()).follows_files
+
+
+async def test_a_retraction_names_the_mints_it_took_swaps_from(market: Market) -> None:
+    await market.store.write([slot(1, trade(B), trade(A, index=1), trade(C, index=2))])
+    await market.store.write([DeadSlot(Slot(1))])
+    (event,) = await market.reader.events(3, 10)
+
+    assert isinstance(event, Retracted)
+    assert set(event.mints) == {A, B}
+
+
+async def test_a_batch_is_written_whole_or_not_at_all(market: Market) -> None:
+    await market.store.write([slot(1)])
+    with pytest.raises(AssertionError, match="slot 7"):
+        await market.store.write([slot(2, trade(A)), DeadSlot(Slot(7))])
+
+    assert await kinds(market.reader) == ["Tracked", "Tracked", "Appended"]
+
+
+async def test_only_tracked_mints_are_logged(market: Market) -> None:
+    await market.store.write([slot(1, trade(A), trade(C))])
+    await market.tracking.add(C)
+    await market.store.write([slot(2, trade(C))])
+    await market.tracking.remove(A)
+    await market.store.write([slot(3, trade(A), trade(C))])
+    logged = [
+        [swap.mint for swap in event.swaps]
+        for event in await market.reader.events(0, 100)
+        if isinstance(event, Appended)
+    ]
+
+    assert logged == [[A], [C], [C]]
+
+
+async def test_tracking_is_an_event_and_a_list(market: Market) -> None:
+    assert await market.tracking.add(C)
+    assert not await market.tracking.add(C)
+    assert await market.tracking.remove(A)
+    assert not await market.tracking.remove(A)
+
+    assert await market.reader.tracked() == (4, frozenset({B, C}))
+    assert list(await market.reader.events(2, 10)) == [Tracked(3, C), Untracked(4, A)]
+    assert [one.mint for one in await market.tracking.all()] == sorted([B, C])
+    assert await market.tracking.one(A) is None
+
+
+async def test_first_mints_are_tracked_once(market: Market) -> None:
+    await market.store.write([slot(1)])
+    await market.tracking.remove(A)
+    await market.store.start(mints=[A, B], follows_files=False)
+
+    assert (await market.reader.tracked())[1] == {B}
+
+
+async def test_only_final_slots_are_folded_and_each_once(market: Market) -> None:
+    await market.store.write([slot(n, trade(A, float(n))) for n in range(1, 61)])
+    await fold(market)
+    assert (await loaded(market, A)).state is None
+    await market.store.write([FinalSlot(Slot(40))])
+    await fold(market)
+    await fold(market)
+    after = await loaded(market, A)
+
+    assert sum(row.count for row in after.candles[Timeframe.M1]) == 40
+    assert after.candles[Timeframe.H1][-1].close == 40.0
+    assert [one.slot for one in after.tail if not one.folded] == list(range(41, 61))
+    assert [one.slot for one in after.tail if one.folded] == list(range(1, 41))
+
+
+async def test_a_fold_that_fails_changes_nothing(market: Market) -> None:
+    await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
+    before = await market.reader.load(A)
+
+    async def broken() -> None:
+        async with market.store.fold(25) as folding:
+            assert len(folding.slots) == 1
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await broken()
+    assert await market.reader.load(A) == before
+    await fold(market)
+    assert (await loaded(market, A)).state is not None
+
+
+async def test_dead_slots_are_never_folded(market: Market) -> None:
+    await market.store.write([slot(1, trade(A, 1.0)), slot(2, trade(A, 50.0))])
+    await market.store.write([DeadSlot(Slot(2)), slot(3, trade(A, 3.0)), FinalSlot(Slot(3))])
+    assert [one.slot for one in (await loaded(market, A)).tail] == [1, 3]
+    await fold(market)
+    (candle,) = (await loaded(market, A)).candles[Timeframe.H1]
+
+    assert (candle.high, candle.close, candle.count) == (3.0, 3.0, 2)
+
+
+async def test_what_was_dropped_does_not_come_back(market: Market) -> None:
+    """A mint that is removed and added again starts anew, also where its old swaps wait."""
+    await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
+    await fold(market)
+    await market.store.write([slot(2, trade(A, 7.0))])
+    await market.tracking.remove(A)
+    assert await market.reader.load(A) is None
+    await market.tracking.add(A)
+    await market.store.write([slot(3, trade(A, 9.0)), FinalSlot(Slot(3))])
+    assert [one.slot for one in (await loaded(market, A)).tail] == [3]
+    await fold(market)
+    (candle,) = (await loaded(market, A)).candles[Timeframe.M5]
+
+    assert (candle.open, candle.count) == (9.0, 1)
+
+
+async def test_loading_reads_a_hundred_candles_and_a_day_of_minutes(market: Market) -> None:
+    slots = [slot(n, trade(A), time=START + 60 * n) for n in range(1, 1_700)]
+    await market.store.write([*slots, FinalSlot(Slot(1_699))])
+    await fold(market)
+    of_a = await loaded(market, A)
+    now = START + 60 * 1_699
+
+    assert {t: len(rows) for t, rows in of_a.candles.items()} == {
+        Timeframe.M1: 100, Timeframe.M5: 100, Timeframe.M15: 100, Timeframe.H1: 29,
+    }  # fmt: skip
+    buckets = [[row.bucket for row in rows] for rows in of_a.candles.values()]
+    assert buckets == [sorted(of_one) for of_one in buckets]
+    assert of_a.minutes[0][0] <= now - 86_400 < of_a.minutes[-1][0] == now - now % 60
+    assert [one.time for one in of_a.tail] == [now - 60 * n for n in range(15, -1, -1)]
+    assert all(one.folded for one in of_a.tail)
+
+
+async def test_minutes_without_a_price_are_no_candles(market: Market) -> None:
+    await market.store.write([slot(1, trade(A)), slot(99, trade(A, None)), FinalSlot(Slot(99))])
+    await fold(market)
+    of_a = await loaded(market, A)
+
+    assert [row.count for row in of_a.candles[Timeframe.M1]] == [1]
+    assert [(buy, sell) for _, buy, sell in of_a.minutes] == [(10, 0), (10, 0)]
+
+
+async def test_old_candles_are_dropped_but_never_the_newest_hundred(open_market: Open) -> None:
+    keep_s = {t: 86_400 + 1_440 if t is Timeframe.M1 else WIDTH_S[t] for t in Timeframe}
+    market = open_market(retention=Retention(keep_s))
+    await market.store.start(mints=[A], follows_files=False)
+    slots = [slot(n, trade(A), time=START + HOUR * n) for n in range(1, 150)]
+    await market.store.write([*slots, FinalSlot(Slot(149))])
+    await fold(market)
+    of_a = await loaded(market, A)
+
+    assert {len(rows) for rows in of_a.candles.values()} == {100}
+    with pytest.raises(ValueError, match="at least 87840 seconds of m1 candles; was 60"):
+        Retention(dict.fromkeys(Timeframe, 60))
+
+
+async def test_trimming_keeps_what_anybody_may_need(market: Market) -> None:
+    """Never past the checkpoint, nor into the 15 minutes before it."""
+    await market.store.write([slot(n, trade(A), time=START + 100 * n) for n in range(1, 31)])
+    assert await market.store.trim(1_000) == 0
+    await market.store.write([FinalSlot(Slot(20))])
+    await fold(market)
+    before = await loaded(market, A)
+    assert await market.store.trim(3) == 3
+    while await market.store.trim(4):
+        pass
+    first = (await market.reader.events(12, 1))[0]
+
+    assert isinstance(first, Appended)
+    assert first.header.slot == 11  # 900 s before slot 20
+    assert await loaded(market, A) == before
+    with pytest.raises(LogTrimmed):
+        await market.reader.events(11, 1)
+    with pytest.raises(LogTrimmed):
+        await market.reader.events(0, 1)
+
+
+async def test_a_restart_stands_where_the_log_does(market: Market) -> None:
+    gap = Gap(Slot(4), Slot(5), "gone")
+    await market.store.write([slot(1), slot(2, fork="'"), DeadSlot(Slot(2)), slot(2), slot(3), gap])
+    await market.store.write([FinalSlot(Slot(1))])
+    tail = await market.store.start(mints=[], follows_files=False)
+
+    assert tail.tip == Tip(Slot(3), "hash-3")
+    assert (tail.finalized, tail.time, len(tail)) == (1, START + 3, 3)
+    assert not tail.lose(gap)
+
+
+async def test_whoever_trades_enough_is_followed_from_that_slot_on(open_market: Open) -> None:
+    market = open_market(follows_all=True)
+    floor = Floor(swaps_min=3, volume_min=30, dead_after_days=1)
+    await market.store.start(mints=[A], follows_files=False)
+    swaps = [trade(A, volume=1), trade(B, index=1), trade(C, volume=1, index=2)]
+    await market.store.write([slot(n, *swaps) for n in range(1, 6)])
+    await market.store.write([FinalSlot(Slot(4))])
+    await fold(market, floor)
+    of_b = await loaded(market, B)
+
+    assert (await market.reader.tracked())[1] == {A, B}
+    assert await market.reader.load(C) is None
+    assert of_b.candles[Timeframe.M1][-1].count == 2  # slots 3 and 4
+    assert [one.slot for one in of_b.tail] == [3, 4, 5]
+
+
+async def test_whoever_stops_trading_is_dropped_after_its_days(open_market: Open) -> None:
+    market = open_market(follows_all=True)
+    floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
+    await market.store.start(mints=[A], follows_files=False)
+    day = 86_400
+    await market.store.write([slot(1, trade(B), time=START), slot(2, time=START + day)])
+    await market.store.write([FinalSlot(Slot(2))])
+    await fold(market, floor)
+    assert (await market.reader.tracked())[1] == {A, B}
+    await market.store.write([slot(3, trade(C), time=START + 2 * day), FinalSlot(Slot(3))])
+    await fold(market, floor)
+    assert (await market.reader.tracked())[1] == {A, C}
+    await market.store.write([slot(4, trade(B, 5.0), time=START + 2 * day), FinalSlot(Slot(4))])
+    await fold(market, floor)
+
+    assert [row.close for row in (await loaded(market, B)).candles[Timeframe.H1]] == [5.0]
+    assert (await market.reader.tracked())[1] == {A, B, C}
+
+
+async def loaded(market: Market, mint: Mint) -> LoadedMint:
+    found = await market.reader.load(mint)
+    assert found is not None
+    assert found.seq == (await market.reader.tip()).seq
+    return found

@@ -1,0 +1,145 @@
+"""`mintscope demo`: one command, and everything the README promises of it."""
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+READY_S = 110
+END_S = 20
+TIMEFRAMES = ("m1", "m5", "m15", "h1")
+FIBONACCI = {
+    *("swingHigh", "swingLow", "level236", "level382", "level500", "level618", "level764"),
+    *("ext1272", "ext1618", "ext2000", "ext2618"),
+}
+
+
+class Demo:
+    """The running demo: what it printed, line by line."""
+
+    def __init__(self, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mintscope", "demo"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=folder,
+            env={"TMPDIR": str(folder), "PATH": "", "HOME": str(folder)},
+        )
+        self.lines: list[str] = []
+
+    def read_until(self, text: str) -> None:
+        assert self.process.stdout is not None
+        guard = threading.Timer(READY_S, self.process.kill)
+        guard.start()
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if text in line:
+                break
+        guard.cancel()
+        assert any(text in line for line in self.lines), self.lines
+
+    def curl(self, part: str) -> tuple[str, dict[str, str]]:
+        """Return address and headers of the first curl line printed that holds *part*."""
+        line = next(line for line in self.lines if "curl" in line and part in line)
+        words = shlex.split(line)
+        name, _, value = words[words.index("-H") + 1].partition(": ")
+        return words[-1], {name: value}
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Demo]:
+    demo = Demo(folder)
+    try:
+        demo.read_until("Ctrl-C ends all of it")
+        yield demo
+    finally:
+        if demo.process.poll() is None:
+            demo.process.kill()
+        demo.process.wait(END_S)
+        assert demo.process.stdout is not None
+        demo.process.stdout.close()
+
+
+def children_of(pid: int) -> list[int]:
+    return [
+        int(status.parent.name)
+        for status in Path("/proc").glob("[0-9]*/status")
+        if re.search(rf"^PPid:\t{pid}$", _text(status), re.MULTILINE)
+    ]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # it ended meanwhile
+        return ""
+
+
+def _is_gone(pid: int) -> bool:
+    return "\nState:\tZ" in (text := _text(Path(f"/proc/{pid}/status"))) or not text
+
+
+@pytest.mark.timeout(150)
+def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> None:
+    with running(tmp_path) as demo:
+        url, bearer = demo.curl("/v1/token/")
+        answer = httpx.get(url, headers=bearer, timeout=10)
+        body = answer.json()
+        data = body["data"]
+
+        assert answer.status_code == 200
+        assert body["success"] is True
+        assert body["meta"].keys() == {"timestamp", "requestId"}
+        assert data.keys() == {"token", "price", "indicators", "dataSpan"}
+        assert data["price"].keys() == {"usd", "sol"}
+        assert data["dataSpan"].keys() == {"from", "to", "candleCounts"}
+        assert data["indicators"].keys() == {*TIMEFRAMES, "buySellPressure"}
+        for timeframe in TIMEFRAMES:
+            indicators = data["indicators"][timeframe]
+            assert all(isinstance(indicators[f"ema{n}"], float) for n in (9, 21, 50, 200))
+            assert 0 <= indicators["rsi"] <= 100
+            assert indicators["macd"].keys() == {"line", "signal", "histogram"}
+            assert indicators["fibonacci"].keys() == FIBONACCI
+            assert data["dataSpan"]["candleCounts"][timeframe] >= 200
+        pressure = data["indicators"]["buySellPressure"]
+        assert pressure.keys() == {"m1", "m5", "m15", "h1", "h4", "d1"}
+        assert all(0 <= share <= 1 for share in pressure.values())
+
+        left = int(answer.headers["x-credits-remaining"])
+        again = httpx.get(url, headers=bearer, timeout=10)
+        assert int(again.headers["x-credits-remaining"]) == left - 1
+        balance_url, _ = demo.curl("/v1/credits/balance")
+        balance = httpx.get(balance_url, headers=bearer, timeout=10)
+        assert balance.json()["data"] == {"balance": left - 1}
+
+        children = children_of(demo.process.pid)
+        assert len(children) == 3
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.process.wait(END_S) == 0
+        assert all(_is_gone(child) for child in children)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.timeout(150)
+def test_nothing_of_it_outlives_a_kill(tmp_path: Path) -> None:
+    with running(tmp_path) as demo:
+        children = children_of(demo.process.pid)
+        assert len(children) == 3
+        demo.process.kill()
+        demo.process.wait()
+
+        deadline = threading.Event()
+        for _ in range(END_S * 10):
+            if all(_is_gone(child) for child in children):
+                break
+            deadline.wait(0.1)
+        assert all(_is_gone(child) for child in children)

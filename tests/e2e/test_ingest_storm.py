@@ -1,0 +1,101 @@
+"""Kill -9 of a real ingest, again and again: the market file ends up as if nothing had happened."""
+
+import asyncio
+import os
+import signal
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import msgspec
+import pytest
+
+from made_chain import decode_made, random_chain
+from market_file import kept
+from mintscope.chain.files import FileSource
+from mintscope.clock import SystemClock
+from mintscope.ingest.pipeline import Ingest
+from mintscope.market.registry import Floor
+from mintscope.solana import WSOL, Block
+from mintscope.storage.sqlite.log_writer import SqliteMarketStore
+
+FULL: Final = os.environ.get("MINTSCOPE_STORM") == "full"  # noqa: TID251 - only how long to storm
+KILLS: Final = 50 if FULL else 10
+BLOCKS: Final = 150 * KILLS
+WORK_S: Final = (0.003, 0.12)  # between the start of a replay and its kill
+FLOOR: Final = Floor(swaps_min=30, volume_min=10**8, dead_after_days=1)
+# Children are forked from a server that has imported everything once.
+FORKS: Final = get_context("forkserver")
+FORKS.set_forkserver_preload([__name__])
+
+
+async def ingest(blocks: Path, market: Path) -> None:
+    """Replay *blocks* into *market*, from wherever it stands."""
+    store = SqliteMarketStore(market, follows_all=True)
+    try:
+        await Ingest(
+            source=FileSource([blocks]),
+            store=store,
+            decode=decode_made,
+            clock=SystemClock(),
+            mints=[WSOL],
+            floor=FLOOR,
+            follows_files=True,
+        ).run()
+        while await store.trim(10_000):
+            pass
+    finally:
+        await store.close()
+
+
+def write_blocks(blocks: list[Block], path: Path) -> None:
+    with path.open("wb") as file:
+        for block in blocks:
+            line = {
+                "slot": block.slot,
+                "parentSlot": block.parent_slot,
+                "blockhash": block.blockhash,
+                "previousBlockhash": block.parent_blockhash,
+                "blockTime": block.time,
+                "transactions": block.transactions,
+            }
+            file.write(msgspec.json.encode(line) + b"\n")
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(1_800 if FULL else 110)
+def test_kill_9_leaves_no_trace(tmp_path: Path) -> None:
+    random = Random(20)
+    blocks, calm, stormy = (tmp_path / name for name in ("blocks.jsonl", "calm", "stormy"))
+    write_blocks(random_chain(20, BLOCKS, spread_s=600), blocks)
+    asyncio.run(ingest(blocks, calm))
+    interrupted = 0
+    for _ in range(KILLS):
+        interrupted += killed_at_work(blocks, stormy, random.uniform(*WORK_S))
+        kept(stormy)  # whole after every kill
+    asyncio.run(ingest(blocks, stormy))
+
+    assert interrupted >= KILLS // 2
+    assert kept(stormy) == kept(calm)
+
+
+def replay(blocks: Path, market: Path, at_work: Connection) -> None:
+    at_work.send(None)
+    asyncio.run(ingest(blocks, market))
+
+
+def killed_at_work(blocks: Path, market: Path, after_s: float) -> bool:
+    """Replay in another process and kill it; False if it was done before."""
+    ours, theirs = FORKS.Pipe()
+    child = FORKS.Process(target=replay, args=(blocks, market, theirs))
+    child.start()
+    try:
+        assert ours.poll(60)
+        child.join(after_s)
+    finally:
+        child.kill()
+        child.join()
+    assert child.exitcode in {0, -signal.SIGKILL}
+    return child.exitcode != 0
