@@ -46,7 +46,6 @@ class Row:
 class MemoryPaymentStore:
     rows: dict[MessageHash, Row] = field(default_factory=dict)
     balances: Counter[object] = field(default_factory=Counter)  # by token hash or account
-    used: set[object] = field(default_factory=set)
     is_closed: bool = False
     resolutions: int = 0
 
@@ -131,10 +130,15 @@ class MemoryPaymentStore:
     def spend(self, account: object) -> None:
         assert self.balances[account] > 0
         self.balances[account] -= 1
-        self.used.add(account)
 
     def _seen(self, row: Row) -> Payment:
-        return replace(row.payment, touched=_account(row.payment) in self.used)
+        goods, account = row.payment.goods, _account(row.payment)
+        touched = (
+            isinstance(goods, NewToken)
+            and row.payment.state is State.ISSUED
+            and self.balances[account] != goods.credits
+        )
+        return replace(row.payment, touched=touched)
 
     def _move_goods(self, row: Row, after: Payment) -> None:
         if isinstance(after.goods, Report):

@@ -268,10 +268,20 @@ class RpcPaymentChain:
         for _ in range(PAGES_MAX):
             page = await self._arrivals(after, before)
             found += [Signature(each.signature) for each in page if each.err is None]
-            if len(page) < PAGE or after is None:
+            if len(page) < PAGE:
                 break
             before = page[-1].signature
         return found[::-1]
+
+    async def sponsored(self, signatures: Sequence[Signature]) -> Sequence[Signature]:
+        """Return those of *signatures* whose fee we have paid."""
+        found = await asyncio.gather(*(self._read(signature) for signature in signatures))
+        return [
+            signature
+            for signature, each in zip(signatures, found, strict=True)
+            if each is not None
+            and each.transaction.message.account_keys[:1] == [self._terms.fee_payer]
+        ]
 
     async def expect_usable(self) -> None:
         """Compare the payment token and the treasury with the terms, once, before selling.
@@ -352,18 +362,21 @@ class RpcPaymentChain:
 
     async def _measure(self, signature: Signature, *, is_final: bool) -> Landed | Reverted | None:
         """Read the confirmed transaction and what it brought; None while there is none."""
+        found = await self._read(signature)
+        if found is None:
+            return None
+        if found.meta.err is not None:
+            return Reverted(final=is_final)
+        return Landed(paid=self._received(found), final=is_final)
+
+    async def _read(self, signature: Signature) -> _Transaction | None:
         options = {
             "encoding": "json",
             "commitment": "confirmed",
             "maxSupportedTransactionVersion": 0,
         }
         async with self._reads:
-            found = await self._ask_node("getTransaction", [signature, options], _TRANSACTION)
-        if found is None:
-            return None
-        if found.meta.err is not None:
-            return Reverted(final=is_final)
-        return Landed(paid=self._received(found), final=is_final)
+            return await self._ask_node("getTransaction", [signature, options], _TRANSACTION)
 
     def _received(self, found: _Transaction) -> int:
         """Return by how much the treasury's balance grew, in atoms of the payment token."""

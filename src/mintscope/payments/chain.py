@@ -8,7 +8,7 @@ from solders.pubkey import Pubkey
 
 from mintscope.payments.envelope import Signed
 from mintscope.payments.payment import Sighting
-from mintscope.primitives import Signature, UnixMs
+from mintscope.primitives import Signature
 
 
 class ChainUnavailable(Exception):
@@ -34,15 +34,6 @@ class Rejected:
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """A transaction that touched the treasury, newest knowledge of it."""
-
-    signature: Signature
-    sighting: Sighting
-    at: UnixMs
-
-
 class PaymentChain(Protocol):
     """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
 
@@ -62,6 +53,17 @@ class PaymentChain(Protocol):
         """Search the whole history for *signatures*, in their order."""
         ...
 
+
+class TreasuryHistory(Protocol):
+    """What the chain itself remembers of our takings.  Raises ChainUnavailable likewise."""
+
     async def arrivals(self, after: Signature | None) -> Sequence[Signature]:
-        """Return what landed on the treasury after *after*, oldest first."""
+        """Return what touched the treasury after *after* and succeeded, finalized, oldest first.
+
+        Everything that is still known, where *after* is None.
+        """
+        ...
+
+    async def sponsored(self, signatures: Sequence[Signature]) -> Sequence[Signature]:
+        """Return those of *signatures* whose fee we have paid: nobody else signs with that key."""
         ...

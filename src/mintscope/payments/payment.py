@@ -78,7 +78,7 @@ class Payment:
     paid               atoms that arrived; 0 until they have
     reason             why it failed or is frozen
     final              the chain cannot change its mind any more
-    touched            the token it bought has been used
+    touched            the new token it bought no longer holds exactly what it was given
     """
 
     message_hash: MessageHash

@@ -47,17 +47,15 @@ class Reconciler:
         await self._examine(payments)
         return len(payments)
 
-    async def sweep(self, after: Signature | None) -> Signature | None:
-        """Issue whatever landed after *after* without being issued; return the last one seen.
+    async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
+        """Issue whatever has *arrived* (<= BATCH) without being issued; return our payments of it.
 
         This finds what every other way has missed: a payment that a node once
         said could never land.
         """
-        arrived = await self.chain.arrivals(after)
-        for start in range(0, len(arrived), BATCH):
-            ours = await self.store.find_signatures(arrived[start : start + BATCH])
-            await self._examine([each for each in ours if each.state is not State.ISSUED])
-        return arrived[-1] if arrived else after
+        ours = await self.store.find_signatures(arrived)
+        await self._examine([each for each in ours if each.state is not State.ISSUED])
+        return await self.store.find_signatures(arrived)
 
     async def _examine(self, payments: Sequence[Payment]) -> None:
         if not payments:

@@ -189,9 +189,6 @@ class SteppedChain:
         await step()
         return [self.world.see() for _ in signatures]
 
-    async def arrivals(self, _after: Signature | None) -> Sequence[Signature]:
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class Build:

@@ -130,7 +130,8 @@ def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str,
     known = _migrations(kind)
     if not db.table_exists(None, "migration"):
         return known
-    seen: dict[int, str] = dict(db.execute("SELECT number, kind FROM migration").fetchall())
+    rows = db.execute("SELECT number, kind FROM migration").fetchall()
+    seen = {int(str(number)): str(other) for number, other in rows}
     for other in set(seen.values()) - {kind}:
         raise UnusableStore(f"expected a {kind} database at {path}; it is a {other} database")
     newest = known[-1][0]

@@ -49,13 +49,12 @@ T = TypeVar("T")
 Job = Callable[[], Any]
 SqlValue = str | bytes | int | None
 
-# A token has been used once a credit of it was spent or moved.
+# A token that holds what it was given has not been used; or all of it was given back.
 COLUMNS: Final = """
 message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
 account, key_hash, fee_lamports, last_valid_height, begun_at, state, paid, reason, final,
-token_hash IS NOT NULL AND EXISTS (
-    SELECT 1 FROM credit_entry AS e
-     WHERE e.account = payment.account AND e.kind IN ('spend', 'rotate'))
+token_hash IS NOT NULL AND state = 'issued' AND credits <> (
+    SELECT balance FROM credit_account WHERE id = payment.account)
 """
 
 FIND: Final = f"SELECT {COLUMNS} FROM payment WHERE message_hash = ?"  # noqa: S608  a constant
