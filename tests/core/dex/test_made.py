@@ -98,22 +98,24 @@ def test_damm_v1_moves_through_the_vault_program() -> None:
 
 @pytest.mark.parametrize("head", [SWAP, SWAP_2])
 @pytest.mark.parametrize("version", [1, 2])
-def test_damm_v2_agrees_with_either_event(head: bytes, version: int) -> None:
+@pytest.mark.parametrize("referred", [0, 7])
+def test_damm_v2_agrees_with_either_event(head: bytes, version: int, referred: int) -> None:
     """The older event counts from the published bytes, the newer from the layout."""
     owner = "HLnpSz9h2S4hiLQ43rnSD9XkcUThA7B8hQMKmDaiTLcC"
     received, paid = 200_000_000, 155_508_363_191_534
     fields = bytearray(180)
     if version == 1:
         disc = "1b3c15d58aaabb93"
-        places = {34: received, 50: paid, 106: received}
+        places = {34: received, 50: paid, 98: referred, 106: received}
     else:
         disc = "bd4233a826507599"
-        places = {52: received, 76: paid, 132: received, 140: paid}
+        places = {52: received, 76: paid, 124: referred, 132: received, 140: paid}
     for at, value in places.items():
         fields[at : at + 8] = u64(value)
     moved = [
         checked("user a", A, "vault a", received),
         checked("vault b", B, "user b", paid, 9),
+        checked("vault b", B, "referrer b", referred, 9),
         event(DAMM_V2, SELF_CALL + bytes.fromhex(disc) + fields),
     ]
     accounts = [owner, "pool", "user a", "user b", "vault a", "vault b", A, B, USER]
@@ -121,7 +123,7 @@ def test_damm_v2_agrees_with_either_event(head: bytes, version: int) -> None:
     tx = pool(users(Tx(call)), ("vault a", A), ("vault b", B), owner=owner)
     decoded = decode(tx)
 
-    assert amounts(decoded.swaps) == [(A, received, B, paid)]
+    assert amounts(decoded.swaps) == [(A, received, B, paid + referred)]
     assert (decoded.swaps[0].program, decoded.swaps[0].pool) == (
         "meteora_damm_v2",
         address("pool"),
@@ -224,6 +226,15 @@ def test_the_clmm_router_names_its_pools_nowhere(hops: int) -> None:
     ]
 
 
+def test_the_trader_may_pay_for_somebody_else() -> None:
+    """Of two signers, one pays the pool; what it bought goes to a third wallet."""
+    tx = Tx(raydium(*EXCHANGE), signers=("payer", USER))
+    tx = pool(tx, ("vault a", A), ("vault b", B), owner=RAYDIUM_AUTHORITY)
+    (swap,) = decode(tx.holds("user a", A, USER).holds("user b", B, "friend")).swaps
+
+    assert swap.signer == address(USER)
+
+
 def test_an_order_filled_by_a_maker_who_pays_the_fee() -> None:
     """The maker stands where a pool would; the taker signs second and is the trader."""
     moved = [transfer("user a", "maker a", 100), transfer("maker b", "user b", 70)]
@@ -306,6 +317,14 @@ def test_an_unknown_program_at_the_top_or_deeper_is_nobodys_amm() -> None:
     tx = pool(users(Tx(wrapper, Ix(JUPITER, [], b""))), ("vault a", A), ("vault b", B), owner="o")
 
     assert decode(tx) == ([], [])
+
+
+def test_a_transfer_hook_is_not_called_by_the_router() -> None:
+    hooked = transfer("user a", "user a2", 1, program=SPL_2022)
+    hooked.calls = [Ix("hook", ["x"], b"\x01", list(EXCHANGE))]
+    tx = pool(users(Tx(Ix(JUPITER, ["x"], bytes(8), [hooked]))), ("vault a", A), owner="o")
+
+    assert decode(pool(tx, ("vault b", B), owner="o")) == ([], [])
 
 
 def test_the_router_itself_may_be_the_trader() -> None:

@@ -284,7 +284,7 @@ def test_a_load_that_contradicts_itself_costs_no_row() -> None:
     broken = msgspec.structs.replace(whole, candles={})
     for _ in range(3):
         market.expect(MINTS[0])
-        with pytest.raises(ValueError, match="expected 12 m1 candles of mint0, were 0"):
+        with pytest.raises(ValueError, match="m1 candles of mint0, were 0"):
             market.insert(broken)
     assert len(market) == 0
 

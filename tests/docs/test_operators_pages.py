@@ -1,0 +1,87 @@
+"""What operators read is what the code does: settings, metrics, log events, files."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import prometheus_client
+import pytest
+
+import mintscope.observe  # noqa: F401 - registers the metrics
+from mintscope.cli.config import markdown_page
+from mintscope.config.load import settings
+from mintscope.storage.sqlite.credits import MONEY_FILE, PEPPER_FILE
+from mintscope.wiring import MARKET_FILE
+
+ROOT = Path(__file__).resolve().parents[2]
+OPERATING = (ROOT / "docs" / "operating.md").read_text()
+REFERENCE = (ROOT / "docs" / "reference" / "config.md").read_text()
+LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+
+
+def metrics() -> Iterator[str]:
+    for family in prometheus_client.REGISTRY.collect():
+        if family.name.startswith("mintscope_"):
+            yield f"{family.name}_total" if family.type == "counter" else family.name
+
+
+def log_events() -> Iterator[str]:
+    """Yield the first argument of every call like `log.info("event", ...)` in the package."""
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in LEVELS
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id.lower() == "log"
+            ):
+                (event, *_) = node.args
+                names = event.elts if isinstance(event, ast.Tuple) else [event]
+                yield from (str(n.value) for n in names if isinstance(n, ast.Constant))
+
+
+def test_the_reference_is_the_one_the_command_prints() -> None:
+    assert REFERENCE.splitlines() == "\n".join(markdown_page()).splitlines(), (
+        "run: mintscope config --markdown > docs/reference/config.md"
+    )
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    for _, _, group in settings():
+        for setting in group:
+            description = setting.field.description or ""
+            assert description.endswith("."), setting.key
+            assert f"`{setting.key}`" in REFERENCE
+            assert f"`{setting.variable}`" in REFERENCE
+
+
+def test_every_setting_the_pages_name_exists() -> None:
+    keys = {setting.key for _, _, group in settings() for setting in group}
+    sections = {key.partition(".")[0] for key in keys if "." in key}
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for quoted in page.read_text().split("`")[1::2]:
+            word = quoted.split(" ")[0]
+            section, _, name = word.partition(".")
+            is_key = section in sections and name.replace("_", "").isalnum()
+            if is_key and word not in {MARKET_FILE, MONEY_FILE}:
+                assert word in keys, f"{page.name}: {word}"
+
+
+@pytest.mark.parametrize("metric", sorted(metrics()))
+def test_every_metric_is_explained(metric: str) -> None:
+    assert f"| `{metric}` |" in OPERATING
+
+
+def test_metrics_are_known_here() -> None:
+    assert len(list(metrics())) >= 10
+
+
+@pytest.mark.parametrize("event", sorted(set(log_events())))
+def test_every_log_event_is_explained(event: str) -> None:
+    assert f"| `{event}` |" in OPERATING
+
+
+@pytest.mark.parametrize("file", [MARKET_FILE, MONEY_FILE, PEPPER_FILE])
+def test_every_file_is_backed_up(file: str) -> None:
+    assert file in OPERATING.partition("## Back up")[2]

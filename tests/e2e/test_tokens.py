@@ -1,0 +1,177 @@
+"""`mintscope tokens`: over real transactions, and where the input is wrong."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner, Result
+
+from mintscope.chain.files import FileSource
+from mintscope.cli.tokens import app
+from mintscope.clock import SystemClock
+from mintscope.dex.decode import decode_block
+from mintscope.ingest.pipeline import Ingest
+from mintscope.solana import WSOL
+from mintscope.storage.sqlite.log_writer import SqliteMarketStore
+
+MINT = "DKu9kykSfbN5LBfFXtNNDPaX35o4Fv6vJ9FKk7pZpump"
+Rows = Sequence[dict[str, Any]]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "mintscope.toml"
+    path.write_text(f'data_dir = "{tmp_path}"\n')
+    return path
+
+
+def tokens(config: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["tokens", *arguments, "--config", str(config)])
+
+
+def replay(blocks: Path, folder: Path) -> None:
+    async def ingest() -> None:
+        store = SqliteMarketStore(folder / "market.sqlite")
+        await Ingest(
+            source=FileSource([blocks]),
+            store=store,
+            decode=decode_block,
+            clock=SystemClock(),
+            mints=[WSOL],
+            follows_files=True,
+        ).run()
+        await store.close()
+
+    asyncio.run(ingest())
+
+
+def write_fixtures(data: Path, path: Path) -> None:
+    """Write the real transactions that have a slot and a time as a block file."""
+    fixtures = [json.loads(line) for line in (data / "fixtures.jsonl").read_text().splitlines()]
+    by_slot: dict[tuple[int, int], list[msgspec.Raw]] = {}
+    for fixture in fixtures:
+        if fixture["slot"] and fixture["blockTime"]:
+            of_slot = by_slot.setdefault((fixture["slot"], fixture["blockTime"]), [])
+            of_slot.append(msgspec.Raw((data / fixture["file"]).read_bytes()))
+    with path.open("wb") as file:
+        for (slot, time), transactions in sorted(by_slot.items()):
+            line = {"slot": slot, "blockTime": time, "transactions": transactions}
+            file.write(msgspec.json.encode(line) + b"\n")
+
+
+def expected_prices(rows: Rows) -> dict[str, tuple[float, float]]:
+    """Return the last expected (usd, sol) of every base mint that has a rate."""
+    prices = {}
+    for row in sorted(rows, key=lambda row: (row["slot"], row["ix"])):
+        rate = rate_at(rows, row["time"])
+        price = float(row["price"])
+        if rate is None or is_dust(row):
+            continue
+        if row["quote_kind"] == "SOL":
+            prices[row["base"]] = (price * rate, price)
+        else:
+            prices[row["base"]] = (price, 1.0 if row["base"] == WSOL else price / rate)
+    return prices
+
+
+def rate_at(rows: Rows, time: int) -> float | None:
+    """Return dollars per SOL of the newest minute with samples, at most 300 s back."""
+    samples = [
+        (row["time"], float(row["price"]), float(row["base_volume"]))
+        for row in rows
+        if row["base"] == WSOL and float(row["base_volume"]) >= 0.05 and row["time"] <= time
+    ]
+    newest = max((at for at, _, _ in samples), default=0)
+    if time - newest > 300:
+        return None
+    window = sorted((price, sol) for at, price, sol in samples if min(time, newest + 60) - at <= 60)
+    half = sum(sol for _, sol in window) / 2
+    total = 0.0
+    for price, sol in window:
+        total += sol
+        if total >= half:
+            return price
+    raise AssertionError
+
+
+def is_dust(row: dict[str, Any]) -> bool:
+    amounts = {row["in_mint"]: int(row["in_amount"]), row["out_mint"]: int(row["out_amount"])}
+    floor = 100_000 if row["quote_kind"] == "SOL" else 20_000
+    return min(amounts.values()) < 1_000 or amounts[row["quote"]] < floor
+
+
+def test_it_prints_the_last_price_of_every_real_mint_that_has_one(
+    shared_data: Path, config: Path, tmp_path: Path
+) -> None:
+    data = shared_data / "transactions"
+    write_fixtures(data, tmp_path / "blocks.jsonl")
+    every = [json.loads(line) for line in (data / "expected_swaps.jsonl").read_text().splitlines()]
+    rows = [row for row in every if row["slot"] and row["time"]]
+    mints = sorted({row["base"] for row in rows})
+    assert tokens(config, "add", *mints).exit_code == 0
+    replay(tmp_path / "blocks.jsonl", tmp_path)
+    expected = expected_prices(rows)
+
+    for mint in mints:
+        shown = json.loads(tokens(config, "show", mint).stdout)
+        if mint not in expected:
+            assert shown["price"] is None, mint
+            continue
+        usd, sol = expected[mint]
+        assert shown["price"]["usd"] == pytest.approx(usd, rel=1e-12), mint
+        assert shown["price"]["sol"] == pytest.approx(sol, rel=1e-12), mint
+        counted = [row for row in rows if row["base"] == mint and rate_at(rows, row["time"])]
+        assert shown["lastSwap"] == max(row["time"] for row in counted)
+    assert len(expected) == 8
+
+
+def test_mints_come_and_go(config: Path) -> None:
+    added = tokens(config, "add", MINT, WSOL)
+    again = tokens(config, "add", MINT)
+    listed = tokens(config, "list")
+    removed = tokens(config, "remove", MINT)
+    gone = tokens(config, "show", MINT)
+
+    assert added.stdout.count("followed from now on") == 2
+    assert again.stdout == f"{MINT}  was followed already\n"
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["mint", MINT, WSOL]
+    assert removed.stdout == f"{MINT}  dropped\n"
+    assert (gone.exit_code, gone.stdout) == (2, "")
+    assert "is not followed" in gone.stderr
+
+
+def test_before_any_swap_there_is_no_price(config: Path) -> None:
+    tokens(config, "add", MINT)
+
+    assert json.loads(tokens(config, "show", MINT).stdout) == {
+        "mint": MINT,
+        "trackedSince": None,
+        "listed": True,
+        "price": None,
+        "candleCounts": {"m1": 0, "m5": 0, "m15": 0, "h1": 0},
+        "lastSwap": None,
+    }
+
+
+@pytest.mark.parametrize("command", ["add", "remove", "show"])
+def test_a_wrong_address_changes_nothing(command: str, config: Path) -> None:
+    arguments = [command, "0OIl"] if command == "show" else [command, MINT, "0OIl"]
+    wrong = tokens(config, *arguments)
+
+    assert wrong.exit_code == 2
+    assert "expected a token mint address" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+    assert len(tokens(config, "list").stdout.splitlines()) == 1
+
+
+def test_a_file_that_is_no_store_is_one_message(config: Path, tmp_path: Path) -> None:
+    (tmp_path / "market.sqlite").write_bytes(b"nonsense" * 1_000)
+    result = tokens(config, "list")
+
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert "expected an SQLite database" in result.stderr
