@@ -11,6 +11,7 @@ from mintscope.cli import (
     demo,
     devchain,
     doctor,
+    faucet,
     indicators,
     serve,
     tokens,
@@ -26,7 +27,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for noun in (demo, serve, tokens, credit_tokens, decode, indicators, config, doctor, devchain):
+for noun in (
+    demo,
+    serve,
+    tokens,
+    credit_tokens,
+    decode,
+    indicators,
+    config,
+    doctor,
+    devchain,
+    faucet,
+):
     app.add_typer(noun.app)
 
 

@@ -50,6 +50,7 @@ def devchain(
     chain = Devchain(seed=seed, now=clock.now(), mints=mints, history_days=history_days)
     if listener is not None:
         _tell(f"devchain on http://{host}:{listener.getsockname()[1]}")
+        _tell(f"payment token {chain.vm.genesis.mint}")
         asyncio.run(serve(chain, clock, listener, slot_s=SLOT_MS / 1_000 / speed))
     elif to_file is not None:
         count = blocks or len(chain.ledger.slots)

@@ -71,6 +71,11 @@ class Faults:
         self.knobs = knobs
         self._struck: Counter[str] = Counter()
 
+    @property
+    def on_wire(self) -> bool:
+        """Say whether any call may suffer."""
+        return bool(self.knobs.calls or self.knobs.latency_ms)
+
     def landing(self) -> Landing | None:
         """Return what shall happen to the next transaction."""
         landing = self.knobs.landing

@@ -8,7 +8,7 @@ Its time is that of the newest block; the clock only says when a transaction cam
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from solders.account import Account
 from solders.hash import Hash
@@ -22,6 +22,8 @@ from mintscope.devchain.svm.entry import Json, entry
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.devchain.svm.window import Refusal, Window
 
+K = TypeVar("K")
+V = TypeVar("V")
 Commitment = Literal["processed", "confirmed", "finalized"]
 
 BLOCKS_KEPT: Final = 600
@@ -96,6 +98,7 @@ class Vm:
         self._pending: dict[str, _Pending] = {}
         self._fates: dict[str, Landing] = {}
         self._landed: dict[str, Landed] = {}
+        self._held: dict[int, Sequence[Landed]] = {}
 
     def close_block(self, block: Closed) -> Sequence[Landed]:
         """Run what is due in *block*, make its hash good, and return what landed."""
@@ -109,8 +112,11 @@ class Vm:
                 landed.append(one)
         self._window.open(block.blockhash, height=block.height)
         self._blocks.append(block)
+        if landed:
+            self._held[block.slot] = landed
         _trim(self._landed)
         _trim(self._fates)
+        _trim(self._held)
         return landed
 
     def fork_depth(self) -> int:
@@ -137,6 +143,7 @@ class Vm:
                 self._enqueue(landed.transaction, landed.landing, due_ms=0)
         for block in dropped:
             self._window.close(block.blockhash)
+            self._held.pop(block.slot, None)
 
     def send(self, transaction: VersionedTransaction) -> None:
         """Take *transaction* on its way; one that is known is left alone.
@@ -187,6 +194,10 @@ class Vm:
     def landed(self, signature: str) -> Landed | None:
         """Return the transaction of *signature*, if a block holds it."""
         return self._landed.get(signature)
+
+    def held(self, slot: int) -> Sequence[Landed]:
+        """Return what landed in the block of *slot*, in its order."""
+        return self._held.get(slot, ())
 
     def history(self) -> Iterator[Landed]:
         """Yield every transaction still known, newest first."""
@@ -241,7 +252,7 @@ class _Pending(NamedTuple):
     due_ms: int
 
 
-def _trim(kept: dict[str, Landed] | dict[str, Landing]) -> None:
+def _trim(kept: dict[K, V]) -> None:
     """Forget the oldest beyond what is kept."""
     for _ in range(len(kept) - LANDED_KEPT):
         del kept[next(iter(kept))]

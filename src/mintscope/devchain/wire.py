@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mintscope.devchain.faults import Answering, Faults
 
 BODY_MAX: Final = 64 * 1_024
+BODY_S: Final = 10
 HANG_S: Final = 600
 TOO_MANY: Final = 429
 
@@ -21,7 +22,7 @@ class _Call(msgspec.Struct):
 
 
 class FaultyWire:
-    """ASGI middleware around a JSON-RPC application.
+    """ASGI middleware around a JSON-RPC application; not there while nothing is wrong.
 
     A batch suffers the first fault of any of its calls, and its longest latency.
     """
@@ -32,10 +33,13 @@ class FaultyWire:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or do what the knobs say."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or not self._faults.on_wire:
             await self._app(scope, receive, send)
             return
-        read = await _read(receive)
+        read: list[Message] = []
+        with suppress(TimeoutError):  # the application gives up on the rest by itself
+            async with asyncio.timeout(BODY_S):
+                await _read(receive, read)
         receive = _replayed(read, receive)
         calls = _calls(read)
         latencies_ms = [self._faults.latency_ms(call.method) for call in calls]
@@ -85,9 +89,8 @@ async def _nowhere(_: Message) -> None:
     pass
 
 
-async def _read(receive: Receive) -> list[Message]:
-    """Return the messages of the body, up to the first one beyond what is read here."""
-    read: list[Message] = []
+async def _read(receive: Receive, read: list[Message]) -> None:
+    """Add the messages of the body to *read*, up to the first one beyond what is read here."""
     size = 0
     while size <= BODY_MAX:
         message = await receive()
@@ -95,7 +98,6 @@ async def _read(receive: Receive) -> list[Message]:
         size += len(message.get("body", b""))
         if not message.get("more_body", False):
             break
-    return read
 
 
 def _replayed(read: list[Message], receive: Receive) -> Receive:

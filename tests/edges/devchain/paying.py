@@ -5,7 +5,7 @@ import socket
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import uvicorn
 from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
@@ -22,8 +22,8 @@ from starlette.routing import Route
 from mintscope.clock import ManualClock
 from mintscope.devchain.methods.table import VmMethods
 from mintscope.devchain.pulse import SLOT_MS, Pulse
-from mintscope.devchain.rpc import Methods
 from mintscope.devchain.server import Rpc
+from mintscope.devchain.svm.genesis import Genesis
 from mintscope.devchain.vm import Vm
 from mintscope.devchain.wire import FaultyWire
 from mintscope.primitives import UnixMs
@@ -64,32 +64,14 @@ class PayingChain:
         amount: int = PRICE,
         blockhash: Hash | None = None,
         buyer: Keypair | None = None,
-        price: int = 1,
     ) -> VersionedTransaction:
-        """Return a payment as the official clients build it, signed by both."""
-        genesis, buyer = self.vm.genesis, buyer or self.buyer
-        transfer = Instruction(
-            TOKEN,
-            bytes([12]) + amount.to_bytes(8, "little") + bytes([6]),
-            [
-                AccountMeta(genesis.tokens_of(buyer.pubkey()), is_signer=False, is_writable=True),
-                AccountMeta(genesis.mint, is_signer=False, is_writable=False),
-                AccountMeta(genesis.treasury_tokens, is_signer=False, is_writable=True),
-                AccountMeta(buyer.pubkey(), is_signer=True, is_writable=False),
-            ],
+        return payment(
+            self.vm.genesis,
+            buyer or self.buyer,
+            memo=memo,
+            amount=amount,
+            blockhash=blockhash or self.blockhash(),
         )
-        message = MessageV0.try_compile(
-            genesis.fee_payer.pubkey(),
-            [
-                set_compute_unit_limit(60_000),
-                set_compute_unit_price(price),
-                transfer,
-                Instruction(MEMO, memo.encode(), []),
-            ],
-            [],
-            blockhash or self.blockhash(),
-        )
-        return VersionedTransaction(message, [genesis.fee_payer, buyer])
 
     def send(self, transaction: VersionedTransaction, **config: object) -> str:
         text = b64encode(bytes(transaction)).decode()
@@ -118,10 +100,40 @@ class PayingChain:
         )
 
 
+def payment(
+    genesis: Genesis,
+    buyer: Keypair,
+    *,
+    memo: str,
+    blockhash: Hash,
+    amount: int = PRICE,
+) -> VersionedTransaction:
+    """Return a payment as the official clients build it, signed by both."""
+    transfer = Instruction(
+        TOKEN,
+        bytes([12]) + amount.to_bytes(8, "little") + bytes([6]),
+        [
+            AccountMeta(genesis.tokens_of(buyer.pubkey()), is_signer=False, is_writable=True),
+            AccountMeta(genesis.mint, is_signer=False, is_writable=False),
+            AccountMeta(genesis.treasury_tokens, is_signer=False, is_writable=True),
+            AccountMeta(buyer.pubkey(), is_signer=True, is_writable=False),
+        ],
+    )
+    instructions = [
+        set_compute_unit_limit(60_000),
+        set_compute_unit_price(1),
+        transfer,
+        Instruction(MEMO, memo.encode(), []),
+    ]
+    fee_payer = genesis.fee_payer
+    message = MessageV0.try_compile(fee_payer.pubkey(), instructions, [], blockhash)
+    return VersionedTransaction(message, [fee_payer, buyer])
+
+
 @asynccontextmanager
 async def served(chain: PayingChain) -> AsyncIterator[str]:
     """Serve *chain* on the loopback and yield where."""
-    rpc = Rpc(cast("Methods", chain.methods))
+    rpc = Rpc(chain.methods)
     app = FaultyWire(Starlette(routes=[Route("/", rpc.post, methods=["POST"])]), chain.vm.faults)
     config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)

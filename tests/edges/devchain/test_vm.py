@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from paying import PRICE, PayingChain
-from solders.compute_budget import set_compute_unit_price
+from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
 from solders.hash import Hash
 from solders.instruction import Instruction
 from solders.keypair import Keypair
@@ -118,14 +118,15 @@ def test_what_fails_lands_with_its_error_and_pays_its_fee(chain: PayingChain) ->
 
 
 def test_the_priority_fee_is_taken(chain: PayingChain) -> None:
-    payment = chain.payment(price=1_000_000)  # 60,000 units at one lamport
-    told = chain.call("getFeeForMessage", b64encode(_message(payment)).decode())["value"]
-    signature = chain.send(payment)
+    budget = [set_compute_unit_limit(60_000), set_compute_unit_price(1_000_000)]  # a lamport each
+    message = Message.new_with_blockhash(budget, chain.buyer.pubkey(), chain.blockhash())
+    told = chain.call("getFeeForMessage", b64encode(bytes(message)).decode())["value"]
+    signature = chain.send(VersionedTransaction(message, [chain.buyer]))
     chain.slots(2)
     meta = chain.entry(signature)["meta"]
 
-    assert told == meta["fee"] == 70_000
-    assert meta["preBalances"][0] - meta["postBalances"][0] == 70_000
+    assert told == meta["fee"] == 65_000
+    assert meta["preBalances"][0] - meta["postBalances"][0] == 65_000
 
 
 def test_what_cannot_pay_its_fee_never_lands(chain: PayingChain) -> None:
@@ -191,10 +192,6 @@ def _story(chain: PayingChain) -> list[Any]:
     chain.slots(3)
     info = chain.call("devchain_getInfo")
     return [chain.blockhash(), info, *(chain.entry(signature) for signature in signatures)]
-
-
-def _message(transaction: VersionedTransaction) -> bytes:
-    return bytes([0x80]) + bytes(transaction.message)
 
 
 def test_an_unknown_blockhash_is_not_valid(chain: PayingChain) -> None:

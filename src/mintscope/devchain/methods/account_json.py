@@ -8,8 +8,8 @@ from based58 import b58encode
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from mintscope.devchain.methods.params import AccountConfig, RpcError
-from mintscope.devchain.rpc import INVALID_PARAMS
+from mintscope.devchain.methods.params import AccountConfig
+from mintscope.devchain.rpc import INVALID_PARAMS, RpcError
 from mintscope.devchain.svm.tokens import (
     ACCOUNT_BYTES,
     PROGRAMS,

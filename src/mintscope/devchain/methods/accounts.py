@@ -12,15 +12,13 @@ from mintscope.devchain.methods.account_json import Json, show
 from mintscope.devchain.methods.params import (
     ADDRESSES_MAX,
     AccountConfig,
-    Answer,
     Config,
     Positional,
-    RpcError,
     TokenFilter,
     method,
 )
 from mintscope.devchain.methods.view import View
-from mintscope.devchain.rpc import INVALID_PARAMS
+from mintscope.devchain.rpc import INVALID_PARAMS, Answer, RpcError
 from mintscope.devchain.svm.tokens import PROGRAMS, read_holding, read_mint, ui_amount
 from mintscope.devchain.vm import Vm
 

@@ -7,8 +7,9 @@ import msgspec
 from solders.pubkey import Pubkey
 
 from mintscope.devchain.faults import Knobs
-from mintscope.devchain.methods.params import Answer, Config, Positional, method
+from mintscope.devchain.methods.params import Config, Positional, method
 from mintscope.devchain.methods.view import Json
+from mintscope.devchain.rpc import Answer
 from mintscope.devchain.svm.faucet import Faucet
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS
 from mintscope.devchain.vm import Vm

@@ -12,17 +12,15 @@ from solders.signature import Signature
 
 from mintscope.devchain.methods.params import (
     SIGNATURES_MAX,
-    Answer,
     Config,
     HistoryConfig,
     Positional,
-    RpcError,
     StatusConfig,
     TransactionConfig,
     method,
 )
 from mintscope.devchain.methods.view import Json, View
-from mintscope.devchain.rpc import INVALID_PARAMS
+from mintscope.devchain.rpc import INVALID_PARAMS, Answer, RpcError
 from mintscope.devchain.svm.entry import memo
 from mintscope.devchain.vm import Landed, Vm
 

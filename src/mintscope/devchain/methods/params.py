@@ -12,8 +12,7 @@ from solders.hash import Hash, ParseHashError
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from mintscope.devchain import rpc
-from mintscope.devchain.rpc import INVALID_PARAMS
+from mintscope.devchain.rpc import INVALID_PARAMS, Answer, RpcError
 from mintscope.devchain.vm import Commitment
 
 TEXT_SHOWN_MAX: Final = 50
@@ -24,15 +23,6 @@ HISTORY_MAX: Final = 1_000
 
 U64 = Annotated[int, msgspec.Meta(ge=0)]
 T = TypeVar("T")
-Answer = Callable[[object], object]
-
-
-class RpcError(rpc.RpcError):
-    """A refusal that may carry data, as that of a failed preflight does."""
-
-    def __init__(self, code: int, message: str, data: object = None) -> None:
-        super().__init__(code, message)
-        self.data = data
 
 
 def convert(params: object, kind: type[T]) -> T:

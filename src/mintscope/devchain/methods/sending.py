@@ -12,11 +12,9 @@ from mintscope.devchain.methods.account_json import show
 from mintscope.devchain.methods.params import (
     TRANSACTION_TEXT_MAX,
     AccountConfig,
-    Answer,
     Config,
     OnlyConfig,
     Positional,
-    RpcError,
     SendConfig,
     SimulateConfig,
     SimulatedAccounts,
@@ -24,7 +22,7 @@ from mintscope.devchain.methods.params import (
 )
 from mintscope.devchain.methods.raw import read_message, read_transaction
 from mintscope.devchain.methods.view import Json, View
-from mintscope.devchain.rpc import INVALID_PARAMS
+from mintscope.devchain.rpc import INVALID_PARAMS, Answer, RpcError
 from mintscope.devchain.svm.bank import Error, Outcome
 from mintscope.devchain.svm.entry import inner_instructions, return_data
 from mintscope.devchain.svm.fee import base_fee, priority_fee

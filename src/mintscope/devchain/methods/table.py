@@ -1,13 +1,12 @@
 """Every JSON-RPC method that the virtual machine answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mintscope.devchain.methods.accounts import AccountMethods
 from mintscope.devchain.methods.dev import DevMethods
 from mintscope.devchain.methods.landed import LandedMethods
-from mintscope.devchain.methods.params import Answer, RpcError
 from mintscope.devchain.methods.sending import SendMethods
-from mintscope.devchain.rpc import METHOD_NOT_FOUND
+from mintscope.devchain.rpc import METHOD_NOT_FOUND, Answer, RpcError
 from mintscope.devchain.vm import Vm
 
 
@@ -22,7 +21,7 @@ class VmMethods:
             **DevMethods(vm).by_name,
         }
 
-    def call(self, method: str, params: object) -> object:
+    def call(self, method: str, params: Sequence[object]) -> object:
         """Return the result of *method*.
 
         Raises RpcError for a refusal.

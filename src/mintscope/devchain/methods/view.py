@@ -5,7 +5,8 @@ from typing import Final
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from mintscope.devchain.methods.params import Config, RpcError
+from mintscope.devchain.methods.params import Config
+from mintscope.devchain.rpc import RpcError
 from mintscope.devchain.vm import Closed, Vm
 
 Json = dict[str, object]
