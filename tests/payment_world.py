@@ -89,7 +89,8 @@ class World:
         self.buyer = self.fund("buyer")
         rpc = Rpc(cast("Methods", self.methods))
         app = Starlette(routes=[Route("/", rpc.post, methods=["POST"])])
-        self._transport = MovingTransport(self, FaultyWire(app, self.vm.faults))
+        self.node = FaultyWire(app, self.vm.faults)
+        self.transport = MovingTransport(self, self.node)
         self.stores: list[SqlitePaymentStore] = []
         self.chains: list[RpcPaymentChain] = []
         self.entropy = 0
@@ -122,7 +123,7 @@ class World:
             Endpoint(url="http://chain/"),
             terms=terms or self.terms,
             clock=self.clock,
-            transport=self._transport,
+            transport=self.transport,
             sleep=lambda _: asyncio.sleep(0.005),
         )
 
