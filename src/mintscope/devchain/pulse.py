@@ -1,5 +1,6 @@
 """Blocks at even intervals, for a chain without a market."""
 
+import asyncio
 from typing import Final
 
 from mintscope.devchain.vm import Closed, Vm
@@ -28,6 +29,12 @@ class Pulse:
                 self._vm.rewind(depth)
                 self._height -= depth
             self._close()
+
+    async def run(self) -> None:
+        """Tick by the clock, until cancelled."""
+        while True:
+            await asyncio.sleep(self._slot_ms / 1_000)
+            self.tick()
 
     def _close(self) -> None:
         self._slot += 1

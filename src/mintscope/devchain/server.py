@@ -7,6 +7,7 @@ from typing import Final, Protocol
 import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -43,7 +44,13 @@ def application(chain: Chain) -> Starlette:
             Route("/", rpc.post, methods=["POST"]),
             Route("/health", _health, methods=["GET"]),
         ],
-        middleware=[Middleware(FaultyWire, faults=chain.vm.faults)],
+        middleware=[
+            # Wallets call from any page, as they may with a public node.
+            Middleware(
+                CORSMiddleware, allow_origins=["*"], allow_methods=["POST"], allow_headers=["*"]
+            ),
+            Middleware(FaultyWire, faults=chain.vm.faults),
+        ],
     )
 
 

@@ -27,7 +27,7 @@ V = TypeVar("V")
 Commitment = Literal["processed", "confirmed", "finalized"]
 
 BLOCKS_KEPT: Final = 600
-LANDED_KEPT: Final = 50_000
+LANDED_KEPT: Final = 10_000  # about 17 kB each
 PENDING_MAX: Final = 10_000
 ON_TIME: Final = Landing("late")
 
@@ -146,12 +146,14 @@ class Vm:
             self._held.pop(block.slot, None)
 
     def send(self, transaction: VersionedTransaction) -> None:
-        """Take *transaction* on its way; one that is known is left alone.
+        """Take *transaction* on its way; one that is known, or forged, is left alone.
 
         Raises Busy where too many are on their way.
         """
         signature = str(transaction.signatures[0])
         if signature in self._landed or signature in self._pending:
+            return
+        if not all(transaction.verify_with_results()):
             return
         if len(self._pending) >= PENDING_MAX:
             raise Busy
@@ -206,11 +208,7 @@ class Vm:
     def _land(self, pending: "_Pending", block: Closed) -> Landed | None:
         signature, transaction, landing, _ = pending
         message = transaction.message
-        if (
-            landing.kind == "never"
-            or not all(transaction.verify_with_results())
-            or self._window.refusal(message, height=block.height) is not None
-        ):
+        if landing.kind == "never" or self._window.refusal(message, height=block.height):
             return None
         run = self.bank.fail if landing.kind == "failed" else self.bank.execute
         outcome = run(transaction)

@@ -158,10 +158,14 @@ def test_a_wrong_signature_never_lands(chain: PayingChain) -> None:
     with pytest.raises(RpcError, match="signature verification") as refused:
         chain.send(forged)
     signature = chain.send(forged, skipPreflight=True)
+    same_name = VersionedTransaction.populate(chain.payment("x").message, good.signatures)
+    chain.send(same_name, skipPreflight=True)
+    honest = chain.send(good)
     chain.slots(2)
 
     assert refused.value.code == -32003
     assert chain.status(signature) is None
+    assert chain.status(honest)["err"] is None
 
 
 def test_a_legacy_transaction_lands(chain: PayingChain) -> None:

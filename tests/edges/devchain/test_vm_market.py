@@ -27,11 +27,11 @@ class Market:
         bank, owner = self.chain.vm.bank, self.buyer.pubkey()
         self.genesis.endow(bank, owner, lamports=10**9, atoms=10**9)
         transport = httpx.ASGITransport(self.chain.app)
-        self._client = httpx.AsyncClient(transport=transport, base_url="http://devchain")
+        self.client = httpx.AsyncClient(transport=transport, base_url="http://devchain")
 
     async def call(self, method: str, *params: object) -> Any:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        answer = (await self._client.post("/", json=body)).json()
+        answer = (await self.client.post("/", json=body)).json()
         assert "error" not in answer, answer["error"]
         return answer["result"]
 
@@ -116,6 +116,14 @@ async def test_what_vanishes_forks_the_chain(market: Market) -> None:
     assert market.chain.ledger.block(slot) is None
     assert statuses["value"] == [None]
     assert await market.received() == 0
+
+
+async def test_any_page_may_call(market: Market) -> None:
+    asked = {"Origin": "http://wallet", "Access-Control-Request-Method": "POST"}
+    allowed = await market.client.options("/", headers=asked)
+
+    assert allowed.status_code == 200
+    assert allowed.headers["access-control-allow-origin"] == "*"
 
 
 async def test_the_payment_token_is_traded(market: Market) -> None:
