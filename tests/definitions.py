@@ -32,9 +32,11 @@ class Candle(NamedTuple):
 
 
 def candles(trades: Sequence[Trade], width: int) -> list[Candle]:
+    buckets: dict[int, list[Trade]] = {}
+    for trade in trades:
+        buckets.setdefault(trade.time // width, []).append(trade)
     made = []
-    for bucket in sorted({trade.time // width for trade in trades}):
-        inside = [trade for trade in trades if trade.time // width == bucket]
+    for bucket, inside in sorted(buckets.items()):
         prices = [trade.price for trade in inside if trade.price is not None]
         if not prices:
             continue

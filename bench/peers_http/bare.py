@@ -1,6 +1,6 @@
 """uvicorn alone: the same bytes as mintscope's answer, from memory, through the same parser.
 
-`python -m bench.peers_http.bare PORT HEADERS_FILE BODY_FILE`
+`python -m bench.peers_http.bare PORT FOLDER`, where FOLDER holds `headers` and `body`.
 """
 
 import sys
@@ -11,14 +11,14 @@ from starlette.types import Receive, Scope, Send
 
 
 def main() -> None:
-    port = int(sys.argv[1])
+    port, folder = int(sys.argv[1]), Path(sys.argv[2])
     headers = [
         (name, value)
         for name, _, value in (
-            line.partition(b": ") for line in Path(sys.argv[2]).read_bytes().split(b"\r\n")
+            line.partition(b": ") for line in (folder / "headers").read_bytes().split(b"\r\n")
         )
     ]
-    body = Path(sys.argv[3]).read_bytes()
+    body = (folder / "body").read_bytes()
 
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -378,6 +378,19 @@ async def test_whoever_stops_trading_is_dropped_after_its_days(open_market: Open
     assert (await market.reader.tracked())[1] == {A, B, C}
 
 
+async def test_days_are_told_apart_within_one_batch(open_market: Open) -> None:
+    market = open_market(follows_all=True)
+    floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
+    await market.store.start(mints=[A], follows_files=False)
+    on_day = [(1, 0, 3.0), (2, 2, 5.0), (3, 2, 7.0)]
+    slots = [slot(n, trade(B, price), time=START + 86_400 * day) for n, day, price in on_day]
+    await market.store.write([*slots, FinalSlot(Slot(3))])
+    await fold(market, floor)
+
+    assert [row.open for row in (await loaded(market, B)).candles[Timeframe.H1]] == [5.0]
+    assert await kinds(market.reader, 5) == ["Tracked", "Untracked", "Tracked"]
+
+
 async def loaded(market: Market, mint: Mint) -> LoadedMint:
     found = await market.reader.load(mint)
     assert found is not None

@@ -340,6 +340,15 @@ def test_keys_order_a_candle_and_times_choose_it(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_times_alone_choose_the_pressure_window(tmp_path: Path) -> None:
+    path = write(tmp_path, SWAPS, "59,1,1,1,buy", "0,2,1,1,sell")
+    found = json.loads(run("report", path, "--at", "60").stdout)["indicators"]
+
+    assert found["buySellPressure"] == {
+        "m1": 1.0, "m5": 0.5, "m15": 0.5, "h1": 0.5, "h4": 0.5, "d1": 0.5,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

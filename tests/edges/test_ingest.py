@@ -3,7 +3,8 @@
 import asyncio
 import math
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -40,7 +41,7 @@ from mintscope.storage.sqlite.log_reader import SqliteLogReader
 from mintscope.storage.sqlite.log_writer import SqliteMarketStore
 from slow_market import candles
 
-STORM = os.environ.get("MINTSCOPE_STORM")
+STORM_IS_FULL = os.environ.get("MINTSCOPE_STORM") == "full"  # noqa: TID251 - only how long
 FOLLOWED = [WSOL, *MINTS]
 
 
@@ -218,7 +219,7 @@ FLOORS = [None, Floor(swaps_min=4, volume_min=10**6, dead_after_days=1)]
 
 
 @pytest.mark.parametrize("floor", FLOORS, ids=["listed", "all"])
-@settings(max_examples=20 if STORM is None else 500, derandomize=True, deadline=None)
+@settings(max_examples=500 if STORM_IS_FULL else 12, derandomize=True, deadline=None)
 @given(
     seed=st.integers(0, 2**32), length=st.integers(5, 90), spread_s=st.sampled_from([3, 40, 4000])
 )
@@ -251,6 +252,46 @@ def test_candles_are_what_their_definition_says(seed: int, spread_s: int) -> Non
         assert row[4:] == expected[key][4:], key
         for ours, theirs in zip(row[:4], expected[key][:4], strict=True):
             assert ours == theirs if theirs is None else math.isclose(ours, theirs, rel_tol=1e-14)
+
+
+@pytest.mark.parametrize("floor", FLOORS, ids=["listed", "all"])
+def test_a_crash_before_any_commit_leaves_no_trace(floor: Floor | None, tmp_path: Path) -> None:
+    """What kill -9 finds by chance, one by one: everything after the commit before is lost."""
+    blocks = random_chain(7, 150, spread_s=900)
+    asyncio.run(run(ListSource(blocks), tmp_path / "calm", floor=floor))
+    expected, commits = kept(tmp_path / "calm"), 0
+    while True:
+        path = tmp_path / f"crash-{commits}"
+        with only_commits(commits):
+            try:
+                asyncio.run(run(ListSource(blocks), path, floor=floor))
+                break
+            except apsw.ConstraintError:
+                commits += 1
+        asyncio.run(run(ListSource(blocks), path, floor=floor))
+        assert kept(path) == expected
+
+    assert commits > 10
+
+
+@contextmanager
+def only_commits(limit: int) -> Iterator[None]:
+    """Let no connection opened inside commit after the first *limit* commits of all of them."""
+    left = limit
+
+    def refuse() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    def watch(connection: apsw.Connection) -> None:
+        connection.set_commit_hook(refuse)
+
+    apsw.connection_hooks.append(watch)
+    try:
+        yield
+    finally:
+        apsw.connection_hooks.remove(watch)
 
 
 async def test_gaps_let_the_log_go_on(tmp_path: Path) -> None:

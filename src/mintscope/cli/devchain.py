@@ -49,7 +49,8 @@ def devchain(
     listener = None if to_file is not None else _listen(host, port)
     chain = Devchain(seed=seed, now=clock.now(), mints=mints, history_days=history_days)
     if listener is not None:
-        _tell(f"devchain on http://{host}:{listener.getsockname()[1]}")
+        where = f"[{host}]" if ":" in host else host
+        _tell(f"devchain on http://{where}:{listener.getsockname()[1]}")
         _tell(f"payment token {chain.vm.genesis.mint}")
         asyncio.run(serve(chain, clock, listener, slot_s=SLOT_MS / 1_000 / speed))
     elif to_file is not None:

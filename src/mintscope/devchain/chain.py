@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from mintscope.clock import ManualClock
 from mintscope.devchain.addresses import address, text
 from mintscope.devchain.ledger import Block, Commitment, Ledger
+from mintscope.devchain.listing import SOL
 from mintscope.devchain.market_accounts import MarketAccounts
 from mintscope.devchain.render import Json, Place, Rendered, render
 from mintscope.devchain.rpc import head
@@ -27,7 +28,7 @@ from mintscope.devchain.server import application
 from mintscope.devchain.traffic import Market
 from mintscope.devchain.transaction import Token
 from mintscope.devchain.vm import Closed, Vm
-from mintscope.devchain.world import SOL, World
+from mintscope.devchain.world import World
 from mintscope.market.swap import Swap
 from mintscope.primitives import Signature, Slot, UnixMs, UnixS
 
@@ -175,10 +176,10 @@ class Devchain:
 
 def lines(chain: Devchain, blocks: int) -> Iterator[bytes]:
     """Yield *blocks* lines of a block file, oldest first, making those that are missing."""
+    ledger = chain.ledger
+    made = list(ledger.slots[:blocks])
     for number in range(blocks):
-        while number >= len(chain.ledger.slots):
-            chain.tick()
-        block = chain.ledger.block(chain.ledger.slots[number])
+        block = ledger.block(made[number] if number < len(made) else chain.tick())
         assert block is not None
         shown = {"slot": block.slot} | head(block) | {"transactions": chain.entries(block)}
         yield msgspec.json.encode(shown) + b"\n"

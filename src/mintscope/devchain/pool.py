@@ -49,7 +49,6 @@ class Pool(NamedTuple):
 
     venue: Venue
     address: str
-    authority: str
     base: Token
     quote: Token
     base_vault: str

@@ -4,8 +4,9 @@ from math import exp, sqrt
 from random import Random
 from typing import Final
 
+from mintscope.devchain.listing import DOLLAR, SOL, SOL_USD
 from mintscope.devchain.transaction import Token
-from mintscope.devchain.world import DOLLAR, SOL, SOL_USD, World
+from mintscope.devchain.world import World
 
 DAY_S: Final = 86_400
 SOL_VOLATILITY: Final = 0.04

@@ -5,10 +5,11 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from mintscope.devchain.listing import DOLLAR
 from mintscope.devchain.pool import Venue
 from mintscope.devchain.shapes import pumpswap, spl, vote
-from mintscope.devchain.transaction import Call, Envelope, Token, Transaction
-from mintscope.devchain.world import DOLLAR, World
+from mintscope.devchain.transaction import SIGNATURE_FEE, Call, Envelope, Token, Transaction
+from mintscope.devchain.world import World
 from mintscope.primitives import Slot, UnixS
 
 PAID: Final = 0.4
@@ -39,7 +40,7 @@ class SideShow:
 
     def _votes(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[Transaction]:
         for voter, account in self._world.validators:
-            if self._world.balances[voter] > 0:
+            if self._world.balances[voter] >= SIGNATURE_FEE:
                 cast = vote.Vote(account, voter, slot, bank, at)
                 yield self._send(partial(vote.tower_sync, cast), Envelope(voter, version=None))
 

@@ -11,13 +11,14 @@ from random import Random
 from typing import Final
 
 from mintscope.devchain.addresses import raw
+from mintscope.devchain.listing import DOLLAR, SOL
 from mintscope.devchain.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Pool, Venue
 from mintscope.devchain.prices import Prices
 from mintscope.devchain.shapes import jupiter, order
 from mintscope.devchain.shapes.pumpfun import RESERVED_BASE
 from mintscope.devchain.sideshow import SideShow
 from mintscope.devchain.transaction import Envelope, Transaction
-from mintscope.devchain.world import DOLLAR, SOL, Listed, World
+from mintscope.devchain.world import Listed, World
 from mintscope.primitives import Slot, UnixS
 
 NOISE: Final = 0.0012  # share of the reserves a trade without a reason moves
@@ -89,8 +90,8 @@ class Market:
         """Yield a route that ends below its minimum and so moves nothing but its fee."""
         listed = self._random.choice(self._world.listed)
         fill = self._fill(self._choose(listed), listed.listing.buys, at)
-        legs = fill and self._legs(fill)
-        if legs:
+        legs = None if fill is None else self._legs(fill)
+        if legs is not None:
             yield self._route(legs, failed_at=order.ROUTE_POSITION)
 
     def _choose(self, listed: Listed) -> Pool:
@@ -144,12 +145,14 @@ class Market:
             return None
         sol_pool = self._random.choice(self._world.sol_pools)
         if not fill.is_buy:
-            onward = self._settle(sol_pool, fill.amount_out, at, trader, is_buy=False)
-            return onward and (fill, onward)
+            second = self._settle(sol_pool, fill.amount_out, at, trader, is_buy=False)
+            return None if second is None else (fill, second)
         dollars = int(fill.amount_in * self._prices.raw(SOL, DOLLAR))
-        into = self._settle(sol_pool, dollars, at, trader, is_buy=True)
-        onward = into and self._settle(pool, into.amount_out, at, trader, is_buy=True)
-        return into and onward and (into, onward)
+        first = self._settle(sol_pool, dollars, at, trader, is_buy=True)
+        if first is None:
+            return None
+        second = self._settle(pool, first.amount_out, at, trader, is_buy=True)
+        return None if second is None else (first, second)
 
     def _direct(self, fill: Fill) -> Transaction:
         random = self._random

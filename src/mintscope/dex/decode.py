@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from mintscope.dex import base58, trace
-from mintscope.dex.entry import ENTRY, Entry
+from mintscope.dex.entry import ENTRY, UNPARSABLE, Entry
 from mintscope.dex.ledger import Ledger
 from mintscope.dex.outcome import Decoded, Quarantined, Reason, Unreadable
 from mintscope.dex.program import Call, Leg
@@ -54,7 +54,7 @@ def _decode(raw: bytes | msgspec.Raw, index: int, into: Decoded) -> None:
     """Add to *into* what *raw* holds."""
     try:
         entry = ENTRY.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNPARSABLE as error:
         if not str(error).endswith(FAILED):
             into.quarantined.append(Quarantined(None, index, NO_PROGRAM, Reason.MALFORMED))
         return

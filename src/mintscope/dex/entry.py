@@ -122,6 +122,8 @@ class Amounts(Wire):
     meta: AmountsMeta
 
 
+# What parsing can raise: bad JSON or shape, bad UTF-8, nesting without end.
+UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 ENTRY: Final = msgspec.json.Decoder(Entry)
 BALANCES: Final = msgspec.json.Decoder(list[TokenBalance] | None)
 AMOUNTS: Final = msgspec.json.Decoder(Amounts, strict=False)

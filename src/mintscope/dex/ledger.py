@@ -14,7 +14,15 @@ import msgspec
 from based58 import b58encode
 
 from mintscope.dex import base58
-from mintscope.dex.entry import AMOUNTS, BALANCES, Entry, Instruction, Meta, TokenBalance
+from mintscope.dex.entry import (
+    AMOUNTS,
+    BALANCES,
+    UNPARSABLE,
+    Entry,
+    Instruction,
+    Meta,
+    TokenBalance,
+)
 from mintscope.dex.outcome import Reason, Unreadable
 from mintscope.errors import InvalidTokenAddress
 from mintscope.primitives import PUBKEY_BYTES, Mint, Signature, parse_mint
@@ -70,7 +78,7 @@ class Ledger:
         self.keys = keys
         self.inner = {x.index: x.instructions for x in meta.inner_instructions or ()}
         self.signature = Signature(transaction.signatures[0])
-        self.signers = keys[:required]
+        self.signers = keys[: max(required, 1)]  # somebody paid the fee, whatever it says
         self.book = {b.account_index: b for b in meta.post_token_balances or ()}
 
     def key(self, account: int) -> str:
@@ -96,7 +104,7 @@ class Ledger:
         self._is_complete = True
         try:
             before = BALANCES.decode(self._meta.pre_token_balances)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNPARSABLE:
             raise Unreadable(Reason.MALFORMED) from None
         for balance in before or ():
             self.book.setdefault(balance.account_index, balance)
@@ -114,7 +122,7 @@ class Ledger:
             return named
         try:
             balances = AMOUNTS.decode(self._raw).meta
-        except msgspec.DecodeError:
+        except UNPARSABLE:
             raise Unreadable(Reason.MALFORMED) from None
         before, after = (
             next((b.ui_token_amount.amount for b in side or () if b.account_index == account), 0)

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     TRUNCATED_EVENT = "truncated_event"
     UNRESOLVED_MINT = "unresolved_mint"  # a transfer of nobody knows what
     NO_MOVEMENT = "no_movement"  # a swap after which no pool had given one mint for another
+    OVERFLOW = "overflow"  # amounts that no mint can supply: more than a u64
     EVENT_DISAGREES = "event_disagrees"  # the program says other amounts than its transfers
 
 

@@ -38,6 +38,7 @@ SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn,
 SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
 SYSTEM_TRANSFER_SIZE: Final = 12
 PARTIES: Final = 2
+U64_MAX: Final = 2**64 - 1
 
 Move: TypeAlias = tuple[str, str, str, int, int]
 """Source owner, target owner, mint, amount sent, amount received."""
@@ -239,7 +240,7 @@ def _trader(exchange: Exchange, moved: list[Move], ledger: Ledger) -> str:
                 return source
             if mint == paid and target in signers:
                 return target
-    return signers[0] if signers else ledger.key(0)
+    return signers[0]
 
 
 def _changes_supply(call: Call) -> bool:
@@ -250,6 +251,8 @@ def _swap(  # noqa: PLR0913 - where, what and who
     call: Call, exchange: Exchange, moved: list[Move], ledger: Ledger, *, leg: int, pool: str | None
 ) -> Swap:
     received, gained, paid, lost = exchange
+    if gained > U64_MAX or lost > U64_MAX:
+        raise Unreadable(Reason.OVERFLOW)
     return Swap(
         ledger.signature,
         ledger.index,

@@ -27,6 +27,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from mintscope.market.prefetch import prefetch
+
 P = ParamSpec("P")
 R = TypeVar("R")
 Floats = NDArray[np.float64]
@@ -130,6 +132,8 @@ ROW: Final = np.dtype(
         ("rings", "f8", (len(WIDTHS), KEPT, 2)),
     ]
 )
+PARTS_AT: Final[int] = ROW.fields["parts"][1] if ROW.fields else 0
+FETCHED_AHEAD: Final = 6
 
 
 @kernel
@@ -279,9 +283,21 @@ def add_volumes(row: Any, windows: tuple[int, int], at: int, buy: int, sell: int
 
 
 @kernel
+def fetch(rows: Any, i: int, at: int) -> None:
+    """Ask for the memory that a swap of row *i* at time *at* is going to touch."""
+    for line in range(0, PARTS_AT, 64):
+        prefetch(rows, i, line)
+    for w in range(len(GRAINS)):
+        prefetch(rows, i, PARTS_AT + 16 * (w * PARTS + at // GRAINS[w] % PARTS))
+
+
+@kernel
 def apply(rows: Any, trades: Trades) -> None:
     """Apply *trades*; the times of one row never go back."""
     for j in range(len(trades.rows)):
+        ahead = j + FETCHED_AHEAD
+        if ahead < len(trades.rows):
+            fetch(rows, trades.rows[ahead], trades.times[ahead])
         row = rows[trades.rows[j]]
         at, price, volume = trades.times[j], trades.prices_usd[j], trades.volumes[j]
         if volume > 0:

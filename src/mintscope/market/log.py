@@ -4,7 +4,9 @@ Every fact the analytics rest on is an event with a `seq`, one apart.  A fold
 that has applied all events up to a `seq` is a pure function of that prefix,
 so two folds at the same `seq` can never differ.
 
-    append     a slot and the priced swaps of tracked mints in it
+    append     a slot and the priced swaps of tracked mints in it; of every mint
+               where mints are followed by a floor, because one that reaches it
+               is followed from a slot on that was appended before
     finalize   a slot that can no longer be retracted, and all before it
     retract    a slot that died, with everything it added
     track      a mint from now on; untrack: no longer
@@ -127,7 +129,8 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     state     the engine's accumulators of closed candles, None for a mint with none
     candles   per timeframe the newest 100 candles (count >= 1), oldest first, folded ones only
     minutes   (minute start, buy, sell) of the last 24 h and a bit, folded ones only, oldest first
-    tail      logged swaps not yet folded, and the folded ones of the last 15 minutes, in order
+    tail      logged swaps not yet folded, and the folded ones since 15 minutes before the newest
+              final slot, in order: enough for every "now" that a retraction can go back to
     """
 
     mint: Mint

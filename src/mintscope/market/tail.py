@@ -88,13 +88,7 @@ class Tail:
         """
         if not self._headers:
             return Follows(())
-        ours = self._by_slot.get(block.slot)
-        is_old = block.slot < self._headers[0].slot
-        if (
-            is_old
-            or block.parent_slot >= block.slot
-            or (ours and ours.blockhash == block.blockhash)
-        ):
+        if self._is_settled(block) or block.parent_slot >= block.slot:
             return Known()
         parent = self._by_slot.get(block.parent_slot)
         if parent is None:
@@ -148,6 +142,13 @@ class Tail:
             return False
         self._gaps.append(gap)
         return True
+
+    def _is_settled(self, block: Block) -> bool:
+        """Say whether *block* is in the log, or too old to change anything in it."""
+        if self._is_final(block.slot) or block.slot < self._headers[0].slot:
+            return True
+        ours = self._by_slot.get(block.slot)
+        return ours is not None and ours.blockhash == block.blockhash
 
     def _orphan(self, block: Block) -> Hole | Follows:
         """Place a block whose parent is not in the log."""

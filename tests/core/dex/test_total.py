@@ -90,8 +90,8 @@ def everything() -> Tx:
 def is_sound(decoded: Decoded) -> bool:
     """Return whether every answer is of the kind that downstream code counts on."""
     return all(
-        0 < swap.in_amount < 2**70
-        and 0 < swap.out_amount < 2**70
+        0 < swap.in_amount < 2**64
+        and 0 < swap.out_amount < 2**64
         and swap.in_mint != swap.out_mint
         and len(unb58(swap.in_mint)) == len(unb58(swap.out_mint)) == 32
         and all(d is None or 0 <= d <= 255 for d in (swap.in_decimals, swap.out_decimals))
@@ -267,6 +267,13 @@ def pumpfun(fields: bytes, accounts: int = 7) -> bytes:
     return Tx(Ix(PUMPFUN, names[:accounts], BUY, [told])).raw()
 
 
+def enriched(entry: dict[str, Any], amount: int | str) -> dict[str, Any]:
+    """Give every account *amount* after the transaction."""
+    for balance in entry["meta"]["postTokenBalances"]:
+        balance["uiTokenAmount"]["amount"] = str(amount)
+    return entry
+
+
 FULL = struct.pack("<32sQQ?", unb58(MINT), 9, 400, True)  # noqa: FBT003 - is_buy
 
 REASONS: dict[str, tuple[bytes, Reason]] = {
@@ -359,6 +366,22 @@ REASONS: dict[str, tuple[bytes, Reason]] = {
         ),
         Reason.UNRESOLVED_MINT,
     ),
+    "more than a mint": (
+        raydium(*[transfer("user a", "vault a", 2**64 - 1)] * 2, TAKEN).raw(),
+        Reason.OVERFLOW,
+    ),
+    "a balance beyond a mint": (
+        json.dumps(
+            enriched(raydium(with_fee("user a", A, "vault a", 100, 4), TAKEN).entry(), 10**30)
+        ).encode(),
+        Reason.OVERFLOW,
+    ),
+    "a balance that is none": (
+        json.dumps(
+            enriched(raydium(with_fee("user a", A, "vault a", 100, 4), TAKEN).entry(), "much")
+        ).encode(),
+        Reason.MALFORMED,
+    ),
     "one side": (raydium(GIVEN).raw(), Reason.NO_MOVEMENT),
     "past the pool": (raydium(transfer("user a", "user b", 1)).raw(), Reason.NO_MOVEMENT),
 }
@@ -375,6 +398,16 @@ def test_what_cannot_be_read_says_why(case: str) -> None:
 
 def test_every_reason_is_reached() -> None:
     assert {reason for _, reason in REASONS.values()} == set(Reason)
+
+
+@pytest.mark.parametrize("required", [0, 1, 200])
+def test_somebody_always_signed(required: int) -> None:
+    entry = everything().entry()
+    message(entry)["header"]["numRequiredSignatures"] = required
+    decoded = decode_transaction(json.dumps(entry).encode(), 0)
+
+    assert len(decoded.swaps) == 5
+    assert {swap.signer for swap in decoded.swaps} <= set(message(entry)["accountKeys"])
 
 
 def test_a_failed_transaction_is_nothing_at_all() -> None:

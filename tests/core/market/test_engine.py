@@ -4,6 +4,7 @@ import csv
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ import made_swaps
 from definitions import Trade
 from mintscope.errors import InsufficientData
 from mintscope.market.engine import ROW_BYTES, Engine
+from mintscope.market.kernels import kernel
 from mintscope.market.report import report_of, token_report
 from mintscope.primitives import UnixS
 
@@ -212,3 +214,10 @@ def test_plain_python_computes_the_same_bits() -> None:
 
     assert [compiled for compiled, _ in found] == ["True", "False"]
     assert found[0][1] == found[1][1]
+
+
+def test_code_that_no_folder_can_cache_is_compiled_all_the_same() -> None:
+    scope: dict[str, Callable[[int], int]] = {}
+    exec("def double(x): return 2 * x", scope)  # of no file, as in a read-only installation
+
+    assert kernel(scope["double"])(4) == 8

@@ -1,12 +1,13 @@
 """The chain hangs together: links, slots, times, finality, forks, limits."""
 
+import json
 from bisect import bisect_right
 from itertools import pairwise
 
 import pytest
 from devchain_blocks import NOW, shown
 
-from mintscope.devchain.chain import FIRST_SLOT, Devchain
+from mintscope.devchain.chain import FIRST_SLOT, Devchain, lines
 from mintscope.devchain.ledger import Commitment
 from mintscope.devchain.transaction import Transaction
 from mintscope.primitives import UnixMs
@@ -162,3 +163,17 @@ def test_only_so_many_blocks_are_kept() -> None:
 
     assert 40 <= len(chain.ledger.slots) <= 44
     assert_linked(chain)
+
+
+def test_a_file_may_be_longer_than_what_is_kept_and_shorter_than_the_history() -> None:
+    chain = Devchain(now=NOW, history_days=0, kept_blocks=40)
+    written = [json.loads(line) for line in lines(chain, 120)]
+    few = [json.loads(line) for line in lines(Devchain(now=NOW, history_days=0.01), 3)]
+
+    assert len(written) == 120
+    assert len(few) == 3
+    for parent, child in [*pairwise(written), *pairwise(few)]:
+        assert (child["parentSlot"], child["previousBlockhash"]) == (
+            parent["slot"],
+            parent["blockhash"],
+        )

@@ -139,7 +139,7 @@ async def test_a_skipped_slot_says_so(node: Node) -> None:
     skipped = missing_after(node.chain, FIRST_SLOT)
     gap = node.chain.ledger.first + 1
 
-    assert await node.refusal("getBlock", skipped) == {
+    assert await node.refusal("getBlock", skipped, {"commitment": "confirmed"}) == {
         "code": -32007,
         "message": f"Slot {skipped} was skipped, or missing due to ledger jump to recent snapshot",
     }

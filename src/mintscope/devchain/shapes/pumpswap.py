@@ -24,6 +24,8 @@ OTHER_FEE_BPS = 5  # the protocol's, and the creator's
 FEE_VAULT, CREATOR_VAULT, CREATOR_AUTHORITY, CREATOR = range(4)  # in Pool.parts
 FEE_CONFIG, VOLUME, USER_VOLUME, LP_MINT = range(4, 8)
 
+_move = spl.transfer_checked
+
 
 def swap(fill: Fill) -> Call:
     """Return a buy or a sell."""
@@ -107,9 +109,6 @@ def _sell(fill: Fill) -> Call:
         log=(logged(told),),
         trade=fill.trade,
     )
-
-
-_move = spl.transfer_checked
 
 
 def _get_fees(fill: Fill) -> Call:

@@ -68,11 +68,10 @@ SELECT slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples
 NEWEST_DEAD: Final = "SELECT slot, blockhash FROM header WHERE is_dead ORDER BY seq DESC LIMIT ?"
 NEWEST_GAPS: Final = "SELECT first, last, reason FROM gap ORDER BY first DESC, last DESC LIMIT ?"
 
-# The first event that must stay: not folded yet, or so near to the checkpoint
-# that loading a mint, pricing a slot or placing a block may read it.
+# The first event that must stay: not folded yet, or so near to the checkpoint that
+# loading a mint, pricing a slot or placing a block may read it.  Times never go back.
 FIRST_TO_KEEP: Final = """
-SELECT min(seq) FROM header
- WHERE seq > :folded OR time >= (SELECT time FROM header WHERE seq = :folded) - :recent
+SELECT min(seq) FROM header WHERE time >= (SELECT time FROM header WHERE seq = ?) - ?
 """
 
 
@@ -140,7 +139,7 @@ class SqliteMarketStore:
         """Forget up to *events_max* of the oldest events nobody needs; return how many."""
         with transaction(self._db) as db:
             folded, trimmed = db.execute("SELECT folded_seq, trimmed_seq FROM progress").get
-            keep = db.execute(FIRST_TO_KEEP, {"folded": folded, "recent": RECENT_S}).get
+            keep = db.execute(FIRST_TO_KEEP, (folded, RECENT_S)).get
             until = min(trimmed + events_max, keep - 1) if folded else trimmed
             if until <= trimmed:
                 return 0

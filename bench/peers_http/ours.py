@@ -1,0 +1,49 @@
+"""mintscope's API with one report that never changes.
+
+`python -m bench.peers_http.ours PORT FOLDER`
+"""
+
+import sys
+from pathlib import Path
+
+import uvloop
+
+from mintscope.api.address import ClientAddresses
+from mintscope.api.app import create_app
+from mintscope.api.protocol import Bounds
+from mintscope.api.server import listen, make_server
+from mintscope.clock import SystemClock
+from mintscope.market.report import ReadReport
+from mintscope.primitives import Mint, Slot
+from mintscope.storage.pepper import load_pepper
+from mintscope.storage.sqlite.credits import MONEY_FILE, PEPPER_FILE, SqliteCreditLedger
+
+
+class OneReport:
+    """Knows one report."""
+
+    def __init__(self, body: bytes) -> None:
+        self._report = ReadReport(body, Slot(350_000_000), 412)
+
+    async def read(self, _mint: Mint) -> ReadReport:
+        return self._report
+
+
+async def serve(port: int, folder: Path) -> None:
+    clock = SystemClock()
+    ledger = SqliteCreditLedger(
+        folder / MONEY_FILE, pepper=load_pepper(folder / PEPPER_FILE), clock=clock
+    )
+    app = create_app(
+        reports=OneReport((folder / "report.json").read_bytes()),
+        ledger=ledger,
+        checks=[],
+        clock=clock,
+    )
+    server = make_server(app, clock=clock, addresses=ClientAddresses(), bounds=Bounds())
+    await server.serve(sockets=[listen("127.0.0.1", port)])
+    await ledger.close()
+
+
+if __name__ == "__main__":
+    uvloop.run(serve(int(sys.argv[1]), Path(sys.argv[2])))

@@ -1,0 +1,190 @@
+"""Kill -9 during debits: no answered debit is lost, and the books balance.
+
+A killed process keeps its page cache, so kills cannot see a commit that was not
+flushed; `test_every_answer_waits_for_the_disk` looks at the system calls instead.
+"""
+
+import asyncio
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fake_reports import TRACKED
+from mintscope.clock import SystemClock
+from mintscope.credentials import CreditToken
+from mintscope.storage.sqlite.credits import CreditBook
+from paying_service import PEPPER, serve
+from served import Served
+from service import credit_token
+
+FULL = os.environ.get("MINTSCOPE_STORM") == "full"  # noqa: TID251 - only how long to storm
+KILLS = 300 if FULL else 30
+SOUND = "SqliteCreditLedger"
+TOKENS, CREDITS, CLIENTS = 12, 1_000_000, 8
+ANSWERS = 20
+
+processes = multiprocessing.get_context("forkserver")
+# What takes long to import is imported once; each process to be killed is forked from there.
+processes.set_forkserver_preload(
+    ["__main__", "mintscope.api.app", "mintscope.api.server", "mintscope.storage.sqlite.credits"]
+)
+
+
+@dataclass
+class History:
+    """What the clients know: by token, balances they were told, and answers that never came."""
+
+    told: defaultdict[CreditToken, list[int]] = field(default_factory=lambda: defaultdict(list))
+    unanswered: Counter[CreditToken] = field(default_factory=Counter)
+
+
+@contextmanager
+def running(folder: Path, ledger: str) -> Iterator[Served]:
+    """Run the service; kill it at the end of the block."""
+    hears, tells = processes.Pipe(duplex=False)
+    process = processes.Process(target=serve, args=(folder, tells, ledger))
+    process.start()
+    try:
+        assert hears.poll(20)
+        yield Served(hears.recv())
+    finally:
+        process.kill()
+        process.join()
+
+
+def request(token: CreditToken) -> bytes:
+    return (
+        f"GET /v1/token/{TRACKED} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
+    ).encode()
+
+
+async def spend(server: Served, history: History, random: Random) -> None:
+    """Spend credits of random tokens until the connection breaks."""
+    async with server.connection() as client:
+        while True:
+            token = credit_token(random.randrange(TOKENS))
+            await client.send(request(token))
+            try:
+                status, headers, _ = await client.answer()
+            except (asyncio.IncompleteReadError, ConnectionError):
+                history.unanswered[token] += 1
+                return
+            assert status == 200
+            history.told[token].append(int(headers["x-credits-remaining"]))
+
+
+async def storm(folder: Path, ledger: str, kills: int, history: History) -> None:
+    random = Random(7)
+    for _ in range(kills):
+        with running(folder, ledger) as server:
+            spending = [
+                asyncio.ensure_future(spend(server, history, random)) for _ in range(CLIENTS)
+            ]
+            await asyncio.sleep(random.uniform(0.02, 0.15))
+        await asyncio.gather(*spending)
+
+
+def issue(folder: Path) -> None:
+    book = CreditBook(folder / "money.sqlite", pepper=PEPPER)
+    for number in range(TOKENS):
+        book.issue(credit_token(number), CREDITS, note="", at=SystemClock().now())
+    book.close()
+
+
+def violations(folder: Path, history: History) -> list[str]:
+    """Hold the books against what the clients know."""
+    book = CreditBook(folder / "money.sqlite", pepper=PEPPER)
+    found = [f"account {account} contradicts itself" for account in book.contradictions()]
+    for number in range(TOKENS):
+        token = credit_token(number)
+        account = book.find(token)
+        assert account is not None
+        spent = CREDITS - book.balance(account)
+        told = history.told[token]
+        if len(set(told)) < len(told):
+            found.append(f"token {number}: a balance was told twice, so a debit was lost")
+        if told and CREDITS - min(told) > spent:
+            found.append(f"token {number}: {CREDITS - min(told)} debits answered, {spent} kept")
+        if not len(told) <= spent <= len(told) + history.unanswered[token]:
+            found.append(f"token {number}: {spent} kept for {len(told)} answers")
+    book.close()
+    return found
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(1_800 if FULL else 120)
+async def test_no_answered_debit_is_lost_to_kill_9(tmp_path: Path) -> None:
+    history = History()
+    issue(tmp_path)
+
+    await storm(tmp_path, SOUND, KILLS, history)
+
+    assert violations(tmp_path, history) == []
+    assert sum(map(len, history.told.values())) > KILLS * CLIENTS  # it did get to work
+    assert history.unanswered.total() == KILLS * CLIENTS
+
+
+@pytest.mark.storm
+async def test_the_storm_finds_a_ledger_that_answers_before_it_commits(tmp_path: Path) -> None:
+    history = History()
+    issue(tmp_path)
+
+    await storm(tmp_path, "AnswersFirst", 2, history)
+
+    assert any("kept" in violation for violation in violations(tmp_path, history))
+
+
+@contextmanager
+def traced(folder: Path, ledger: str, trace: Path) -> Iterator[Served]:
+    """Run the service under strace, which writes its flushes and its answers to *trace*."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("did not run: strace is not installed")
+    calls = "trace=fsync,fdatasync,write,writev,sendto,sendmsg"
+    options = [strace, "-f", "-qq", "-s", "16", "-e", calls, "-o", str(trace)]
+    command = [*options, sys.executable, "-m", "paying_service", str(folder), ledger]
+    with subprocess.Popen(
+        command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline().split()
+        if not said:
+            pytest.skip("did not run: strace may not trace here")
+        try:
+            yield Served(int(said[0]))
+        finally:
+            os.kill(int(said[1]), signal.SIGKILL)  # the service; strace ends with it
+            process.communicate(timeout=20)
+
+
+async def flushes_before_each_answer(folder: Path, ledger: str) -> list[int]:
+    """Return how often the disk was flushed between one answer and the next."""
+    issue(folder)
+    trace = folder / "trace"
+    with traced(folder, ledger, trace) as server:
+        async with server.connection() as client:
+            for _ in range(ANSWERS):
+                await client.send(request(credit_token(0)))
+                assert (await client.answer())[0] == 200
+    _, *between = re.split("HTTP/1.1 200", trace.read_text())[:ANSWERS]
+    return [len(re.findall(r"(?:fsync|fdatasync)\(", calls)) for calls in between]
+
+
+async def test_every_answer_waits_for_the_disk(tmp_path: Path) -> None:
+    assert min(await flushes_before_each_answer(tmp_path, SOUND)) >= 1
+
+
+async def test_the_trace_finds_a_ledger_that_does_not_flush(tmp_path: Path) -> None:
+    assert min(await flushes_before_each_answer(tmp_path, "NeverFlushes")) == 0

@@ -1,0 +1,121 @@
+"""100 clients race for one credit."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import apsw
+from starlette.types import ASGIApp
+
+from fake_reports import TRACKED, FakeReports
+from mintscope.api.app import create_app
+from mintscope.api.limiter import Limit
+from mintscope.api.protocol import Bounds
+from mintscope.clock import ManualClock
+from mintscope.credentials import CreditToken
+from mintscope.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
+from mintscope.storage.sqlite.credits import SqliteCreditLedger
+from served import Client, served
+from service import NOW, PEPPER, credit_token
+
+CLIENTS, ROUNDS = 100, 50
+EXACTLY_ONE = Counter({200: 1, 402: CLIENTS - 1})
+RAISED = Limit(name="public", count=1_000_000, window_s=60)
+
+
+class SelectsThenUpdates:
+    """The mistake: the balance is tested in one statement and changed in another."""
+
+    def __init__(self, path: Path) -> None:
+        self._ledger = SqliteCreditLedger(path, pepper=PEPPER, clock=ManualClock(NOW))
+        self._db = apsw.Connection(str(path))
+
+    async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
+        return await self._ledger.issue(token, credit_count, note)
+
+    async def find(self, bearer: str) -> CreditAccount | None:
+        return await self._ledger.find(bearer)
+
+    async def balance(self, account: CreditAccount) -> int:
+        return await self._ledger.balance(account)
+
+    async def spend(self, account: CreditAccount) -> Spent | Empty:
+        balance = await self.balance(account)
+        await asyncio.sleep(0)  # the other ninety-nine read it, too
+        if balance == 0:
+            return Empty()
+        change = "UPDATE credit_account SET balance = ? WHERE id = ?"
+        self._db.execute(change, (balance - 1, account))
+        return Spent(balance - 1)
+
+    async def close(self) -> None:
+        self._db.close()
+        await self._ledger.close()
+
+
+async def race(clients: list[Client], token: CreditToken) -> Counter[int]:
+    """Let every client ask at once, over a connection that is open already."""
+    request = (
+        f"GET /v1/token/{TRACKED} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
+    ).encode()
+    for client in clients:
+        client.writer.write(request)
+    return Counter([(await client.answer())[0] for client in clients])
+
+
+def app_over(ledger: CreditLedger) -> ASGIApp:
+    return create_app(
+        reports=FakeReports(),
+        ledger=ledger,
+        checks=[],
+        clock=ManualClock(NOW),
+        public_limit=RAISED,
+    )
+
+
+async def rounds(ledgers: Sequence[CreditLedger], count: int) -> list[Counter[int]]:
+    """Return what each round was answered, the clients shared among one server a ledger."""
+    async with AsyncExitStack() as stack:
+        clients = []
+        for ledger in ledgers:
+            server = await stack.enter_async_context(served(app_over(ledger), Bounds()))
+            clients += [
+                await stack.enter_async_context(server.connection())
+                for _ in range(CLIENTS // len(ledgers))
+            ]
+        answers = []
+        for number in range(count):
+            token = credit_token(number)
+            await ledgers[0].issue(token, 1, "")
+            answers.append(await race(clients, token))
+        return answers
+
+
+def open_ledger(folder: Path) -> SqliteCreditLedger:
+    return SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=ManualClock(NOW))
+
+
+async def test_exactly_one_of_100_clients_gets_the_last_credit(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path)
+
+    assert await rounds([ledger], ROUNDS) == [EXACTLY_ONE] * ROUNDS
+    await ledger.close()
+
+
+async def test_two_servers_over_one_store_share_the_last_credit(tmp_path: Path) -> None:
+    ledgers = [open_ledger(tmp_path), open_ledger(tmp_path)]
+
+    assert await rounds(ledgers, 10) == [EXACTLY_ONE] * 10
+    for ledger in ledgers:
+        await ledger.close()
+
+
+async def test_the_race_finds_a_ledger_that_selects_then_updates(tmp_path: Path) -> None:
+    ledger = SelectsThenUpdates(tmp_path / "money.sqlite")
+
+    answers = await rounds([ledger], 3)
+
+    assert all(answer[200] > 1 for answer in answers)
+    await ledger.close()
