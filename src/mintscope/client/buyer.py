@@ -86,6 +86,8 @@ class Buyer:
             try:
                 response = await self._http.send(request, auth=self._auth)
             except httpx.TransportError:
+                if not self._auth.holds(key):
+                    raise  # nothing has been paid yet
                 await self._sleep(RETRY_AFTER_S)
                 continue
             if response.is_success:

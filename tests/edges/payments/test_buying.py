@@ -3,17 +3,14 @@
 import asyncio
 import gc
 import json
-import socket
 from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from solders.keypair import Keypair
 from typing_extensions import override
 from x402 import x402Client
@@ -27,7 +24,7 @@ from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.purse import Pin, Purse, WillNotPay
 from mintscope.credentials import CredentialKind, hint, is_well_formed
 from mintscope.payments.headers import PAYMENT_SIGNATURE
-from payment_shop import Shop
+from payment_shop import Shop, listening
 from payment_world import World, world_at
 
 TOKEN = "/v1/token/So11111111111111111111111111111111111111112"
@@ -186,17 +183,6 @@ async def test_a_demand_that_cannot_be_read_is_not_paid(world: World) -> None:
 def test_a_mistyped_token_is_not_sent() -> None:
     with pytest.raises(ValueError, match="expected svc_credit_"):
         CreditAuth("svc_credit_" + "0" * 64)
-
-
-@asynccontextmanager
-async def listening(app: Any) -> AsyncIterator[str]:
-    config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        running = asyncio.create_task(server.serve(sockets=[listener]))
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        await running
 
 
 # The x402 client uses what solana-py has deprecated, and leaves its connections open.
