@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from mintscope.devchain.faults import Faults
 from mintscope.devchain.methods.table import VmMethods
 from mintscope.devchain.rpc import (
     INVALID_REQUEST,
@@ -38,20 +39,7 @@ class _Call(msgspec.Struct):
 
 def application(chain: Chain) -> Starlette:
     """Return *chain* as an ASGI application that answers POST / and GET /health."""
-    rpc = Rpc(Methods(chain, VmMethods(chain.vm).by_name))
-    return Starlette(
-        routes=[
-            Route("/", rpc.post, methods=["POST"]),
-            Route("/health", _health, methods=["GET"]),
-        ],
-        middleware=[
-            # Wallets call from any page, as they may with a public node.
-            Middleware(
-                CORSMiddleware, allow_origins=["*"], allow_methods=["POST"], allow_headers=["*"]
-            ),
-            Middleware(FaultyWire, faults=chain.vm.faults),
-        ],
-    )
+    return answering(Methods(chain, VmMethods(chain.vm).by_name), chain.vm.faults)
 
 
 class Calls(Protocol):
@@ -60,6 +48,23 @@ class Calls(Protocol):
     def call(self, method: str, params: Sequence[object]) -> object:
         """Return the result of *method*, or raise RpcError."""
         ...
+
+
+def answering(calls: Calls, faults: Faults) -> Starlette:
+    """Return the application in which *calls* answers, over a wire with *faults*."""
+    return Starlette(
+        routes=[
+            Route("/", Rpc(calls).post, methods=["POST"]),
+            Route("/health", _health, methods=["GET"]),
+        ],
+        middleware=[
+            # Wallets call from any page, as they may with a public node.
+            Middleware(
+                CORSMiddleware, allow_origins=["*"], allow_methods=["POST"], allow_headers=["*"]
+            ),
+            Middleware(FaultyWire, faults=faults),
+        ],
+    )
 
 
 class Rpc:

@@ -16,16 +16,13 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.token import ID as TOKEN
 from solders.transaction import VersionedTransaction
-from starlette.applications import Starlette
-from starlette.routing import Route
 
 from mintscope.clock import ManualClock
 from mintscope.devchain.methods.table import VmMethods
 from mintscope.devchain.pulse import SLOT_MS, Pulse
-from mintscope.devchain.server import Rpc
+from mintscope.devchain.server import answering
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.devchain.vm import Vm
-from mintscope.devchain.wire import FaultyWire
 from mintscope.primitives import UnixMs
 
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
@@ -133,8 +130,7 @@ def payment(
 @asynccontextmanager
 async def served(chain: PayingChain) -> AsyncIterator[str]:
     """Serve *chain* on the loopback and yield where."""
-    rpc = Rpc(chain.methods)
-    app = FaultyWire(Starlette(routes=[Route("/", rpc.post, methods=["POST"])]), chain.vm.faults)
+    app = answering(chain.methods, chain.vm.faults)
     config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
