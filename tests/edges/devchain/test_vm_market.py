@@ -1,6 +1,9 @@
 """On the chain that trades: one set of blocks, for the market and for payments."""
 
+import asyncio
+import socket
 from base64 import b64encode
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -9,7 +12,9 @@ import pytest
 from paying import PRICE, payment
 from solders.hash import Hash
 
+from mintscope.clock import SystemClock
 from mintscope.devchain.chain import Devchain
+from mintscope.devchain.live import serve
 from mintscope.devchain.svm.genesis import PAYMENT_SYMBOL
 from mintscope.dex.decode import decode_transaction
 from mintscope.primitives import UnixMs
@@ -85,6 +90,30 @@ async def test_heights_and_hashes_are_those_of_the_blocks(market: Market) -> Non
     assert latest["value"]["blockhash"] == block["blockhash"]
     assert latest["value"]["lastValidBlockHeight"] == block["blockHeight"] + 150
     assert await market.call("getBlockHeight") == block["blockHeight"]
+
+
+async def test_payments_and_blocks_agree_on_what_is_sure(market: Market) -> None:
+    for number in range(60):  # slots are skipped now and then, and then time is no measure
+        market.chain.tick(UnixMs(NOW + 400 * number))
+        for commitment in ("processed", "confirmed", "finalized"):
+            config = {"commitment": commitment}
+            slot = await market.call("getSlot", config)
+            balance = await market.call("getBalance", str(market.buyer.pubkey()), config)
+
+            assert balance["context"]["slot"] == slot
+
+
+async def test_the_server_gives_the_chain_its_clock(market: Market) -> None:
+    clock = SystemClock()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = asyncio.create_task(serve(market.chain, clock, listener, slot_s=0.01))
+        async with httpx.AsyncClient() as client:
+            await client.get(f"http://127.0.0.1:{listener.getsockname()[1]}/health")
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+
+    assert market.chain.vm.clock is clock
 
 
 async def test_a_fork_takes_payments_along(market: Market) -> None:
