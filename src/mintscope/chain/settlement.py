@@ -6,159 +6,40 @@ treasury's balance before and after, in that very transaction.
 """
 
 import asyncio
-from base64 import b64decode, b64encode
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 import httpx
-import msgspec
 from solders.pubkey import Pubkey
 
+from mintscope.chain.payment_node import (
+    PAGE,
+    STATUSES_MAX,
+    PaymentNode,
+    Status,
+    TokenBalance,
+    Transaction,
+)
 from mintscope.chain.rpc import Endpoint
 from mintscope.clock import Clock
 from mintscope.payments.chain import ChainUnavailable, Rejected, Simulated
 from mintscope.payments.envelope import Signed
-from mintscope.payments.mint import AccountState, expect_usable_mint, expect_usable_treasury
+from mintscope.payments.mint import expect_usable_mint, expect_usable_treasury
 from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
 from mintscope.payments.requirement import Terms
 from mintscope.primitives import Signature, Wallet
 
-T = TypeVar("T")
-
-CALL_S: Final = 5.0  # a question that takes longer counts as unanswered
-CONNECTIONS_MAX: Final = 64
-ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
-STATUSES_MAX: Final = 256  # signatures in one question, fixed by the validator
-PAGE: Final = 1_000  # signatures in one answer about an address, fixed likewise
 PAGES_MAX: Final = 20
 POLL_S: Final = 0.05
 PATIENT_POLL_S: Final = 0.5  # once nothing is fresh any more
 FRESH_S: Final = 10.0
 POLLS_IN_FLIGHT_MAX: Final = 4
 EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
-READS_AT_ONCE: Final = 32
-# What a node answers to `simulateTransaction` when the transaction itself is at fault.
-FAULTS: Final = frozenset({-32002, -32003, -32602})
-_AMOUNT: Final = slice(64, 72)  # of a token account's data
-
-
-class _Status(msgspec.Struct, frozen=True, rename="camel"):
-    err: Any = None
-    confirmation_status: str | None = None
-
-    @property
-    def is_confirmed(self) -> bool:
-        return self.confirmation_status in {"confirmed", "finalized"}
-
-    @property
-    def is_final(self) -> bool:
-        return self.confirmation_status == "finalized"
-
-
-class _Statuses(msgspec.Struct, frozen=True):
-    value: list[_Status | None]
-
-
-class _TokenAmount(msgspec.Struct, frozen=True):
-    amount: str
-
-
-class _TokenBalance(msgspec.Struct, frozen=True, rename="camel"):
-    account_index: int
-    mint: str
-    ui_token_amount: _TokenAmount
-
-
-class _Loaded(msgspec.Struct, frozen=True):
-    writable: list[str] = []
-    readonly: list[str] = []
-
-
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
-    err: Any = None
-    pre_token_balances: list[_TokenBalance] = []
-    post_token_balances: list[_TokenBalance] = []
-    loaded_addresses: _Loaded = _Loaded()
-
-
-class _Message(msgspec.Struct, frozen=True, rename="camel"):
-    account_keys: list[str]
-
-
-class _Body(msgspec.Struct, frozen=True):
-    message: _Message
-
-
-class _Transaction(msgspec.Struct, frozen=True):
-    transaction: _Body
-    meta: _Meta
-
-
-class _Simulated(msgspec.Struct, frozen=True):
-    class Value(msgspec.Struct, frozen=True):
-        """What the node says of the transaction."""
-
-        class Account(msgspec.Struct, frozen=True):
-            """An account as the transaction would leave it."""
-
-            data: tuple[str, str]
-
-        err: Any = None
-        accounts: list[Account | None] | None = None
-
-    value: Value
-
-
-class _Arrival(msgspec.Struct, frozen=True):
-    signature: str
-    err: Any = None
-
-
-class _Account(msgspec.Struct, frozen=True):
-    owner: str
-    data: tuple[str, str]
-
-
-class _AccountInfo(msgspec.Struct, frozen=True):
-    value: _Account | None = None
-
-
-class _Lamports(msgspec.Struct, frozen=True):
-    value: int
-
-
-class _Error(msgspec.Struct, frozen=True):
-    code: int
-    message: str = ""
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    result: msgspec.Raw = msgspec.Raw(b"null")
-    error: _Error | None = None
-
-
-_ANSWER: Final = msgspec.json.Decoder(_Answer)
-_NUMBER: Final = msgspec.json.Decoder(int)
-_TEXT: Final = msgspec.json.Decoder(str)
-_STATUSES: Final = msgspec.json.Decoder(_Statuses)
-_TRANSACTION: Final = msgspec.json.Decoder(_Transaction | None)
-_SIMULATED: Final = msgspec.json.Decoder(_Simulated)
-_ARRIVALS: Final = msgspec.json.Decoder(list[_Arrival])
-_ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
-_BALANCE: Final = msgspec.json.Decoder(_Lamports)
-
-
-class _NodeSaysNo(Exception):
-    """The node answered, with an error."""
-
-    def __init__(self, error: _Error) -> None:
-        super().__init__(f"{error.message[:200]} ({error.code})")
-        self.code = error.code
 
 
 class RpcPaymentChain:
-    """Implements payments.chain.PaymentChain at one endpoint; lives in one event loop."""
+    """Implements payments.chain at one endpoint; lives in one event loop."""
 
     def __init__(
         self,
@@ -169,25 +50,16 @@ class RpcPaymentChain:
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._url = endpoint.url
-        self._sleep = sleep
+        self._node = PaymentNode(endpoint, transport)
         self._terms = terms
         self._treasury = str(terms.treasury)
         self._clock = clock
-        self._http = httpx.AsyncClient(
-            headers={"Content-Type": "application/json", **endpoint.headers},
-            timeout=CALL_S,
-            limits=httpx.Limits(
-                max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
-            ),
-            transport=transport,
-        )
+        self._sleep = sleep
         self._waiting: dict[Signature, list[asyncio.Future[Sighting]]] = {}
         self._reading: set[Signature] = set()
         self._fresh_until_s = 0.0
         self._poller: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._reads = asyncio.Semaphore(READS_AT_ONCE)
 
     async def __aenter__(self) -> Self:
         return self
@@ -206,31 +78,20 @@ class RpcPaymentChain:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        await self._http.aclose()
+        await self._node.aclose()
 
     async def simulate(self, signed: Signed, source: Pubkey) -> Simulated | Rejected:
         """Try the transaction on the chain as confirmed; read what it would leave in *source*."""
-        options = {
-            "encoding": "base64",
-            "sigVerify": True,
-            "commitment": "confirmed",
-            "accounts": {"encoding": "base64", "addresses": [str(source)]},
-        }
-        wire = b64encode(signed.wire).decode()
         trial, height = await asyncio.gather(
-            self._simulate([wire, options]), self._height("confirmed")
+            self._node.simulate(signed.wire, source), self._node.height("confirmed")
         )
         if isinstance(trial, str):
             return Rejected(trial)
         return Simulated(balance_after=trial, block_height=height)
 
     async def broadcast(self, signed: Signed) -> None:
-        """Send the transaction; the node itself goes on sending it until it expires."""
-        options = {"encoding": "base64", "skipPreflight": True, "preflightCommitment": "confirmed"}
-        try:
-            await self._call("sendTransaction", [b64encode(signed.wire).decode(), options], _TEXT)
-        except _NodeSaysNo as cause:
-            raise ChainUnavailable(f"sendTransaction: {cause}") from cause
+        """Send the transaction to the leaders, through the node."""
+        await self._node.send(signed.wire)
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
         """Wait until the transaction is confirmed or has failed, together with all others."""
@@ -252,8 +113,8 @@ class RpcPaymentChain:
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
         """Search the whole history; the height is read first, so that absence can prove death."""
         assert len(signatures) <= STATUSES_MAX
-        height = await self._height("finalized")
-        statuses = await self._statuses(signatures, search=True)
+        height = await self._node.height("finalized")
+        statuses = await self._node.statuses(signatures, search=True)
         return await asyncio.gather(
             *(
                 self._examine(signature, status, height)
@@ -266,7 +127,7 @@ class RpcPaymentChain:
         found: list[Signature] = []
         before: str | None = None
         for _ in range(PAGES_MAX):
-            page = await self._arrivals(after, before)
+            page = await self._node.arrivals(self._treasury, after, before)
             found += [Signature(each.signature) for each in page if each.err is None]
             if len(page) < PAGE:
                 break
@@ -275,7 +136,9 @@ class RpcPaymentChain:
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Sequence[Signature]:
         """Return those of *signatures* whose fee we have paid."""
-        found = await asyncio.gather(*(self._read(signature) for signature in signatures))
+        found = await asyncio.gather(
+            *(self._node.transaction(signature) for signature in signatures)
+        )
         return [
             signature
             for signature, each in zip(signatures, found, strict=True)
@@ -289,22 +152,14 @@ class RpcPaymentChain:
         Raises    UnusablePaymentToken
         """
         mint, treasury = await asyncio.gather(
-            self._account(self._terms.asset), self._account(self._treasury)
+            self._node.account(self._terms.asset), self._node.account(self._treasury)
         )
         expect_usable_mint(mint, self._terms)
         expect_usable_treasury(treasury, self._terms)
 
     async def lamports(self, wallet: Wallet) -> int:
         """Return what *wallet* has to pay fees with."""
-        params = [wallet, {"commitment": "confirmed"}]
-        return (await self._ask_node("getBalance", params, _BALANCE)).value
-
-    async def _account(self, address: str) -> AccountState | None:
-        params = [address, {"commitment": "confirmed", "encoding": "base64"}]
-        found = (await self._ask_node("getAccountInfo", params, _ACCOUNT)).value
-        if found is None:
-            return None
-        return AccountState(owner=Wallet(found.owner), data=b64decode(found.data[0]))
+        return await self._node.lamports(wallet)
 
     async def _poll(self) -> None:
         """Ask for everyone who waits, at a steady pace, whatever a single answer takes."""
@@ -317,7 +172,7 @@ class RpcPaymentChain:
 
     async def _ask(self, signatures: list[Signature]) -> None:
         try:
-            statuses = await self._statuses(signatures, search=False)
+            statuses = await self._node.statuses(signatures, search=False)
         except ChainUnavailable:
             return  # the next question comes soon
         for signature, status in zip(signatures, statuses, strict=True):
@@ -346,12 +201,12 @@ class RpcPaymentChain:
             if not waiter.done():
                 waiter.set_result(sighting)
 
-    def _spawn(self, work: "asyncio._CoroutineLike[None]") -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _examine(self, signature: Signature, status: _Status | None, height: int) -> Sighting:
+    async def _examine(self, signature: Signature, status: Status | None, height: int) -> Sighting:
         if status is None:
             return Unseen(height=height)
         if not status.is_confirmed:
@@ -362,28 +217,19 @@ class RpcPaymentChain:
 
     async def _measure(self, signature: Signature, *, is_final: bool) -> Landed | Reverted | None:
         """Read the confirmed transaction and what it brought; None while there is none."""
-        found = await self._read(signature)
+        found = await self._node.transaction(signature)
         if found is None:
             return None
         if found.meta.err is not None:
             return Reverted(final=is_final)
         return Landed(paid=self._received(found), final=is_final)
 
-    async def _read(self, signature: Signature) -> _Transaction | None:
-        options = {
-            "encoding": "json",
-            "commitment": "confirmed",
-            "maxSupportedTransactionVersion": 0,
-        }
-        async with self._reads:
-            return await self._ask_node("getTransaction", [signature, options], _TRANSACTION)
-
-    def _received(self, found: _Transaction) -> int:
+    def _received(self, found: Transaction) -> int:
         """Return by how much the treasury's balance grew, in atoms of the payment token."""
         loaded = found.meta.loaded_addresses
         keys = [*found.transaction.message.account_keys, *loaded.writable, *loaded.readonly]
 
-        def balance(entries: list[_TokenBalance]) -> int:
+        def balance(entries: list[TokenBalance]) -> int:
             return sum(
                 int(entry.ui_token_amount.amount)
                 for entry in entries
@@ -392,75 +238,3 @@ class RpcPaymentChain:
             )
 
         return balance(found.meta.post_token_balances) - balance(found.meta.pre_token_balances)
-
-    async def _simulate(self, params: list[Any]) -> int | str:
-        """Return the balance that would be left, or why the transaction would fail."""
-        try:
-            trial = await self._call("simulateTransaction", params, _SIMULATED)
-        except _NodeSaysNo as cause:
-            if cause.code in FAULTS:
-                return str(cause)
-            raise ChainUnavailable(f"simulateTransaction: {cause}") from cause
-        if trial.value.err is not None:
-            return msgspec.json.encode(trial.value.err).decode()[:200]
-        account = (trial.value.accounts or [None])[0]
-        if account is None:
-            return "the payer's token account does not exist"
-        return int.from_bytes(b64decode(account.data[0])[_AMOUNT], "little")
-
-    async def _height(self, commitment: str) -> int:
-        return await self._ask_node("getBlockHeight", [{"commitment": commitment}], _NUMBER)
-
-    async def _statuses(
-        self, signatures: Sequence[Signature], *, search: bool
-    ) -> list[_Status | None]:
-        params = [list(signatures), {"searchTransactionHistory": search}]
-        statuses = (await self._ask_node("getSignatureStatuses", params, _STATUSES)).value
-        if len(statuses) != len(signatures):
-            raise ChainUnavailable(f"expected {len(signatures)} statuses; was {len(statuses)}")
-        return statuses
-
-    async def _arrivals(self, after: Signature | None, before: str | None) -> list[_Arrival]:
-        options: dict[str, Any] = {"commitment": "finalized", "limit": PAGE}
-        options |= {} if after is None else {"until": after}
-        options |= {} if before is None else {"before": before}
-        params = [self._treasury, options]
-        return await self._ask_node("getSignaturesForAddress", params, _ARRIVALS)
-
-    async def _ask_node(
-        self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]"
-    ) -> T:
-        """Call *method*; an error of the node's is an outage like any other."""
-        try:
-            return await self._call(method, params, decoder)
-        except _NodeSaysNo as cause:
-            raise ChainUnavailable(f"{method}: {cause}") from cause
-
-    async def _call(self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]") -> T:
-        """Return the result of *method*.
-
-        Raises    _NodeSaysNo, ChainUnavailable
-        """
-        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        try:
-            async with asyncio.timeout(CALL_S):
-                body = await self._post(method, msgspec.json.encode(request))
-            answer = _ANSWER.decode(body)
-            if answer.error is not None:
-                raise _NodeSaysNo(answer.error)
-            return decoder.decode(answer.result)
-        except (TimeoutError, httpx.HTTPError) as cause:
-            raise ChainUnavailable(f"{method}: {type(cause).__name__}") from cause
-        except msgspec.DecodeError as cause:
-            raise ChainUnavailable(f"{method}: expected a JSON-RPC answer; {cause}") from cause
-
-    async def _post(self, method: str, request: bytes) -> bytes:
-        async with self._http.stream("POST", self._url, content=request) as response:
-            if response.status_code != httpx.codes.OK:
-                raise ChainUnavailable(f"{method}: HTTP {response.status_code}")
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > ANSWER_BYTES_MAX:
-                    raise ChainUnavailable(f"{method}: more than {ANSWER_BYTES_MAX} bytes")
-            return bytes(body)

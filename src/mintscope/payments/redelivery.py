@@ -27,12 +27,14 @@ class Secrets:
     quote      signs quotes
     redeem     hashes redelivery keys
     token      derives credit tokens
+    rotation   signs the texts that wallets sign
     pepper     hashes credit tokens, shared with the ledger
     """
 
     quote: bytes
     redeem: bytes
     token: bytes
+    rotation: bytes
     pepper: bytes
 
     @classmethod
@@ -42,6 +44,7 @@ class Secrets:
             quote=hmac.digest(root, b"mintscope quote 1", "sha256"),
             redeem=hmac.digest(root, b"mintscope redeem 1", "sha256"),
             token=hmac.digest(root, b"mintscope token 1", "sha256"),
+            rotation=hmac.digest(root, b"mintscope rotation 1", "sha256"),
             pepper=root,
         )
 

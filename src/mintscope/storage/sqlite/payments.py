@@ -20,7 +20,6 @@ from mintscope.errors import ServiceUnavailable
 from mintscope.payments.envelope import MessageHash
 from mintscope.payments.payment import (
     Evidence,
-    Goods,
     NewToken,
     Payment,
     Report,
@@ -29,7 +28,7 @@ from mintscope.payments.payment import (
     apply,
 )
 from mintscope.payments.refusal import Reason
-from mintscope.payments.requirement import Resource
+from mintscope.payments.rotation import Purchased
 from mintscope.payments.store import (
     FINAL_AFTER_MS,
     HOUR_MS,
@@ -44,18 +43,10 @@ from mintscope.payments.store import (
 from mintscope.primitives import Signature, UnixMs, Wallet
 from mintscope.storage.group_commit import PATIENCE_S, GroupCommit
 from mintscope.storage.sqlite.connection import open_store, snapshot, transaction
+from mintscope.storage.sqlite.payment_rows import COLUMNS, columns_of, payment_of
 
 T = TypeVar("T")
 Job = Callable[[], Any]
-SqlValue = str | bytes | int | None
-
-# A token that holds what it was given has not been used; or all of it was given back.
-COLUMNS: Final = """
-message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
-account, key_hash, fee_lamports, last_valid_height, begun_at, state, paid, reason, final,
-token_hash IS NOT NULL AND state = 'issued' AND credits <> (
-    SELECT balance FROM credit_account WHERE id = payment.account)
-"""
 
 FIND: Final = f"SELECT {COLUMNS} FROM payment WHERE message_hash = ?"  # noqa: S608  a constant
 FIND_SIGNATURES: Final = (
@@ -103,8 +94,8 @@ UPDATE payment
  WHERE message_hash = ?1
 """
 
-GOODS: Final = "SELECT id, account, entry, frozen FROM payment WHERE message_hash = ?"
-HAND_OUT: Final = "UPDATE payment SET account = ?2, entry = ?3 WHERE id = ?1"
+GOODS: Final = "SELECT id, holder, entry, frozen FROM payment WHERE message_hash = ?"
+HAND_OUT: Final = "UPDATE payment SET account = ?2, holder = ?2, entry = ?3 WHERE id = ?1"
 FREEZE: Final = "UPDATE payment SET frozen = ?2 WHERE id = ?1"
 
 OPEN_ACCOUNT: Final = """
@@ -119,6 +110,13 @@ RETURNING id
 """
 
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
+
+PURCHASE: Final = """
+SELECT payer, holder, begun_at, rotated_at,
+       (SELECT balance FROM credit_account WHERE id = holder) <> credits
+  FROM payment WHERE signature = ? AND state = 'issued' AND holder IS NOT NULL
+"""
+MOVE_HOLDER: Final = "UPDATE payment SET holder = ?2, rotated_at = ?3 WHERE holder = ?1"
 
 LEASE: Final = f"""
 UPDATE payment SET lease_until = ?2
@@ -149,12 +147,12 @@ class PaymentBook:
     def find(self, message_hash: MessageHash) -> Found:
         """Return the payment of that name, and the mark at this moment."""
         row = self._db.execute(FIND, (message_hash,)).fetchone()
-        return Found(None if row is None else _payment(row), int(self._db.execute(MARK).get))
+        return Found(None if row is None else payment_of(row), int(self._db.execute(MARK).get))
 
     def find_signatures(self, signatures: Sequence[Signature]) -> list[Payment]:
         """Return those payments among *signatures* that are ours."""
         wanted = msgspec.json.encode(signatures).decode()
-        return [_payment(row) for row in self._db.execute(FIND_SIGNATURES, (wanted,))]
+        return [payment_of(row) for row in self._db.execute(FIND_SIGNATURES, (wanted,))]
 
     def begin(self, promise: Promise) -> Begun | Known | KeyTaken | Overdrawn | SalesClosed:
         """Make the payment pending unless something speaks against it."""
@@ -164,7 +162,7 @@ class PaymentBook:
         objection = self._find_objection(promise)
         if objection is not None:
             return objection
-        self._db.execute(BEGIN, (*_columns(promise.payment), promise.lease_until))
+        self._db.execute(BEGIN, (*columns_of(promise.payment), promise.lease_until))
         return Begun()
 
     def resolve(self, message_hash: MessageHash, evidence: Evidence, now: UnixMs) -> Payment:
@@ -183,7 +181,33 @@ class PaymentBook:
 
     def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> list[Payment]:
         """Take over payments that nobody looks after."""
-        return [_payment(row) for row in self._db.execute(LEASE, (now, until, count_max))]
+        return [payment_of(row) for row in self._db.execute(LEASE, (now, until, count_max))]
+
+    def find_purchase(self, signature: Signature) -> Purchased | None:
+        """Return where the credits are that the transaction paid for."""
+        row = self._db.execute(PURCHASE, (signature,)).fetchone()
+        if row is None:
+            return None
+        payer, holder, bought_at, rotated_at, is_used = row
+        return Purchased(
+            payer=Wallet(payer),
+            holder=CreditAccount(holder),
+            bought_at=UnixMs(bought_at),
+            rotated_at=None if rotated_at is None else UnixMs(rotated_at),
+            is_used=bool(is_used),
+        )
+
+    def rotate(
+        self, holder: CreditAccount, token_hash: CredentialHash, hint: str, now: UnixMs
+    ) -> int:
+        """Move all credits of *holder* to a new account, and their purchases with them."""
+        balance = int(self._db.execute(BALANCE, (holder,)).get)
+        opened = self._db.execute(OPEN_ACCOUNT, (token_hash, hint, now)).get
+        if balance:
+            self._enter(holder, "rotate", -balance, now)
+            self._enter(opened, "rotate", balance, now)
+        self._db.execute(MOVE_HOLDER, (holder, opened, now))
+        return balance
 
     def forget_reports(self, before: UnixMs) -> None:
         """Drop the bodies of final reports that were begun before *before*."""
@@ -210,16 +234,16 @@ class PaymentBook:
         """Hand the credits of *payment* out, or take them back, as its new state demands."""
         if isinstance(payment.goods, Report):
             return
-        row_id, account, entry, frozen = self._db.execute(GOODS, (payment.message_hash,)).get
+        row_id, holder, entry, frozen = self._db.execute(GOODS, (payment.message_hash,)).get
         if payment.state is State.ISSUED and entry is None:
             self._hand_out(row_id, payment.goods, now)
         elif payment.state is State.ISSUED and frozen:
-            self._enter(account, "thaw", frozen, now)
+            self._enter(holder, "thaw", frozen, now)
             self._db.execute(FREEZE, (row_id, 0))
         elif payment.state is State.FROZEN and entry is not None:
-            left = min(payment.goods.credits, int(self._db.execute(BALANCE, (account,)).get))
+            left = min(payment.goods.credits, int(self._db.execute(BALANCE, (holder,)).get))
             if left:
-                self._enter(account, "freeze", -left, now)
+                self._enter(holder, "freeze", -left, now)
                 self._db.execute(FREEZE, (row_id, left))
 
     def _hand_out(self, row_id: int, goods: NewToken | TopUp, now: UnixMs) -> None:
@@ -236,7 +260,7 @@ class PaymentBook:
 
 
 class SqlitePaymentStore:
-    """Implements payments.store.PaymentStore; lives in one event loop.
+    """Implements PaymentStore and RotationStore of `payments`; lives in one event loop.
 
     Lookups are made on the loop itself: indexed, of pages in memory, never
     blocked by a writer.  Writes of one moment share one durable commit.
@@ -278,6 +302,17 @@ class SqlitePaymentStore:
         with _unavailable_on_error():
             return self._looking.find_signatures(signatures)
 
+    async def find_purchase(self, signature: Signature) -> Purchased | None:
+        """Return where the credits are that the transaction paid for."""
+        with _unavailable_on_error():
+            return self._looking.find_purchase(signature)
+
+    async def rotate(
+        self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
+    ) -> int:
+        """Move all credits of *holder* to a new token; return how many."""
+        return await self._write(lambda: self._book.rotate(holder, token_hash, hint, now))
+
     async def forget_reports(self, before: UnixMs) -> None:
         """Drop the bodies of final reports that were begun before *before*."""
         await self._write(lambda: self._book.forget_reports(before))
@@ -295,64 +330,6 @@ class SqlitePaymentStore:
     def _commit(self, jobs: Sequence[Job]) -> Sequence[Any]:
         with _unavailable_on_error(), transaction(self._writing):
             return [job() for job in jobs]
-
-
-def _payment(row: tuple[Any, ...]) -> Payment:
-    return Payment(
-        message_hash=MessageHash(row[0]),
-        signature=Signature(row[1]),
-        payer=Wallet(row[2]),
-        address=row[3],
-        resource=Resource(row[4]),
-        amount=row[5],
-        goods=_goods(*row[6:11]),
-        key_hash=CredentialHash(row[11]),
-        fee_lamports=row[12],
-        last_valid_height=row[13],
-        begun_at=UnixMs(row[14]),
-        state=State(row[15]),
-        paid=row[16],
-        reason=None if row[17] is None else Reason(row[17]),
-        final=bool(row[18]),
-        touched=bool(row[19]),
-    )
-
-
-def _goods(
-    credit_count: int, body: bytes | None, token_hash: bytes | None, hint: str, account: int
-) -> Goods:
-    if credit_count == 0:
-        return Report(body=body or b"")
-    if token_hash is None:
-        return TopUp(credits=credit_count, account=CreditAccount(account))
-    return NewToken(credits=credit_count, token_hash=CredentialHash(token_hash), hint=hint)
-
-
-def _columns(payment: Payment) -> tuple[SqlValue, ...]:
-    return (
-        payment.message_hash,
-        payment.signature,
-        payment.payer,
-        payment.address,
-        payment.resource,
-        payment.amount,
-        *_goods_columns(payment.goods),
-        payment.key_hash,
-        payment.fee_lamports,
-        payment.last_valid_height,
-        payment.begun_at,
-    )
-
-
-def _goods_columns(goods: Goods) -> tuple[SqlValue, ...]:
-    """Return (credits, body, token_hash, hint, account)."""
-    match goods:
-        case Report(body=body):
-            return 0, body, None, None, None
-        case NewToken(credits=credit_count, token_hash=token_hash, hint=hint):
-            return credit_count, None, token_hash, hint, None
-        case TopUp(credits=credit_count, account=account):
-            return credit_count, None, None, None, account
 
 
 def _shrug(_unheard: Sequence[tuple[Job, Any]]) -> None:

@@ -14,6 +14,8 @@ CREATE TABLE payment (
     token_hash        BLOB    UNIQUE CHECK (length(token_hash) = 32),
     hint              TEXT,
     account           INTEGER REFERENCES credit_account,  -- of a new token: once it is issued
+    holder            INTEGER REFERENCES credit_account,  -- where its credits are now
+    rotated_at        INTEGER,
     entry             INTEGER UNIQUE REFERENCES credit_entry,     -- which handed the credits out
     frozen            INTEGER NOT NULL DEFAULT 0 CHECK (frozen >= 0),  -- credits taken back
     key_hash          BLOB    NOT NULL CHECK (length(key_hash) = 32),
@@ -40,7 +42,7 @@ CREATE INDEX payment_reverted ON payment (resolved_at, payer, address, fee_lampo
 CREATE INDEX payment_resolved ON payment (resolved, payer, amount);
 CREATE INDEX payment_key ON payment (key_hash);
 CREATE INDEX payment_begun ON payment (begun_at);
-CREATE INDEX payment_account ON payment (account) WHERE account IS NOT NULL;
+CREATE INDEX payment_holder ON payment (holder) WHERE holder IS NOT NULL;
 
 CREATE TRIGGER payment_is_never_deleted BEFORE DELETE ON payment BEGIN
     SELECT raise(ABORT, 'payments are never forgotten');
