@@ -10,6 +10,7 @@ from solders.hash import Hash
 
 from mintscope.credentials import CredentialKind, hint, is_well_formed
 from mintscope.credits.ledger import CreditAccount
+from mintscope.payments.chain import ChainUnavailable
 from mintscope.payments.mint import UnusablePaymentToken
 from mintscope.payments.outcome import (
     AlreadyUsed,
@@ -20,6 +21,7 @@ from mintscope.payments.outcome import (
     Used,
 )
 from mintscope.payments.payment import Report, State, TopUp
+from mintscope.payments.reconciler import Reconciler
 from mintscope.payments.refusal import Reason, Refused
 from mintscope.payments.requirement import Resource
 from mintscope.primitives import Wallet
@@ -403,3 +405,33 @@ async def test_the_start_looks_at_the_token_and_the_treasury(world: World) -> No
     with pytest.raises(UnusablePaymentToken, match="spl-token create-account"):
         await world.chain(elsewhere).expect_usable()
     assert await world.chain().lamports(world.terms.fee_payer) == 10 * 10**9
+
+
+class Enough(Exception):
+    """Ends a loop that has no end."""
+
+
+async def test_the_reconciler_goes_on_after_an_outage(world: World) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(landing={"kind": "late", "ms": 4_000})
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    world.go_wrong(calls={"*": {"kind": "http"}})
+    troubles: list[Exception] = []
+    pauses = 0
+
+    async def pause(_seconds: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        world.slots(60)
+        world.clock.step(60_000)
+        if pauses == 2:
+            world.go_wrong()
+        if pauses == 4:
+            raise Enough
+
+    reconciler = Reconciler(store=world.stores[0], chain=world.chains[0], clock=world.clock)
+    with pytest.raises(Enough):
+        await reconciler.run(pause, troubles.append)
+
+    assert [type(trouble) for trouble in troubles] == [ChainUnavailable]
+    assert state(world) == State.ISSUED
