@@ -24,7 +24,7 @@ check: $(VENV)/dev ## format, lint, types, layers: fastest first
 	@$(BIN)/lint-imports
 
 storm: $(VENV)/dev ## the kill -9 storms at full length
-	@MINTSCOPE_STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
+	@STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
 
 bench: $(VENV)/bench ## every figure of the README, beside its peer
 	@$(BIN)/python -m bench

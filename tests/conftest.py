@@ -1,8 +1,13 @@
 """What every test may ask for."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
+from service import Service, running_service
+
+pytest_plugins = ["devchain_history"]
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -13,3 +18,10 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("did not run: the folder of real data is not beside the project")
     return SHARED_DATA
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    """The API over a real ledger, with its real limits."""
+    async with running_service(tmp_path) as service:
+        yield service

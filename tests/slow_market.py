@@ -15,7 +15,7 @@ from mintscope.solana import USDC, USDT, WSOL, Block
 
 WIDTHS = {"m1": 60, "m5": 300, "m15": 900, "h1": 3600}
 
-_swap = msgspec.json.Decoder(Swap)
+swap_of = msgspec.json.Decoder(Swap)
 
 
 class Traded(NamedTuple):
@@ -77,7 +77,7 @@ def _median(samples: list[tuple[Fraction, int]]) -> Fraction:
 def trades(blocks: Sequence[Block]) -> Iterator[Traded]:
     """Yield every accepted swap of *blocks* in order."""
     times = effective_times(blocks)
-    swaps = [[_swap.decode(raw) for raw in block.transactions] for block in blocks]
+    swaps = [[swap_of.decode(raw) for raw in block.transactions] for block in blocks]
     for n, of_block in enumerate(swaps):
         rate = sol_price(swaps, times, n)
         if rate is None or times[n] == 0:

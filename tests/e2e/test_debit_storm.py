@@ -29,7 +29,7 @@ from paying_service import PEPPER, serve
 from served import Served
 from service import credit_token
 
-FULL = os.environ.get("MINTSCOPE_STORM") == "full"  # noqa: TID251 - only how long to storm
+FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 300 if FULL else 30
 SOUND = "SqliteCreditLedger"
 TOKENS, CREDITS, CLIENTS = 12, 1_000_000, 8

@@ -21,7 +21,7 @@ from mintscope.market.registry import Floor
 from mintscope.solana import WSOL, Block
 from mintscope.storage.sqlite.log_writer import SqliteMarketStore
 
-FULL: Final = os.environ.get("MINTSCOPE_STORM") == "full"  # noqa: TID251 - only how long to storm
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS: Final = 50 if FULL else 10
 BLOCKS: Final = 150 * KILLS
 WORK_S: Final = (0.003, 0.12)  # between the start of a replay and its kill

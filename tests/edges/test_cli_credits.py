@@ -20,7 +20,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(app, ["credits", *arguments, "--folder", str(folder)])
+    environment = {"MINTSCOPE_DATA_DIR": str(folder)}
+    return CliRunner().invoke(app, ["credits", *arguments], env=environment)
 
 
 async def test_an_issued_token_is_good_while_the_service_runs(folder: Path) -> None:

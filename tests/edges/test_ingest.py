@@ -41,7 +41,7 @@ from mintscope.storage.sqlite.log_reader import SqliteLogReader
 from mintscope.storage.sqlite.log_writer import SqliteMarketStore
 from slow_market import candles
 
-STORM_IS_FULL = os.environ.get("MINTSCOPE_STORM") == "full"  # noqa: TID251 - only how long
+STORM_IS_FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long
 FOLLOWED = [WSOL, *MINTS]
 
 
@@ -110,7 +110,7 @@ class StormySource:
                 said.append(self.random.choice(self.blocks[max(0, n - 9) : n + 1]))
             case "reorder":
                 said = [*self.blocks[n + 1 : n + 2], made]
-            case "fork" if n > self.final:
+            case "fork" if self.final < n < len(self.blocks) - 1:  # the last block settles it
                 said += self._fork(self.random.randint(self.final, n))
             case "fork first" if n > self.final:
                 said = [*self._fork(n - 1), made]

@@ -29,8 +29,8 @@ TOKEN_STATUS: Final = {
     ErrorCode.TOKEN_NOT_FOUND: b"not-tracked",
     ErrorCode.INSUFFICIENT_DATA: b"insufficient-data",
     ErrorCode.DATA_STALE: b"stale",
-    ErrorCode.SERVICE_UNAVAILABLE: b"unavailable",
 }
+UNAVAILABLE: Final = b"unavailable"
 READY: Final[Header] = (b"x-token-status", b"ready")
 
 mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # the same few are asked for again and again
@@ -119,7 +119,7 @@ class V1:
 
 def token_status(failure: ServiceError) -> Header:
     """Return the header that says why there is no report."""
-    return (b"x-token-status", TOKEN_STATUS[failure.code])
+    return (b"x-token-status", TOKEN_STATUS.get(failure.code, UNAVAILABLE))
 
 
 def _pointless(refusal: ServiceError, failure: ServiceError) -> ServiceError:

@@ -199,9 +199,11 @@ class _Reader:
             try:
                 with path.open("rb") as raw:
                     self._open = raw
-                    yield from self._lines_of(path, raw)
-                    self._finished_bytes += raw.tell()
-                    self._open = None
+                    try:
+                        yield from self._lines_of(path, raw)
+                    finally:
+                        self._finished_bytes += raw.tell()
+                        self._open = None
             except OSError as cause:
                 raise FileError(f"{path}: cannot be read: {cause.strerror}") from cause
 

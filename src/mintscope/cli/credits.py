@@ -3,19 +3,20 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from secrets import token_bytes
 from typing import Annotated, Final
 
 import apsw
 import typer
 
+from mintscope.cli.config import ConfigFile, configured
 from mintscope.clock import SystemClock
 from mintscope.credentials import CredentialKind, make_credit_token
 from mintscope.primitives import UnixMs
-from mintscope.storage.pepper import UnusablePepper, load_pepper
+from mintscope.storage.pepper import UnusablePepper
 from mintscope.storage.sqlite.connection import UnusableStore
-from mintscope.storage.sqlite.credits import MONEY_FILE, PEPPER_FILE, CreditBook
+from mintscope.storage.sqlite.credits import CreditBook
+from mintscope.wiring import credit_book
 
 CREDITS_MAX: Final = 1_000_000_000
 NOTE_LENGTH_MAX: Final = 200
@@ -25,11 +26,6 @@ app = typer.Typer()
 credit_commands = typer.Typer(help="Hand out credit tokens, and see what became of them.")
 app.add_typer(credit_commands, name="credits")
 
-Folder = Annotated[
-    Path, typer.Option("--folder", help="The folder of the installation.", show_default=True)
-]
-DEFAULT_FOLDER: Final = Path("var")
-
 
 @credit_commands.command()
 def issue(
@@ -37,7 +33,7 @@ def issue(
         int, typer.Option("--credits", help="How many credits it holds.", min=1, max=CREDITS_MAX)
     ],
     note: Annotated[str, typer.Option(help="Whom it is for; only you see it.")] = "",
-    folder: Folder = DEFAULT_FOLDER,
+    config: ConfigFile = None,
 ) -> None:
     """Issue a credit token.  It is printed once and cannot be shown again.
 
@@ -48,16 +44,16 @@ def issue(
             f"expected at most {NOTE_LENGTH_MAX} printable characters", param_hint="--note"
         )
     token = make_credit_token(token_bytes(CredentialKind.CREDIT_TOKEN.entropy_bytes))
-    with _book(folder) as book:
+    with _book(config) as book:
         book.issue(token, credit_count, note=note, at=SystemClock().now())
     print(token)
     typer.echo("Shown once: keep it like a password.", err=True)
 
 
 @credit_commands.command("list")
-def list_accounts(folder: Folder = DEFAULT_FOLDER) -> None:
+def list_accounts(config: ConfigFile = None) -> None:
     """List all credit tokens by their last eight characters."""
-    with _book(folder) as book:
+    with _book(config) as book:
         accounts = book.accounts()
     print(f"{'token':>11}  {'issued':20}  {'credits':>12}  {'left':>12}  note")
     for account in accounts:
@@ -70,10 +66,10 @@ def list_accounts(folder: Folder = DEFAULT_FOLDER) -> None:
 @credit_commands.command()
 def show(
     hint: Annotated[str, typer.Argument(help="The last characters of the token, up to eight.")],
-    folder: Folder = DEFAULT_FOLDER,
+    config: ConfigFile = None,
 ) -> None:
     """Show what happened to the credit tokens that end in HINT."""
-    with _book(folder) as book:
+    with _book(config) as book:
         accounts = book.accounts(hint.lower())
         summaries = [book.summary(account.account) for account in accounts]
     if not accounts:
@@ -88,19 +84,17 @@ def show(
 
 
 @contextmanager
-def _book(folder: Path) -> Iterator[CreditBook]:
-    """Open the money file of *folder*; end the command with one message if that fails."""
+def _book(file: ConfigFile) -> Iterator[CreditBook]:
+    """Open the money file of the installation; end the command with one message if that fails."""
+    config = configured(file).config
     try:
-        book = CreditBook(folder / MONEY_FILE, pepper=load_pepper(folder / PEPPER_FILE))
-        try:
+        with credit_book(config) as book:
             yield book
-        finally:
-            book.close()
     except (UnusableStore, UnusablePepper, OSError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(EXIT_STORE) from None
     except apsw.Error as error:
-        typer.echo(f"the money file in {folder} does not answer: {error}", err=True)
+        typer.echo(f"the money file in {config.data_dir} does not answer: {error}", err=True)
         raise typer.Exit(EXIT_STORE) from None
 
 

@@ -266,7 +266,8 @@ async def test_http_1_0_is_answered_and_closed(server: Served) -> None:
 async def test_an_upgrade_is_answered_as_an_ordinary_request_and_closed(server: Served) -> None:
     async with server.connection() as client:
         await client.send(HEALTHZ[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-        assert (await client.answer())[0] == 200
+        status, headers, _ = await client.answer()
+        assert (status, headers["connection"]) == (200, "close")
         assert await client.rest() == b""
 
 

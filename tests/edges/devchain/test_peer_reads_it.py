@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PEERS = ROOT / "bench" / "peers"
 BIN = Path(sys.prefix) / "bin"
 READER = Path(__file__).with_name("read_with_peer.cjs")
+INSTALL = 'PATH="$1:$PATH" exec npm ci --prefix "$2" --silent --no-audit --no-fund'
 LP_FEE_BPS, OTHER_FEE_BPS = 20, 5
 
 PROGRAMS = {
@@ -51,12 +52,7 @@ class Hop(NamedTuple):
 def peer() -> Path:
     """Return the folder the parser is installed in; installs it where it is not."""
     if not (PEERS / "node_modules" / "solana-dex-parser").is_dir():
-        subprocess.run(
-            [BIN / "npm", "ci", "--prefix", PEERS, "--silent", "--no-audit", "--no-fund"],
-            check=True,
-            timeout=120,
-            env={"PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(Path.home())},
-        )
+        subprocess.run(["/bin/sh", "-c", INSTALL, "sh", BIN, PEERS], check=True, timeout=120)
     return PEERS
 
 

@@ -1,8 +1,8 @@
 """A dev chain with its full history, made once: nothing here changes it."""
 
 import pytest
-from devchain_blocks import NOW, Meant
 
+from devchain_blocks import NOW, Meant
 from mintscope.devchain.chain import Devchain
 
 

@@ -1,0 +1,262 @@
+"""`mintscope serve` over block files: whole processes, real HTTP, numbers checked from outside."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+import definitions
+import slow_market
+from mintscope.devchain.chain import Devchain, lines
+from mintscope.primitives import Slot, UnixMs, UnixS
+from mintscope.solana import WSOL, Block
+
+NOW = UnixMs(1_763_640_000_000)
+MINTS = 60
+HISTORY_DAYS = 0.5
+READY_S = 60
+END_S = 20
+
+
+def settings(folder: Path, files: Sequence[Path], **more: str) -> dict[str, str]:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("MINTSCOPE_")}  # noqa: TID251
+    return inherited | {
+        "MINTSCOPE_DATA_DIR": str(folder / "data"),
+        "MINTSCOPE_CHAIN__SOURCE": "files",
+        "MINTSCOPE_CHAIN__FILES": ",".join(map(str, files)),
+        "MINTSCOPE_API__PORT": "0",
+        "MINTSCOPE_API__RATE_LIMIT_REQUESTS": "10000",
+        "MINTSCOPE_METRICS__ENABLED": "false",
+        "MINTSCOPE_LOG__LEVEL": "warning",
+        **more,
+    }
+
+
+def command(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mintscope", *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=READY_S,
+        check=False,
+    )
+
+
+@contextmanager
+def serving(environment: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Yield the address of a service that has read its files to the end."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "mintscope", "serve"],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            told, address, is_read = [], "", False
+            while not (address and is_read):
+                line = process.stderr.readline()
+                told.append(line)
+                assert line, told
+                found = re.search(r"serving (http://\S+)", line)
+                address = found[1] if found else address
+                is_read = is_read or "history read" in line
+            yield address, process
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(END_S) == 0
+        finally:
+            process.kill()
+
+
+def ask(client: httpx.Client, mint: str) -> httpx.Response:
+    """Ask until the newest block is served: the last of a file may be a moment behind."""
+    answer = client.get(f"/v1/token/{mint}")
+    while answer.status_code == 503:
+        answer = client.get(f"/v1/token/{mint}")
+    return answer
+
+
+@pytest.mark.timeout(180)
+def test_a_replay_of_sixty_mints_is_what_the_definitions_say(tmp_path: Path) -> None:
+    chain = Devchain(seed=11, now=NOW, mints=MINTS, history_days=HISTORY_DAYS)
+    file = tmp_path / "blocks.jsonl"
+    file.write_bytes(b"".join(lines(chain, len(chain.ledger.slots))))
+    mints = [token.mint for token in chain.tokens]
+    expected, now = _expected(chain, [*mints])
+    environment = settings(tmp_path, [file], MINTSCOPE_MARKET__MINTS=",".join(mints))
+    issued = command(environment, "credits", "issue", "--credits", "10000")
+    assert issued.returncode == 0, issued.stderr
+
+    with (
+        serving(environment) as (address, _),
+        httpx.Client(
+            base_url=address,
+            headers={"Authorization": f"Bearer {issued.stdout.strip()}"},
+            timeout=END_S,
+        ) as client,
+    ):
+        _wait_for(client, now)
+        wrong: list[str] = []
+        served = 0
+        for mint in mints:
+            answer = ask(client, mint)
+            if len(definitions.candles(expected[mint], 60)) < 9:
+                assert answer.json()["error"]["code"] == "INSUFFICIENT_DATA"
+                continue
+            assert answer.status_code == 200, answer.text
+            data = answer.json()["data"]
+            assert data.pop("token") == mint
+            report = definitions.report(expected[mint], now)
+            price = report.pop("price")
+            assert data.pop("price") == pytest.approx(price, rel=1e-12)
+            wrong += definitions.disagreements(data, report, price["usd"], mint)
+            served += 1
+
+    assert wrong == []
+    assert served >= 50
+
+
+def _expected(chain: Devchain, mints: list[str]) -> tuple[dict[str, list[definitions.Trade]], int]:
+    """Return the accepted trades by mint, priced slowly, and the time of the last block."""
+    blocks = [
+        Block(
+            slot=Slot(slot),
+            parent_slot=Slot(0),
+            blockhash="",
+            parent_blockhash="",
+            time=UnixS(_block(chain, slot).time),
+            transactions=[msgspec.Raw(msgspec.json.encode(s)) for s in chain.swaps(Slot(slot))],
+        )
+        for slot in chain.ledger.slots
+    ]
+    trades: dict[str, list[definitions.Trade]] = {mint: [] for mint in mints}
+    swaps = [[slow_market.swap_of.decode(raw) for raw in b.transactions] for b in blocks]
+    times = slow_market.effective_times(blocks)
+    rates = {times[n]: slow_market.sol_price(swaps, times, n) for n in range(len(blocks))}
+    for one in slow_market.trades(blocks):
+        if one.mint in trades:
+            price = None if one.price is None else float(one.price)
+            rate = rates[one.time]
+            assert rate is not None
+            price_sol = None if price is None else 1.0 if one.mint == WSOL else price / rate
+            trade = definitions.Trade(one.time, price, price_sol, one.volume, one.is_buy)
+            trades[one.mint].append(trade)
+    return trades, times[-1]
+
+
+def _block(chain: Devchain, slot: int) -> Any:
+    block = chain.ledger.block(Slot(slot))
+    assert block is not None
+    return block
+
+
+def _wait_for(client: httpx.Client, now: int) -> None:
+    """Wait until the last block is applied: the file is read before it is folded."""
+    while ask(client, WSOL).json()["data"]["dataSpan"]["to"] != now:
+        pass
+
+
+@pytest.mark.timeout(180)
+def test_real_transactions_are_served_at_real_prices(tmp_path: Path, shared_data: Path) -> None:
+    expected = shared_data / "transactions" / "expected_swaps.jsonl"
+    rows = [json.loads(line) for line in expected.read_text().splitlines()]
+    file = tmp_path / "blocks.jsonl"
+    _write_fixture_blocks(shared_data / "transactions", file)
+    bases = sorted({row["base"] for row in rows if row["base"]} - {WSOL})
+    environment = settings(tmp_path, [file], MINTSCOPE_MARKET__MINTS=",".join(bases))
+    issued = command(environment, "credits", "issue", "--credits", "10")
+
+    with serving(environment) as (address, _):
+        headers = {"Authorization": f"Bearer {issued.stdout.strip()}"}
+        with httpx.Client(base_url=address, headers=headers, timeout=END_S) as client:
+            answer = ask(client, WSOL)
+        shown = {
+            mint: json.loads(command(environment, "tokens", "show", mint).stdout)["price"]
+            for mint in [*bases, WSOL]
+        }
+
+    assert answer.status_code == 200, answer.text
+    last_sol = [row for row in _in_order(rows) if row["base"] == WSOL and _is_rated(row, rows)][-1]
+    assert answer.json()["data"]["price"]["usd"] == pytest.approx(float(last_sol["price"]))
+    rated = 0
+    for mint in [*bases, WSOL]:
+        own = [row for row in _in_order(rows) if row["base"] == mint and _is_rated(row, rows)]
+        if not own or _is_dust(own[-1]):
+            continue
+        price = shown[mint]["usd" if own[-1]["quote_kind"] == "USD" else "sol"]
+        assert price == pytest.approx(float(own[-1]["price"]), rel=1e-12), mint
+        rated += 1
+    assert rated >= 7
+
+
+def _write_fixture_blocks(folder: Path, file: Path) -> None:
+    """Write the fixture transactions with a slot and a time as getBlock lines, in slot order."""
+    blocks: dict[int, dict[str, Any]] = {}
+    for path in sorted((folder / "tx").glob("*.json")):
+        transaction = json.loads(path.read_bytes())
+        slot, time = transaction.pop("slot", 0), transaction.pop("blockTime", None)
+        if slot and time:
+            block = blocks.setdefault(slot, {"slot": slot, "blockTime": time, "transactions": []})
+            block["transactions"].append(transaction)
+    file.write_text("".join(json.dumps(blocks[slot]) + "\n" for slot in sorted(blocks)))
+
+
+def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    known = [row for row in rows if row["slot"] and row["time"]]
+    return sorted(known, key=lambda row: (row["slot"], row["signature"], row["ix"]))
+
+
+def _is_rated(row: dict[str, Any], rows: list[dict[str, Any]]) -> bool:
+    """Say whether SOL traded for dollars in the slot of *row* or at most 300 s before it."""
+    return any(
+        other["base"] == WSOL
+        and other["quote_kind"] == "USD"
+        and Decimal(other["base_volume"]) >= Decimal("0.05")
+        and other["slot"]
+        and other["slot"] <= row["slot"]
+        and row["time"] - other["time"] <= 300
+        for other in rows
+        if other["time"]
+    )
+
+
+def _is_dust(row: dict[str, Any]) -> bool:
+    quote_min = Decimal("0.02") if row["quote_kind"] == "USD" else Decimal("0.0001")
+    raw_min = min(int(row["in_amount"]), int(row["out_amount"]))
+    return Decimal(row["quote_volume"]) < quote_min or raw_min < 1_000
+
+
+def test_a_second_service_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "blocks.jsonl"
+    file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n')
+    environment = settings(tmp_path, [file])
+
+    with serving(environment):
+        second = command(environment, "serve")
+
+    assert second.returncode == 1
+    assert "expected to be the only serve of" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_a_file_cut_in_half_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "blocks.jsonl"
+    file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n{"slot": 2, "bl')
+
+    ended = command(settings(tmp_path, [file]), "ingest")
+
+    assert ended.returncode == 1
+    assert "blocks.jsonl:2" in ended.stderr
+    assert "Traceback" not in ended.stderr
