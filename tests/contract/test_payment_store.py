@@ -252,7 +252,7 @@ async def test_late_landing_wins(desk: Desk) -> None:
 @pytest.mark.parametrize("is_top_up", [False, True])
 async def test_what_vanishes_is_frozen_and_thaws(desk: Desk, *, is_top_up: bool) -> None:
     """Only what the payment brought is taken back, and only what is left of it."""
-    account = desk.open_account(0 + 2)
+    account = desk.open_account(5)
     goods = TopUp(credits=10, account=account) if is_top_up else new_token("a")
     asked = promise("a", goods=goods)
     await desk.store.begin(asked)
@@ -266,6 +266,32 @@ async def test_what_vanishes_is_frozen_and_thaws(desk: Desk, *, is_top_up: bool)
     assert desk.credits(goods) == max(0, left - 10)
     assert (await resolve(desk, asked, LANDED_FOR_GOOD)).state is State.ISSUED
     assert desk.credits(goods) == left
+
+
+async def test_what_was_thawed_is_not_thawed_again(desk: Desk) -> None:
+    asked = promise("a")
+    await desk.store.begin(asked)
+    for evidence in (LANDED, Reverted(final=False), LANDED):
+        await resolve(desk, asked, evidence)
+    for _ in range(10):
+        desk.spend(asked.payment.goods)
+    for evidence in (Reverted(final=False), LANDED_FOR_GOOD):
+        await resolve(desk, asked, evidence)
+
+    assert desk.credits(asked.payment.goods) == 0
+
+
+async def test_what_is_frozen_is_frozen_once(desk: Desk) -> None:
+    """Finality freezes nothing more: the rest of the account came from elsewhere."""
+    goods = TopUp(credits=10, account=desk.open_account(15))
+    asked = promise("a", goods=goods)
+    await desk.store.begin(asked)
+    for evidence in (LANDED, Reverted(final=False), DEAD):
+        await resolve(desk, asked, evidence)
+
+    assert desk.credits(goods) == 15
+    await resolve(desk, asked, LANDED_FOR_GOOD)
+    assert desk.credits(goods) == 25
 
 
 async def test_less_than_agreed_issues_nothing(desk: Desk) -> None:

@@ -66,3 +66,15 @@ def test_no_character_may_change(place: int, change: int) -> None:
     changed[place] ^= change
 
     assert find_flaw(KEY, bytes(changed), now=NOW, **BOUND) is Flaw.FORGED
+
+
+def test_a_quote_has_one_spelling() -> None:
+    """The decoder also takes the other alphabet of base64."""
+    spellings = [
+        write_memo(KEY, now=NOW, nonce=bytes([n]) * 8, **BOUND).encode() for n in range(64)
+    ]
+    respelled = [each.replace(b"-", b"+").replace(b"_", b"/") for each in spellings]
+
+    assert any(one != other for one, other in zip(spellings, respelled, strict=True))
+    for one, other in zip(spellings, respelled, strict=True):
+        assert one == other or find_flaw(KEY, other, now=NOW, **BOUND) is Flaw.FORGED

@@ -125,12 +125,24 @@ def budget(units: int, micro_lamports: int) -> bytes:
     ).build()
 
 
-def from_parts(
-    *, keys: list[Pubkey], instructions: list[CompiledInstruction], signers: int = 2
+def reshaped(
+    *,
+    header: MessageHeader | None = None,
+    keys: list[Pubkey] | None = None,
+    instructions: list[CompiledInstruction] | None = None,
 ) -> bytes:
-    """Return a message that no compiler would make."""
-    message = MessageV0(MessageHeader(signers, 0, 1), keys, Hash.default(), instructions, [])
-    return sign(message, PAYER)
+    """Return the payment as a message that no compiler would make."""
+    message = recipe().message()
+    return sign(
+        MessageV0(
+            header or message.header,
+            keys or list(message.account_keys),
+            Hash.default(),
+            instructions or list(message.instructions),
+            [],
+        ),
+        PAYER,
+    )
 
 
 def broken(index_of: str) -> bytes:
@@ -145,7 +157,7 @@ def broken(index_of: str) -> bytes:
             listed[2].program_id_index, bytes(listed[2].data), accounts[:3] + b"\xc8"
         )
     )
-    return from_parts(keys=list(message.account_keys), instructions=listed)
+    return reshaped(instructions=listed)
 
 
 def with_lookup_table() -> bytes:
@@ -329,6 +341,26 @@ CORPUS: Final[dict[str, tuple[Callable[[], bytes], Reason]]] = {
     "a lookup table": (with_lookup_table, Reason.LOOKUP_TABLES),
     "program index out of range": (lambda: broken("program"), Reason.ACCOUNTS),
     "account index out of range": (lambda: broken("account"), Reason.ACCOUNTS),
+    "an account named twice": (
+        lambda: reshaped(keys=[*recipe().message().account_keys, TERMS.treasury]),
+        Reason.ACCOUNTS,
+    ),
+    "nobody may write": (
+        lambda: reshaped(header=MessageHeader(2, 2, 1)),
+        Reason.ACCOUNTS,
+    ),
+    "more readers than accounts": (
+        lambda: reshaped(header=MessageHeader(2, 1, 100)),
+        Reason.ACCOUNTS,
+    ),
+    "a heap frame for a compute limit": (
+        lambda: recipe(units=b"\x01" + (32_768).to_bytes(4, "little")).build(),
+        Reason.COMPUTE_BUDGET,
+    ),
+    "a memo for a compute limit": (
+        lambda: with_instructions(lambda listed: [memo(b"\x02abcd"), *listed[1:]]),
+        Reason.COMPUTE_BUDGET,
+    ),
     "signature of another message": (signed_over_another_message, Reason.SIGNATURE),
     "a flipped signature": (flipped_signature, Reason.SIGNATURE),
     "trailing bytes": (lambda: recipe().build() + b"\0", Reason.NOT_CANONICAL),

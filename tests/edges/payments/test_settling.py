@@ -255,6 +255,7 @@ async def test_only_the_chain_declares_a_payment_dead(world: World) -> None:
     world.go_wrong(landing={"kind": "never"})
     payment = world.pay(cashier.require(RESOURCE, AMOUNT))
     await buy(cashier, payment)
+    world.slots(150)  # its blockhash is old, but not by what is final
     await world.reconciler().once()
     assert state(world) == State.PENDING
     world.slots(EXPIRY_SLOTS)
