@@ -39,6 +39,17 @@ RPC_REQUESTS: Final = Counter(
     "mintscope_rpc_requests_total", "Questions to the chain's node", ["method", "outcome"]
 )
 DEBITS: Final = Counter("mintscope_debits_total", "Credits asked for", ["outcome"])
+SALES_OPEN: Final = Gauge(
+    "mintscope_sales_open", "1 while payments are taken, 0 while they are not"
+)
+VIOLATIONS: Final = Gauge(
+    "mintscope_violations", "Contradictions in the books of money at the last audit", ["invariant"]
+)
+AUDITS: Final = Counter("mintscope_audits_total", "Audits of the books of money", ["outcome"])
+PENDING_PAYMENTS: Final = Gauge("mintscope_pending_payments", "Payments whose outcome is unknown")
+OLDEST_PENDING_S: Final = Gauge("mintscope_oldest_pending_payment_s", "Age of the oldest of them")
+FEE_PAYER_LAMPORTS: Final = Gauge("mintscope_fee_payer_lamports", "What is left for network fees")
+TOKEN_USD: Final = Gauge("mintscope_payment_token_usd", "Price of the payment token; 0 for none")
 
 STOP_POLL_S: Final = 0.05
 

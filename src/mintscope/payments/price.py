@@ -38,6 +38,7 @@ class Doubt(StrEnum):
     JUMP = "it moved by more than 30 % in a minute"
     STALE_FEED = "the feed's price is more than 60 s old, or dated ahead"
     NOT_A_PRICE = "the source's figure is not a price"
+    UNUSABLE = "the payment token or the treasury cannot be used, or could not be looked at"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

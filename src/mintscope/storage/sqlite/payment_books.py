@@ -75,6 +75,7 @@ INSERT INTO treasury_mark VALUES (1, ?)
 STOP_SALES: Final = "INSERT INTO sales_stop VALUES (1, ?, ?) ON CONFLICT DO NOTHING"
 RESUME_SALES: Final = "DELETE FROM sales_stop"
 WHY_STOPPED: Final = "SELECT why FROM sales_stop"
+PENDING: Final = "SELECT count(*), min(begun_at) FROM payment WHERE state = 'pending'"
 
 
 class SqlitePaymentBooks:
@@ -109,6 +110,11 @@ class SqlitePaymentBooks:
         """Return why nothing is sold, None while sales are open."""
         why: str | None = await self._run(lambda: self._db.execute(WHY_STOPPED).get)
         return why
+
+    async def pending(self) -> tuple[int, UnixMs | None]:
+        """Return how many payments have no outcome yet, and when the oldest was begun."""
+        count, oldest = await self._run(lambda: self._db.execute(PENDING).get)
+        return count, None if oldest is None else UnixMs(oldest)
 
     def close(self) -> None:
         """Let go of the file."""
