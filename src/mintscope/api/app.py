@@ -11,6 +11,7 @@ from mintscope.api.health import Check, HealthRoutes
 from mintscope.api.limiter import HEALTH, PUBLIC, Limit, MovingWindow
 from mintscope.api.openapi import Document
 from mintscope.api.routes import Route, Table
+from mintscope.api.shop import Shop
 from mintscope.api.v1 import V1, Freshness
 from mintscope.api.wire import Alive, Balance, Health
 from mintscope.clock import Clock
@@ -29,11 +30,13 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     public_limit: Limit = PUBLIC,
     health_limit: Limit = HEALTH,
     freshness: Freshness | None = None,
+    shop: Shop | None = None,
 ) -> ASGIApp:
     """Return the API.
 
     checks     what /v1/health and /readyz ask
     addresses  who is believed about a client's address; by default nobody
+    shop       who sells; without one nothing is for sale
     """
     addresses = addresses or ClientAddresses()
     v1 = V1(
@@ -41,6 +44,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         gate=Gate(ledger=ledger, limiter=MovingWindow(public_limit, clock), addresses=addresses),
         clock=clock,
         freshness=freshness or Freshness(),
+        shop=shop,
     )
     health = HealthRoutes(
         checks=checks,

@@ -6,6 +6,7 @@ from typing import Final
 
 from mintscope.api.call import NO_STORE, Call, Header, Reply
 from mintscope.api.gate import Charge, Gate
+from mintscope.api.shop import Shop
 from mintscope.api.wire import Balance, Meta, success, success_with_body, timestamp
 from mintscope.clock import Clock
 from mintscope.errors import (
@@ -64,6 +65,7 @@ class V1:
     gate: Gate
     clock: Clock
     freshness: Freshness
+    shop: Shop | None
 
     async def get_token(self, call: Call) -> Reply:
         """Endpoint 1: parse, authorize, work, settle, answer."""
