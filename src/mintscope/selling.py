@@ -192,7 +192,7 @@ async def open_sales(
         endpoint = payment_endpoint(config.chain)
         chain = await stack.enter_async_context(RpcPaymentChain(endpoint, terms=terms, clock=clock))
         source = UsableToken(
-            _price_source(payments, endpoint, reader, stack), chain.expect_usable, clock
+            price_source(payments, endpoint, reader, stack), chain.expect_usable, clock
         )
         store = SqlitePaymentStore(config.data_dir / MONEY_FILE)
         stack.push_async_callback(store.close)
@@ -270,9 +270,10 @@ def vaults_of(payments: PaymentsConfig) -> list[Vaults]:
     return [Vaults(Wallet(base), Wallet(quote)) for base, _, quote in pairs]
 
 
-def _price_source(
+def price_source(
     payments: PaymentsConfig, endpoint: Endpoint, reader: LogReader, stack: AsyncExitStack
 ) -> PriceSource:
+    """Return the configured source; *stack* closes what it opens."""
     match payments.price_source:
         case "pinned":
             return PinnedPrice(payments.price_usd)

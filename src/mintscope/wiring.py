@@ -39,6 +39,7 @@ from mintscope.storage.sqlite.credits import (
 )
 from mintscope.storage.sqlite.log_reader import SqliteLogReader
 from mintscope.storage.sqlite.log_writer import SqliteMarketStore
+from mintscope.storage.sqlite.payment_books import SqlitePaymentBooks
 from mintscope.storage.sqlite.tracking import SqliteTracking
 
 MARKET_FILE: Final = "market.sqlite"
@@ -64,7 +65,7 @@ async def run_ingest(config: Config, progress: Progress) -> None:
                     store=store,
                     decode=decode_block,
                     clock=clock,
-                    mints=[WSOL, *map(Mint, config.market.mints)],
+                    mints=_first_mints(config),
                     floor=_floor(config.market),
                     follows_files=config.chain.source == "files",
                 )
@@ -155,6 +156,17 @@ def credit_book(config: Config) -> Iterator[CreditBook]:
         book.close()
 
 
+@contextmanager
+def payment_books(config: Config) -> Iterator[SqlitePaymentBooks]:
+    """Open the books of payments for a command."""
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    books = SqlitePaymentBooks(config.data_dir / MONEY_FILE)
+    try:
+        yield books
+    finally:
+        books.close()
+
+
 @asynccontextmanager
 async def tracking(config: Config) -> AsyncIterator[Tracking]:
     """Open the list of mints for a command."""
@@ -186,6 +198,13 @@ def _market_store(config: Config) -> MarketStore:
         follows_all=market.track == "all",
         retention=Retention(keep_s),
     )
+
+
+def _first_mints(config: Config) -> list[Mint]:
+    """Return the mints followed on a fresh installation, the payment token among them."""
+    payments = config.payments
+    sold_for = [payments.asset] if payments.enabled else []
+    return [*dict.fromkeys(map(Mint, [WSOL, *sold_for, *config.market.mints]))]
 
 
 def _floor(market: MarketConfig) -> Floor | None:

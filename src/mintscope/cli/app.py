@@ -6,6 +6,7 @@ import typer
 
 from mintscope import __version__
 from mintscope.cli import (
+    buy,
     config,
     decode,
     demo,
@@ -13,6 +14,7 @@ from mintscope.cli import (
     doctor,
     faucet,
     indicators,
+    sales,
     serve,
     tokens,
 )
@@ -32,6 +34,8 @@ for noun in (
     serve,
     tokens,
     credit_tokens,
+    buy,
+    sales,
     decode,
     indicators,
     config,

@@ -15,6 +15,7 @@ from solders.keypair import Keypair
 from mintscope.client.auth import PaymentAuth
 from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.purse import Pin, Purse, WillNotPay
+from mintscope.config.keypair import UnusableKeypair, read_keypair
 from mintscope.errors import InvalidTokenAddress
 from mintscope.payments.headers import AMOUNT_MAX
 from mintscope.payments.requirement import MAINNET, TOKEN_PROGRAM
@@ -142,10 +143,7 @@ def _atoms(most: str, decimals: int) -> int:
 
 
 def _keypair(path: Path) -> Keypair:
-    """Read the JSON list of 64 numbers that Solana's own tools write."""
     try:
-        return Keypair.from_bytes(bytes(msgspec.json.decode(path.read_bytes(), type=list[int])))
-    except (OSError, ValueError):
-        raise typer.BadParameter(
-            f"expected a Solana keypair file at {path}", param_hint="--wallet"
-        ) from None
+        return read_keypair(path)
+    except UnusableKeypair as error:
+        raise typer.BadParameter(str(error), param_hint="--wallet") from None

@@ -15,10 +15,13 @@ from mintscope.chain.rpc import RpcFailure
 from mintscope.cli.children import ChildEnded, Children
 from mintscope.cli.config import ConfigFile, configured
 from mintscope.cli.history import History
+from mintscope.config.keypair import UnusableKeypair
 from mintscope.config.sections import LogConfig
 from mintscope.ingest.pipeline import SourceBroken
 from mintscope.market.tail import ForkBelowFinalized
 from mintscope.observe import configure_logging
+from mintscope.payments.mint import UnusablePaymentToken
+from mintscope.selling import CannotSell
 from mintscope.storage.folder import FolderInUse, held
 from mintscope.storage.pepper import UnusablePepper
 from mintscope.storage.sqlite.connection import UnusableStore
@@ -79,6 +82,7 @@ def _words() -> Iterator[None]:
     try:
         yield
     except (
+        CannotSell,
         ChildEnded,
         FileError,
         FolderInUse,
@@ -86,6 +90,8 @@ def _words() -> Iterator[None]:
         OSError,
         RpcFailure,
         SourceBroken,
+        UnusableKeypair,
+        UnusablePaymentToken,
         UnusablePepper,
         UnusableStore,
         apsw.Error,

@@ -36,6 +36,7 @@ def read_keypair(path: Path) -> Keypair:
         with path.open(encoding="utf-8") as file:
             return parse_keypair(file.read(FILE_BYTES_MAX))
     except OSError as cause:
-        raise UnusableKeypair(f"{path}: cannot be read: {cause.strerror}") from cause
+        reason = f"the Solana keypair file {path} cannot be read: {cause.strerror}"
+        raise UnusableKeypair(reason) from cause
     except (UnusableKeypair, UnicodeDecodeError) as cause:
-        raise UnusableKeypair(f"{path}: {EXPECTED}") from cause
+        raise UnusableKeypair(f"{path} is no Solana keypair file: {EXPECTED}") from cause
