@@ -9,7 +9,10 @@ import httpx
 import msgspec
 import structlog
 
+from mintscope.clock import Clock
 from mintscope.market.log import LogReader
+from mintscope.observe import TOKEN_USD
+from mintscope.payments.board import PriceSource
 from mintscope.payments.chain import ChainUnavailable
 from mintscope.payments.mint import UnusablePaymentToken
 from mintscope.payments.price import Doubt, FeedReading, price_of_feed, price_of_market
@@ -21,6 +24,7 @@ from mintscope.solana import WSOL
 log = structlog.get_logger()
 
 READ_S: Final = 4.0
+LOOK_AGAIN_S: Final = 86_400.0  # a mint may gain an extension
 ANSWER_BYTES_MAX: Final = 256 * 1024
 EXPONENT_MAX: Final = 32
 
@@ -127,3 +131,34 @@ def _reading(body: bytes) -> FeedReading | None:
     price = parsed[0].price
     usd = Decimal(price.price).scaleb(price.expo)
     return FeedReading(usd=usd, observed_at=UnixMs(price.publish_time * 1000))
+
+
+class UsableToken:
+    """A price source that is silent until the chain was seen to be fit for payments, each day.
+
+    expect    raises UnusablePaymentToken or ChainUnavailable
+    """
+
+    def __init__(
+        self, source: PriceSource, expect: Callable[[], Awaitable[None]], clock: Clock
+    ) -> None:
+        self._source = source
+        self._expect = expect
+        self._clock = clock
+        self._look_again_s = float("-inf")
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or why there is none."""
+        found = await self._read(now)
+        TOKEN_USD.set(float(found.usd) if isinstance(found, Quote) else 0)
+        return found
+
+    async def _read(self, now: UnixMs) -> Quote | Doubt:
+        if self._clock.monotonic_s() >= self._look_again_s:
+            try:
+                await self._expect()
+            except (UnusablePaymentToken, ChainUnavailable) as trouble:
+                log.warning("the payment token cannot be used", reason=str(trouble))
+                return Doubt.UNUSABLE
+            self._look_again_s = self._clock.monotonic_s() + LOOK_AGAIN_S
+        return await self._source.read(now)

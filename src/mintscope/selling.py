@@ -7,7 +7,7 @@ always   the reconciler finishes what a crash or a timeout left
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -22,7 +22,7 @@ from mintscope.clock import Clock
 from mintscope.config.keypair import parse_keypair, read_keypair
 from mintscope.config.sections import ChainConfig, Config, PaymentsConfig
 from mintscope.errors import ServiceUnavailable
-from mintscope.feeds import FeedPrice, MarketPrice
+from mintscope.feeds import FeedPrice, MarketPrice, UsableToken
 from mintscope.market.log import LogReader
 from mintscope.observe import (
     AUDITS,
@@ -30,21 +30,17 @@ from mintscope.observe import (
     OLDEST_PENDING_S,
     PENDING_PAYMENTS,
     SALES_OPEN,
-    TOKEN_USD,
     VIOLATIONS,
 )
 from mintscope.payments.board import PinnedPrice, PriceBoard, PriceSource
 from mintscope.payments.cashier import Cashier
 from mintscope.payments.chain import ChainUnavailable
 from mintscope.payments.invariants import Auditor, Invariant, Violation
-from mintscope.payments.mint import UnusablePaymentToken
-from mintscope.payments.price import Doubt
 from mintscope.payments.reconciler import Reconciler
 from mintscope.payments.redelivery import REDELIVERY_MS, Secrets
 from mintscope.payments.requirement import Terms
 from mintscope.payments.store import Budget
 from mintscope.primitives import Mint, UnixMs, Wallet
-from mintscope.quote import Quote
 from mintscope.storage.sqlite.credits import MONEY_FILE
 from mintscope.storage.sqlite.payment_books import SqlitePaymentBooks
 from mintscope.storage.sqlite.payments import SqlitePaymentStore
@@ -53,7 +49,6 @@ log = structlog.get_logger()
 
 AUDIT_S: Final = 60.0
 DAY_MS: Final = 86_400_000
-LOOK_AGAIN_S: Final = 86_400.0  # a mint may gain an extension
 PAYMENT_LAMPORTS: Final = 10_001
 WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay
 
@@ -88,11 +83,23 @@ class Sales:
         except ChainUnavailable as trouble:
             log.warning("nothing is sold until the node answers", reason=str(trouble))
 
+    async def expect_chain(self) -> None:
+        """Raise ServiceUnavailable if the node does not answer."""
+        try:
+            await self.chain.lamports(self.cashier.terms.fee_payer)
+        except ChainUnavailable as trouble:
+            raise ServiceUnavailable("the chain's node does not answer") from trouble
+
     async def run(self) -> None:
-        """Keep what was sold true, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.reconciler.run(asyncio.sleep, _tell_trouble))
-            tasks.create_task(self._audit_for_ever())
+        """Keep what was sold true, until cancelled; a bug in it is told, and it goes on."""
+        while True:
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self.reconciler.run(asyncio.sleep, _tell_trouble))
+                    tasks.create_task(self._audit_for_ever())
+            except* Exception:  # noqa: BLE001 - whatever it is, payments need looking after
+                log.exception("looking after payments failed")
+            await asyncio.sleep(AUDIT_S)
 
     async def _audit_for_ever(self) -> None:
         day = -1
@@ -143,37 +150,6 @@ def expect_funds(lamports: int, fee_payer: Wallet) -> None:
             f"fee payer {fee_payer}: expected at least {needed} lamports; it has {lamports}:"
             " send it some SOL, 0.1 lasts for 10,000 payments"
         )
-
-
-class UsableToken:
-    """A price source that is silent until the chain was seen to be fit for payments, each day.
-
-    expect    raises UnusablePaymentToken or ChainUnavailable
-    """
-
-    def __init__(
-        self, source: PriceSource, expect: Callable[[], Awaitable[None]], clock: Clock
-    ) -> None:
-        self._source = source
-        self._expect = expect
-        self._clock = clock
-        self._look_again_s = float("-inf")
-
-    async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the price, or why there is none."""
-        found = await self._read(now)
-        TOKEN_USD.set(float(found.usd) if isinstance(found, Quote) else 0)
-        return found
-
-    async def _read(self, now: UnixMs) -> Quote | Doubt:
-        if self._clock.monotonic_s() >= self._look_again_s:
-            try:
-                await self._expect()
-            except (UnusablePaymentToken, ChainUnavailable) as trouble:
-                log.warning("the payment token cannot be used", reason=str(trouble))
-                return Doubt.UNUSABLE
-            self._look_again_s = self._clock.monotonic_s() + LOOK_AGAIN_S
-        return await self._source.read(now)
 
 
 @asynccontextmanager

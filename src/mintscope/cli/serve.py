@@ -25,7 +25,7 @@ from mintscope.selling import CannotSell
 from mintscope.storage.folder import FolderInUse, held
 from mintscope.storage.pepper import UnusablePepper
 from mintscope.storage.sqlite.connection import UnusableStore
-from mintscope.wiring import run_api, run_ingest
+from mintscope.wiring import place, run_api, run_ingest
 
 EXIT_OPERATOR: Final = 1  # something an operator must look at
 
@@ -72,8 +72,7 @@ def _configure_logging(log: LogConfig) -> None:
 
 
 def _tell_address(host: str, port: int) -> None:
-    where = f"[{host}]" if ":" in host else host
-    typer.echo(f"serving http://{where}:{port}", err=True)
+    typer.echo(f"serving http://{place(host)}:{port}", err=True)
 
 
 @contextmanager
