@@ -97,7 +97,7 @@ class Sales:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self.reconciler.run(asyncio.sleep, _tell_trouble))
                     tasks.create_task(self._audit_for_ever())
-            except* Exception:  # noqa: BLE001 - whatever it is, payments need looking after
+            except* Exception:
                 log.exception("looking after payments failed")
             await asyncio.sleep(AUDIT_S)
 
