@@ -18,6 +18,8 @@
   x PaymentAlreadyUsed      PAYMENT_ALREADY_USED
   x PaymentPending          PAYMENT_PENDING
   x PaymentUnavailable      PAYMENT_UNAVAILABLE
+  x InvalidProof            INVALID_PROOF
+  x RotatedRecently         ROTATED_RECENTLY
   x BadRequest              BAD_REQUEST
   x NotFound                NOT_FOUND
   x MethodNotAllowed        METHOD_NOT_ALLOWED
@@ -58,6 +60,8 @@ class ErrorCode(StrEnum):
     PAYMENT_PENDING = "PAYMENT_PENDING"
     PAYMENT_UNAVAILABLE = "PAYMENT_UNAVAILABLE"
     PRICE_UNAVAILABLE = "PRICE_UNAVAILABLE"
+    INVALID_PROOF = "INVALID_PROOF"
+    ROTATED_RECENTLY = "ROTATED_RECENTLY"
     BAD_REQUEST = "BAD_REQUEST"
     NOT_FOUND = "NOT_FOUND"
     METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
@@ -184,6 +188,18 @@ class PaymentUnavailable(ServiceError):
     """No payment can be taken just now; nothing was sent."""
 
     code = ErrorCode.PAYMENT_UNAVAILABLE
+
+
+class InvalidProof(ServiceError):
+    """Nothing shows that the wallet of the caller has paid for these credits."""
+
+    code = ErrorCode.INVALID_PROOF
+
+
+class RotatedRecently(ServiceError):
+    """The credits were moved, or bought and used, too short a time ago to be moved by a wallet."""
+
+    code = ErrorCode.ROTATED_RECENTLY
 
 
 class BadRequest(ServiceError):

@@ -50,6 +50,9 @@ PENDING_PAYMENTS: Final = Gauge("mintscope_pending_payments", "Payments whose ou
 OLDEST_PENDING_S: Final = Gauge("mintscope_oldest_pending_payment_s", "Age of the oldest of them")
 FEE_PAYER_LAMPORTS: Final = Gauge("mintscope_fee_payer_lamports", "What is left for network fees")
 TOKEN_USD: Final = Gauge("mintscope_payment_token_usd", "Price of the payment token; 0 for none")
+PAYMENTS: Final = Counter(
+    "mintscope_payments_total", "Payments presented, by what became of them", ["outcome", "reason"]
+)
 
 STOP_POLL_S: Final = 0.05
 

@@ -7,7 +7,18 @@ import pytest
 from fake_reports import TRACKED
 from service import Service, bearer
 
-PATHS = {"/v1/token/{tokenAddress}", "/v1/credits/balance", "/v1/health", "/healthz", "/readyz"}
+PATHS = {
+    "/v1/token/{tokenAddress}",
+    "/v1/credits/bundles",
+    "/v1/credits/purchase",
+    "/v1/credits/balance",
+    "/v1/credits/history",
+    "/v1/credits/rotate",
+    "/v1/credits/rotate/challenge",
+    "/v1/health",
+    "/healthz",
+    "/readyz",
+}
 
 
 @pytest.fixture

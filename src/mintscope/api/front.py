@@ -34,11 +34,11 @@ class Front:
         self._table = table
         self._clock = clock
 
-    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever happens inside."""
         assert scope["type"] == "http"
         began_s = perf_counter()
-        call = Call(scope)
+        call = Call(scope, receive)
         try:
             reply = await self._reply(call)
         except ServiceError as error:
