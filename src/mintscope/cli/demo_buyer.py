@@ -87,7 +87,7 @@ async def _fund(errand: Errand) -> None:
     """Let the faucet give the buyer money, and wait for it."""
     wallet = str(errand.wallet.pubkey())
     tokens = str(errand.genesis.tokens_of(errand.wallet.pubkey()))
-    confirmed = {"commitment": "confirmed"}
+    confirmed = {"commitment": "confirmed", "encoding": "base64"}
     async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
         await _call(http, errand.rpc_url, "devchain_faucet", wallet, LAMPORTS, ATOMS)
         for _ in range(LOOKS_MAX):
