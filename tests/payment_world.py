@@ -141,6 +141,9 @@ class World:
             self.clock.advance(SLOT_MS)
             self.pulse.tick()
 
+    def seconds(self, count: int) -> None:
+        self.slots(count * 1_000 // SLOT_MS)
+
     async def until_called(self, method: str) -> None:
         async with asyncio.timeout(5):
             await self.was_called[method].wait()
