@@ -219,7 +219,10 @@ async def test_two_keys_that_differ_are_400(shop: Shopfront) -> None:
 @pytest.mark.parametrize("key", ["", "short", "a" * 129, "sixteen characters", "caf\u00e9" * 5])
 async def test_a_key_that_can_be_guessed_is_400(shop: Shopfront, key: str) -> None:
     payment = await shop.paid("POST", PURCHASE)
-    headers = {"PAYMENT-SIGNATURE": payment, "Idempotency-Key": key.encode("latin-1")}
+    headers = [
+        (b"PAYMENT-SIGNATURE", payment.encode()),
+        (b"Idempotency-Key", key.encode("latin-1")),
+    ]
 
     response = await shop.client.post(PURCHASE, headers=headers)
     assert refusal(response) == (400, "BAD_REQUEST")

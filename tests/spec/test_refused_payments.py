@@ -212,7 +212,7 @@ VERSION_1: Final = {
     ids=lambda header: header[:20],
 )  # fmt: skip
 async def test_what_is_no_payment_is_400(shop: Shopfront, header: str) -> None:
-    headers = {"PAYMENT-SIGNATURE": header.encode("latin-1")}
+    headers = [(b"PAYMENT-SIGNATURE", header.encode("latin-1"))]
     for method, path in (("POST", PURCHASE), ("GET", f"/v1/token/{TRACKED}")):
         response = await shop.client.request(method, path, headers=headers)
 
