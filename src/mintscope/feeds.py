@@ -134,7 +134,7 @@ def _reading(body: bytes) -> FeedReading | None:
 
 
 class UsableToken:
-    """A price source that is silent until the chain was seen to be fit for payments, each day.
+    """A price source that is silent unless the chain is fit for payments; looked at every day.
 
     expect    raises UnusablePaymentToken or ChainUnavailable
     """
@@ -145,20 +145,26 @@ class UsableToken:
         self._source = source
         self._expect = expect
         self._clock = clock
+        self._is_usable = False
         self._look_again_s = float("-inf")
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price, or why there is none."""
-        found = await self._read(now)
+        if self._clock.monotonic_s() >= self._look_again_s:
+            await self._look()
+        found = await self._source.read(now) if self._is_usable else Doubt.UNUSABLE
         TOKEN_USD.set(float(found.usd) if isinstance(found, Quote) else 0)
         return found
 
-    async def _read(self, now: UnixMs) -> Quote | Doubt:
-        if self._clock.monotonic_s() >= self._look_again_s:
-            try:
-                await self._expect()
-            except (UnusablePaymentToken, ChainUnavailable) as trouble:
-                log.warning("the payment token cannot be used", reason=str(trouble))
-                return Doubt.UNUSABLE
+    async def _look(self) -> None:
+        """Look at the chain; a node that does not answer changes nothing."""
+        try:
+            await self._expect()
+        except UnusablePaymentToken as trouble:
+            log.warning("the payment token cannot be used", reason=str(trouble))
+            self._is_usable = False
+        except ChainUnavailable as trouble:
+            log.warning("the payment token cannot be looked at", reason=str(trouble))
+        else:
+            self._is_usable = True
             self._look_again_s = self._clock.monotonic_s() + LOOK_AGAIN_S
-        return await self._source.read(now)

@@ -8,7 +8,7 @@ always   the reconciler finishes what a crash or a timeout left
 import asyncio
 import os
 from collections.abc import AsyncIterator, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ from mintscope.chain.settlement import RpcPaymentChain
 from mintscope.clock import Clock
 from mintscope.config.keypair import parse_keypair, read_keypair
 from mintscope.config.sections import ChainConfig, Config, PaymentsConfig
-from mintscope.errors import ServiceUnavailable
+from mintscope.errors import PriceUnavailable, ServiceUnavailable
 from mintscope.feeds import FeedPrice, MarketPrice, UsableToken
 from mintscope.market.log import LogReader
 from mintscope.observe import (
@@ -82,6 +82,8 @@ class Sales:
             expect_funds(await self._lamports(), self.cashier.terms.fee_payer)
         except ChainUnavailable as trouble:
             log.warning("nothing is sold until the node answers", reason=str(trouble))
+        with suppress(PriceUnavailable):
+            await self.board.tariff()  # so that the first client finds a price
 
     async def expect_chain(self) -> None:
         """Raise ServiceUnavailable if the node does not answer."""
