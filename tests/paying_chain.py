@@ -138,6 +138,8 @@ async def _run(told: Connection, buyers: dict[str, int], *, stormy: bool) -> Non
     app = answering(VmMethods(vm), vm.faults)
     pulsing = asyncio.create_task(Pulse(vm, slot_ms=SLOT_MS).run())
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        # Inherited by what it accepts; asyncio sets it only for sockets that name their protocol.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         told.send(listener.getsockname()[1])
         config = uvicorn.Config(app, log_level="critical", lifespan="off")
         await uvicorn.Server(config).serve(sockets=[listener])
