@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import pytest
 from solders.keypair import Keypair
 
 from mintscope.api.limiter import Limit
@@ -19,7 +21,7 @@ from mintscope.payments.price import Doubt
 from mintscope.primitives import UnixMs
 from mintscope.quote import Quote
 from payment_build import Recipe, as_base64
-from payment_world import SECRETS, World
+from payment_world import SECRETS, World, world_at
 from service import Service, running_service
 
 ORIGIN: Final = "https://shop.example"
@@ -144,3 +146,17 @@ async def opened(
         world.path.parent, clock=world.clock, pepper=SECRETS.pepper, shop=shop, public_limit=limit
     ) as service:
         yield Shopfront(world, service, cashier, price)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """A chain, and the folder of an installation."""
+    async with world_at(tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+async def shop(world: World) -> AsyncIterator[Shopfront]:
+    """The API that sells there."""
+    async with opened(world) as shop:
+        yield shop

@@ -1,23 +1,16 @@
 """A connection that breaks at any byte of a purchase, over a real server."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 
 from mintscope.api.protocol import Bounds
-from payment_world import World, world_at
+from payment_world import World
 from served import Served, served
-from shopfront import PURCHASE, Shopfront, opened
+from shopfront import PURCHASE, Shopfront
 
 STEP: Final = 97  # bytes; together with the response's own some forty places to break at
-
-
-@pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[Shopfront]:
-    async with world_at(tmp_path) as world, opened(world) as shop:
-        yield shop
 
 
 @pytest.fixture
@@ -81,11 +74,6 @@ async def answer_length(shop: Shopfront, server: Served) -> int:
         await client.send(request(await shop.paid("POST", PURCHASE), "the-key-of-the-measurer"))
         head = await client.reader.readuntil(b"\r\n\r\n")
         return len(head) + int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-
-
-@pytest.fixture
-def world(shop: Shopfront) -> World:
-    return shop.world
 
 
 async def test_a_body_is_read_from_a_real_connection(shop: Shopfront, server: Served) -> None:
