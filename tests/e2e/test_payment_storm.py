@@ -34,6 +34,8 @@ KILLS = 300 if FULL else 30
 BUYERS, SPENDERS = 8, 16
 SETTLE_S = 2.0  # for the last transactions to land; slots are short here
 REQUEST_S = 10
+RESTART_S_MAX = 1.5  # the machine may be busy with other things
+MISTAKEN_KILLS = 3
 
 
 @dataclass
@@ -190,33 +192,32 @@ def _debits(folder: Path, tokens: list[str], told: Told) -> list[str]:
     return wrong + [each for each in books(folder, "PRAGMA integrity_check") if each != "ok"]
 
 
+async def found_after(
+    folder: Path, kills: int, manner: Manner
+) -> tuple[list[Paid], Told, list[str]]:
+    """Storm, let the weather clear, redeem; return what is wrong then."""
+    buyers = {f"buyer {n}": RICH for n in range(BUYERS)}
+    with chain_running(buyers=buyers, stormy=True) as chain:
+        paid, told = await storm(folder, chain, kills, manner)
+        chain.go_wrong()
+        await asyncio.sleep(SETTLE_S)
+        stolen = await redeem_all(folder, chain, paid)
+        violations = await settle(folder, chain)
+        return paid, told, [*violations, *stolen, *losses(folder, chain, paid, told)]
+
+
 @pytest.mark.storm
 @pytest.mark.timeout(3_600 if FULL else 180)
 async def test_nothing_paid_is_lost_to_kill_9(tmp_path: Path) -> None:
-    buyers = {f"buyer {n}": RICH for n in range(BUYERS)}
-    with chain_running(buyers=buyers, stormy=True) as chain:
-        T = time.monotonic()
-        paid, told = await storm(tmp_path, chain, KILLS, Manner())
-        print(
-            "STORM",
-            time.monotonic() - T,
-            len(paid),
-            sum(p.token is not None for p in paid),
-            sum(map(len, told.balances.values())),
-            median(told.restarts_s),
-        )
-        T = time.monotonic()
-        chain.go_wrong()
-        await asyncio.sleep(SETTLE_S)
-        stolen = await redeem_all(tmp_path, chain, paid)
-        print("REDEEM", time.monotonic() - T)
-        T = time.monotonic()
-        violations = await settle(tmp_path, chain)
-        print("SETTLE", time.monotonic() - T)
+    paid, told, wrong = await found_after(tmp_path, KILLS, Manner())
 
-        assert violations == []
-        assert losses(tmp_path, chain, paid, told) == []
-        assert stolen == []
-        answered = sum(each.token is not None for each in paid)
-        assert answered >= KILLS  # it was a storm, not a calm
-        assert median(told.restarts_s) < 1.5
+    assert wrong == []
+    assert sum(each.token is not None for each in paid) >= KILLS  # it was a storm, not a calm
+    assert median(told.restarts_s) < RESTART_S_MAX
+
+
+@pytest.mark.parametrize("mistake", ["SendsFirst", "UnknownIsFailed", "TrustsEverybody"])
+async def test_the_storm_finds_a_mistake(tmp_path: Path, mistake: str) -> None:
+    _, _, wrong = await found_after(tmp_path, MISTAKEN_KILLS, Manner(mistake=mistake))
+
+    assert wrong
