@@ -48,6 +48,15 @@ async def test_with_its_key_it_is_given_again_and_without_it_is_409(
     assert world.calls.count("sendTransaction") == 1
 
 
+async def test_it_is_given_again_only_to_the_request_it_was_made_for(shop: Shopfront) -> None:
+    payment = await shop.paid("POST", PURCHASE)
+    await shop.send("POST", PURCHASE, payment, key=KEY)
+
+    for method, path in (("POST", "/v1/credits/purchase?bundle=500"), ("GET", REPORT)):
+        elsewhere = await shop.send(method, path, payment, key=KEY)
+        assert refusal(elsewhere) == (409, "PAYMENT_ALREADY_USED")
+
+
 async def test_quotation_marks_around_a_key_are_no_part_of_it(shop: Shopfront) -> None:
     payment = await shop.paid("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, payment, key=f'"{KEY}"')
