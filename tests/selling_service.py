@@ -26,6 +26,7 @@ from mintscope.chain.settlement import RpcPaymentChain
 from mintscope.clock import SystemClock
 from mintscope.config.sections import ChainConfig, Config, PaymentsConfig
 from mintscope.devchain.svm.genesis import Genesis
+from mintscope.observe import configure_logging
 from mintscope.payments.chain import Rejected, Simulated
 from mintscope.payments.envelope import Signed
 from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
@@ -122,6 +123,7 @@ def _serve(told: Connection, folder: Path, rpc_url: str, manner: Manner) -> None
 
 
 async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner: Manner) -> None:
+    configure_logging("error", json_lines=False)
     clock = SystemClock()
     config = config_of(folder, rpc_url, Genesis(7))
     reader = SqliteLogReader(folder / "market.sqlite")

@@ -10,7 +10,7 @@ import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from socketserver import ThreadingMixIn
 from typing import ClassVar, Final
@@ -110,9 +110,20 @@ def configure_logging(level: str, *, json_lines: bool) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
         ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: _Logger(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+class _Logger(structlog.PrintLogger):
+    """Prints to standard error; a line that cannot be written, on a full disk say, is lost."""
+
+    @override
+    def msg(self, message: str) -> None:
+        with suppress(OSError):
+            super().msg(message)
+
+    debug = info = warning = error = critical = exception = msg
 
 
 @contextmanager

@@ -32,11 +32,11 @@ def read_keypair(path: Path) -> Keypair:
 
     Raises    UnusableKeypair
     """
+    where = f"expected a Solana keypair file at {path}"
     try:
         with path.open(encoding="utf-8") as file:
             return parse_keypair(file.read(FILE_BYTES_MAX))
     except OSError as cause:
-        reason = f"the Solana keypair file {path} cannot be read: {cause.strerror}"
-        raise UnusableKeypair(reason) from cause
+        raise UnusableKeypair(f"{where}; it cannot be read: {cause.strerror}") from cause
     except (UnusableKeypair, UnicodeDecodeError) as cause:
-        raise UnusableKeypair(f"{path} is no Solana keypair file: {EXPECTED}") from cause
+        raise UnusableKeypair(f"{where}: a JSON list of 64 numbers, or base58") from cause

@@ -172,6 +172,10 @@ class Cashier:
         except ChainUnavailable:
             return Unavailable(Obstacle.CHAIN)
         if isinstance(trial, Rejected):
+            # Also what lands between the lookup and the simulation is refused by the chain.
+            known = (await self.store.find(envelope.message_hash)).payment
+            if known is not None:
+                return await self._recall(known, envelope, charge.demand)
             return Refused(Reason.SIMULATION)
         key = charge.demand.key or self.entropy(GENERATED_KEY_BYTES).hex()
         promise = self._promise(charge, trial, signed, self._goods(charge, wanted, key), key)
