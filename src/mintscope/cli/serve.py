@@ -9,6 +9,7 @@ from typing import Final
 
 import apsw
 import typer
+import uvloop
 
 from mintscope.chain.files import FileError
 from mintscope.chain.rpc import RpcFailure
@@ -63,7 +64,7 @@ def api(config: ConfigFile = None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     with _words():
-        asyncio.run(run_api(settings, _tell_address))
+        uvloop.run(run_api(settings, _tell_address))
 
 
 def _configure_logging(log: LogConfig) -> None:

@@ -18,6 +18,8 @@ from mintscope.config.values import (
     Lamports,
     Mints,
     Networks,
+    OptionalAddress,
+    OptionalUrl,
     Origin,
     Paths,
     Pepper,
@@ -229,7 +231,7 @@ class PaymentsConfig(Section):
     token_program: TokenProgram = Field(
         default=TOKEN_PROGRAM, description="The program that owns the mint; compared likewise."
     )
-    pay_to: Address | None = Field(
+    pay_to: OptionalAddress = Field(
         default=None,
         description="The treasury: the wallet that is paid. Its token account must exist; its key"
         " does not belong on this machine.",
@@ -255,7 +257,7 @@ class PaymentsConfig(Section):
     price_usd: Usd = Field(
         default=Decimal(1), description="The pinned price of one whole token, in USD."
     )
-    price_feed_url: Url | None = Field(
+    price_feed_url: OptionalUrl = Field(
         default=None,
         description="A feed that answers as Pyth's Hermes does: /v2/updates/price/latest of one"
         " price id.",
