@@ -31,6 +31,8 @@ from mintscope.solana import WSOL
 TIMEOUT_S: Final = 60.0
 LOOK_S: Final = 0.1
 LOOKS_MAX: Final = 300
+PRICE_LOOK_S: Final = 1.0
+PRICE_LOOKS_MAX: Final = 15  # half of what a client may ask in a minute
 LAMPORTS: Final = 10**9
 ATOMS: Final = 1_000 * 10**PAYMENT_DECIMALS
 ATOMS_PER_PAYMENT: Final = 10 * 10**PAYMENT_DECIMALS
@@ -73,6 +75,7 @@ async def _buy(errand: Errand) -> None:
     typer.echo(f"\nA buyer with a wallet and no account, paying by {who}:\n")
     path = f"/v1/token/{WSOL}"
     async with httpx.AsyncClient(base_url=errand.origin, timeout=TIMEOUT_S) as http:
+        await _expect_prices(http)
         _tell_demand(path, await http.get(path))
         async with _paying(errand) as paying:
             _tell_report(path, await paying.get(path))
@@ -81,6 +84,16 @@ async def _buy(errand: Errand) -> None:
         left = [_left(await http.get(path, headers=bearer)) for _ in range(BUNDLE)]
         typer.echo(f"  GET the same {BUNDLE} times with the token\n    200, credits left: {left}")
         _tell_empty(await http.get(path, headers=bearer))
+
+
+async def _expect_prices(http: httpx.AsyncClient) -> None:
+    """Wait until the market has told what the payment token is worth."""
+    for _ in range(PRICE_LOOKS_MAX):
+        answer = await http.get("/v1/credits/bundles")
+        if answer.is_success:
+            return
+        await asyncio.sleep(PRICE_LOOK_S)
+    _expect(answer, httpx.codes.OK)
 
 
 async def _fund(errand: Errand) -> None:
@@ -149,6 +162,8 @@ def _official(errand: Errand) -> httpx.AsyncClient:
 
 def _tell_demand(path: str, answer: httpx.Response) -> None:
     _expect(answer, httpx.codes.PAYMENT_REQUIRED, "PAYMENT_REQUIRED")
+    if PAYMENT_REQUIRED not in answer.headers:
+        raise DemoFailed(f"expected {PAYMENT_REQUIRED}; was {answer.text:.300}")
     required = decode_payment_required_header(answer.headers[PAYMENT_REQUIRED])
     if not isinstance(required, PaymentRequired):
         raise DemoFailed("expected x402 version 2")
