@@ -14,6 +14,7 @@ from mintscope.api.address import ClientAddresses
 from mintscope.api.app import create_app
 from mintscope.api.health import Check
 from mintscope.api.limiter import HEALTH, PUBLIC, Limit
+from mintscope.api.shop import Shop
 from mintscope.clock import ManualClock
 from mintscope.credentials import CreditToken, make_credit_token
 from mintscope.errors import ServiceUnavailable
@@ -58,15 +59,18 @@ class Service:
 
 
 @asynccontextmanager
-async def running_service(
+async def running_service(  # noqa: PLR0913  one argument for each thing that can differ
     folder: Path,
     *,
+    clock: ManualClock | None = None,
+    pepper: bytes = PEPPER,
+    shop: Shop | None = None,
     public_limit: Limit = PUBLIC,
     health_limit: Limit = HEALTH,
     proxies: tuple[str, ...] = (),
 ) -> AsyncIterator[Service]:
-    clock, reports = ManualClock(NOW), FakeReports()
-    ledger = SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=clock)
+    clock, reports = clock or ManualClock(NOW), FakeReports()
+    ledger = SqliteCreditLedger(folder / "money.sqlite", pepper=pepper, clock=clock)
     failing: list[str] = []
 
     async def probe() -> None:
@@ -81,6 +85,7 @@ async def running_service(
         addresses=ClientAddresses(proxies),
         public_limit=public_limit,
         health_limit=health_limit,
+        shop=shop,
     )
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"

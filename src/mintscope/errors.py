@@ -11,6 +11,15 @@
   x RateLimited             RATE_LIMITED
   x DataStale               DATA_STALE
   x ServiceUnavailable      SERVICE_UNAVAILABLE
+  x InvalidBundle           INVALID_BUNDLE
+  x InvalidPayment          INVALID_PAYMENT
+  x PriceUnavailable        PRICE_UNAVAILABLE
+  x PaymentFailed           PAYMENT_FAILED
+  x PaymentAlreadyUsed      PAYMENT_ALREADY_USED
+  x PaymentPending          PAYMENT_PENDING
+  x PaymentUnavailable      PAYMENT_UNAVAILABLE
+  x InvalidProof            INVALID_PROOF
+  x RotatedRecently         ROTATED_RECENTLY
   x BadRequest              BAD_REQUEST
   x NotFound                NOT_FOUND
   x MethodNotAllowed        METHOD_NOT_ALLOWED
@@ -18,6 +27,9 @@
   x PayloadTooLarge         PAYLOAD_TOO_LARGE
   x HeadersTooLarge         HEADERS_TOO_LARGE
   x InternalError           INTERNAL_ERROR
+
+The four of a payment are what its outcomes (`payments.outcome`) become for
+whoever sent it.
 
 The message is public: it is sent to the client as it stands.  What only the
 operator may read goes into `raise ... from cause` or `add_note`.  HTTP does
@@ -41,6 +53,15 @@ class ErrorCode(StrEnum):
     RATE_LIMITED = "RATE_LIMITED"
     DATA_STALE = "DATA_STALE"
     SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
+    INVALID_BUNDLE = "INVALID_BUNDLE"
+    INVALID_PAYMENT = "INVALID_PAYMENT"
+    PAYMENT_FAILED = "PAYMENT_FAILED"
+    PAYMENT_ALREADY_USED = "PAYMENT_ALREADY_USED"
+    PAYMENT_PENDING = "PAYMENT_PENDING"
+    PAYMENT_UNAVAILABLE = "PAYMENT_UNAVAILABLE"
+    PRICE_UNAVAILABLE = "PRICE_UNAVAILABLE"
+    INVALID_PROOF = "INVALID_PROOF"
+    ROTATED_RECENTLY = "ROTATED_RECENTLY"
     BAD_REQUEST = "BAD_REQUEST"
     NOT_FOUND = "NOT_FOUND"
     METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
@@ -125,6 +146,60 @@ class ServiceUnavailable(ServiceError):
     """A part of the service that this request needs does not answer."""
 
     code = ErrorCode.SERVICE_UNAVAILABLE
+
+
+class InvalidBundle(ServiceError):
+    """No bundle of this size is for sale."""
+
+    code = ErrorCode.INVALID_BUNDLE
+
+
+class InvalidPayment(ServiceError):
+    """The payment header cannot be read; nothing was looked at, nothing was charged."""
+
+    code = ErrorCode.INVALID_PAYMENT
+
+
+class PriceUnavailable(ServiceError):
+    """The payment token has no price that may be sold at; credits go on working."""
+
+    code = ErrorCode.PRICE_UNAVAILABLE
+
+
+class PaymentFailed(ServiceError):
+    """The payment is refused, or failed on chain; the payer was not charged."""
+
+    code = ErrorCode.PAYMENT_FAILED
+
+
+class PaymentAlreadyUsed(ServiceError):
+    """The payment, or its redelivery key, belongs to an earlier request."""
+
+    code = ErrorCode.PAYMENT_ALREADY_USED
+
+
+class PaymentPending(ServiceError):
+    """The payment was sent and nobody can say yet whether it arrives; it can be redeemed."""
+
+    code = ErrorCode.PAYMENT_PENDING
+
+
+class PaymentUnavailable(ServiceError):
+    """No payment can be taken just now; nothing was sent."""
+
+    code = ErrorCode.PAYMENT_UNAVAILABLE
+
+
+class InvalidProof(ServiceError):
+    """Nothing shows that the wallet of the caller has paid for these credits."""
+
+    code = ErrorCode.INVALID_PROOF
+
+
+class RotatedRecently(ServiceError):
+    """The credits were moved, or bought and used, too short a time ago to be moved by a wallet."""
+
+    code = ErrorCode.ROTATED_RECENTLY
 
 
 class BadRequest(ServiceError):

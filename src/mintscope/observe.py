@@ -10,7 +10,7 @@ import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from socketserver import ThreadingMixIn
 from typing import ClassVar, Final
@@ -39,6 +39,20 @@ RPC_REQUESTS: Final = Counter(
     "mintscope_rpc_requests_total", "Questions to the chain's node", ["method", "outcome"]
 )
 DEBITS: Final = Counter("mintscope_debits_total", "Credits asked for", ["outcome"])
+SALES_OPEN: Final = Gauge(
+    "mintscope_sales_open", "1 while payments are taken, 0 while they are not"
+)
+VIOLATIONS: Final = Gauge(
+    "mintscope_violations", "Contradictions in the books of money at the last audit", ["invariant"]
+)
+AUDITS: Final = Counter("mintscope_audits_total", "Audits of the books of money", ["outcome"])
+PENDING_PAYMENTS: Final = Gauge("mintscope_pending_payments", "Payments whose outcome is unknown")
+OLDEST_PENDING_S: Final = Gauge("mintscope_oldest_pending_payment_s", "Age of the oldest of them")
+FEE_PAYER_LAMPORTS: Final = Gauge("mintscope_fee_payer_lamports", "What is left for network fees")
+TOKEN_USD: Final = Gauge("mintscope_payment_token_usd", "Price of the payment token; 0 for none")
+PAYMENTS: Final = Counter(
+    "mintscope_payments_total", "Payments presented, by what became of them", ["outcome", "reason"]
+)
 
 STOP_POLL_S: Final = 0.05
 
@@ -96,9 +110,20 @@ def configure_logging(level: str, *, json_lines: bool) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
         ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: _Logger(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+class _Logger(structlog.PrintLogger):
+    """Prints to standard error; a line that cannot be written, on a full disk say, is lost."""
+
+    @override
+    def msg(self, message: str) -> None:
+        with suppress(OSError):
+            super().msg(message)
+
+    debug = info = warning = error = critical = exception = msg
 
 
 @contextmanager

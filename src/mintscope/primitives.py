@@ -19,6 +19,7 @@ from mintscope.errors import InvalidTokenAddress
 
 Mint = NewType("Mint", str)
 Signature = NewType("Signature", str)
+Wallet = NewType("Wallet", str)
 Slot = NewType("Slot", int)
 UnixS = NewType("UnixS", int)
 UnixMs = NewType("UnixMs", int)

@@ -2,9 +2,17 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from typing import Any, Final
+
+from starlette.types import ASGIApp
 
 from mintscope.api.address import ClientAddresses
 from mintscope.api.app import create_app
@@ -13,6 +21,7 @@ from mintscope.api.health import Check
 from mintscope.api.limiter import HEALTH, PUBLIC, Limit
 from mintscope.api.protocol import Bounds
 from mintscope.api.server import listen, make_server
+from mintscope.api.shop import Shop
 from mintscope.api.v1 import Freshness
 from mintscope.chain.files import FileSource
 from mintscope.chain.poll import Poller, Polling
@@ -28,6 +37,7 @@ from mintscope.market.store import MarketStore, Retention, Tracking
 from mintscope.market.timeframe import Timeframe
 from mintscope.observe import serve_metrics
 from mintscope.primitives import Mint, Slot
+from mintscope.selling import Sales, open_sales
 from mintscope.solana import WSOL, Source
 from mintscope.storage.folder import held
 from mintscope.storage.pepper import load_pepper
@@ -39,6 +49,7 @@ from mintscope.storage.sqlite.credits import (
 )
 from mintscope.storage.sqlite.log_reader import SqliteLogReader
 from mintscope.storage.sqlite.log_writer import SqliteMarketStore
+from mintscope.storage.sqlite.payment_books import SqlitePaymentBooks
 from mintscope.storage.sqlite.tracking import SqliteTracking
 
 MARKET_FILE: Final = "market.sqlite"
@@ -64,7 +75,7 @@ async def run_ingest(config: Config, progress: Progress) -> None:
                     store=store,
                     decode=decode_block,
                     clock=clock,
-                    mints=[WSOL, *map(Mint, config.market.mints)],
+                    mints=_first_mints(config),
                     floor=_floor(config.market),
                     follows_files=config.chain.source == "files",
                 )
@@ -81,48 +92,98 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
     clock = SystemClock()
     with held(config.data_dir, "api"), _metrics(config, config.metrics.api_port):
         listener = listen(config.api.host, config.api.port)
-        ledger = SqliteCreditLedger(
-            config.data_dir / MONEY_FILE, pepper=pepper(config), clock=clock
-        )
-        reader = SqliteLogReader(config.data_dir / MARKET_FILE)
-        follower = Follower(
-            reader,
-            LiveMarket(config.market.live_mints_max),
-            clock,
-            poll_interval_s=config.api.poll_interval_ms / 1000,
-        )
-        addresses = ClientAddresses(config.api.trusted_proxies)
-        app = create_app(
-            reports=follower,
-            ledger=ledger,
-            checks=_checks(config.api, ledger, follower),
-            clock=clock,
-            addresses=addresses,
-            public_limit=Limit(
-                name=PUBLIC.name,
-                count=config.api.rate_limit_requests,
-                window_s=config.api.rate_limit_window_s,
-            ),
-            health_limit=Limit(
-                name=HEALTH.name,
-                count=config.api.health_limit_requests,
-                window_s=config.api.health_limit_window_s,
-            ),
-            freshness=Freshness(
-                degraded_after_s=config.api.degraded_after_s,
-                stale_after_s=config.api.stale_after_s,
-            ),
-        )
-        server = make_server(app, clock=clock, addresses=addresses, bounds=_bounds(config.api))
-        following = asyncio.create_task(follower.run(), name="follow")
-        try:
-            ready(*listener.getsockname()[:2])
+        host, port = listener.getsockname()[:2]
+        async with AsyncExitStack() as stack:
+            ledger = SqliteCreditLedger(
+                config.data_dir / MONEY_FILE, pepper=pepper(config), clock=clock
+            )
+            stack.push_async_callback(ledger.close)
+            reader = SqliteLogReader(config.data_dir / MARKET_FILE)
+            stack.push_async_callback(reader.close)
+            follower = Follower(
+                reader,
+                LiveMarket(config.market.live_mints_max),
+                clock,
+                poll_interval_s=config.api.poll_interval_ms / 1000,
+            )
+            checks = _checks(config.api, ledger, follower)
+            shop = None
+            if config.payments.enabled:
+                sales = await stack.enter_async_context(
+                    open_sales(config, root=pepper(config), reader=reader, clock=clock)
+                )
+                await sales.expect_ready()
+                await stack.enter_async_context(_running(sales.run(), "sales"))
+                checks.append(Check("chain", sales.expect_chain))
+                shop = _shop(config, sales, origin=f"http://{place(host)}:{port}")
+            addresses = ClientAddresses(config.api.trusted_proxies)
+            app = _app(
+                config.api,
+                reports=follower,
+                ledger=ledger,
+                checks=checks,
+                clock=clock,
+                addresses=addresses,
+                shop=shop,
+            )
+            server = make_server(app, clock=clock, addresses=addresses, bounds=_bounds(config.api))
+            await stack.enter_async_context(_running(follower.run(), "follow"))
+            ready(host, port)
             await server.serve(sockets=[listener])
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
-            await ledger.close()
-            await reader.close()
+
+
+def place(host: str) -> str:
+    """Return *host* as an address names it."""
+    return f"[{host}]" if ":" in host else host
+
+
+@asynccontextmanager
+async def _running(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    """Run *work*, which has no end, beside the block."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _shop(config: Config, sales: Sales, *, origin: str) -> Shop:
+    return Shop(
+        cashier=sales.cashier,
+        board=sales.board,
+        rotations=sales.store,
+        origin=config.api.origin or origin,
+        name=config.payments.asset_name,
+        symbol=config.payments.asset_symbol,
+    )
+
+
+def _app(  # noqa: PLR0913 - one argument for each part
+    api: ApiConfig,
+    *,
+    reports: Follower,
+    ledger: SqliteCreditLedger,
+    checks: Sequence[Check],
+    clock: Clock,
+    addresses: ClientAddresses,
+    shop: Shop | None,
+) -> ASGIApp:
+    return create_app(
+        reports=reports,
+        ledger=ledger,
+        checks=checks,
+        clock=clock,
+        addresses=addresses,
+        public_limit=Limit(
+            name=PUBLIC.name, count=api.rate_limit_requests, window_s=api.rate_limit_window_s
+        ),
+        health_limit=Limit(
+            name=HEALTH.name, count=api.health_limit_requests, window_s=api.health_limit_window_s
+        ),
+        freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
+        shop=shop,
+    )
 
 
 async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
@@ -153,6 +214,17 @@ def credit_book(config: Config) -> Iterator[CreditBook]:
         yield book
     finally:
         book.close()
+
+
+@contextmanager
+def payment_books(config: Config) -> Iterator[SqlitePaymentBooks]:
+    """Open the books of payments for a command."""
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    books = SqlitePaymentBooks(config.data_dir / MONEY_FILE)
+    try:
+        yield books
+    finally:
+        books.close()
 
 
 @asynccontextmanager
@@ -186,6 +258,13 @@ def _market_store(config: Config) -> MarketStore:
         follows_all=market.track == "all",
         retention=Retention(keep_s),
     )
+
+
+def _first_mints(config: Config) -> list[Mint]:
+    """Return the mints followed on a fresh installation, the payment token among them."""
+    payments = config.payments
+    sold_for = [payments.asset] if payments.enabled else []
+    return [*dict.fromkeys(map(Mint, [WSOL, *sold_for, *config.market.mints]))]
 
 
 def _floor(market: MarketConfig) -> Floor | None:

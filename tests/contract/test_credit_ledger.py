@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.clock import ManualClock
-from mintscope.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
+from mintscope.credits.ledger import CreditAccount, CreditLedger, Empty, Entry, Spent, Statement
 from mintscope.storage.sqlite.credits import SqliteCreditLedger
 from service import NOW, PEPPER, credit_token
 
@@ -149,3 +149,13 @@ async def test_everything_outlives_the_ledger(tmp_path: Path) -> None:
 
         assert await ledger.balance(await found(ledger)) == 4
         await ledger.close()
+
+
+async def test_a_statement_tells_what_came_and_what_was_spent(ledger: CreditLedger) -> None:
+    mine, other = await ledger.issue(FIRST, 5, ""), await ledger.issue(SECOND, 7, "")
+    await asyncio.gather(*(ledger.spend(mine) for _ in range(3)), ledger.spend(other))
+
+    assert await ledger.statement(mine) == Statement(
+        balance=2, spent=3, entries=[Entry(kind="grant", delta=5, balance=5, at=NOW)]
+    )
+    assert (await ledger.statement(other)).spent == 1

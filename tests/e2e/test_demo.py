@@ -16,6 +16,8 @@ import pytest
 READY_S = 110
 END_S = 20
 TIMEFRAMES = ("m1", "m5", "m15", "h1")
+ADDRESS = "[1-9A-HJ-NP-Za-km-z]{32,44}"
+SIGNATURE = "[1-9A-HJ-NP-Za-km-z]{80,90}"
 FIBONACCI = {
     *("swingHigh", "swingLow", "level236", "level382", "level500", "level618", "level764"),
     *("ext1272", "ext1618", "ext2000", "ext2618"),
@@ -91,6 +93,7 @@ def _is_gone(pid: int) -> bool:
 @pytest.mark.timeout(150)
 def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> None:
     with running(tmp_path) as demo:
+        _expect_a_buyer(demo.lines)
         url, bearer = demo.curl("/v1/token/")
         answer = httpx.get(url, headers=bearer, timeout=10)
         body = answer.json()
@@ -127,6 +130,24 @@ def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> N
         assert demo.process.wait(END_S) == 0
         assert all(_is_gone(child) for child in children)
         assert list(tmp_path.iterdir()) == []
+
+
+def _expect_a_buyer(lines: list[str]) -> None:
+    """A buyer was asked for money, paid, bought credits and spent them to the last."""
+    said = [line.strip() for line in lines if line.startswith("    ")]
+    unpaid, amount, asset, pay_to, network, sponsor, memo, report, purchase, spent, empty = said
+    assert any("the official x402 client" in line for line in lines)
+    assert unpaid == "402 PAYMENT_REQUIRED, and PAYMENT-REQUIRED says"
+    assert re.fullmatch(r"amount +\d+ atoms, [\d.]+ MINT", amount)
+    assert re.fullmatch(rf"asset +{ADDRESS}", asset)
+    assert re.fullmatch(rf"payTo +{ADDRESS}", pay_to)
+    assert re.fullmatch(rf"network +solana:{ADDRESS}", network)
+    assert re.fullmatch(rf"feePayer +{ADDRESS} .*", sponsor)
+    assert re.fullmatch(r"memo +[\w=-]{32} .*", memo)
+    assert re.fullmatch(rf"200, price [\d.]+ USD, settled by {SIGNATURE}", report)
+    assert re.fullmatch(rf"201, 10 credits for [\d.]+ MINT, settled by {SIGNATURE}", purchase)
+    assert spent == f"200, credits left: {list(range(9, -1, -1))}"
+    assert empty == "402 INSUFFICIENT_CREDITS"
 
 
 @pytest.mark.timeout(150)

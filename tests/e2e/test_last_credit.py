@@ -15,7 +15,7 @@ from mintscope.api.limiter import Limit
 from mintscope.api.protocol import Bounds
 from mintscope.clock import ManualClock
 from mintscope.credentials import CreditToken
-from mintscope.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
+from mintscope.credits.ledger import CreditAccount, CreditLedger, Empty, Spent, Statement
 from mintscope.storage.sqlite.credits import SqliteCreditLedger
 from served import Client, served
 from service import NOW, PEPPER, credit_token
@@ -40,6 +40,9 @@ class SelectsThenUpdates:
 
     async def balance(self, account: CreditAccount) -> int:
         return await self._ledger.balance(account)
+
+    async def statement(self, account: CreditAccount) -> Statement:
+        return await self._ledger.statement(account)
 
     async def spend(self, account: CreditAccount) -> Spent | Empty:
         balance = await self.balance(account)

@@ -5,15 +5,18 @@ from pathlib import Path
 
 import pytest
 from pydantic import SecretStr, ValidationError
+from solders.keypair import Keypair
 from typer.testing import CliRunner
 
 from mintscope.api.protocol import Bounds
 from mintscope.chain.poll import Polling
 from mintscope.cli.config import app, toml_template
+from mintscope.config.keypair import UnusableKeypair
 from mintscope.config.load import ConfigError, Origin, load, settings
-from mintscope.config.sections import Config
+from mintscope.config.sections import Config, PaymentsConfig
 from mintscope.market.store import DEFAULT_RETENTION, Retention
 from mintscope.market.timeframe import Timeframe
+from mintscope.selling import CannotSell, fee_payer_of, terms_of
 from mintscope.solana import USDC, WSOL
 
 URL = "https://rpc.example.org:8899/v2/0123456789?key=abcdef"
@@ -141,6 +144,14 @@ def test_lists_headers_and_slots_are_read_from_the_environment(
         ("[api]\nport = 9465", "api.port: expected another port"),
         ('[chain]\nrpc_headers = {"a b" = "c"}', "expected header names of letters, digits"),
         ('[chain]\nrpc_headers = {a = "\u00fc"}', "expected a value of printable ASCII for a"),
+        ('[api]\norigin = "example.org"', "expected an address like https://api.example.org"),
+        ('[api]\norigin = "https://x.org/v1"', "without a path; was 'https://x.org/v1'"),
+        ('[payments]\nnetwork = "mainnet"', "payments.network (mintscope.toml): String should"),
+        ('[payments]\nasset = "USDC"', "payments.asset (mintscope.toml): expected a token mint"),
+        ('[payments]\ntoken_program = "spl"', "expected TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623"),
+        ('[payments]\npools = ["a:b"]', "payments.pools (mintscope.toml): expected a token mint"),
+        ("[payments]\nprice_usd = 0", "payments.price_usd (mintscope.toml): expected greater"),
+        ('[payments]\nprice_usd = "NaN"', "payments.price_usd (mintscope.toml): expected a finite"),
         ('[log]\nlevel = "loud"', "expected 'debug', 'info', 'warning' or 'error'; was 'loud'"),
         ("[chain\n", "mintscope.toml: expected TOML; "),
         (
@@ -190,6 +201,9 @@ def test_a_mistake_in_the_file_is_named(folder: Path, text: str, expected: str) 
         ("MINTSCOPE_CHAIN__RPC_URL", "http://[hunter2", "expected an address like https://"),
         ("MINTSCOPE_CHAIN__RPC_URL", "http://host:hunter2", "expected an address like https://"),
         ("MINTSCOPE_CHAIN__RPC_URL", "hunter2", "expected an address like https://"),
+        ("MINTSCOPE_PAYMENTS__FEE_PAYER_KEY", "hunter2", "expected a Solana keypair"),
+        ("MINTSCOPE_PAYMENTS__FEE_PAYER_KEY", "[1, 2]hunter2", "expected a Solana keypair"),
+        ("MINTSCOPE_PAYMENTS__PRICE_FEED_URL", "hunter2", "expected an address like https://"),
         ("MINTSCOPE_CREDITS__PEPPER", "hunter2", "expected hexadecimal digits"),
         ("MINTSCOPE_CREDITS__PEPPER", "ab" * 31, "expected at least 64 hexadecimal digits"),
         ("MINTSCOPE_CONFIG", "nowhere.toml", "nowhere.toml: cannot be read: No such file"),
@@ -217,6 +231,45 @@ def test_a_mint_that_is_none_is_named_once(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("MINTSCOPE_MARKET__MINTS", "abc")
     assert problems()[0].endswith("(32 to 44 characters); was 'abc'")
     assert problems()[0].count("was 'abc'") == 1
+
+
+def test_selling_says_everything_it_lacks(folder: Path) -> None:
+    (folder / "mintscope.toml").write_text(
+        '[payments]\nenabled = true\nprice_source = "market"\n'
+        '[chain]\nsource = "files"\nfiles = ["a"]\n'
+    )
+
+    assert [problem.split(":")[0] for problem in problems()] == [
+        "payments.fee_payer_file",
+        "payments.pay_to",
+        "payments.pools",
+        "payments.price_source",
+    ]
+
+
+def test_the_fee_payer_is_named_once(folder: Path) -> None:
+    key = Keypair.from_seed(b"f" * 32)
+    selling = f'[payments]\nenabled = true\npay_to = "{WSOL}"\nfee_payer_key = "{key}"\n'
+    (folder / "mintscope.toml").write_text(selling)
+    assert fee_payer_of(load().config.payments) == key
+
+    (folder / "mintscope.toml").write_text(selling + 'fee_payer_file = "id.json"\n')
+    (problem,) = problems()
+    assert problem.startswith("payments.fee_payer_file: expected it or payments.fee_payer_key")
+
+
+def test_a_fee_payer_comes_from_a_file(folder: Path) -> None:
+    key = Keypair.from_seed(b"f" * 32)
+    (folder / "id.json").write_text(key.to_json())
+    payments = PaymentsConfig(fee_payer_file=folder / "id.json", pay_to=str(key.pubkey()))
+
+    assert fee_payer_of(payments) == key
+    with pytest.raises(CannotSell, match="another wallet than the fee payer's"):
+        terms_of(payments, key)
+    (folder / "id.json").write_text("hunter2")
+    with pytest.raises(UnusableKeypair, match=r"id\.json: a JSON list of 64 numbers") as caught:
+        fee_payer_of(payments)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_sections_are_frozen() -> None:
@@ -278,8 +331,9 @@ def test_the_template_holds_every_default(folder: Path) -> None:
 
 def test_every_name_with_a_size_says_its_unit() -> None:
     """A number without a unit is a number somebody will misread."""
-    counted = ("_max", "_requests", "_per_day", "_version", "_in_flight", "port", "start")
-    units = ("_s", "_ms", "_bytes_max", "_slots", "_hours", "_days", *counted)
+    plain = ("_max", "_requests", "_per_day", "_version", "_in_flight", "port", "start", "decimals")
+    lamports = ("_lamports", "_lamports_min")
+    units = ("_s", "_ms", "_bytes_max", "_slots", "_hours", "_days", *lamports, *plain)
 
     for _, _, group in settings():
         for setting in group:

@@ -31,6 +31,8 @@ def test_the_statuses_are_those_of_the_specification() -> None:
         "MISSING_TOKEN": 401,
         "INVALID_TOKEN": 401,
         "RATE_LIMITED": 429,
+        "INVALID_BUNDLE": 400,
+        "PRICE_UNAVAILABLE": 503,
     }
 
     assert {code: STATUS[errors.ErrorCode(code)] for code in specified} == specified

@@ -6,8 +6,20 @@ import pytest
 
 from fake_reports import TRACKED
 from service import Service, bearer
+from shopfront import Shopfront
 
-PATHS = {"/v1/token/{tokenAddress}", "/v1/credits/balance", "/v1/health", "/healthz", "/readyz"}
+PATHS = {
+    "/v1/token/{tokenAddress}",
+    "/v1/credits/bundles",
+    "/v1/credits/purchase",
+    "/v1/credits/balance",
+    "/v1/credits/history",
+    "/v1/credits/rotate",
+    "/v1/credits/rotate/challenge",
+    "/v1/health",
+    "/healthz",
+    "/readyz",
+}
 
 
 @pytest.fixture
@@ -62,6 +74,9 @@ async def test_the_token_data_has_every_field_of_the_specification(
         ("/v1/token/abc", {}),
         (f"/v1/token/{TRACKED}", bearer("x")),
         ("/v1/credits/balance", {}),
+        ("/v1/credits/bundles", {}),
+        ("/v1/credits/history", bearer("x")),
+        (f"/v1/token/{TRACKED}", {"PAYMENT-SIGNATURE": "x"}),
     ],
 )
 async def test_every_refusal_met_is_announced(
@@ -72,3 +87,61 @@ async def test_every_refusal_met_is_announced(
     announced = document["paths"][template]["get"]["responses"][str(response.status_code)]
 
     assert response.json()["error"]["code"] in announced["description"]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/v1/credits/purchase", {}),
+        ("/v1/credits/purchase?bundle=10", {}),
+        ("/v1/credits/purchase?bundle=10", bearer("x")),
+        ("/v1/credits/purchase?bundle=10", {"PAYMENT-SIGNATURE": "x"}),
+        ("/v1/credits/rotate", {}),
+        ("/v1/credits/rotate/challenge", {}),
+    ],
+)
+async def test_every_refusal_of_a_sale_is_announced(
+    shop: Shopfront, path: str, headers: dict[str, str]
+) -> None:
+    document = (await shop.client.get("/openapi.json")).json()
+    response = await shop.client.post(path, headers=headers)
+    announced = document["paths"][path.partition("?")[0]]["post"]["responses"]
+
+    assert response.json()["error"]["code"] in announced[str(response.status_code)]["description"]
+
+
+async def test_it_says_how_to_pay(document: dict[str, Any]) -> None:
+    token = document["paths"]["/v1/token/{tokenAddress}"]["get"]
+    purchase = document["paths"]["/v1/credits/purchase"]["post"]
+
+    assert token["security"] == [{"creditToken": []}, {"x402": []}]
+    assert purchase["security"] == [{"x402": []}, {"x402": [], "creditToken": []}]
+    assert set(document["components"]["securitySchemes"]) == {"creditToken", "x402"}
+    assert "PAYMENT-REQUIRED" in token["responses"]["402"]["headers"]
+    assert "PAYMENT-RESPONSE" in token["responses"]["402"]["headers"]
+    assert "PAYMENT-RESPONSE" in token["responses"]["200"]["headers"]
+    assert "PAYMENT-RESPONSE" in purchase["responses"]["201"]["headers"]
+    assert {"Retry-After", "Idempotency-Key"} <= set(purchase["responses"]["503"]["headers"])
+    assert purchase["parameters"] == [
+        {
+            "name": "bundle",
+            "in": "query",
+            "required": True,
+            "description": "How many credits.",
+            "schema": {"type": "integer", "enum": [10, 50, 100, 500]},
+        }
+    ]
+
+
+async def test_what_is_sold_has_every_field_of_the_specification(
+    document: dict[str, Any],
+) -> None:
+    schemas = document["components"]["schemas"]
+
+    assert set(schemas["BundleLine"]["properties"]) == {
+        "credits", "price", "pricePerCredit", "discount", "priceUsd",
+    }  # fmt: skip
+    assert set(schemas["Currency"]["properties"]) == {
+        "asset", "name", "network", "decimals", "symbol",
+    }  # fmt: skip
+    assert set(schemas["Purchase"]["properties"]) == {"token", "credits", "pricePaid"}

@@ -1,22 +1,51 @@
 """The HTTP surface in one screen: every route of the API."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from starlette.types import ASGIApp
 
 from mintscope.api.address import ClientAddresses
+from mintscope.api.credits import CreditRoutes
 from mintscope.api.front import Front
 from mintscope.api.gate import Gate, Turnstile
 from mintscope.api.health import Check, HealthRoutes
 from mintscope.api.limiter import HEALTH, PUBLIC, Limit, MovingWindow
 from mintscope.api.openapi import Document
-from mintscope.api.routes import Route, Table
+from mintscope.api.rotate import RotateRoutes
+from mintscope.api.routes import Query, Route, Table
+from mintscope.api.shop import Shop
+from mintscope.api.till import Till
 from mintscope.api.v1 import V1, Freshness
-from mintscope.api.wire import Alive, Balance, Health
+from mintscope.api.wire import (
+    Alive,
+    Balance,
+    Bundles,
+    Challenge,
+    Claimed,
+    Health,
+    History,
+    Proof,
+    Purchase,
+    Rotated,
+)
 from mintscope.clock import Clock
 from mintscope.credits.ledger import CreditLedger
 from mintscope.errors import ErrorCode
 from mintscope.market.report import Reports, TokenReport
+from mintscope.payments.tariff import BUNDLES
+
+CREDENTIAL: Final = (ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN)
+PAYMENT: Final = (
+    ErrorCode.INVALID_PAYMENT,
+    ErrorCode.PAYMENT_REQUIRED,
+    ErrorCode.PAYMENT_FAILED,
+    ErrorCode.PAYMENT_ALREADY_USED,
+    ErrorCode.PRICE_UNAVAILABLE,
+    ErrorCode.PAYMENT_PENDING,
+    ErrorCode.PAYMENT_UNAVAILABLE,
+)
+PUBLIC_ROUTE: Final = (ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
 
 
 def create_app(  # noqa: PLR0913 - one argument for each thing that can be replaced
@@ -29,19 +58,20 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     public_limit: Limit = PUBLIC,
     health_limit: Limit = HEALTH,
     freshness: Freshness | None = None,
+    shop: Shop | None = None,
 ) -> ASGIApp:
     """Return the API.
 
     checks     what /v1/health and /readyz ask
     addresses  who is believed about a client's address; by default nobody
+    shop       who sells; without one nothing is for sale
     """
     addresses = addresses or ClientAddresses()
-    v1 = V1(
-        reports=reports,
-        gate=Gate(ledger=ledger, limiter=MovingWindow(public_limit, clock), addresses=addresses),
-        clock=clock,
-        freshness=freshness or Freshness(),
-    )
+    gate = Gate(ledger=ledger, limiter=MovingWindow(public_limit, clock), addresses=addresses)
+    till = None if shop is None else Till(shop=shop, gate=gate)
+    v1 = V1(reports=reports, gate=gate, clock=clock, freshness=freshness or Freshness(), till=till)
+    sales = CreditRoutes(gate=gate, ledger=ledger, shop=shop, till=till, clock=clock)
+    rotate = RotateRoutes(gate=gate, ledger=ledger, shop=shop, clock=clock)
     health = HealthRoutes(
         checks=checks,
         turnstile=Turnstile(MovingWindow(health_limit, clock)),
@@ -57,18 +87,36 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
             data=TokenReport,
             refusals=(
                 ErrorCode.INVALID_TOKEN_ADDRESS,
-                ErrorCode.MISSING_TOKEN,
-                ErrorCode.INVALID_TOKEN,
-                ErrorCode.PAYMENT_REQUIRED,
+                *CREDENTIAL,
+                *PAYMENT,
                 ErrorCode.INSUFFICIENT_CREDITS,
                 ErrorCode.TOKEN_NOT_FOUND,
                 ErrorCode.INSUFFICIENT_DATA,
-                ErrorCode.RATE_LIMITED,
                 ErrorCode.DATA_STALE,
-                ErrorCode.SERVICE_UNAVAILABLE,
+                *PUBLIC_ROUTE,
             ),
-            needs_credit_token=True,
-            takes_credit=True,
+            proofs=(("creditToken",), ("x402",)),
+            is_charged=True,
+        ),
+        Route(
+            method="GET",
+            path="/v1/credits/bundles",
+            handler=sales.list_bundles,
+            summary="Credits for sale, and their prices now",
+            data=Bundles,
+            refusals=(ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE),
+        ),
+        Route(
+            method="POST",
+            path="/v1/credits/purchase",
+            handler=sales.buy,
+            summary="Buy credits: on a new credit token, or on the one that is sent along",
+            data=Purchase,
+            refusals=(ErrorCode.INVALID_BUNDLE, *CREDENTIAL, *PAYMENT, *PUBLIC_ROUTE),
+            status=201,
+            proofs=(("x402",), ("x402", "creditToken")),
+            is_charged=True,
+            query=(Query("bundle", "How many credits.", [each.credits for each in BUNDLES]),),
         ),
         Route(
             method="GET",
@@ -76,13 +124,44 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
             handler=v1.get_balance,
             summary="Credits left on a credit token",
             data=Balance,
+            refusals=(*CREDENTIAL, *PUBLIC_ROUTE),
+            proofs=(("creditToken",),),
+        ),
+        Route(
+            method="GET",
+            path="/v1/credits/history",
+            handler=sales.get_history,
+            summary="Where the credits of a credit token came from and went",
+            data=History,
+            refusals=(*CREDENTIAL, *PUBLIC_ROUTE),
+            proofs=(("creditToken",),),
+        ),
+        Route(
+            method="POST",
+            path="/v1/credits/rotate",
+            handler=rotate.rotate,
+            summary="Move all credits to a new token, on the old one or a signed challenge",
+            data=Rotated,
             refusals=(
-                ErrorCode.MISSING_TOKEN,
-                ErrorCode.INVALID_TOKEN,
-                ErrorCode.RATE_LIMITED,
-                ErrorCode.SERVICE_UNAVAILABLE,
+                *CREDENTIAL,
+                ErrorCode.INVALID_PROOF,
+                ErrorCode.ROTATED_RECENTLY,
+                ErrorCode.PAYLOAD_TOO_LARGE,
+                ErrorCode.PAYMENT_UNAVAILABLE,
+                *PUBLIC_ROUTE,
             ),
-            needs_credit_token=True,
+            status=201,
+            proofs=(("creditToken",), ()),
+            body=Proof,
+        ),
+        Route(
+            method="POST",
+            path="/v1/credits/rotate/challenge",
+            handler=rotate.challenge,
+            summary="A text whose signature proves to be the wallet that paid",
+            data=Challenge,
+            refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
+            body=Claimed,
         ),
         Route(
             method="GET",

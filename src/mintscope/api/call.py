@@ -4,7 +4,9 @@ import secrets
 from itertools import count
 from typing import Final, NamedTuple
 
-from starlette.types import Scope, Send
+from starlette.types import Receive, Scope, Send
+
+from mintscope.errors import PayloadTooLarge
 
 Header = tuple[bytes, bytes]
 
@@ -16,11 +18,13 @@ EXPOSED: Final[Header] = (
     (
         b"PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After, RateLimit, RateLimit-Policy,"
         b" X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id,"
-        b" X-Credits-Remaining, X-Data-Slot, X-Data-Age-Ms, X-Data-Status, X-Token-Status"
+        b" Idempotency-Key, X-Credits-Remaining, X-Data-Slot, X-Data-Age-Ms, X-Data-Status,"
+        b" X-Token-Status"
     ),
 )
 UNROUTED: Final = "unrouted"
 PROCESS: Final = secrets.token_hex(4).encode()  # so that two processes never share a request id
+BODY_BYTES_MAX: Final = 16 * 1024
 GONE: Final = "mintscope.gone"  # ASGI extension: a callable that says whether the client left
 
 
@@ -41,10 +45,13 @@ class ClientGone(Exception):
 class Call:
     """A request's head, and the headers its reply will carry, whatever it is."""
 
-    __slots__ = ("headers", "parameter", "reply_headers", "request_id", "route", "scope")
+    __slots__ = (
+        "_receive", "headers", "parameter", "reply_headers", "request_id", "route", "scope",
+    )  # fmt: skip
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
+        self._receive = receive
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.request_id = b"%b%08x" % (PROCESS, next(_numbers))
         self.reply_headers: list[Header] = []
@@ -65,6 +72,32 @@ class Call:
         return len(pairs) > len(self.headers) and (
             sum(name == b"authorization" for name, _ in pairs) > 1
         )
+
+    def values(self, name: bytes) -> list[str]:
+        """Return every value of the header *name* (lower case)."""
+        if name not in self.headers:
+            return []
+        return [value.decode("latin-1") for other, value in self.scope["headers"] if other == name]
+
+    def has_payment(self) -> bool:
+        """Say whether the client presents an x402 payment, readable or not."""
+        return b"payment-signature" in self.headers
+
+    async def body(self) -> bytes:
+        """Return the body, which has arrived already.
+
+        Raises PayloadTooLarge, and ClientGone if nobody waits for an answer.
+        """
+        body, is_more = b"", True
+        while is_more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            body += message.get("body", b"")
+            if len(body) > BODY_BYTES_MAX:
+                raise PayloadTooLarge(f"expected a body of at most {BODY_BYTES_MAX} bytes")
+            is_more = message.get("more_body", False)
+        return body
 
     def is_preflight(self) -> bool:
         """Say whether a browser asks if it may send a /v1 request from another origin."""

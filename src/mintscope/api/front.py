@@ -11,7 +11,13 @@ from mintscope.api.errors import STATUS
 from mintscope.api.routes import Table
 from mintscope.api.wire import failure
 from mintscope.clock import Clock
-from mintscope.errors import InternalError, MethodNotAllowed, RateLimited, ServiceError
+from mintscope.errors import (
+    InternalError,
+    MethodNotAllowed,
+    PriceUnavailable,
+    RateLimited,
+    ServiceError,
+)
 from mintscope.observe import REQUESTS
 
 PREFLIGHT: Final[tuple[Header, ...]] = (
@@ -22,6 +28,7 @@ PREFLIGHT: Final[tuple[Header, ...]] = (
     ),
     (b"access-control-max-age", b"86400"),
 )
+PRICE_RETRY_S: Final = 5  # as often as the source of a price is asked again
 CLIENT_GONE_STATUS: Final = 499  # in the metrics only; nobody received it
 
 log = structlog.get_logger()
@@ -34,11 +41,11 @@ class Front:
         self._table = table
         self._clock = clock
 
-    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever happens inside."""
         assert scope["type"] == "http"
         began_s = perf_counter()
-        call = Call(scope)
+        call = Call(scope, receive)
         try:
             reply = await self._reply(call)
         except ServiceError as error:
@@ -67,5 +74,7 @@ class Front:
             call.reply_headers.append((b"allow", error.allowed.encode()))
         if isinstance(error, RateLimited):
             call.reply_headers.append((b"retry-after", b"%d" % error.retry_after_s))
+        if isinstance(error, PriceUnavailable):
+            call.reply_headers.append((b"retry-after", b"%d" % PRICE_RETRY_S))
         body = failure(error, at=self._clock.now(), request_id=call.request_id)
         return Reply(STATUS[error.code], body)

@@ -26,7 +26,8 @@ NOT_AN_API_KEY: Final = (
     "expected a credit token, svc_credit_<64 hex>; an API key (svc_live_) does not pay for requests"
 )
 NOTHING_PRESENTED: Final = (
-    "This request costs one credit: send Authorization: Bearer svc_credit_<64 hex>"
+    "This request costs one credit, sent as Authorization: Bearer svc_credit_<64 hex>; or a"
+    " payment of its own (x402), on the terms of the header PAYMENT-REQUIRED where there is one."
 )
 NO_CREDIT_LEFT: Final = "The credit token is valid and holds no credits; nothing was charged."
 
@@ -93,23 +94,31 @@ class Gate:
     async def admit(self, call: Call) -> Caller:
         """Return who calls.
 
-        Raises RateLimited, by credit token if it exists, else by address: an
-        unverified credential would give everybody as many limits as they like.
+        Raises RateLimited, by credit token if it exists and pays, else by address:
+        an unverified credential would give everybody as many limits as they like.
         """
         bearer = call.bearer()
         account = await self._ledger.find(bearer) if bearer else None
-        key = self._addresses.key(call.scope) if account is None else account
+        key = self.address(call) if account is None or call.has_payment() else account
         await self._turnstile.pass_through(call, key)
         if call.is_ambiguous():
             raise BadRequest("expected one Authorization header; there were several")
         return Caller(bearer, account)
+
+    def address(self, call: Call) -> str:
+        """Return the client's address, as limits and budgets know it."""
+        return self._addresses.key(call.scope)
+
+    async def give_back(self, call: Call) -> None:
+        """Count the 402 that preceded this paid request no longer against its address."""
+        await self._turnstile.give_back(self.address(call))
 
     async def balance(self, caller: Caller) -> int:
         """Return the credits left to *caller*.
 
         Raises MissingToken or InvalidToken.
         """
-        return await self._ledger.balance(self._account(caller))
+        return await self._ledger.balance(self.account(caller))
 
     def authorize(self, caller: Caller) -> Charge:
         """Return how *caller* will pay for this request.
@@ -119,9 +128,9 @@ class Gate:
         """
         if caller.bearer is None:
             raise PaymentRequired(NOTHING_PRESENTED)
-        return CreditCharge(self._ledger, self._account(caller))
+        return CreditCharge(self._ledger, self.account(caller))
 
-    def _account(self, caller: Caller) -> CreditAccount:
+    def account(self, caller: Caller) -> CreditAccount:
         """Return the account *caller* has shown the credit token of.
 
         Raises MissingToken or InvalidToken.
@@ -154,6 +163,10 @@ class Turnstile:
         call.reply_headers += self._headers(verdict)
         if isinstance(verdict, Denied):
             raise RateLimited(verdict.retry_after_s)
+
+    async def give_back(self, key: LimitKey) -> None:
+        """Count one call of *key* less."""
+        await self._limiter.give_back(key)
 
 
 def limit_headers(limit: Limit, verdict: Admitted | Denied) -> tuple[Header, ...]:

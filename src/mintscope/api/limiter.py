@@ -54,6 +54,10 @@ class Limiter(Protocol):
         """Admit one request of *key* if its window has room, and count it."""
         ...
 
+    async def give_back(self, key: LimitKey) -> None:
+        """Count one admitted request of *key* less, if any still counts."""
+        ...
+
 
 class MovingWindow:
     """A Limiter in memory, exact for up to *keys_max* active keys.
@@ -88,6 +92,12 @@ class MovingWindow:
             return Denied(ceil(window_s - (now - admitted[0])))
         admitted.append(now)
         return Admitted(self.limit.count - len(admitted), ceil(window_s - (now - admitted[0])))
+
+    async def give_back(self, key: LimitKey) -> None:
+        """Count the newest admitted request of *key* less, if any still counts."""
+        admitted = self._young.get(key) or self._old.get(key)
+        if admitted:
+            admitted.pop()
 
     def _admitted(self, key: LimitKey, now: float) -> "array[float]":
         """Return the times at which *key* was admitted, oldest first."""

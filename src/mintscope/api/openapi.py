@@ -1,6 +1,6 @@
 """GET /openapi.json: the route table and the wire structs, as OpenAPI 3.1."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,11 +17,37 @@ EVERYWHERE: Final = (ErrorCode.BAD_REQUEST, ErrorCode.INTERNAL_ERROR)
 REPLY_HEADERS: Final = {
     "X-Request-Id": "Names this request; quote it when something is wrong.",
 }
-PAID_HEADERS: Final = {
-    "X-Credits-Remaining": "Credits left after this request.",
+PAYMENT_HEADERS: Final = {
+    "PAYMENT-RESPONSE": "x402: what became of the payment, where one was presented.",
+}
+DEMAND_HEADERS: Final = {
+    "PAYMENT-REQUIRED": "x402: what to pay, to whom; absent while there is no price.",
+}
+PENDING_HEADERS: Final = {
+    "Retry-After": "Seconds to wait.",
+    "Idempotency-Key": "With PAYMENT_PENDING, once, if none was sent: what to send it again with.",
+}
+CREDIT_HEADERS: Final = {
+    "X-Credits-Remaining": "Credits left after this request, where a credit token paid.",
     "X-Data-Slot": "The last Solana slot the answer knows of.",
     "X-Data-Age-Ms": "Age of the data in milliseconds.",
     "X-Data-Status": "live, or degraded when the data is older than 30 s.",
+}
+PROOFS: Final = {
+    "creditToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "svc_credit_<64 hex>",
+        "description": "A prepaid credit token; token data takes one credit.",
+    },
+    "x402": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "PAYMENT-SIGNATURE",
+        "description": "A payment of x402 version 2, scheme exact, on the terms of"
+        " PAYMENT-REQUIRED. Sent again with the same Idempotency-Key (16 to 128 letters, digits,"
+        " '-', '_'; hard to guess) within a day, it is answered again and not taken again.",
+    },
 }
 
 
@@ -38,7 +64,8 @@ class Document:
 
 def describe(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the OpenAPI document of *routes*."""
-    types = [Meta, Failure, *(route.data for route in routes if route.data is not None)]
+    shapes = (shape for route in routes for shape in (route.data, route.body))
+    types = [Meta, Failure, *dict.fromkeys(shape for shape in shapes if shape is not None)]
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     names = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
@@ -54,14 +81,7 @@ def describe(routes: Sequence[Route]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {
-                "creditToken": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "bearerFormat": "svc_credit_<64 hex>",
-                    "description": "A prepaid credit token; token data takes one credit.",
-                }
-            },
+            "securitySchemes": PROOFS,
         },
     }
 
@@ -71,14 +91,34 @@ def _operation(route: Route, names: dict[Any, dict[str, Any]]) -> dict[str, Any]
         "summary": route.summary,
         "operationId": route.handler.__name__,
         "responses": {
-            "200": _success(route, names),
+            str(route.status): _success(route, names),
             **_refusals((*route.refusals, *EVERYWHERE), names[Failure]),
         },
     }
-    if route.needs_credit_token:
-        operation["security"] = [{"creditToken": []}]
+    if route.proofs:
+        operation["security"] = [{name: [] for name in proof} for proof in route.proofs]
+    parameters = _parameters(route)
+    if parameters:
+        operation["parameters"] = parameters
+    if route.body is not None:
+        content = {"application/json": {"schema": names[route.body]}}
+        operation["requestBody"] = {"required": not route.proofs, "content": content}
+    return operation
+
+
+def _parameters(route: Route) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = [
+        {
+            "name": query.name,
+            "in": "query",
+            "required": True,
+            "description": query.summary,
+            "schema": {"type": "integer", "enum": list(query.choices)},
+        }
+        for query in route.query
+    ]
     if route.parameter is not None:
-        operation["parameters"] = [
+        parameters.append(
             {
                 "name": route.parameter,
                 "in": "path",
@@ -86,12 +126,16 @@ def _operation(route: Route, names: dict[Any, dict[str, Any]]) -> dict[str, Any]
                 "description": "Token mint address, base58 of 32 bytes.",
                 "schema": {"type": "string", "minLength": 32, "maxLength": 44},
             }
-        ]
-    return operation
+        )
+    return parameters
 
 
 def _success(route: Route, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    headers = REPLY_HEADERS | (PAID_HEADERS if route.takes_credit else {})
+    headers = REPLY_HEADERS
+    if route.is_charged:
+        headers = headers | PAYMENT_HEADERS
+        if ("creditToken",) in route.proofs:
+            headers = headers | CREDIT_HEADERS
     schema: dict[str, Any] = {"type": "object"}
     if route.data is not None:
         schema = {
@@ -105,11 +149,14 @@ def _success(route: Route, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:
         }
     return {
         "description": route.summary,
-        "headers": {
-            name: {"description": text, "schema": {"type": "string"}}
-            for name, text in headers.items()
-        },
+        "headers": _headers(headers),
         "content": {"application/json": {"schema": schema}},
+    }
+
+
+def _headers(texts: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name: {"description": text, "schema": {"type": "string"}} for name, text in texts.items()
     }
 
 
@@ -121,7 +168,19 @@ def _refusals(codes: Iterable[ErrorCode], failure: dict[str, Any]) -> dict[str, 
     return {
         str(status): {
             "description": ", ".join(codes),
+            "headers": _headers(_refusal_headers(codes)),
             "content": {"application/json": {"schema": failure}},
         }
         for status, codes in sorted(by_status.items())
     }
+
+
+def _refusal_headers(codes: Sequence[ErrorCode]) -> dict[str, str]:
+    headers = dict(REPLY_HEADERS)
+    if ErrorCode.PAYMENT_REQUIRED in codes:
+        headers |= DEMAND_HEADERS
+    if ErrorCode.PAYMENT_FAILED in codes:
+        headers |= PAYMENT_HEADERS
+    if ErrorCode.PAYMENT_PENDING in codes:
+        headers |= PENDING_HEADERS
+    return headers

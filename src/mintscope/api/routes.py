@@ -4,7 +4,7 @@ No redirects, no HEAD beside GET, no patterns: a paid handler runs for exactly
 the request it was made for.  A path may end in one variable segment.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +14,14 @@ from mintscope.errors import ErrorCode, MethodNotAllowed, NotFound
 Handler = Callable[[Call], Awaitable[Reply]]
 
 
+class Query(NamedTuple):
+    """A field of the query, required, one of so many integers."""
+
+    name: str
+    summary: str
+    choices: Sequence[int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """One row.
@@ -21,7 +29,11 @@ class Route:
     path                may end in one `{parameter}`
     data                the type of the envelope's data; None for an answer without envelope
     refusals            the codes a client must expect, besides those of every route
-    needs_credit_token  and takes_credit: one of its credits, for an answer 200
+    status              of its success
+    proofs              what it may be called with, as names of PROOFS in `openapi`; each an
+                        alternative, none for a route that is open to everyone
+    is_charged          its success costs a credit or a payment
+    body                the type of its body
     """
 
     method: str
@@ -30,8 +42,11 @@ class Route:
     summary: str
     data: Any
     refusals: tuple[ErrorCode, ...] = ()
-    needs_credit_token: bool = False
-    takes_credit: bool = False
+    status: int = 200
+    proofs: tuple[tuple[str, ...], ...] = ()
+    is_charged: bool = False
+    query: tuple[Query, ...] = ()
+    body: Any = None
 
     @property
     def parameter(self) -> str | None:

@@ -26,7 +26,11 @@ def listen(host: str, port: int) -> socket.socket:
     Raises OSError when the address is taken or not ours.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    # Inherited by what it accepts: an answer of several writes never waits for an acknowledgement.
+    # asyncio does that itself only for sockets that name their protocol.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 class Server(uvicorn.Server):

@@ -1,11 +1,13 @@
 """The handlers under /v1, one per endpoint of the specification."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from mintscope.api.call import NO_STORE, Call, Header, Reply
-from mintscope.api.gate import Charge, Gate
+from mintscope.api.gate import Caller, Charge, Gate
+from mintscope.api.till import NO_SALES, Offer, Till
 from mintscope.api.wire import Balance, Meta, success, success_with_body, timestamp
 from mintscope.clock import Clock
 from mintscope.errors import (
@@ -13,10 +15,15 @@ from mintscope.errors import (
     ErrorCode,
     InsufficientCredits,
     PaymentRequired,
+    PaymentUnavailable,
+    PriceUnavailable,
     ServiceError,
 )
 from mintscope.market.report import ReadReport, Reports
-from mintscope.primitives import Mint, parse_mint
+from mintscope.payments.outcome import Settled
+from mintscope.payments.payment import Report
+from mintscope.payments.requirement import Resource
+from mintscope.primitives import Mint, Slot, UnixMs, parse_mint
 
 DEGRADED_AFTER_S: Final = 30.0
 STALE_AFTER_S: Final = 300.0
@@ -51,9 +58,14 @@ class Freshness:
                 f" older than {self.stale_after_s:g} s is not sold. Nothing was charged."
             )
 
-    def status(self, report: ReadReport) -> Header:
-        """Return the header that says how fresh *report* is."""
-        return LIVE if report.age_ms <= self.degraded_after_s * 1000 else DEGRADED
+    def headers(self, *, slot: int, age_ms: int) -> tuple[Header, ...]:
+        """Return the headers that say how fresh a report is."""
+        return (
+            PRIVATE,
+            (b"x-data-slot", b"%d" % slot),
+            (b"x-data-age-ms", b"%d" % age_ms),
+            LIVE if age_ms <= self.degraded_after_s * 1000 else DEGRADED,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,32 +76,62 @@ class V1:
     gate: Gate
     clock: Clock
     freshness: Freshness
+    till: Till | None
 
     async def get_token(self, call: Call) -> Reply:
         """Endpoint 1: parse, authorize, work, settle, answer."""
         caller = await self.gate.admit(call)
         mint = mint_of(call.parameter)
+        if call.has_payment():
+            return await self._take_payment(call, mint)
+        try:
+            return await self._take_credit(call, caller, mint)
+        except (PaymentRequired, InsufficientCredits) as refusal:
+            if self.till is not None:
+                with suppress(PriceUnavailable):
+                    await self.till.ask(call, _offer(mint), why=str(refusal))
+            raise
+
+    async def _take_credit(self, call: Call, caller: Caller, mint: Mint) -> Reply:
         try:
             charge = self.gate.authorize(caller)
         except PaymentRequired as refusal:
             await self._advise(call, mint, refusal)
             raise
         try:
-            report = await self.reports.read(mint)
-            self.freshness.expect(report)
+            report = await self._read(call, mint)
         except ServiceError as failure:
-            call.reply_headers.append(token_status(failure))
             await self._expect_funds(charge, failure)
             raise
         call.expect_client()
         receipt = await charge.settle()
-        call.reply_headers += (
-            *receipt.headers,
-            PRIVATE,
-            (b"x-data-slot", b"%d" % report.slot),
-            (b"x-data-age-ms", b"%d" % report.age_ms),
-            self.freshness.status(report),
-        )
+        call.reply_headers += receipt.headers
+        return self._reply(call, report)
+
+    async def _take_payment(self, call: Call, mint: Mint) -> Reply:
+        if self.till is None:
+            raise PaymentUnavailable(NO_SALES)
+        offer = _offer(mint)
+        bill = await self.till.open(call, offer)
+        if not isinstance(bill, Settled):
+            report = await self._read(call, mint)
+            goods = Report(body=_pack(report, now=self.clock.now()))
+            bill = await self.till.settle(call, offer, bill, goods)
+        assert isinstance(bill.payment.goods, Report), "expected what was bought here"
+        return self._reply(call, _unpack(bill.payment.goods.body, now=self.clock.now()))
+
+    async def _read(self, call: Call, mint: Mint) -> ReadReport:
+        """Return a report that may be sold, or say why there is none."""
+        try:
+            report = await self.reports.read(mint)
+            self.freshness.expect(report)
+        except ServiceError as failure:
+            call.reply_headers.append(token_status(failure))
+            raise
+        return report
+
+    def _reply(self, call: Call, report: ReadReport) -> Reply:
+        call.reply_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)
         body = success_with_body(report.body, at=self.clock.now(), request_id=call.request_id)
         return Reply(200, body)
 
@@ -103,9 +145,8 @@ class V1:
     async def _advise(self, call: Call, mint: Mint, refusal: PaymentRequired) -> None:
         """Tell whether paying would help; raise *refusal* with the reason if it would not."""
         try:
-            self.freshness.expect(await self.reports.read(mint))
+            await self._read(call, mint)
         except ServiceError as failure:
-            call.reply_headers.append(token_status(failure))
             raise _pointless(refusal, failure) from failure
         call.reply_headers.append(READY)
 
@@ -120,6 +161,21 @@ class V1:
 def token_status(failure: ServiceError) -> Header:
     """Return the header that says why there is no report."""
     return (b"x-token-status", TOKEN_STATUS.get(failure.code, UNAVAILABLE))
+
+
+def _offer(mint: Mint) -> Offer:
+    return Offer(Resource(f"/v1/token/{mint}"), lambda tariff: tariff.request)
+
+
+def _pack(report: ReadReport, *, now: UnixMs) -> bytes:
+    """Return what is kept of a report that was paid for: its slot, its time, its body."""
+    return b"%d %d\n%b" % (report.slot, now - report.age_ms, report.body)
+
+
+def _unpack(packed: bytes, *, now: UnixMs) -> ReadReport:
+    head, _, body = packed.partition(b"\n")
+    slot, _, read_at = head.partition(b" ")
+    return ReadReport(body, Slot(int(slot)), max(0, now - int(read_at)))
 
 
 def _pointless(refusal: ServiceError, failure: ServiceError) -> ServiceError:

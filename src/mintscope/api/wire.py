@@ -45,6 +45,86 @@ class Balance(Wire):
     balance: int
 
 
+class Currency(Wire):
+    """What bundles are paid in; prices are in its smallest unit."""
+
+    asset: str
+    name: str
+    network: str
+    decimals: int
+    symbol: str
+
+
+class BundleLine(Wire):
+    """One bundle: `price` and `price_per_credit` in atoms, `price_usd` as text, exact."""
+
+    credits: int
+    price: int
+    price_per_credit: int
+    discount: str
+    price_usd: str
+
+
+class Bundles(Wire):
+    """`data` of GET /v1/credits/bundles."""
+
+    bundles: list[BundleLine]
+    currency: Currency
+
+
+class Purchase(Wire):
+    """`data` of POST /v1/credits/purchase."""
+
+    token: str
+    credits: int
+    price_paid: int
+
+
+class HistoryLine(Wire):
+    """What moved a balance, other than a spend: `at` in Unix seconds."""
+
+    kind: str
+    credits: int
+    balance: int
+    at: int
+
+
+class History(Wire):
+    """`data` of GET /v1/credits/history: the newest entries first, spends as one sum."""
+
+    balance: int
+    spent: int
+    entries: list[HistoryLine]
+
+
+class Rotated(Wire):
+    """`data` of POST /v1/credits/rotate."""
+
+    token: str
+    credits: int
+
+
+class Challenge(Wire):
+    """`data` of POST /v1/credits/rotate/challenge: a text to sign, `expires_at` in Unix seconds."""
+
+    challenge: str
+    expires_at: int
+
+
+class Claimed(Wire, forbid_unknown_fields=True):
+    """Body of POST /v1/credits/rotate/challenge: the payment's transaction, and who paid."""
+
+    purchase: str
+    wallet: str
+
+
+class Proof(Claimed):
+    """Body of POST /v1/credits/rotate: the challenge, and the wallet's signature in base58."""
+
+    challenge: str
+    signature: str
+
+
 class Health(Wire):
     """`data` of GET /v1/health and /readyz: each check with "ok" or what is wrong."""
 

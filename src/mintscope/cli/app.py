@@ -6,12 +6,15 @@ import typer
 
 from mintscope import __version__
 from mintscope.cli import (
+    buy,
     config,
     decode,
     demo,
     devchain,
     doctor,
+    faucet,
     indicators,
+    sales,
     serve,
     tokens,
 )
@@ -26,7 +29,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for noun in (demo, serve, tokens, credit_tokens, decode, indicators, config, doctor, devchain):
+for noun in (
+    demo,
+    serve,
+    tokens,
+    credit_tokens,
+    buy,
+    sales,
+    decode,
+    indicators,
+    config,
+    doctor,
+    devchain,
+    faucet,
+):
     app.add_typer(noun.app)
 
 

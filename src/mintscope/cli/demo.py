@@ -13,12 +13,16 @@ import httpx
 import typer
 
 from mintscope.cli.children import ChildEnded, Children
+from mintscope.cli.demo_buyer import DemoFailed, Errand, buy
 from mintscope.config.child import child_environment
 from mintscope.config.sections import ApiConfig
+from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
 from mintscope.devchain.world import World
 from mintscope.primitives import Mint
 from mintscope.solana import WSOL
 
+SEED: Final = 0
+MINTS: Final = 20
 CREDITS: Final = 100
 READY_TIMEOUT_S: Final = 180.0  # seconds are the rule, a crowded machine the exception
 POLL_S: Final = 0.1
@@ -39,31 +43,59 @@ def demo() -> None:
 
 
 def _run(folder: Path) -> None:
-    traded = {each.token.symbol: each.token.mint for each in World(seed=0, mints=20).listed}
+    world, genesis = World(seed=SEED, mints=MINTS), Genesis(SEED)
+    traded = {each.token.symbol: each.token.mint for each in world.listed}
     chain_port, api_port = _free_port(0), _free_port(ApiConfig().port)
+    origin, rpc_url = f"http://{HOST}:{api_port}", f"http://{HOST}:{chain_port}"
     environment = child_environment(
         {
             "MINTSCOPE_DATA_DIR": str(folder),
-            "MINTSCOPE_CHAIN__RPC_URL": f"http://{HOST}:{chain_port}",
+            "MINTSCOPE_CHAIN__RPC_URL": rpc_url,
             "MINTSCOPE_CHAIN__START": "first",
             "MINTSCOPE_MARKET__MINTS": ",".join(traded.values()),
             "MINTSCOPE_API__PORT": str(api_port),
             "MINTSCOPE_METRICS__ENABLED": "false",
             "MINTSCOPE_LOG__LEVEL": "warning",
+            **_selling(genesis, world),
         }
     )
     with Children(environment) as children:
         _tell("starting a local Solana with ten days of history ...")
         children.start("devchain", ["devchain", "--port", str(chain_port)])
-        _until(children, lambda: _answers(f"http://{HOST}:{chain_port}/health"))
+        _until(children, lambda: _answers(f"{rpc_url}/health"))
         children.start("ingest", ["ingest"])
         children.start("api", ["api"])
         credit_token = _issue(environment)
-        origin = f"http://{HOST}:{api_port}"
         _until(children, lambda: _is_ready(origin, credit_token))
         if not children.stopping:
+            _show(Errand(origin=origin, rpc_url=rpc_url, genesis=genesis))
             _invite(origin, credit_token, traded)
         children.wait()
+
+
+def _selling(genesis: Genesis, world: World) -> dict[str, str]:
+    """Return the settings that sell for the chain's own token, at the price of its market."""
+    (token,) = (each for each in world.listed if each.token.symbol == PAYMENT_SYMBOL)
+    pools = ",".join(f"{pool.base_vault}:{pool.quote_vault}" for pool in token.pools)
+    return {
+        "MINTSCOPE_PAYMENTS__ENABLED": "true",
+        "MINTSCOPE_PAYMENTS__ASSET": str(genesis.mint),
+        "MINTSCOPE_PAYMENTS__ASSET_NAME": "the dev chain's token",
+        "MINTSCOPE_PAYMENTS__ASSET_SYMBOL": PAYMENT_SYMBOL,
+        "MINTSCOPE_PAYMENTS__DECIMALS": str(PAYMENT_DECIMALS),
+        "MINTSCOPE_PAYMENTS__PAY_TO": str(genesis.treasury.pubkey()),
+        "MINTSCOPE_PAYMENTS__FEE_PAYER_KEY": str(genesis.fee_payer),
+        "MINTSCOPE_PAYMENTS__PRICE_SOURCE": "market",
+        "MINTSCOPE_PAYMENTS__POOLS": pools,
+    }
+
+
+def _show(errand: Errand) -> None:
+    """Let a buyer show what it does; the service goes on without one."""
+    try:
+        buy(errand)
+    except (DemoFailed, httpx.HTTPError, TimeoutError) as trouble:
+        _tell(f"the buyer went home: {type(trouble).__name__}: {trouble}")
 
 
 def _until(children: Children, is_done: Callable[[], bool]) -> None:

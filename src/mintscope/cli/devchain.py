@@ -51,6 +51,7 @@ def devchain(
     if listener is not None:
         where = f"[{host}]" if ":" in host else host
         _tell(f"devchain on http://{where}:{listener.getsockname()[1]}")
+        _tell(f"payment token {chain.vm.genesis.mint}")
         asyncio.run(serve(chain, clock, listener, slot_s=SLOT_MS / 1_000 / speed))
     elif to_file is not None:
         count = blocks or len(chain.ledger.slots)
@@ -61,11 +62,14 @@ def devchain(
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
         reason, _, _ = str(error.strerror or error).partition(" (while")
         _tell(f"cannot listen on {host} port {port}: {reason}")
         raise typer.Exit(2) from None
+    # Inherited by what it accepts; asyncio sets it only for sockets that name their protocol.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _write(path: Path, content: Iterable[bytes]) -> None:

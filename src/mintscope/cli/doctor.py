@@ -7,6 +7,7 @@ import typer
 
 from mintscope.cli.checks_chain import check_chain
 from mintscope.cli.checks_machine import check_folder, check_pepper, check_ports, check_sqlite
+from mintscope.cli.checks_payments import check_payments
 from mintscope.cli.checks_store import check_market, check_money
 from mintscope.cli.config import ConfigFile
 from mintscope.cli.finding import Check, Finding, Level, fail, ok
@@ -20,6 +21,7 @@ CHECKS: Final[Sequence[Check]] = (
     check_chain,
     check_market,
     check_money,
+    check_payments,
     check_ports,
 )
 

@@ -15,14 +15,17 @@ from mintscope.chain.rpc import RpcFailure
 from mintscope.cli.children import ChildEnded, Children
 from mintscope.cli.config import ConfigFile, configured
 from mintscope.cli.history import History
+from mintscope.config.keypair import UnusableKeypair
 from mintscope.config.sections import LogConfig
 from mintscope.ingest.pipeline import SourceBroken
 from mintscope.market.tail import ForkBelowFinalized
 from mintscope.observe import configure_logging
+from mintscope.payments.mint import UnusablePaymentToken
+from mintscope.selling import CannotSell
 from mintscope.storage.folder import FolderInUse, held
 from mintscope.storage.pepper import UnusablePepper
 from mintscope.storage.sqlite.connection import UnusableStore
-from mintscope.wiring import run_api, run_ingest
+from mintscope.wiring import place, run_api, run_ingest
 
 EXIT_OPERATOR: Final = 1  # something an operator must look at
 
@@ -69,8 +72,7 @@ def _configure_logging(log: LogConfig) -> None:
 
 
 def _tell_address(host: str, port: int) -> None:
-    where = f"[{host}]" if ":" in host else host
-    typer.echo(f"serving http://{where}:{port}", err=True)
+    typer.echo(f"serving http://{place(host)}:{port}", err=True)
 
 
 @contextmanager
@@ -79,6 +81,7 @@ def _words() -> Iterator[None]:
     try:
         yield
     except (
+        CannotSell,
         ChildEnded,
         FileError,
         FolderInUse,
@@ -86,6 +89,8 @@ def _words() -> Iterator[None]:
         OSError,
         RpcFailure,
         SourceBroken,
+        UnusableKeypair,
+        UnusablePaymentToken,
         UnusablePepper,
         UnusableStore,
         apsw.Error,

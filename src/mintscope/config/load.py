@@ -16,7 +16,14 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from mintscope.config.sections import DELIMITER, PREFIX, Config, Section
+from mintscope.config.sections import (
+    DELIMITER,
+    PREFIX,
+    ChainConfig,
+    Config,
+    PaymentsConfig,
+    Section,
+)
 
 FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"
 DEFAULT_FILE: Final = Path("mintscope.toml")
@@ -191,6 +198,24 @@ def _contradictions(config: Config) -> list[str]:
     metrics_ports = {config.metrics.ingest_port, config.metrics.api_port} - {0}
     if config.metrics.enabled and config.api.port in metrics_ports:
         problems.append("api.port: expected another port than those of metrics")
+    if config.payments.enabled:
+        problems += _unsellable(config.payments, config.chain)
+    return problems
+
+
+def _unsellable(payments: PaymentsConfig, chain: ChainConfig) -> list[str]:
+    """Return what is missing for selling."""
+    problems = []
+    if payments.pay_to is None:
+        problems.append("payments.pay_to: expected the wallet that is paid")
+    if (payments.fee_payer_file is None) == (payments.fee_payer_key is None):
+        problems.append("payments.fee_payer_file: expected it or payments.fee_payer_key")
+    if payments.price_source == "feed" and payments.price_feed_url is None:
+        problems.append('payments.price_feed_url: expected with payments.price_source "feed"')
+    if payments.price_source == "market" and not payments.pools:
+        problems.append('payments.pools: expected with payments.price_source "market"')
+    if payments.price_source == "market" and chain.source == "files":
+        problems.append('payments.price_source: expected another with chain.source "files"')
     return problems
 
 

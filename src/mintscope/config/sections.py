@@ -1,5 +1,6 @@
 """Every setting: its name with the unit, its default, its bounds, its meaning."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal
 
@@ -8,17 +9,31 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from typing_extensions import override
 
 from mintscope.config.values import (
+    Address,
     Count,
+    Decimals,
+    File,
     Headers,
+    Key,
+    Lamports,
     Mints,
     Networks,
+    OptionalAddress,
+    OptionalUrl,
+    Origin,
     Paths,
     Pepper,
+    Pools,
     Port,
     Seconds,
     Start,
+    TokenProgram,
     Url,
+    Usd,
 )
+from mintscope.payments.requirement import MAINNET, TOKEN_PROGRAM
+from mintscope.payments.store import Budget
+from mintscope.solana import LAMPORTS_PER_SOL, USDC
 
 PREFIX: Final = "MINTSCOPE_"
 DELIMITER: Final = "__"
@@ -135,6 +150,11 @@ class ApiConfig(Section):
         default="127.0.0.1", description="Address to listen on; 0.0.0.0 for every one."
     )
     port: Port = Field(default=8402, description="Port to listen on; 0 takes any free one.")
+    origin: Origin = Field(
+        default=None,
+        description="The address clients use, as `https://api.example.org`; unset: where it"
+        " listens.",
+    )
     trusted_proxies: Networks = Field(
         default=(),
         description="Addresses or networks whose X-Forwarded-For is believed, as `10.0.0.0/8`.",
@@ -187,6 +207,76 @@ class CreditsConfig(Section):
     )
 
 
+class PaymentsConfig(Section):
+    """Selling: x402 payments on Solana, a request or a bundle of credits at a time."""
+
+    enabled: bool = Field(
+        default=False, description="Sell. The node of chain.rpc_url is asked to settle."
+    )
+    network: str = Field(
+        default=MAINNET,
+        pattern=r"^solana:[1-9A-HJ-NP-Za-km-z]{32}$",
+        description="The chain, in CAIP-2, as demands for payment name it.",
+    )
+    asset: Address = Field(
+        default=USDC, description="The payment token: its mint. Followed on a new installation."
+    )
+    asset_name: str = Field(
+        default="USD Coin", min_length=1, max_length=64, description="Its name, for clients."
+    )
+    asset_symbol: str = Field(
+        default="USDC", min_length=1, max_length=16, description="Its symbol, for clients."
+    )
+    decimals: Decimals = Field(default=6, description="Its decimals; compared with the mint.")
+    token_program: TokenProgram = Field(
+        default=TOKEN_PROGRAM, description="The program that owns the mint; compared likewise."
+    )
+    pay_to: OptionalAddress = Field(
+        default=None,
+        description="The treasury: the wallet that is paid. Its token account must exist; its key"
+        " does not belong on this machine.",
+    )
+    fee_payer_file: File = Field(
+        default=None,
+        description="The Solana keypair file of the wallet that pays the network fees, about"
+        " 10,001 lamports a payment. A hot key: keep little on it, and no tokens.",
+    )
+    fee_payer_key: Key = Field(
+        default=None,
+        description="That key itself instead of a file: the content of one, or base58.",
+    )
+    fee_payer_lamports_min: Lamports = Field(
+        default=LAMPORTS_PER_SOL // 10,
+        description="The doctor and the log warn when the fee payer has less.",
+    )
+    price_source: Literal["pinned", "market", "feed"] = Field(
+        default="pinned",
+        description="What the payment token is worth: payments.price_usd; its own market as"
+        " followed here; or a feed.",
+    )
+    price_usd: Usd = Field(
+        default=Decimal(1), description="The pinned price of one whole token, in USD."
+    )
+    price_feed_url: OptionalUrl = Field(
+        default=None,
+        description="A feed that answers as Pyth's Hermes does: /v2/updates/price/latest of one"
+        " price id.",
+    )
+    pools: Pools = Field(
+        default=(),
+        description="The token's pools, whose reserves a market price needs: `vault of the token:"
+        "vault of what it is traded for`, SOL, USDC or USDT.",
+    )
+    failures_per_hour_max: Count = Field(
+        default=Budget().failures,
+        description="Payments that may fail on chain, per payer and per client address.",
+    )
+    fees_per_hour_lamports: Lamports = Field(
+        default=Budget().fee_lamports,
+        description="Network fees that no sale has earned back; beyond, nothing is sold.",
+    )
+
+
 class LogConfig(Section):
     """Log lines, on stderr."""
 
@@ -226,6 +316,7 @@ class Config(BaseSettings):
     market: MarketConfig = MarketConfig()
     api: ApiConfig = ApiConfig()
     credits: CreditsConfig = CreditsConfig()
+    payments: PaymentsConfig = PaymentsConfig()
     log: LogConfig = LogConfig()
     metrics: MetricsConfig = MetricsConfig()
 

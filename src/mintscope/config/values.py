@@ -1,6 +1,7 @@
 """What a single setting may be, and how the environment spells it."""
 
 import re
+from decimal import Decimal
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -8,8 +9,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
+from mintscope.config.keypair import parse_keypair
 from mintscope.credentials import PEPPER_BYTES_MIN
 from mintscope.errors import InvalidTokenAddress
+from mintscope.payments.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope.primitives import Mint, parse_mint
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -92,6 +95,32 @@ def _expect_pepper(value: SecretStr) -> SecretStr:
     return value
 
 
+def _expect_keypair(value: SecretStr) -> SecretStr:
+    parse_keypair(value.get_secret_value())
+    return value
+
+
+def _expect_origin(value: str) -> str:
+    address = urlsplit(value)
+    is_origin = address.scheme in {"http", "https"} and address.hostname
+    if not is_origin or value != f"{address.scheme}://{address.netloc}" or "@" in address.netloc:
+        raise ValueError("expected an address like https://api.example.org, without a path")
+    return value
+
+
+def _expect_token_program(value: str) -> str:
+    if value not in {TOKEN_PROGRAM, TOKEN_2022_PROGRAM}:
+        raise ValueError(f"expected {TOKEN_PROGRAM} or {TOKEN_2022_PROGRAM}")
+    return value
+
+
+def _expect_pool(value: str) -> str:
+    base, _, quote = value.partition(":")
+    _parse_mint(base)
+    _parse_mint(quote)
+    return value
+
+
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_split)]
 Mints = Annotated[tuple[Annotated[str, AfterValidator(_parse_mint)], ...], BeforeValidator(_split)]
 Networks = Annotated[
@@ -108,3 +137,18 @@ Start = Annotated[int | Literal["latest", "first"], BeforeValidator(_parse_start
 Port = Annotated[int, Field(ge=0, le=65_535)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Address = Annotated[str, AfterValidator(_parse_mint)]
+OptionalAddress = Annotated[Address | None, BeforeValidator(_empty_is_none)]
+OptionalUrl = Annotated[Url | None, BeforeValidator(_empty_is_none)]
+TokenProgram = Annotated[str, AfterValidator(_expect_token_program)]
+Pools = Annotated[tuple[Annotated[str, AfterValidator(_expect_pool)], ...], BeforeValidator(_split)]
+File = Annotated[Path | None, BeforeValidator(_empty_is_none)]
+Key = Annotated[
+    Annotated[SecretStr, AfterValidator(_expect_keypair)] | None, BeforeValidator(_empty_is_none)
+]
+Origin = Annotated[
+    Annotated[str, AfterValidator(_expect_origin)] | None, BeforeValidator(_empty_is_none)
+]
+Decimals = Annotated[int, Field(ge=0, le=18)]
+Lamports = Annotated[int, Field(ge=0, le=10**18)]
+Usd = Annotated[Decimal, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]

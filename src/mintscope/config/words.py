@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin
@@ -15,6 +16,7 @@ from mintscope.config.load import Setting
 KINDS: Final[Mapping[object, str]] = {
     int: "integer",
     float: "number",
+    Decimal: "number",
     bool: "true or false",
     str: "text",
     Path: "path",

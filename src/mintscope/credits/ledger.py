@@ -4,11 +4,15 @@ A balance is the sum of its account's entries and never negative; only the
 ledger itself decides a spend, in one statement.  Accounts never disappear.
 """
 
-from typing import NewType, Protocol
+from collections.abc import Sequence
+from typing import Final, NewType, Protocol
 
 import msgspec
 
 from mintscope.credentials import CreditToken
+from mintscope.primitives import UnixMs
+
+STATEMENT_LINES: Final = 100
 
 CreditAccount = NewType("CreditAccount", int)  # whoever holds one has found it in the ledger
 
@@ -21,6 +25,27 @@ class Spent(msgspec.Struct, frozen=True, gc=False):
 
 class Empty(msgspec.Struct, frozen=True, gc=False):
     """The account holds no credit; nothing was taken."""
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """Something that moved a balance, and what the balance was then."""
+
+    kind: str
+    delta: int
+    balance: int
+    at: UnixMs
+
+
+class Statement(msgspec.Struct, frozen=True, gc=False):
+    """Where the credits of an account came from and went, as of one moment.
+
+    spent      in all, in requests; what was given back counts as an entry
+    entries    the newest STATEMENT_LINES that were no spends, newest first
+    """
+
+    balance: int
+    spent: int
+    entries: Sequence[Entry]
 
 
 class CreditLedger(Protocol):
@@ -48,4 +73,8 @@ class CreditLedger(Protocol):
 
     async def balance(self, account: CreditAccount) -> int:
         """Return the credits left."""
+        ...
+
+    async def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits came from and went."""
         ...

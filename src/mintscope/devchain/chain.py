@@ -14,16 +14,20 @@ from random import Random
 from typing import Final
 
 import msgspec
+from solders.hash import Hash
 from starlette.applications import Starlette
 
+from mintscope.clock import ManualClock
 from mintscope.devchain.addresses import address, text
-from mintscope.devchain.ledger import Block, Ledger
+from mintscope.devchain.ledger import Block, Commitment, Ledger
 from mintscope.devchain.listing import SOL
+from mintscope.devchain.market_accounts import MarketAccounts
 from mintscope.devchain.render import Json, Place, Rendered, render
 from mintscope.devchain.rpc import head
 from mintscope.devchain.server import application
 from mintscope.devchain.traffic import Market
 from mintscope.devchain.transaction import Token
+from mintscope.devchain.vm import Closed, Vm
 from mintscope.devchain.world import World
 from mintscope.market.swap import Swap
 from mintscope.primitives import Signature, Slot, UnixMs, UnixS
@@ -62,6 +66,13 @@ class Devchain:
         self._now = now
         self.world = World(seed=seed, mints=mints)
         self.ledger = Ledger(kept_blocks)
+        # Until somebody gives it the time, what is sent is due in the next block.
+        self.vm = Vm(
+            clock=ManualClock(now),
+            seed=seed,
+            reached=lambda commitment: self.ledger.reached(Commitment(commitment)),
+            elsewhere=MarketAccounts(self.world).account,
+        )
         opens = UnixS(now // 1_000)
         self._market = Market(self.world, self._random, opens=opens)
         self._make_history(opens, history_days)
@@ -84,11 +95,14 @@ class Devchain:
 
     def tick(self, now: UnixMs | None = None) -> Slot:
         """Make the next block, at *now* or one slot later; leaders may skip slots before it."""
+        depth = self.vm.fork_depth()
+        if depth:
+            self.fork(depth)
         slots = 1
         while self._random.random() < SKIPPED:
             slots += self._random.randint(1, LEADER_SLOTS)
         self._now = UnixMs(self._now + slots * SLOT_MS) if now is None else max(self._now, now)
-        return self._append(Slot(self.ledger.tip + slots), UnixS(self._now // 1_000))
+        return self._append(Slot(self.ledger.tip + slots), self._now)
 
     def fork(self, depth: int) -> None:
         """Replace the newest *depth* blocks by as many others, in later slots.
@@ -102,6 +116,7 @@ class Devchain:
             )
         for block in self.ledger.drop(depth):
             self.world.undo(reversed(block.transactions))
+        self.vm.rewind(depth)
         for _ in range(depth):
             self.tick()
 
@@ -112,11 +127,13 @@ class Devchain:
 
     def entries(self, block: Block) -> list[Json]:
         """Return the transactions of *block* as getBlock shows them."""
-        return [rendered.entry for rendered in self._render(block)]
+        landed = (each.entry for each in self.vm.held(block.slot))
+        return [*(rendered.entry for rendered in self._render(block)), *landed]
 
     def signatures(self, block: Block) -> list[Signature]:
         """Return the signatures of the transactions of *block*."""
-        return [_signature(block, index) for index in range(len(block.transactions))]
+        landed = (Signature(each.signature) for each in self.vm.held(block.slot))
+        return [*(_signature(block, index) for index in range(len(block.transactions))), *landed]
 
     def _render(self, block: Block) -> Iterator[Rendered]:
         for index, transaction in enumerate(block.transactions):
@@ -131,10 +148,10 @@ class Devchain:
         start = FIRST_SLOT + int((times[0] - opens) * 1_000 / SLOT_MS)
         for at in times:
             slot = start + (at - times[0]) * 1_000 // SLOT_MS
-            self._append(Slot(slot), at)
+            self._append(Slot(slot), UnixMs(at * 1_000))
 
-    def _append(self, slot: Slot, at: UnixS) -> Slot:
-        ledger = self.ledger
+    def _append(self, slot: Slot, at_ms: UnixMs) -> Slot:
+        ledger, at = self.ledger, UnixS(at_ms // 1_000)
         if ledger.slots:
             parent = ledger.last
             parent_slot, height, parent_hash = parent.slot, parent.height + 1, parent.blockhash
@@ -153,6 +170,7 @@ class Devchain:
                 transactions=self._market.block(slot, at, parent_hash, after_s),
             )
         )
+        self.vm.close_block(Closed(slot, height, Hash.from_string(ledger.last.blockhash), at_ms))
         return slot
 
 

@@ -14,6 +14,7 @@ STOP_S = 3
 
 async def serve(chain: Devchain, clock: Clock, listener: socket.socket, *, slot_s: float) -> None:
     """Serve *chain* on *listener* until a signal, adding a block every *slot_s* seconds."""
+    chain.vm.clock = clock
     server = uvicorn.Server(
         uvicorn.Config(
             chain.app,

@@ -11,6 +11,7 @@ import msgspec
 
 from mintscope.devchain.ledger import Block, Commitment, Ledger
 from mintscope.devchain.render import Json
+from mintscope.devchain.vm import Vm
 from mintscope.primitives import Signature
 
 INVALID_PARAMS: Final = -32602
@@ -27,13 +28,17 @@ RANGE_MAX: Final = 500_000
 VERSION: Final = {"solana-core": "2.3.13", "feature-set": 3640012085}
 
 
+Answer = Callable[[Sequence[object]], object]
+
+
 class RpcError(Exception):
     """An answer that is an error object."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.data = data
 
 
 class Chain(Protocol):
@@ -42,6 +47,7 @@ class Chain(Protocol):
     genesis_hash: str
     ledger: Ledger
     opened_slot: int
+    vm: Vm
 
     def entries(self, block: Block) -> Sequence[Json]:
         """Return its transactions as getBlock shows them."""
@@ -74,9 +80,11 @@ ConfigT = TypeVar("ConfigT", _Config, _BlockConfig)
 class Methods:
     """Answers calls about one chain."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, more: Mapping[str, Answer]) -> None:
+        """Answer about *chain*, and whatever of *more* it does not answer by itself."""
         self._chain = chain
-        self._by_name: Mapping[str, Callable[[Sequence[object]], object]] = {
+        self._by_name: Mapping[str, Answer] = {
+            **more,
             "getBlock": self._block,
             "getBlockHeight": self._height,
             "getBlockTime": self._time,

@@ -1,14 +1,19 @@
 """JSON-RPC 2.0 over HTTP: one route, single calls and batches."""
 
 import asyncio
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from mintscope.devchain.faults import Faults
+from mintscope.devchain.methods.table import VmMethods
 from mintscope.devchain.rpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
@@ -16,6 +21,7 @@ from mintscope.devchain.rpc import (
     Methods,
     RpcError,
 )
+from mintscope.devchain.wire import FaultyWire
 
 BODY_MAX: Final = 50 * 1_024
 BODY_TIMEOUT_S: Final = 10
@@ -33,19 +39,38 @@ class _Call(msgspec.Struct):
 
 def application(chain: Chain) -> Starlette:
     """Return *chain* as an ASGI application that answers POST / and GET /health."""
-    rpc = Rpc(Methods(chain))
+    return answering(Methods(chain, VmMethods(chain.vm).by_name), chain.vm.faults)
+
+
+class Calls(Protocol):
+    """Whoever answers calls."""
+
+    def call(self, method: str, params: Sequence[object]) -> object:
+        """Return the result of *method*, or raise RpcError."""
+        ...
+
+
+def answering(calls: Calls, faults: Faults) -> Starlette:
+    """Return the application in which *calls* answers, over a wire with *faults*."""
     return Starlette(
         routes=[
-            Route("/", rpc.post, methods=["POST"]),
+            Route("/", Rpc(calls).post, methods=["POST"]),
             Route("/health", _health, methods=["GET"]),
-        ]
+        ],
+        middleware=[
+            # Wallets call from any page, as they may with a public node.
+            Middleware(
+                CORSMiddleware, allow_origins=["*"], allow_methods=["POST"], allow_headers=["*"]
+            ),
+            Middleware(FaultyWire, faults=faults),
+        ],
     )
 
 
 class Rpc:
     """Reads bodies and writes answers."""
 
-    def __init__(self, methods: Methods) -> None:
+    def __init__(self, methods: Calls) -> None:
         self._methods = methods
 
     async def post(self, request: Request) -> Response:
@@ -85,7 +110,7 @@ class Rpc:
         try:
             result = self._methods.call(call.method, call.params or [])
         except RpcError as error:
-            return _error(call.id, error.code, error.message)
+            return _error(call.id, error.code, error.message, error.data)
         return {"jsonrpc": "2.0", "result": result, "id": call.id}
 
 
@@ -108,8 +133,10 @@ def _id(given: object) -> object:
     return found if isinstance(found, str | int | float) else None
 
 
-def _error(call_id: object, code: int, message: str) -> dict[str, object]:
+def _error(call_id: object, code: int, message: str, data: object = None) -> dict[str, object]:
     error: dict[str, object] = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
     return {"jsonrpc": "2.0", "error": error, "id": call_id}
 
 

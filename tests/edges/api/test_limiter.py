@@ -112,3 +112,38 @@ async def test_memory_is_bounded_whatever_the_keys(keys_max: int) -> None:
         await window.take(number)
 
     assert window.key_count <= keys_max
+
+
+async def test_what_is_given_back_fits_again() -> None:
+    clock = ManualClock(START)
+    window = MovingWindow(Limit(name="test", count=2, window_s=60), clock)
+    await window.take("one")
+    clock.advance(10_000)
+    await window.take("one")
+    await window.give_back("one")
+
+    assert await window.take("one") == Admitted(0, 50)
+    assert isinstance(await window.take("one"), Denied)
+
+
+async def test_nothing_is_given_back_twice_or_to_nobody() -> None:
+    window = MovingWindow(Limit(name="test", count=1, window_s=60), ManualClock(START))
+    await window.give_back("one")
+    await window.take("one")
+    await window.give_back("one")
+    await window.give_back("one")
+    await window.take("one")
+
+    assert isinstance(await window.take("one"), Denied)
+
+
+async def test_it_is_given_back_to_the_older_generation_too() -> None:
+    clock = ManualClock(START)
+    window = MovingWindow(Limit(name="test", count=1, window_s=60), clock)
+    clock.advance(59_000)
+    await window.take("early")
+    clock.advance(2_000)
+    await window.take("other")  # turns the generations
+    await window.give_back("early")
+
+    assert isinstance(await window.take("early"), Admitted)

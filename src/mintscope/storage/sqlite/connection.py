@@ -108,37 +108,36 @@ def _migrations(kind: str) -> list[tuple[int, str, str]]:
 
 def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
     """Run the migrations *db* has not seen, all in one transaction."""
-    if _seen(db, kind, path) == len(_migrations(kind)):
+    if not _missing(db, kind, path):
         return
     with transaction(db):
         db.execute(
             "CREATE TABLE IF NOT EXISTS migration"
             " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL) STRICT"
         )
-        seen = _seen(db, kind, path)  # another process may have been faster
-        for number, name, script in _migrations(kind):
-            if number > seen:
-                db.execute(script)
-                db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, name, kind))
+        for number, name, script in _missing(db, kind, path):  # another process may be faster
+            db.execute(script)
+            db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, name, kind))
 
 
 def _expect_migrated(db: apsw.Connection, kind: str, path: Path) -> None:
-    if _seen(db, kind, path) < len(_migrations(kind)):
+    if _missing(db, kind, path):
         raise UnusableStore(f"expected {path} to be up to date; its owner has not migrated it yet")
 
 
-def _seen(db: apsw.Connection, kind: str, path: Path) -> int:
-    """Return the number of the newest migration *db* has run; 0 for a new file."""
+def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str, str]]:
+    """Return the migrations of *kind* that *db* has not run; the numbers need not be dense."""
+    known = _migrations(kind)
     if not db.table_exists(None, "migration"):
-        return 0
-    number, kinds = db.execute(
-        "SELECT coalesce(max(number), 0), group_concat(DISTINCT kind) FROM migration"
-    ).get
-    if kinds not in {None, kind}:
-        raise UnusableStore(f"expected a {kind} database at {path}; it is a {kinds} database")
-    if number > len(_migrations(kind)):
+        return known
+    rows = db.execute("SELECT number, kind FROM migration").fetchall()
+    seen = {int(str(number)): str(other) for number, other in rows}
+    for other in set(seen.values()) - {kind}:
+        raise UnusableStore(f"expected a {kind} database at {path}; it is a {other} database")
+    newest = known[-1][0]
+    if max(seen, default=0) > newest:
         raise UnusableStore(
-            f"expected {path} at migration {len(_migrations(kind))} or older; it is at {number},"
+            f"expected {path} at migration {newest} or older; it is at {max(seen)},"
             " written by a newer mintscope"
         )
-    return int(number)
+    return [migration for migration in known if migration[0] not in seen]

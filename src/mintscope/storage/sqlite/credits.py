@@ -17,12 +17,19 @@ import structlog
 
 from mintscope.clock import Clock
 from mintscope.credentials import CreditToken, hash_credential, hint
-from mintscope.credits.ledger import CreditAccount, Empty, Spent
+from mintscope.credits.ledger import (
+    STATEMENT_LINES,
+    CreditAccount,
+    Empty,
+    Entry,
+    Spent,
+    Statement,
+)
 from mintscope.errors import ServiceUnavailable
 from mintscope.observe import DEBITS
 from mintscope.primitives import UnixMs
 from mintscope.storage.group_commit import PATIENCE_S, GroupCommit
-from mintscope.storage.sqlite.connection import UnusableStore, open_store, transaction
+from mintscope.storage.sqlite.connection import UnusableStore, open_store, snapshot, transaction
 
 MONEY_FILE: Final = "money.sqlite"  # in the folder of the installation
 PEPPER_FILE: Final = "pepper"
@@ -65,6 +72,16 @@ SELECT a.id, a.hint, a.note, a.issued_at, sum(e.delta) FILTER (WHERE e.kind <> '
 SUMMARY: Final = """
 SELECT kind, sum(delta), min(at), max(at) FROM credit_entry WHERE account = ?
  GROUP BY kind ORDER BY min(id)
+"""
+
+# Spends are not in the index that makes this fast: it would make them slow.
+ENTRIES: Final = f"""
+SELECT kind, delta, balance, at FROM credit_entry WHERE account = ? AND kind <> 'spend'
+ ORDER BY id DESC LIMIT {STATEMENT_LINES}
+"""  # noqa: S608  a constant
+
+RECEIVED: Final = """
+SELECT coalesce(sum(delta), 0) FROM credit_entry WHERE account = ? AND kind <> 'spend'
 """
 
 # Both must find nothing: a balance is the sum of its entries, and the last of them says so.
@@ -166,6 +183,14 @@ class CreditBook:
         """Return what moved the balance of *account*, by kind."""
         return [KindLine(*row) for row in self._db.execute(SUMMARY, (account,))]
 
+    def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits of *account* came from and went, as of one moment."""
+        with snapshot(self._db):
+            balance = self.balance(account)
+            received = int(self._db.execute(RECEIVED, (account,)).get)
+            entries = [Entry(*row) for row in self._db.execute(ENTRIES, (account,))]
+        return Statement(balance, received - balance, entries)
+
     def contradictions(self) -> list[CreditAccount]:
         """Return the accounts whose balance is not what their entries say; always none."""
         return [CreditAccount(account) for (account,) in self._db.execute(CONTRADICTIONS)]
@@ -173,7 +198,10 @@ class CreditBook:
     def expect_writable(self) -> None:
         """Write something durably, or raise."""
         with transaction(self._db):
-            self._db.execute("UPDATE pepper SET check_hash = check_hash")
+            kept = self._db.execute("SELECT check_hash FROM pepper").get
+            # SQLite writes nothing for a row that stays as it is.
+            self._db.execute("UPDATE pepper SET check_hash = zeroblob(length(check_hash))")
+            self._db.execute("UPDATE pepper SET check_hash = ?", (kept,))
 
     def rest(self) -> None:
         """Move the write-ahead log into the file, while nobody waits."""
@@ -242,6 +270,11 @@ class SqliteCreditLedger:
         """Return the credits left."""
         with _unavailable_on_error():
             return self._reading.balance(account)
+
+    async def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits came from and went."""
+        with _unavailable_on_error():
+            return self._reading.statement(account)
 
     async def expect_writable(self) -> None:
         """Write something durably, or raise ServiceUnavailable."""

@@ -12,13 +12,15 @@ CREATE TABLE credit_account (
 
 -- The journal.  A spend of several credits in one commit is one entry.
 -- A reversal gives back what was taken for an answer that said "nothing was charged".
+-- A freeze takes back what is left of a payment that vanished from the chain; a thaw undoes it.
 CREATE TABLE credit_entry (
     id      INTEGER PRIMARY KEY,
     account INTEGER NOT NULL REFERENCES credit_account,
     kind    TEXT    NOT NULL CHECK (
-        kind IN ('payment', 'grant', 'top_up', 'rotate', 'reversal', 'spend')),
+        kind IN ('payment', 'grant', 'top_up', 'rotate', 'reversal', 'thaw', 'spend', 'freeze')),
     delta   INTEGER NOT NULL CHECK (
-        CASE kind WHEN 'spend' THEN delta < 0 WHEN 'rotate' THEN delta <> 0 ELSE delta > 0 END),
+        CASE WHEN kind IN ('spend', 'freeze') THEN delta < 0
+             WHEN kind = 'rotate' THEN delta <> 0 ELSE delta > 0 END),
     balance INTEGER NOT NULL CHECK (balance >= 0),  -- after this entry
     at      INTEGER NOT NULL
 ) STRICT;

@@ -1,0 +1,226 @@
+"""Payments as HTTP: the demand for one, and every outcome as an answer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from mintscope.api.call import Call, Header
+from mintscope.api.gate import Gate
+from mintscope.api.shop import Shop
+from mintscope.errors import (
+    BadRequest,
+    InvalidPayment,
+    PaymentAlreadyUsed,
+    PaymentFailed,
+    PaymentPending,
+    PaymentUnavailable,
+    PriceUnavailable,
+    ServiceError,
+)
+from mintscope.observe import PAYMENTS
+from mintscope.payments.cashier import Charge, Demand, Wanted
+from mintscope.payments.headers import (
+    IDENTIFIER_PATTERN,
+    PAYMENT_REQUIRED,
+    PAYMENT_RESPONSE,
+    PAYMENT_SIGNATURE,
+    Presented,
+    decode_payment,
+    encode_refused,
+    encode_required,
+    encode_settled,
+)
+from mintscope.payments.outcome import (
+    AlreadyUsed,
+    Obstacle,
+    Outcome,
+    Settled,
+    Unavailable,
+    Unresolved,
+    Used,
+)
+from mintscope.payments.refusal import Refused
+from mintscope.payments.requirement import Resource
+from mintscope.payments.tariff import Tariff
+
+PENDING_RETRY_S: Final = 2
+OBSTACLE_RETRY_S: Final = 10
+IDEMPOTENCY_KEY: Final = b"idempotency-key"
+NO_SALES: Final = "This service takes no payments; send a credit token instead."
+
+USED: Final = {
+    Used.PAYMENT: (
+        "This payment was used before. Its answer is given again for a day, until the credit token"
+        " is first used, and only to the request that it was made for, with its Idempotency-Key."
+    ),
+    Used.KEY: "The Idempotency-Key was sent with another payment before. Nothing was charged.",
+}
+OBSTACLES: Final = {
+    Obstacle.CHAIN: "The chain does not answer; the payment was not sent. Nothing was charged.",
+    Obstacle.SALES_CLOSED: "No payments are taken just now. Nothing was charged; credits go on.",
+}
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something that a payment buys, and what it costs at the prices of the minute."""
+
+    resource: Resource
+    price: Callable[[Tariff], int]
+
+
+class Till:
+    """Asks for payments and takes them; what is not settled leaves as a ServiceError."""
+
+    def __init__(self, *, shop: Shop, gate: Gate) -> None:
+        self._shop = shop
+        self._gate = gate
+
+    async def ask(self, call: Call, offer: Offer, *, why: str) -> None:
+        """Add PAYMENT-REQUIRED to the reply.
+
+        Raises PriceUnavailable.
+        """
+        amount = offer.price(await self._shop.board.tariff())
+        requirement = self._shop.cashier.require(offer.resource, amount)
+        demand = encode_required(requirement, origin=self._shop.origin, error=why)
+        call.reply_headers.append(_header(PAYMENT_REQUIRED, demand))
+
+    async def open(self, call: Call, offer: Offer) -> Charge | Settled:
+        """Return a charge for a new payment that checks out, the goods of a known one.
+
+        Raises InvalidPayment, and whatever else became of a known one or is
+        wrong with a new one.
+        """
+        try:
+            presented = _presented(call)
+            key = _redelivery_key(call, presented)
+        except (InvalidPayment, BadRequest):
+            PAYMENTS.labels("invalid", "").inc()
+            raise
+        demand = Demand(resource=offer.resource, key=key, address=self._gate.address(call))
+        found = await self._shop.cashier.present(presented, demand)
+        return (
+            found if isinstance(found, Charge) else await self._expect_settled(call, offer, found)
+        )
+
+    async def settle(self, call: Call, offer: Offer, charge: Charge, wanted: Wanted) -> Settled:
+        """Take the payment, or raise what became of it instead."""
+        call.expect_client()
+        return await self._expect_settled(call, offer, await charge.settle(wanted))
+
+    async def _expect_settled(self, call: Call, offer: Offer, outcome: Outcome) -> Settled:
+        _count(outcome)
+        match outcome:
+            case Settled(payment=payment, redelivered=redelivered):
+                if not redelivered:
+                    await self._gate.give_back(call)
+                response = encode_settled(
+                    self._shop.cashier.terms, payer=payment.payer, signature=payment.signature
+                )
+                call.reply_headers.append(_header(PAYMENT_RESPONSE, response))
+                return outcome
+            case Refused():
+                await self._refuse(call, offer, outcome)
+                raise PaymentFailed(_explain(outcome))
+            case AlreadyUsed(what):
+                raise PaymentAlreadyUsed(USED[what])
+            case Unresolved(key=key):
+                raise _pending(call, key)
+            case Unavailable(obstacle):
+                call.reply_headers.append((b"retry-after", b"%d" % OBSTACLE_RETRY_S))
+                raise PaymentUnavailable(OBSTACLES[obstacle])
+
+    async def _refuse(self, call: Call, offer: Offer, refused: Refused) -> None:
+        """Add PAYMENT-RESPONSE, and a fresh demand.
+
+        Raises PriceUnavailable where none can be made, unless the payment was
+        sent: then what became of it is the news.
+        """
+        try:
+            await self.ask(call, offer, why=refused.reason)
+        except PriceUnavailable:
+            if not refused.signature:
+                raise
+        response = encode_refused(
+            self._shop.cashier.terms, reason=refused.reason, signature=refused.signature
+        )
+        call.reply_headers.append(_header(PAYMENT_RESPONSE, response))
+
+
+def _presented(call: Call) -> Presented:
+    values = call.values(PAYMENT_SIGNATURE.lower().encode())
+    if len(values) > 1:
+        raise InvalidPayment(f"expected one {PAYMENT_SIGNATURE} header; there were several")
+    return decode_payment(values[0])
+
+
+def _redelivery_key(call: Call, presented: Presented) -> str | None:
+    """Return the client's secret name for this payment, from either place it may stand in."""
+    key = idempotency_key(call)
+    if key is None or presented.identifier is None:
+        return key or presented.identifier
+    if key != presented.identifier:
+        raise BadRequest("expected one key; Idempotency-Key and payment-identifier differ")
+    return key
+
+
+def idempotency_key(call: Call) -> str | None:
+    """Return the Idempotency-Key, with or without quotation marks.
+
+    Raises BadRequest for one that could be guessed, and for several.
+    """
+    values = call.values(IDEMPOTENCY_KEY)
+    if not values:
+        return None
+    key = values[0].removeprefix('"').removesuffix('"')
+    if len(values) > 1 or IDENTIFIER_PATTERN.fullmatch(key) is None:
+        raise BadRequest(
+            "Idempotency-Key: expected one key of 16 to 128 letters, digits, '-' and '_',"
+            " hard to guess"
+        )
+    return key
+
+
+def _pending(call: Call, key: str | None) -> ServiceError:
+    call.reply_headers.append((b"retry-after", b"%d" % PENDING_RETRY_S))
+    if key is None:
+        how = "with the same Idempotency-Key"
+    else:
+        call.reply_headers.append((IDEMPOTENCY_KEY, key.encode()))
+        how = "with the Idempotency-Key of this answer, which is given only once"
+    return PaymentPending(
+        "The payment was sent, and its outcome is not known yet. Do not pay again: send the same"
+        f" request with the same payment, {how}."
+    )
+
+
+def _explain(refused: Refused) -> str:
+    if refused.signature:
+        return f"The payment failed on chain: {refused.reason}. Nothing was charged."
+    return f"The payment is refused: {refused.reason}. Nothing was sent, nothing was charged."
+
+
+def _count(outcome: Outcome) -> None:
+    match outcome:
+        case Settled(payment=payment, redelivered=redelivered):
+            PAYMENTS.labels("redelivered" if redelivered else "settled", "").inc()
+            if not redelivered:
+                log.info("payment settled", signature=payment.signature, atoms=payment.paid)
+        case Refused(reason=reason, signature=signature):
+            PAYMENTS.labels("failed" if signature else "refused", reason).inc()
+        case AlreadyUsed(what):
+            PAYMENTS.labels("already_used", what.name.lower()).inc()
+        case Unresolved(payment=payment):
+            PAYMENTS.labels("unresolved", payment.state).inc()
+            log.warning("payment unresolved", signature=payment.signature, state=payment.state)
+        case Unavailable(obstacle):
+            PAYMENTS.labels("unavailable", obstacle.name.lower()).inc()
+
+
+def _header(name: str, value: str) -> Header:
+    return name.lower().encode(), value.encode()

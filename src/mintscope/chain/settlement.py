@@ -1,0 +1,240 @@
+"""PaymentChain over JSON-RPC: simulate, broadcast, wait for many with few questions.
+
+A transaction that is in a block has not necessarily succeeded, so `err` is
+read before anything else; and what it brought is measured, not assumed: the
+treasury's balance before and after, in that very transaction.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+from solders.pubkey import Pubkey
+
+from mintscope.chain.payment_node import (
+    PAGE,
+    STATUSES_MAX,
+    PaymentNode,
+    Status,
+    TokenBalance,
+    Transaction,
+)
+from mintscope.chain.rpc import Endpoint
+from mintscope.clock import Clock
+from mintscope.payments.chain import ChainUnavailable, Rejected, Simulated
+from mintscope.payments.envelope import Signed
+from mintscope.payments.mint import expect_usable_mint, expect_usable_treasury
+from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
+from mintscope.payments.requirement import Terms
+from mintscope.primitives import Signature, Wallet
+
+PAGES_MAX: Final = 20
+POLL_S: Final = 0.05
+PATIENT_POLL_S: Final = 0.5  # once nothing is fresh any more
+FRESH_S: Final = 10.0
+POLLS_IN_FLIGHT_MAX: Final = 4
+EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
+
+
+class RpcPaymentChain:
+    """Implements payments.chain at one endpoint; lives in one event loop."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        terms: Terms,
+        clock: Clock,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._node = PaymentNode(endpoint, transport)
+        self._terms = terms
+        self._treasury = str(terms.treasury)
+        self._clock = clock
+        self._sleep = sleep
+        self._waiting: dict[Signature, list[asyncio.Future[Sighting]]] = {}
+        self._reading: set[Signature] = set()
+        self._fresh_until_s = 0.0
+        self._poller: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop asking and close every connection."""
+        running = [*self._tasks, *([] if self._poller is None else [self._poller])]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._node.aclose()
+
+    async def simulate(self, signed: Signed, source: Pubkey) -> Simulated | Rejected:
+        """Try the transaction on the chain as confirmed; read what it would leave in *source*."""
+        trial, height = await asyncio.gather(
+            self._node.simulate(signed.wire, source), self._node.height("confirmed")
+        )
+        if isinstance(trial, str):
+            return Rejected(trial)
+        return Simulated(balance_after=trial, block_height=height)
+
+    async def broadcast(self, signed: Signed) -> None:
+        """Send the transaction to the leaders, through the node."""
+        await self._node.send(signed.wire)
+
+    async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
+        """Wait until the transaction is confirmed or has failed, together with all others."""
+        waiter: asyncio.Future[Sighting] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(signature, []).append(waiter)
+        self._fresh_until_s = self._clock.monotonic_s() + FRESH_S
+        if self._poller is None or self._poller.done():
+            self._poller = asyncio.create_task(self._poll())
+        try:
+            async with asyncio.timeout(patience_s):
+                return await waiter
+        except TimeoutError:
+            return Unseen()
+        finally:
+            self._waiting[signature].remove(waiter)
+            if not self._waiting[signature]:
+                del self._waiting[signature]
+
+    async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
+        """Search the whole history; the height is read first, so that absence can prove death."""
+        assert len(signatures) <= STATUSES_MAX
+        height = await self._node.height("finalized")
+        statuses = await self._node.statuses(signatures, search=True)
+        return await asyncio.gather(
+            *(
+                self._examine(signature, status, height)
+                for signature, status in zip(signatures, statuses, strict=True)
+            )
+        )
+
+    async def arrivals(self, after: Signature | None) -> Sequence[Signature]:
+        """Return what touched the treasury after *after* and succeeded, finalized, oldest first."""
+        found: list[Signature] = []
+        before: str | None = None
+        for _ in range(PAGES_MAX):
+            page = await self._node.arrivals(self._treasury, after, before)
+            found += [Signature(each.signature) for each in page if each.err is None]
+            if len(page) < PAGE:
+                break
+            before = page[-1].signature
+        return found[::-1]
+
+    async def sponsored(self, signatures: Sequence[Signature]) -> Sequence[Signature]:
+        """Return those of *signatures* whose fee we have paid."""
+        found = await asyncio.gather(
+            *(self._node.transaction(signature) for signature in signatures)
+        )
+        return [
+            signature
+            for signature, each in zip(signatures, found, strict=True)
+            if each is not None
+            and each.transaction.message.account_keys[:1] == [self._terms.fee_payer]
+        ]
+
+    async def expect_usable(self) -> None:
+        """Compare the payment token and the treasury with the terms, once, before selling.
+
+        Raises    UnusablePaymentToken
+        """
+        mint, treasury = await asyncio.gather(
+            self._node.account(self._terms.asset), self._node.account(self._treasury)
+        )
+        expect_usable_mint(mint, self._terms)
+        expect_usable_treasury(treasury, self._terms)
+
+    async def lamports(self, wallet: Wallet) -> int:
+        """Return what *wallet* has to pay fees with."""
+        return await self._node.lamports(wallet)
+
+    async def _poll(self) -> None:
+        """Ask for everyone who waits, at a steady pace, whatever a single answer takes."""
+        while self._waiting:
+            if len(self._tasks) < POLLS_IN_FLIGHT_MAX + len(self._reading):
+                for start in range(0, len(self._waiting), STATUSES_MAX):
+                    self._spawn(self._ask(list(self._waiting)[start : start + STATUSES_MAX]))
+            is_fresh = self._clock.monotonic_s() < self._fresh_until_s
+            await self._sleep(POLL_S if is_fresh else PATIENT_POLL_S)
+
+    async def _ask(self, signatures: list[Signature]) -> None:
+        try:
+            statuses = await self._node.statuses(signatures, search=False)
+        except ChainUnavailable:
+            return  # the next question comes soon
+        for signature, status in zip(signatures, statuses, strict=True):
+            if status is None or signature not in self._waiting:
+                continue
+            if status.is_confirmed and status.err is not None:
+                self._tell(signature, Reverted(final=status.is_final))
+            elif signature not in self._reading and (
+                status.is_confirmed or len(self._reading) < EAGER_MAX
+            ):
+                self._reading.add(signature)
+                self._spawn(self._ask_amount(signature, is_final=status.is_final))
+
+    async def _ask_amount(self, signature: Signature, *, is_final: bool) -> None:
+        try:
+            sighting = await self._measure(signature, is_final=is_final)
+        except ChainUnavailable:
+            return
+        finally:
+            self._reading.discard(signature)
+        if sighting is not None:
+            self._tell(signature, sighting)
+
+    def _tell(self, signature: Signature, sighting: Sighting) -> None:
+        for waiter in self._waiting.get(signature, ()):
+            if not waiter.done():
+                waiter.set_result(sighting)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _examine(self, signature: Signature, status: Status | None, height: int) -> Sighting:
+        if status is None:
+            return Unseen(height=height)
+        if not status.is_confirmed:
+            return Unseen()  # it is on its way
+        if status.err is not None:
+            return Reverted(final=status.is_final)
+        return await self._measure(signature, is_final=status.is_final) or Unseen()
+
+    async def _measure(self, signature: Signature, *, is_final: bool) -> Landed | Reverted | None:
+        """Read the confirmed transaction and what it brought; None while there is none."""
+        found = await self._node.transaction(signature)
+        if found is None:
+            return None
+        if found.meta.err is not None:
+            return Reverted(final=is_final)
+        return Landed(paid=self._received(found), final=is_final)
+
+    def _received(self, found: Transaction) -> int:
+        """Return by how much the treasury's balance grew, in atoms of the payment token."""
+        loaded = found.meta.loaded_addresses
+        keys = [*found.transaction.message.account_keys, *loaded.writable, *loaded.readonly]
+
+        def balance(entries: list[TokenBalance]) -> int:
+            return sum(
+                int(entry.ui_token_amount.amount)
+                for entry in entries
+                if entry.mint == self._terms.asset
+                and keys[entry.account_index : entry.account_index + 1] == [self._treasury]
+            )
+
+        return balance(found.meta.post_token_balances) - balance(found.meta.pre_token_balances)

@@ -1,0 +1,1 @@
+"""The buyer: pays for requests and credits within a budget."""

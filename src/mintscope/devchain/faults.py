@@ -1,0 +1,101 @@
+"""What can be made to go wrong, with transactions and with the wire.
+
+Knobs say it; setting them replaces every knob set before, so `Knobs()` heals.
+"""
+
+from collections import Counter
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=86_400_000)]
+Times = Annotated[int, msgspec.Meta(ge=1)]
+EVERY_METHOD: Final = "*"
+SERVER_BUSY: Final = -32005
+
+
+class Landing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens to a transaction between the node and a block.
+
+    late      it lands *ms* later than it would
+    failed    it lands, and all it does is pay its fee
+    never     it is accepted and never lands, however often it is sent
+    dropped   this send is lost; sent again, it lands
+    vanish    it lands, and is gone *ms* after it was confirmed
+    times     how many transactions (of `dropped`: sends) it happens to; None: all
+    """
+
+    kind: Literal["late", "failed", "never", "dropped", "vanish"]
+    ms: Milliseconds = 0
+    times: Times | None = None
+
+
+class Answering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens to the calls of a method.
+
+    http    refused with HTTP *status*
+    rpc     refused with JSON-RPC *code* and *message*
+    hang    never answered
+    lost    done, and the answer lost: the connection closes
+    times   how many calls it happens to; None: all
+    """
+
+    kind: Literal["http", "rpc", "hang", "lost"]
+    status: Annotated[int, msgspec.Meta(ge=400, le=599)] = 503
+    code: int = SERVER_BUSY
+    message: str = "Node is unhealthy"
+    times: Times | None = None
+
+
+class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that is wrong at the moment.
+
+    calls, latency_ms   by method; "*" is every method without a row of its own
+    blind               the methods that do not find a transaction, though it is there
+    """
+
+    landing: Landing | None = None
+    calls: dict[str, Answering] = {}
+    latency_ms: dict[str, Milliseconds] = {}
+    blind: list[Literal["getSignatureStatuses", "getTransaction", "getSignaturesForAddress"]] = []
+
+
+class Faults:
+    """The knobs, and how often each has struck."""
+
+    def __init__(self) -> None:
+        self.set(Knobs())
+
+    def set(self, knobs: Knobs) -> None:
+        """Replace every knob; what already befell a transaction stays with it."""
+        self.knobs = knobs
+        self._struck: Counter[str] = Counter()
+
+    @property
+    def on_wire(self) -> bool:
+        """Say whether any call may suffer."""
+        return bool(self.knobs.calls or self.knobs.latency_ms)
+
+    def landing(self) -> Landing | None:
+        """Return what shall happen to the next transaction."""
+        landing = self.knobs.landing
+        return landing if landing and self._strikes("landing", landing.times) else None
+
+    def answering(self, method: str) -> Answering | None:
+        """Return what shall happen to this call of *method*."""
+        row = method if method in self.knobs.calls else EVERY_METHOD
+        answering = self.knobs.calls.get(row)
+        return answering if answering and self._strikes(f"call {row}", answering.times) else None
+
+    def latency_ms(self, method: str) -> int:
+        """Return how long an answer of *method* takes."""
+        rows = self.knobs.latency_ms
+        return rows.get(method, rows.get(EVERY_METHOD, 0))
+
+    def is_blind(self, method: str) -> bool:
+        """Say whether *method* finds no transaction."""
+        return method in self.knobs.blind
+
+    def _strikes(self, knob: str, times: int | None) -> bool:
+        self._struck[knob] += 1
+        return times is None or self._struck[knob] <= times

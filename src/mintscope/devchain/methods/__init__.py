@@ -1,0 +1,1 @@
+"""The JSON-RPC methods that need accounts and transactions."""

@@ -1,0 +1,1 @@
+"""The virtual machine under the dev chain: accounts, and what transactions do to them."""

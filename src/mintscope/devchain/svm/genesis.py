@@ -1,0 +1,91 @@
+"""Who exists on a dev chain before its first block: made from a seed, so always the same.
+
+None of these keys is a secret: whoever knows the seed has them.
+"""
+
+from hashlib import sha256
+from typing import Final
+
+from solders.account import Account
+from solders.hash import Hash
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.system_program import ID as SYSTEM
+from solders.token import ID as TOKEN
+from solders.token.associated import get_associated_token_address
+from solders.token.state import Mint, TokenAccount, TokenAccountState
+
+from mintscope.devchain.addresses import address
+from mintscope.devchain.svm.bank import Bank
+from mintscope.devchain.svm.tokens import ACCOUNT_BYTES, MINT_BYTES, read_holding, read_mint
+
+PAYMENT_SYMBOL: Final = "MINT"
+PAYMENT_DECIMALS: Final = 6
+FAUCET_LAMPORTS: Final = 10**17
+FEE_PAYER_LAMPORTS: Final = 10 * 10**9
+
+
+class Genesis:
+    """The keys of a dev chain, and the accounts it starts with.
+
+    mint       of the payment token: classic SPL, nobody can freeze it, and the one
+               that the market of the same seed trades under PAYMENT_SYMBOL
+    treasury   receives payments, in the token account `treasury_tokens`
+    fee_payer  sponsors the fees of payments, with 10 SOL to begin with
+    faucet     mints the payment token and gives SOL away
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.mint = Pubkey.from_string(address(seed, "mint", PAYMENT_SYMBOL))
+        self.treasury = self.key("treasury")
+        self.fee_payer = self.key("fee payer")
+        self.faucet = self.key("faucet")
+        self.treasury_tokens = self.tokens_of(self.treasury.pubkey())
+
+    def key(self, role: str) -> Keypair:
+        """Return the key of *role*, whatever that is: a buyer, say."""
+        return Keypair.from_seed(self._digest(role))
+
+    def blockhash(self, number: int) -> Hash:
+        """Return the hash of block *number*, on a chain that has no other."""
+        return Hash(self._digest(f"block {number}"))
+
+    def tokens_of(self, owner: Pubkey) -> Pubkey:
+        """Return the account in which *owner* keeps payment tokens."""
+        return get_associated_token_address(owner, self.mint)
+
+    def apply(self, bank: Bank) -> None:
+        """Write the first accounts."""
+        mint = Mint(self.faucet.pubkey(), 0, PAYMENT_DECIMALS, is_initialized=True)
+        bank.put(self.mint, Account(bank.rent_exempt(MINT_BYTES), bytes(mint), TOKEN))
+        self.endow(bank, self.faucet.pubkey(), lamports=FAUCET_LAMPORTS)
+        self.endow(bank, self.fee_payer.pubkey(), lamports=FEE_PAYER_LAMPORTS)
+        self.endow(bank, self.treasury.pubkey(), lamports=0, atoms=0)
+
+    def endow(self, bank: Bank, owner: Pubkey, *, lamports: int, atoms: int | None = None) -> None:
+        """Let *owner* have that much more, without a transaction.
+
+        A token account is made where *atoms* is not None and there is none.
+        """
+        wallet = bank.account(owner) or Account(0, b"", SYSTEM)
+        bank.put(owner, Account(wallet.lamports + lamports, wallet.data, wallet.owner))
+        if atoms is None:
+            return
+        at = self.tokens_of(owner)
+        holding = read_holding(bank.account(at))
+        held = atoms + (0 if holding is None else holding.amount)
+        tokens = TokenAccount(self.mint, owner, held, None, TokenAccountState.Initialized, None, 0)
+        bank.put(at, Account(bank.rent_exempt(ACCOUNT_BYTES), bytes(tokens), TOKEN))
+        self._issue(bank, atoms)
+
+    def _issue(self, bank: Bank, atoms: int) -> None:
+        account = bank.account(self.mint)
+        mint = read_mint(account)
+        assert account is not None
+        assert mint is not None
+        more = Mint(mint.mint_authority, mint.supply + atoms, mint.decimals, is_initialized=True)
+        bank.put(self.mint, Account(account.lamports, bytes(more), TOKEN))
+
+    def _digest(self, name: str) -> bytes:
+        return sha256(f"mintscope devchain {self.seed} {name}".encode()).digest()

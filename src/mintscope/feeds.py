@@ -1,0 +1,170 @@
+"""What the payment token is worth, from its own market or from somebody who vouches for it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from typing import Final
+
+import httpx
+import msgspec
+import structlog
+
+from mintscope.clock import Clock
+from mintscope.market.log import LogReader
+from mintscope.observe import TOKEN_USD
+from mintscope.payments.board import PriceSource
+from mintscope.payments.chain import ChainUnavailable
+from mintscope.payments.mint import UnusablePaymentToken
+from mintscope.payments.price import Doubt, FeedReading, price_of_feed, price_of_market
+from mintscope.payments.token_market import Reserves, market_of
+from mintscope.primitives import Mint, UnixMs
+from mintscope.quote import Quote
+from mintscope.solana import WSOL
+
+log = structlog.get_logger()
+
+READ_S: Final = 4.0
+LOOK_AGAIN_S: Final = 86_400.0  # a mint may gain an extension
+ANSWER_BYTES_MAX: Final = 256 * 1024
+EXPONENT_MAX: Final = 32
+
+
+class MarketPrice:
+    """Implements payments.board.PriceSource by the token's own market.
+
+    reserves    reads what its pools hold
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        reserves: Callable[[], Awaitable[Reserves]],
+        *,
+        asset: Mint,
+        decimals: int,
+    ) -> None:
+        self._reader = reader
+        self._reserves = reserves
+        self._asset = asset
+        self._decimals = decimals
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or why there is none."""
+        try:
+            async with asyncio.timeout(READ_S):
+                return await self._read(now)
+        except (ChainUnavailable, UnusablePaymentToken, TimeoutError) as trouble:
+            log.warning("no price of the payment token", reason=str(trouble))
+        except Exception as trouble:  # noqa: BLE001  any failure of any store is tried again
+            log.warning("no price of the payment token", reason=repr(trouble))
+        return Doubt.NO_ANSWER
+
+    async def _read(self, now: UnixMs) -> Quote | Doubt:
+        tip, token, sol, reserves = await asyncio.gather(
+            self._reader.tip(),
+            self._reader.load(self._asset),
+            self._reader.load(WSOL),
+            self._reserves(),
+        )
+        if tip.time is None:
+            return Doubt.LAGGING
+        if token is None or sol is None:
+            return Doubt.NO_TRADE
+        lag_s = now / 1000 - tip.time
+        market = market_of(token, sol, reserves, decimals=self._decimals, lag_s=lag_s)
+        return price_of_market(market, now)
+
+
+class _Pyth(msgspec.Struct, frozen=True):
+    class Parsed(msgspec.Struct, frozen=True):
+        """One price id."""
+
+        class Price(msgspec.Struct, frozen=True):
+            """A number as *price* x 10^*expo*, at *publish_time* in seconds."""
+
+            price: str
+            expo: int
+            publish_time: int
+
+        price: Price
+
+    parsed: list[Parsed]
+
+
+class FeedPrice:
+    """Implements payments.board.PriceSource by an address that answers as Pyth's Hermes does."""
+
+    def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._url = url
+        self._http = httpx.AsyncClient(timeout=READ_S, transport=transport)
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the feed's price while it is fresh, or why there is none."""
+        try:
+            async with asyncio.timeout(READ_S):
+                reading = _reading(await self._get())
+        except (TimeoutError, httpx.HTTPError, msgspec.DecodeError, ArithmeticError) as trouble:
+            log.warning("no price of the payment token", reason=type(trouble).__name__)
+            return Doubt.NO_ANSWER
+        return Doubt.NOT_A_PRICE if reading is None else price_of_feed(reading, now)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def _get(self) -> bytes:
+        body = bytearray()
+        async with self._http.stream("GET", self._url) as answer:
+            answer.raise_for_status()
+            async for chunk in answer.aiter_bytes():
+                body += chunk
+                if len(body) > ANSWER_BYTES_MAX:
+                    break  # what is cut cannot be read
+        return bytes(body)
+
+
+def _reading(body: bytes) -> FeedReading | None:
+    """Return what a feed of one price says; None where it is not one price."""
+    parsed = msgspec.json.decode(body, type=_Pyth).parsed
+    if len(parsed) != 1 or abs(parsed[0].price.expo) > EXPONENT_MAX:
+        return None
+    price = parsed[0].price
+    usd = Decimal(price.price).scaleb(price.expo)
+    return FeedReading(usd=usd, observed_at=UnixMs(price.publish_time * 1000))
+
+
+class UsableToken:
+    """A price source that is silent unless the chain is fit for payments; looked at every day.
+
+    expect    raises UnusablePaymentToken or ChainUnavailable
+    """
+
+    def __init__(
+        self, source: PriceSource, expect: Callable[[], Awaitable[None]], clock: Clock
+    ) -> None:
+        self._source = source
+        self._expect = expect
+        self._clock = clock
+        self._is_usable = False
+        self._look_again_s = float("-inf")
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or why there is none."""
+        if self._clock.monotonic_s() >= self._look_again_s:
+            await self._look()
+        found = await self._source.read(now) if self._is_usable else Doubt.UNUSABLE
+        TOKEN_USD.set(float(found.usd) if isinstance(found, Quote) else 0)
+        return found
+
+    async def _look(self) -> None:
+        """Look at the chain; a node that does not answer changes nothing."""
+        try:
+            await self._expect()
+        except UnusablePaymentToken as trouble:
+            log.warning("the payment token cannot be used", reason=str(trouble))
+            self._is_usable = False
+        except ChainUnavailable as trouble:
+            log.warning("the payment token cannot be looked at", reason=str(trouble))
+        else:
+            self._is_usable = True
+            self._look_again_s = self._clock.monotonic_s() + LOOK_AGAIN_S

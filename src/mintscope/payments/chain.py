@@ -1,0 +1,69 @@
+"""The port of whoever speaks to the chain on behalf of payments."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from solders.pubkey import Pubkey
+
+from mintscope.payments.envelope import Signed
+from mintscope.payments.payment import Sighting
+from mintscope.primitives import Signature
+
+
+class ChainUnavailable(Exception):
+    """No node answered in time, or none answered sensibly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """The transaction would succeed now.
+
+    balance_after    atoms left in the payer's account
+    block_height     of the chain, no lower than that of the state it was simulated on
+    """
+
+    balance_after: int
+    block_height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The transaction would fail now; *error* is the chain's own word for why."""
+
+    error: str
+
+
+class PaymentChain(Protocol):
+    """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
+
+    async def simulate(self, signed: Signed, source: Pubkey) -> Simulated | Rejected:
+        """Try the transaction, both signatures checked, against the chain as confirmed."""
+        ...
+
+    async def broadcast(self, signed: Signed) -> None:
+        """Send the transaction; when this raises, it may have been sent all the same."""
+        ...
+
+    async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
+        """Wait for a freshly broadcast transaction to be confirmed, for *patience_s* at most."""
+        ...
+
+    async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
+        """Search the whole history for *signatures*, in their order."""
+        ...
+
+
+class TreasuryHistory(Protocol):
+    """What the chain itself remembers of our takings.  Raises ChainUnavailable likewise."""
+
+    async def arrivals(self, after: Signature | None) -> Sequence[Signature]:
+        """Return what touched the treasury after *after* and succeeded, finalized, oldest first.
+
+        Everything that is still known, where *after* is None.
+        """
+        ...
+
+    async def sponsored(self, signatures: Sequence[Signature]) -> Sequence[Signature]:
+        """Return those of *signatures* whose fee we have paid: nobody else signs with that key."""
+        ...

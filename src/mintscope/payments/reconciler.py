@@ -1,0 +1,67 @@
+"""Finishing what a crash, a timeout or a fork left: at start, and for ever after.
+
+It only looks: no payment is ever broadcast here.  It may run in any number of
+processes and beside the handler of the very payment it looks at.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.clock import Clock
+from mintscope.errors import ServiceUnavailable
+from mintscope.payments.chain import ChainUnavailable, PaymentChain
+from mintscope.payments.payment import Payment, State, weigh
+from mintscope.payments.store import PaymentStore
+from mintscope.primitives import Signature, UnixMs
+
+LEASE_MS: Final = 10_000  # between two looks at one payment
+BATCH: Final = 256  # signatures that one status request takes
+PAUSE_S: Final = 1.0
+
+Pause = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciler:
+    """Brings every payment to an end that the chain agrees with."""
+
+    store: PaymentStore
+    chain: PaymentChain
+    clock: Clock
+
+    async def run(self, pause: Pause, on_trouble: Callable[[Exception], None]) -> None:
+        """Reconcile until cancelled; *pause* waits for so many seconds."""
+        while True:
+            try:
+                while await self.once() == BATCH:
+                    pass
+            except (ChainUnavailable, ServiceUnavailable) as trouble:
+                on_trouble(trouble)
+            await pause(PAUSE_S)
+
+    async def once(self) -> int:
+        """Look at the payments that nobody looks after; return how many there were."""
+        now = self.clock.now()
+        payments = await self.store.lease(now=now, until=UnixMs(now + LEASE_MS), count_max=BATCH)
+        await self._examine(payments)
+        return len(payments)
+
+    async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
+        """Issue whatever has *arrived* (<= BATCH) without being issued; return our payments of it.
+
+        This finds what every other way has missed: a payment that a node once
+        said could never land.
+        """
+        ours = await self.store.find_signatures(arrived)
+        await self._examine([each for each in ours if each.state is not State.ISSUED])
+        return await self.store.find_signatures(arrived)
+
+    async def _examine(self, payments: Sequence[Payment]) -> None:
+        if not payments:
+            return
+        sightings = await self.chain.look([payment.signature for payment in payments])
+        for payment, sighting in zip(payments, sightings, strict=True):
+            evidence = weigh(payment, sighting)
+            if evidence is not None:
+                await self.store.resolve(payment.message_hash, evidence, now=self.clock.now())

@@ -1,0 +1,56 @@
+"""Every reason why a payment is refused: what a client reads in `errorReason`."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """One word per rule; a client can tell from it what to do differently."""
+
+    # read from the header
+    NO_MATCHING_REQUIREMENT = "no_matching_requirement"
+    # read from the transaction alone
+    UNDECODABLE = "transaction_undecodable"
+    TOO_LONG = "transaction_too_long"
+    NOT_CANONICAL = "transaction_not_canonical"
+    SIGNERS = "signers"
+    FEE_PAYER = "fee_payer"
+    FEE_PAYER_NOT_ISOLATED = "fee_payer_not_isolated"
+    LOOKUP_TABLES = "lookup_tables_not_allowed"
+    ACCOUNTS = "accounts"
+    INSTRUCTION_COUNT = "instruction_count"
+    COMPUTE_BUDGET = "compute_budget"
+    COMPUTE_LIMIT_TOO_HIGH = "compute_limit_too_high"
+    PRIORITY_FEE_TOO_HIGH = "priority_fee_too_high"
+    NO_TRANSFER = "transfer_checked_expected"
+    TOKEN_PROGRAM = "token_program_mismatch"  # noqa: S105  a token, not a password
+    MINT = "mint_mismatch"
+    DECIMALS = "decimals_mismatch"
+    RECIPIENT = "recipient_mismatch"
+    SOURCE = "source_not_payers_token_account"
+    AUTHORITY = "authority_not_payer"
+    AMOUNT = "amount_mismatch"
+    UNKNOWN_PROGRAM = "unknown_program"
+    MEMO_COUNT = "one_memo_expected"
+    QUOTE_FORGED = "quote_invalid"
+    QUOTE_EXPIRED = "quote_expired"
+    SIGNATURE = "invalid_signature"
+    # learned from the chain and from the payer's other payments
+    SIMULATION = "simulation_failed"
+    FUNDS = "insufficient_funds_for_pending_payments"
+    TOO_MANY_FAILURES = "too_many_failed_payments"
+    REVERTED = "transaction_failed"
+    EXPIRED = "transaction_expired"
+    VANISHED = "transaction_vanished"
+    UNDERPAID = "amount_received_too_small"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The payment is not accepted, and the payer has not been charged for it.
+
+    signature    of the transaction on chain, where one was broadcast
+    """
+
+    reason: Reason
+    signature: str = ""

@@ -1,0 +1,77 @@
+"""What is for sale, and for how much: in USD here, in atoms at one quote."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from mintscope.errors import InvalidBundle
+from mintscope.quote import Quote, atoms_for_usd
+
+REQUEST_USD: Final = Decimal("0.0025")
+BUNDLE_SHOWN_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """So many credits, so much cheaper than one by one."""
+
+    credits: int
+    discount_percent: int
+
+    @property
+    def usd_per_credit(self) -> Decimal:
+        """The discounted price, exact."""
+        return REQUEST_USD * (100 - self.discount_percent) / 100
+
+    @property
+    def usd(self) -> Decimal:
+        """The price of them all, exact."""
+        return self.usd_per_credit * self.credits
+
+
+BUNDLES: Final = (
+    Bundle(credits=10, discount_percent=0),
+    Bundle(credits=50, discount_percent=10),
+    Bundle(credits=100, discount_percent=20),
+    Bundle(credits=500, discount_percent=40),
+)
+
+
+def parse_bundle(text: str | None) -> Bundle:
+    """Return the bundle that *text*, a number in plain decimal digits, names.
+
+    Raises    InvalidBundle
+    """
+    for bundle in BUNDLES:
+        if text == str(bundle.credits):
+            return bundle
+    sizes = ", ".join(str(bundle.credits) for bundle in BUNDLES)
+    shown = "missing" if text is None else repr(text[:BUNDLE_SHOWN_MAX])
+    raise InvalidBundle(f"expected a bundle of {sizes} credits; was {shown}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundlePrice:
+    """A bundle at one quote; both figures in atoms, their quotient is the bundle's size."""
+
+    bundle: Bundle
+    per_credit: int
+    price: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tariff:
+    """Every price at one quote, so that the list and the demand for payment agree."""
+
+    quote: Quote
+    decimals: int
+
+    @property
+    def request(self) -> int:
+        """What one request costs, in atoms."""
+        return atoms_for_usd(REQUEST_USD, self.quote, decimals=self.decimals)
+
+    def price(self, bundle: Bundle) -> BundlePrice:
+        """Price *bundle*: rounded up once, per credit, so that the total is a multiple."""
+        per_credit = atoms_for_usd(bundle.usd_per_credit, self.quote, decimals=self.decimals)
+        return BundlePrice(bundle=bundle, per_credit=per_credit, price=per_credit * bundle.credits)

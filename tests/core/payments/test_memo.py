@@ -1,0 +1,80 @@
+"""Quotes: ours, for exactly this, for two minutes."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.payments.memo import MEMO_BYTES, VALID_S, Flaw, find_flaw, write_memo
+from mintscope.payments.requirement import Resource
+from mintscope.primitives import Mint, UnixMs, Wallet
+from payment_build import TERMS
+
+KEY: Final = b"k" * 32
+NOW: Final = UnixMs(1_700_000_000_000)
+BOUND: Final[dict[str, Any]] = {"terms": TERMS, "resource": Resource("/v1/a"), "amount": 2_500}
+QUOTE: Final = write_memo(KEY, now=NOW, nonce=bytes(8), **BOUND).encode()
+
+
+def test_a_quote_fits_the_memo_and_is_ours() -> None:
+    assert len(QUOTE) == MEMO_BYTES
+    assert QUOTE.isascii()
+    assert find_flaw(KEY, QUOTE, now=NOW, **BOUND) is None
+
+
+def test_a_quote_is_honoured_for_two_minutes() -> None:
+    last = UnixMs(NOW + VALID_S * 1000)
+
+    assert find_flaw(KEY, QUOTE, now=last, **BOUND) is None
+    assert find_flaw(KEY, QUOTE, now=UnixMs(last + 1), **BOUND) is Flaw.EXPIRED
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"resource": Resource("/v1/b")},
+        {"amount": 2_499},
+        {"terms": replace(TERMS, asset=Mint("other"))},
+        {"terms": replace(TERMS, pay_to=Wallet("other"))},
+        {"terms": replace(TERMS, network="solana:other")},
+    ],
+)
+def test_a_quote_is_for_exactly_this(change: dict[str, Any]) -> None:
+    assert find_flaw(KEY, QUOTE, now=NOW, **(BOUND | change)) is Flaw.FORGED
+
+
+def test_another_key_writes_other_quotes() -> None:
+    assert find_flaw(b"x" * 32, QUOTE, now=NOW, **BOUND) is Flaw.FORGED
+
+
+def test_equal_purchases_have_unequal_quotes() -> None:
+    assert write_memo(KEY, now=NOW, nonce=b"1" * 8, **BOUND) != QUOTE.decode()
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.binary(max_size=40) | st.binary(min_size=32, max_size=32))
+def test_nobody_else_writes_quotes(memo: bytes) -> None:
+    assert find_flaw(KEY, memo, now=NOW, **BOUND) is Flaw.FORGED
+
+
+@given(st.integers(0, MEMO_BYTES - 1), st.integers(1, 255))
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_no_character_may_change(place: int, change: int) -> None:
+    changed = bytearray(QUOTE)
+    changed[place] ^= change
+
+    assert find_flaw(KEY, bytes(changed), now=NOW, **BOUND) is Flaw.FORGED
+
+
+def test_a_quote_has_one_spelling() -> None:
+    """The decoder also takes the other alphabet of base64."""
+    spellings = [
+        write_memo(KEY, now=NOW, nonce=bytes([n]) * 8, **BOUND).encode() for n in range(64)
+    ]
+    respelled = [each.replace(b"-", b"+").replace(b"_", b"/") for each in spellings]
+
+    assert any(one != other for one, other in zip(spellings, respelled, strict=True))
+    for one, other in zip(spellings, respelled, strict=True):
+        assert one == other or find_flaw(KEY, other, now=NOW, **BOUND) is Flaw.FORGED

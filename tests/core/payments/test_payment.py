@@ -1,0 +1,107 @@
+"""The state machine, against the laws that it is there to keep."""
+
+from dataclasses import replace
+from typing import Final
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.credentials import CredentialHash
+from mintscope.payments.envelope import MessageHash
+from mintscope.payments.payment import (
+    Dead,
+    Evidence,
+    Landed,
+    Payment,
+    Report,
+    Reverted,
+    State,
+    Unseen,
+    apply,
+    weigh,
+)
+from mintscope.payments.refusal import Reason
+from mintscope.payments.requirement import Resource
+from mintscope.primitives import Signature, UnixMs, Wallet
+
+AMOUNT: Final = 100
+PENDING: Final = Payment(
+    message_hash=MessageHash(bytes(32)),
+    signature=Signature("s"),
+    payer=Wallet("p"),
+    address="a",
+    resource=Resource("/r"),
+    amount=AMOUNT,
+    goods=Report(body=b"{}"),
+    key_hash=CredentialHash(bytes(32)),
+    fee_lamports=10_001,
+    last_valid_height=1_000,
+    begun_at=UnixMs(0),
+)
+landed = st.builds(
+    Landed, paid=st.sampled_from([AMOUNT - 1, AMOUNT, AMOUNT + 5]), final=st.booleans()
+)
+evidence = st.one_of(landed, st.builds(Reverted, final=st.booleans()), st.just(Dead()))
+histories = st.lists(evidence, max_size=8)
+
+
+def after(history: list[Evidence]) -> Payment:
+    payment = PENDING
+    for each in history:
+        payment = apply(payment, each)
+    return payment
+
+
+def test_only_a_finalized_height_beyond_the_last_valid_one_proves_death() -> None:
+    assert weigh(PENDING, Unseen()) is None
+    assert weigh(PENDING, Unseen(height=1_000)) is None
+    assert weigh(PENDING, Unseen(height=1_001)) == Dead()
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(histories)
+def test_a_final_landing_always_wins(history: list[Evidence]) -> None:
+    final = apply(after(history), Landed(paid=AMOUNT, final=True))
+
+    assert (final.state, final.final, final.reason) == (State.ISSUED, True, None)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(histories, evidence)
+def test_the_same_evidence_twice_changes_nothing_more(
+    history: list[Evidence], each: Evidence
+) -> None:
+    once = apply(after(history), each)
+    twice = apply(once, each)
+
+    assert twice == once or (not once.final and isinstance(each, Landed))
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(histories, evidence)
+def test_what_is_final_is_overturned_by_nothing_less(
+    history: list[Evidence], each: Evidence
+) -> None:
+    before = after(history)
+    then = apply(before, each)
+    if before.final and then.state is not before.state:
+        assert isinstance(each, Landed)
+        assert each.final
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(histories)
+def test_every_state_says_what_it_must(history: list[Evidence]) -> None:
+    payment = after(history)
+    match payment.state:
+        case State.PENDING:
+            assert payment == PENDING
+        case State.ISSUED:
+            assert payment.paid >= AMOUNT
+            assert payment.reason is None
+        case State.FAILED:
+            assert payment.reason in {Reason.REVERTED, Reason.EXPIRED}
+            assert payment.paid == 0
+        case State.FROZEN:
+            assert payment.reason in {Reason.VANISHED, Reason.UNDERPAID}
+    assert replace(payment, state=State.PENDING, paid=0, reason=None, final=False) == PENDING

@@ -1,0 +1,200 @@
+"""The payment token's price: two averages that agree, or none."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.clock import ManualClock
+from mintscope.errors import PriceUnavailable
+from mintscope.payments.board import PinnedPrice, PriceBoard
+from mintscope.payments.price import (
+    Doubt,
+    FeedReading,
+    Minute,
+    TokenMarket,
+    is_jump,
+    price_of_feed,
+    price_of_market,
+    twap,
+    vwap,
+)
+from mintscope.primitives import UnixMs, UnixS
+from mintscope.quote import Quote
+
+NOW_S: Final = 1_700_000_040
+NOW: Final = UnixMs(NOW_S * 1000)
+
+
+def ago(minutes: int, close: float, volume: int = 1_000_000) -> Minute:
+    return Minute(start=UnixS(NOW_S - 60 * minutes), close=close, volume=volume)
+
+
+def market(*minutes: Minute, **changes: Any) -> TokenMarket:
+    healthy = TokenMarket(minutes=minutes, base_usd=1_000, quote_usd=1_000, lag_s=60)
+    return replace(healthy, **changes)
+
+
+def quote(usd: str, at: int = NOW) -> Quote:
+    return Quote(usd=Decimal(usd), observed_at=UnixMs(at))
+
+
+STEADY: Final = tuple(ago(minutes, 2.0) for minutes in range(40, 0, -1))
+
+
+def test_a_steady_market_has_its_price() -> None:
+    assert price_of_market(market(*STEADY), NOW) == quote("2.0")
+
+
+def test_the_lower_average_counts() -> None:
+    lifted = [*STEADY[:-5], *(ago(minutes, 2.06) for minutes in range(5, 0, -1))]
+    lowered = [*STEADY[:-5], *(ago(minutes, 1.94) for minutes in range(5, 0, -1))]
+
+    above, below = (price_of_market(market(*each), NOW) for each in (lifted, lowered))
+    assert isinstance(above, Quote)
+    assert isinstance(below, Quote)
+    assert Decimal("2.00") < above.usd < Decimal("2.02")
+    assert abs(below.usd - Decimal("1.94")) < Decimal("1e-9")
+
+
+def test_vwap_is_usd_over_tokens() -> None:
+    """2 USD at 1 and 6 USD at 3 bought 2 + 2 tokens: 8 USD for 4."""
+    minutes = [ago(9, 50.0), ago(4, 1.0, 2_000_000), ago(1, 3.0, 6_000_000)]
+
+    assert vwap(minutes, UnixS(NOW_S)) == 2.0
+    assert vwap(minutes[:1], UnixS(NOW_S)) == 50.0
+
+
+def test_twap_holds_each_price_until_the_next_trade() -> None:
+    """25 minutes at 1, of a trade long ago, then 5 minutes at 7."""
+    assert twap([ago(600, 9.0), ago(500, 1.0), ago(5, 7.0)], UnixS(NOW_S)) == pytest.approx(2.0)
+    assert twap([ago(10, 1.0), ago(5, 3.0)], UnixS(NOW_S)) == pytest.approx(2.0)
+    assert twap([ago(0, 3.0)], UnixS(NOW_S)) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("broken", "doubt"),
+    [
+        (market(*STEADY, lag_s=60.1), Doubt.LAGGING),
+        (market(*STEADY, lag_s=float("nan")), Doubt.LAGGING),
+        (market(), Doubt.NO_TRADE),
+        (market(ago(24 * 60 + 1, 2.0)), Doubt.NO_TRADE),
+        (market(*STEADY, base_usd=999.9), Doubt.SHALLOW),
+        (market(*STEADY, quote_usd=999.9), Doubt.SHALLOW),
+        (market(*STEADY, quote_usd=float("nan")), Doubt.SHALLOW),
+        (market(*STEADY[:-5], ago(1, 2.2)), Doubt.DISAGREEMENT),
+        (market(*STEADY[:-5], ago(1, 1.8)), Doubt.DISAGREEMENT),
+        (market(ago(1, float("nan"))), Doubt.DISAGREEMENT),
+        (market(ago(1, float("inf"))), Doubt.DISAGREEMENT),
+    ],
+)
+def test_doubts(broken: TokenMarket, doubt: Doubt) -> None:
+    assert price_of_market(broken, NOW) is doubt
+
+
+def test_an_old_trade_still_has_a_price() -> None:
+    assert price_of_market(market(ago(24 * 60, 2.0)), NOW) == quote("2.0")
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.floats(0.01, 100), min_size=31, max_size=31), st.floats(1.0, 1e6))
+def test_nobody_buys_cheap_by_lifting_the_last_minute(closes: list[float], lift: float) -> None:
+    """A minute is a thirtieth of the long average, and the short one must agree with that."""
+    honest = [ago(31 - place, close) for place, close in enumerate(closes)]
+    lifted = replace(honest[-1], close=honest[-1].close * lift, volume=10**18)
+    found = price_of_market(market(*honest[:-1], lifted), NOW)
+    if isinstance(found, Quote):
+        assert float(found.usd) <= 1.04 * twap(honest[:-1], UnixS(NOW_S))
+
+
+@pytest.mark.parametrize(
+    ("usd", "after_s", "is_one"),
+    [
+        ("1.30", 60, False),
+        ("1.31", 60, True),
+        ("0.77", 60, False),
+        ("0.76", 60, True),
+        ("1.31", 30, True),
+        ("1.69", 120, False),
+        ("1.70", 120, True),
+        ("0.1", 3_600, False),
+    ],
+)
+def test_jumps(usd: str, after_s: int, *, is_one: bool) -> None:
+    assert is_jump(quote(usd, NOW + after_s * 1000), quote("1")) is is_one
+
+
+@pytest.mark.parametrize(
+    ("usd", "age_ms", "found"),
+    [
+        ("2", 60_000, quote("2", NOW - 60_000)),
+        ("2", 60_001, Doubt.STALE_FEED),
+        ("2", -5_001, Doubt.STALE_FEED),
+        ("NaN", 0, Doubt.NOT_A_PRICE),
+        ("Infinity", 0, Doubt.NOT_A_PRICE),
+        ("0", 0, Doubt.NOT_A_PRICE),
+        ("-1", 0, Doubt.NOT_A_PRICE),
+    ],
+)
+def test_feeds(usd: str, age_ms: int, found: Quote | Doubt) -> None:
+    assert (
+        price_of_feed(FeedReading(usd=Decimal(usd), observed_at=UnixMs(NOW - age_ms)), NOW) == found
+    )
+
+
+class ScriptedSource:
+    def __init__(self, *answers: str | Doubt) -> None:
+        self._answers = list(answers)
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        answer = self._answers.pop(0)
+        return answer if isinstance(answer, Doubt) else quote(answer, now)
+
+
+async def test_one_price_serves_a_minute() -> None:
+    clock = ManualClock(NOW)
+    board = PriceBoard(ScriptedSource("1", "1.1"), decimals=6, clock=clock)
+    first = await board.tariff()
+    clock.advance(59_999)
+    assert await board.tariff() == first
+    clock.advance(1)
+
+    assert (await board.tariff()).quote.usd == Decimal("1.1")
+
+
+async def test_no_last_known_price_is_sold_at() -> None:
+    clock = ManualClock(NOW)
+    board = PriceBoard(ScriptedSource("1", Doubt.SHALLOW, "1"), decimals=6, clock=clock)
+    await board.tariff()
+    clock.advance(60_000)
+    with pytest.raises(PriceUnavailable):
+        await board.tariff()
+    assert board.doubt is Doubt.SHALLOW
+    clock.advance(4_999)
+    with pytest.raises(PriceUnavailable):
+        await board.tariff()
+    clock.advance(1)
+    assert (await board.tariff()).quote.usd == 1
+    assert board.doubt is None
+
+
+async def test_a_jump_is_sat_out() -> None:
+    clock = ManualClock(NOW)
+    board = PriceBoard(ScriptedSource("1", "1.5", "1.5"), decimals=6, clock=clock)
+    await board.tariff()
+    clock.advance(60_000)
+    with pytest.raises(PriceUnavailable):
+        await board.tariff()
+    assert board.doubt is Doubt.JUMP
+    clock.advance(60_000)
+    assert (await board.tariff()).quote.usd == Decimal("1.5")
+
+
+async def test_a_pinned_price_is_always_there() -> None:
+    clock = ManualClock(NOW)
+    board = PriceBoard(PinnedPrice(Decimal(1)), decimals=6, clock=clock)
+
+    assert (await board.tariff()).request == 2_500

@@ -1,0 +1,86 @@
+"""From USD to atoms: never too few, hardly too many, and the list agrees with itself."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.errors import InvalidBundle
+from mintscope.payments.tariff import BUNDLES, Tariff, parse_bundle
+from mintscope.primitives import UnixMs
+from mintscope.quote import Quote, atoms_for_usd
+
+prices = st.decimals(
+    min_value=Decimal("0.000000001"), max_value=Decimal(200_000), allow_nan=False, places=12
+).filter(lambda price: price > 0)
+
+
+def at(usd: str | Decimal) -> Quote:
+    return Quote(usd=Decimal(usd), observed_at=UnixMs(0))
+
+
+@pytest.mark.parametrize(
+    ("usd", "price", "decimals", "atoms"),
+    [
+        ("0.0025", "1", 6, 2_500),
+        ("0.0025", "0.01", 6, 250_000),
+        ("0.0025", "3", 6, 834),  # 833.33 up
+        ("0.0025", "1", 0, 1),
+        ("0.0025", "200000", 6, 1),
+        ("0", "1", 6, 0),
+    ],
+)
+def test_by_hand(usd: str, price: str, decimals: int, atoms: int) -> None:
+    assert atoms_for_usd(Decimal(usd), at(price), decimals=decimals) == atoms
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.decimals(min_value=0, max_value=10**6, places=6), prices, st.integers(0, 12))
+def test_never_too_few_and_less_than_one_too_many(
+    usd: Decimal, price: Decimal, decimals: int
+) -> None:
+    atoms = atoms_for_usd(usd, at(price), decimals=decimals)
+    worth = Fraction(atoms) * Fraction(price) / 10**decimals
+
+    assert worth >= Fraction(usd)
+    assert worth - Fraction(usd) < Fraction(price) / 10**decimals
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(prices, st.integers(0, 9))
+def test_larger_bundles_are_cheaper_per_credit_and_totals_are_multiples(
+    price: Decimal, decimals: int
+) -> None:
+    tariff = Tariff(quote=at(price), decimals=decimals)
+    listed = [tariff.price(bundle) for bundle in BUNDLES]
+
+    assert [each.price for each in listed] == [
+        each.per_credit * each.bundle.credits for each in listed
+    ]
+    per_credit = [each.per_credit for each in listed]
+    assert per_credit == sorted(per_credit, reverse=True)
+    assert per_credit[0] == tariff.request
+    assert all(each.price >= 1 for each in listed)
+
+
+def test_the_bundles_in_usd() -> None:
+    assert [(str(each.credits), str(each.usd.normalize())) for each in BUNDLES] == [
+        ("10", "0.025"),
+        ("50", "0.1125"),
+        ("100", "0.2"),
+        ("500", "0.75"),
+    ]
+
+
+def test_bundles_are_found_by_size() -> None:
+    assert [parse_bundle(str(each.credits)) for each in BUNDLES] == list(BUNDLES)
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "0", "11", "-10", "10.0", "1e1", "010", " 10", "\u0661\u0660"]
+)
+def test_no_other_size_is_sold(text: str | None) -> None:
+    with pytest.raises(InvalidBundle, match="10, 50, 100, 500"):
+        parse_bundle(text)

@@ -1,0 +1,223 @@
+"""Kill -9 while people buy: what landed is what was sold, and everybody gets what is theirs.
+
+The service and the chain are processes of their own; the chain refuses,
+reverts, drops and delays (`paying_chain.Weather`).  What the chain says and
+what the clients hold is compared here by hand, with plain SQL.
+"""
+
+import asyncio
+import os
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import median
+
+import apsw
+import httpx
+import pytest
+
+from fake_reports import TRACKED
+from mintscope.clock import SystemClock
+from mintscope.credentials import hash_credential
+from mintscope.devchain.svm.genesis import Genesis
+from mintscope.selling import open_sales
+from mintscope.storage.sqlite.credits import MONEY_FILE, CreditBook
+from mintscope.storage.sqlite.log_reader import SqliteLogReader
+from paying_chain import RICH, SEED, Chain, chain_running
+from selling_service import PEPPER, Manner, config_of, seller_running
+from shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
+
+FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
+KILLS = 300 if FULL else 30
+BUYERS, SPENDERS = 8, 16
+SETTLE_S = 2.0  # for the last transactions to land; slots are short here
+REQUEST_S = 10
+RESTART_S_MAX = 1.5  # the machine may be busy with other things
+MISTAKEN_KILLS = 3
+
+
+@dataclass
+class Told:
+    """What the clients were told: by token, balances and answers that never came."""
+
+    balances: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    unanswered: Counter[str] = field(default_factory=Counter)
+    restarts_s: list[float] = field(default_factory=list)
+
+
+async def storm(folder: Path, chain: Chain, kills: int, manner: Manner) -> tuple[list[Paid], Told]:
+    """Buy and spend, kill and start again; return what was paid and told."""
+    random, told, paid = Random(5), Told(), list[Paid]()
+    async with httpx.AsyncClient(base_url=chain.url, timeout=REQUEST_S) as rpc:
+        shoppers = [
+            Shopper(chain.genesis.key(f"buyer {n}"), chain.genesis, rpc, paid)
+            for n in range(BUYERS)
+        ]
+        for _ in range(kills):
+            began_s = time.monotonic()
+            with seller_running(folder, chain.url, manner) as seller:
+                told.restarts_s.append(time.monotonic() - began_s)
+                async with httpx.AsyncClient(base_url=seller.url, timeout=REQUEST_S) as shop:
+                    busy = [
+                        *(asyncio.create_task(_buy(shop, one, random)) for one in shoppers),
+                        *(
+                            asyncio.create_task(_spend(shop, paid, told, random))
+                            for _ in range(SPENDERS)
+                        ),
+                    ]
+                    await asyncio.sleep(random.uniform(0.05, 0.5) + manner.patience_s / 10)
+                    seller.process.kill()
+                    await asyncio.gather(*busy)
+    return paid, told
+
+
+async def _buy(shop: httpx.AsyncClient, shopper: Shopper, random: Random) -> None:
+    """Buy until the connection breaks; one in eight sends no key, and so has no claim."""
+    try:
+        while True:
+            key = f"the-secret-{random.getrandbits(64):016x}" if random.randrange(8) else None
+            await shopper.buy(shop, key)
+    except httpx.TransportError:
+        pass
+
+
+async def _spend(shop: httpx.AsyncClient, paid: list[Paid], told: Told, random: Random) -> None:
+    """Spend credits of tokens that were bought, until the connection breaks."""
+    while True:
+        tokens = [each.token for each in paid[-64:] if each.token is not None]
+        if not tokens:
+            await asyncio.sleep(0.02)
+            if (await _is_gone(shop)) or len(paid) > 1_000_000:
+                return
+            continue
+        token = random.choice(tokens)
+        assert token is not None
+        try:
+            answer = await shop.get(
+                f"/v1/token/{TRACKED}", headers={"Authorization": f"Bearer {token}"}
+            )
+        except httpx.TransportError:
+            told.unanswered[token] += 1
+            return
+        if answer.status_code == 200:
+            told.balances[token].append(int(answer.headers["x-credits-remaining"]))
+
+
+async def _is_gone(shop: httpx.AsyncClient) -> bool:
+    try:
+        await shop.get("/healthz")
+    except httpx.TransportError:
+        return True
+    return False
+
+
+async def settle(folder: Path, chain: Chain) -> list[str]:
+    """Reconcile and audit as the service does; return what is found."""
+    await asyncio.sleep(SETTLE_S)
+    reader = SqliteLogReader(folder / "market.sqlite")
+    config = config_of(folder, chain.url, Genesis(SEED))
+    async with open_sales(config, root=PEPPER, reader=reader, clock=SystemClock()) as sales:
+        violations = await sales.auditor.audit(full=True)
+    await reader.close()
+    return [f"{each.invariant} {each.subject}" for each in violations]
+
+
+async def redeem_all(folder: Path, chain: Chain, paid: list[Paid]) -> list[str]:
+    """Redeem what has no answer; return what strangers were given who know the chain alone."""
+    landed = chain.paid_by(chain.landed())
+    public = [each for each in paid if each.payer_signature in landed]
+    unanswered = [each for each in paid if each.answer is None or each.answer.status_code >= 500]
+    with seller_running(folder, chain.url) as seller:
+        async with httpx.AsyncClient(base_url=seller.url, timeout=TIMEOUT_S) as shop:
+            before = await _steal(shop, public)
+            await asyncio.gather(*(redeem(shop, each) for each in unanswered if each.key))
+            return before + await _steal(shop, public)
+
+
+async def _steal(shop: httpx.AsyncClient, public: list[Paid]) -> list[str]:
+    """Send what can be read from the chain, without a key and with another."""
+    answers = [
+        await send(shop, Paid(each.header, None), key=key)
+        for each in public
+        for key in (None, "a-strangers-guess-0")
+    ]
+    return [answer.text for answer in answers if answer.status_code not in {402, 409}]
+
+
+def books(folder: Path, statement: str) -> set[str]:
+    db = apsw.Connection(str(folder / MONEY_FILE))
+    found = {str(value) for (value,) in db.execute(statement)}
+    db.close()
+    return found
+
+
+def losses(folder: Path, chain: Chain, paid: list[Paid], told: Told) -> list[str]:
+    """Hold the chain, the books and what the clients know against each other."""
+    wrong: list[str] = []
+    landed = chain.landed()
+    issued = books(folder, "SELECT signature FROM payment WHERE state = 'issued'")
+    wrong += [f"{signature}: landed, not issued" for signature in landed - issued]
+    wrong += [f"{signature}: issued, never landed" for signature in issued - landed]
+    accounts = books(folder, "SELECT hex(token_hash) FROM credit_account")
+    if len(accounts) != len(landed):
+        wrong.append(f"{len(landed)} landed, {len(accounts)} tokens")
+    tokens = [each.token for each in paid if each.token is not None]
+    held = {hash_credential(token, pepper=PEPPER).hex().upper() for token in tokens}
+    if len(held) != len(tokens):
+        wrong.append("a token was given to two payments")
+    wrong += [f"{each}: a token nobody issued" for each in held - accounts]
+    keyless = sum(each.key is None and each.token is None for each in paid)
+    if len(accounts - held) > keyless:
+        wrong.append(f"{len(accounts - held)} tokens in nobody's hands; {keyless} had no key")
+    if chain.received() != 25_000 * len(landed):
+        wrong.append(f"{chain.received()} atoms for {len(landed)} payments")
+    return wrong + _debits(folder, tokens, told)
+
+
+def _debits(folder: Path, tokens: list[str], told: Told) -> list[str]:
+    wrong: list[str] = []
+    book = CreditBook(folder / MONEY_FILE, pepper=PEPPER)
+    wrong += [f"account {account} contradicts itself" for account in book.contradictions()]
+    for token in tokens:
+        account = book.find(token)
+        assert account is not None
+        spent, answers = CREDITS - book.balance(account), told.balances[token]
+        if len(set(answers)) < len(answers):
+            wrong.append("a balance was told twice")
+        if not len(answers) <= spent <= len(answers) + told.unanswered[token]:
+            wrong.append(f"{spent} spent for {len(answers)} answers")
+    book.close()
+    return wrong + [each for each in books(folder, "PRAGMA integrity_check") if each != "ok"]
+
+
+async def found_after(
+    folder: Path, kills: int, manner: Manner
+) -> tuple[list[Paid], Told, list[str]]:
+    """Storm, let the weather clear, redeem; return what is wrong then."""
+    buyers = {f"buyer {n}": RICH for n in range(BUYERS)}
+    with chain_running(buyers=buyers, stormy=True) as chain:
+        paid, told = await storm(folder, chain, kills, manner)
+        chain.go_wrong()
+        await asyncio.sleep(SETTLE_S)
+        stolen = await redeem_all(folder, chain, paid)
+        violations = await settle(folder, chain)
+        return paid, told, [*violations, *stolen, *losses(folder, chain, paid, told)]
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(3_600 if FULL else 180)
+async def test_nothing_paid_is_lost_to_kill_9(tmp_path: Path) -> None:
+    paid, told, wrong = await found_after(tmp_path, KILLS, Manner())
+
+    assert wrong == []
+    assert sum(each.token is not None for each in paid) >= KILLS  # it was a storm, not a calm
+    assert median(told.restarts_s) < RESTART_S_MAX
+
+
+@pytest.mark.parametrize("mistake", ["SendsFirst", "UnknownIsFailed", "TrustsEverybody"])
+async def test_the_storm_finds_a_mistake(tmp_path: Path, mistake: str) -> None:
+    _, _, wrong = await found_after(tmp_path, MISTAKEN_KILLS, Manner(mistake=mistake))
+
+    assert wrong

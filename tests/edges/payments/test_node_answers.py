@@ -1,0 +1,307 @@
+"""What the settlement makes of a node's answers, each as the documents of Solana have it."""
+
+import base64
+from collections.abc import Callable
+from typing import Any, Final
+
+import httpx
+import msgspec
+import pytest
+
+from mintscope.chain.payment_node import ANSWER_BYTES_MAX, PAGE
+from mintscope.chain.rpc import Endpoint
+from mintscope.chain.settlement import RpcPaymentChain
+from mintscope.clock import ManualClock
+from mintscope.payments.chain import ChainUnavailable, Rejected, Simulated
+from mintscope.payments.envelope import Envelope, Signed, open_envelope
+from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
+from mintscope.primitives import Signature, UnixMs
+from payment_build import FEE_PAYER, MINT, PAYER, TERMS, Recipe
+
+SIGNATURE: Final = Signature("s" * 88)
+TREASURY: Final = str(TERMS.treasury)
+FINALIZED_HEIGHT: Final = 900
+CONFIRMED_HEIGHT: Final = 931
+
+
+def balance(index: int, amount: int, mint: str = MINT) -> dict[str, Any]:
+    return {
+        "accountIndex": index,
+        "mint": mint,
+        "owner": TERMS.pay_to,
+        "uiTokenAmount": {"amount": str(amount), "decimals": 6, "uiAmount": None},
+    }
+
+
+def transaction(
+    *,
+    err: Any = None,
+    pre: list[dict[str, Any]] | None = None,
+    post: list[dict[str, Any]] | None = None,
+    loaded: dict[str, list[str]] | None = None,
+    fee_payer: str = TERMS.fee_payer,
+) -> dict[str, Any]:
+    static = [fee_payer, "payer", TREASURY, "other"]
+    return {
+        "slot": 1,
+        "transaction": {"signatures": [SIGNATURE], "message": {"accountKeys": static}},
+        "meta": {
+            "err": err,
+            "fee": 10_001,
+            "preTokenBalances": [balance(2, 700)] if pre is None else pre,
+            "postTokenBalances": [balance(2, 3_200)] if post is None else post,
+            "loadedAddresses": loaded or {"writable": [], "readonly": []},
+        },
+    }
+
+
+def status(commitment: str, err: Any = None) -> dict[str, Any]:
+    return {"slot": 1, "confirmations": 1, "err": err, "confirmationStatus": commitment}
+
+
+class Node:
+    """Answers from a script, and remembers the questions."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers: dict[str, Any] = answers
+        self.asked: list[tuple[str, list[Any]]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        question = msgspec.json.decode(request.content)
+        method, params = question["method"], question["params"]
+        self.asked.append((method, params))
+        answer = self.answers.get(method)
+        if method == "getBlockHeight" and answer is None:
+            is_final = params[0]["commitment"] == "finalized"
+            answer = FINALIZED_HEIGHT if is_final else CONFIRMED_HEIGHT
+        if callable(answer):
+            answer = answer(params)
+        if isinstance(answer, httpx.Response):
+            return answer
+        if isinstance(answer, dict) and "code" in answer:
+            return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "error": answer})
+        return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": answer})
+
+
+def chain(node: Node) -> RpcPaymentChain:
+    return RpcPaymentChain(
+        Endpoint(url="http://node/"),
+        terms=TERMS,
+        clock=ManualClock(UnixMs(0)),
+        transport=httpx.MockTransport(node),
+    )
+
+
+def statuses(*values: Any) -> dict[str, Any]:
+    return {"context": {"slot": 1}, "value": list(values)}
+
+
+LOOKS: Final[list[tuple[Any, Any, Sighting]]] = [
+    (None, None, Unseen(height=FINALIZED_HEIGHT)),
+    (status("processed"), transaction(), Unseen()),
+    (status("processed", err={"InstructionError": [2, "x"]}), None, Unseen()),
+    (status("confirmed"), transaction(), Landed(paid=2_500, final=False)),
+    (status("finalized"), transaction(), Landed(paid=2_500, final=True)),
+    (status("confirmed", err="AccountNotFound"), transaction(), Reverted(final=False)),
+    (status("finalized", err={"InstructionError": [2, {"Custom": 1}]}), None, Reverted(final=True)),
+    (status("confirmed"), transaction(err="AccountNotFound"), Reverted(final=False)),
+    (status("confirmed"), None, Unseen()),
+    (status("confirmed"), transaction(post=[]), Landed(paid=-700, final=False)),
+    (status("confirmed"), transaction(pre=[]), Landed(paid=3_200, final=False)),
+    (
+        status("confirmed"),
+        transaction(post=[balance(2, 700), balance(3, 9_000)]),
+        Landed(paid=0, final=False),
+    ),
+    (
+        status("confirmed"),
+        transaction(post=[balance(2, 9_000, mint="another"), balance(2, 701)]),
+        Landed(paid=1, final=False),
+    ),
+    (
+        status("confirmed"),
+        transaction(pre=[], post=[balance(99, 9_000)]),
+        Landed(paid=0, final=False),
+    ),
+    (
+        status("confirmed"),
+        transaction(
+            pre=[], post=[balance(5, 40)], loaded={"writable": ["x"], "readonly": [TREASURY]}
+        ),
+        Landed(paid=40, final=False),
+    ),
+]
+
+
+@pytest.mark.parametrize(("status_", "found", "sighting"), LOOKS)
+async def test_looking(status_: Any, found: Any, sighting: Sighting) -> None:
+    node = Node(getSignatureStatuses=statuses(status_), getTransaction=found)
+    async with chain(node) as settlement:
+        assert list(await settlement.look([SIGNATURE])) == [sighting]
+
+
+async def test_the_height_is_final_and_read_before_looking() -> None:
+    """Absence proves death only if the end had come before."""
+    node = Node(getSignatureStatuses=statuses(None))
+    async with chain(node) as settlement:
+        await settlement.look([SIGNATURE])
+
+    assert node.asked == [
+        ("getBlockHeight", [{"commitment": "finalized"}]),
+        ("getSignatureStatuses", [[SIGNATURE], {"searchTransactionHistory": True}]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status_", "found", "sighting"),
+    [
+        (status("confirmed"), transaction(), Landed(paid=2_500, final=False)),
+        (status("processed"), transaction(), Landed(paid=2_500, final=False)),
+        (status("confirmed", err="AccountNotFound"), transaction(), Reverted(final=False)),
+        (status("confirmed"), transaction(err="AccountNotFound"), Reverted(final=False)),
+        (status("processed", err="AccountNotFound"), None, Unseen()),
+        (status("confirmed"), None, Unseen()),
+        (None, None, Unseen()),
+    ],
+)
+async def test_waiting(status_: Any, found: Any, sighting: Sighting) -> None:
+    """A transaction that `getTransaction` has at confirmed is confirmed, whatever else is said."""
+    node = Node(getSignatureStatuses=statuses(status_), getTransaction=found)
+    async with chain(node) as settlement:
+        assert await settlement.wait(SIGNATURE, patience_s=0.15) == sighting
+
+
+async def test_several_may_wait_for_one_and_one_may_give_up() -> None:
+    answers = iter([statuses(None)] * 2)
+    node = Node(
+        getSignatureStatuses=lambda _: next(answers, statuses(status("confirmed"))),
+        getTransaction=transaction(),
+    )
+    async with chain(node) as settlement:
+        impatient = await settlement.wait(SIGNATURE, patience_s=0.01)
+        patient = await settlement.wait(SIGNATURE, patience_s=5)
+
+    assert impatient == Unseen()
+    assert patient == Landed(paid=2_500, final=False)
+
+
+def payment() -> Signed:
+    envelope = open_envelope(Recipe(amount=1, memo=b"m").build())
+    assert isinstance(envelope, Envelope)
+    return envelope.sign(FEE_PAYER)
+
+
+def simulated(err: Any, accounts: list[Any] | None) -> dict[str, Any]:
+    return {"context": {"slot": 1}, "value": {"err": err, "logs": [], "accounts": accounts}}
+
+
+def holding(amount: int) -> dict[str, Any]:
+    data = bytes(64) + amount.to_bytes(8, "little") + bytes(93)
+    return {"data": [base64.b64encode(data).decode(), "base64"], "lamports": 1, "owner": "t"}
+
+
+async def simulate(answer: Any) -> Simulated | Rejected:
+    async with chain(Node(simulateTransaction=answer)) as settlement:
+        return await settlement.simulate(payment(), TERMS.token_account(PAYER.pubkey()))
+
+
+async def test_simulating() -> None:
+    assert await simulate(simulated(None, [holding(77)])) == Simulated(
+        balance_after=77, block_height=CONFIRMED_HEIGHT
+    )
+    for answer in (
+        simulated({"InstructionError": [2, {"Custom": 1}]}, None),
+        simulated("BlockhashNotFound", None),
+        simulated(None, [None]),
+        simulated(None, None),
+        {"code": -32003, "message": "signature verification failure"},
+    ):
+        assert isinstance(await simulate(answer), Rejected)
+
+
+UNUSABLE: Final[dict[str, Any]] = {
+    "a 500": httpx.Response(500),
+    "a 429": httpx.Response(429, headers={"Retry-After": "1"}),
+    "no JSON": httpx.Response(200, text="<html>"),
+    "other JSON": httpx.Response(200, json=[1, 2]),
+    "another shape": {"surprise": 1},
+    "nothing": None,
+    "busy": {"code": -32005, "message": "node is behind"},
+    "too much": httpx.Response(200, content=b" " * (ANSWER_BYTES_MAX + 1)),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+@pytest.mark.parametrize("method", ["simulateTransaction", "getBlockHeight", "sendTransaction"])
+async def test_an_unusable_answer_is_an_outage(method: str, name: str) -> None:
+    answers = {"simulateTransaction": simulated(None, [holding(7)]), "sendTransaction": "sig"}
+    answer = UNUSABLE[name]
+    if name == "nothing" and method == "getBlockHeight":
+        answer = {"null": None}
+    node = Node(**(answers | {method: answer}))
+    async with chain(node) as settlement:
+        asking = (
+            settlement.broadcast(payment())
+            if method == "sendTransaction"
+            else settlement.simulate(payment(), TERMS.treasury)
+        )
+        with pytest.raises(ChainUnavailable, match=method):
+            await asking
+
+
+async def test_an_answer_for_fewer_is_no_answer() -> None:
+    async with chain(Node(getSignatureStatuses=statuses(None))) as settlement:
+        with pytest.raises(ChainUnavailable, match="expected 2 statuses; was 1"):
+            await settlement.look([SIGNATURE, SIGNATURE])
+
+
+async def test_the_key_in_the_address_is_never_told() -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no route", request=request)
+
+    settlement = RpcPaymentChain(
+        Endpoint(url="http://node/?api-key=secret"),
+        terms=TERMS,
+        clock=ManualClock(UnixMs(0)),
+        transport=httpx.MockTransport(refuse),
+    )
+    with pytest.raises(ChainUnavailable) as outage:
+        await settlement.broadcast(payment())
+    await settlement.aclose()
+
+    assert "secret" not in str(outage.value)
+
+
+def pages(count: int) -> Callable[[list[Any]], list[dict[str, Any]]]:
+    """Return a history of *count* transactions, every tenth of which failed, newest first."""
+    history = [
+        {"signature": f"s{n}", "err": "x" if n % 10 == 0 else None, "slot": n}
+        for n in range(count, 0, -1)
+    ]
+
+    def answer(params: list[Any]) -> list[dict[str, Any]]:
+        assert params[0] == TREASURY
+        assert params[1]["commitment"] == "finalized"
+        before = params[1].get("before")
+        names = [each["signature"] for each in history]
+        start = names.index(before) + 1 if before else 0
+        return history[start : start + params[1]["limit"]]
+
+    return answer
+
+
+async def test_arrivals_are_whole_and_oldest_first() -> None:
+    node = Node(getSignaturesForAddress=pages(2 * PAGE + 5))
+    async with chain(node) as settlement:
+        arrived = await settlement.arrivals(None)
+
+    assert list(arrived) == [f"s{n}" for n in range(1, 2 * PAGE + 6) if n % 10]
+
+
+async def test_only_what_we_have_sponsored_is_ours() -> None:
+    found = {"ours": transaction(), "a gift": transaction(fee_payer="somebody"), "gone": None}
+    node = Node(getTransaction=lambda params: found[params[0]])
+    async with chain(node) as settlement:
+        ours = await settlement.sponsored([Signature(name) for name in found])
+
+    assert list(ours) == ["ours"]

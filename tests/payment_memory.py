@@ -1,0 +1,162 @@
+"""PaymentStore in memory: what a store must do, in the fewest words.
+
+It obeys tests/contract/test_payment_store.py like every other store.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mintscope.credits.ledger import CreditAccount
+from mintscope.payments.envelope import MessageHash
+from mintscope.payments.payment import (
+    Evidence,
+    NewToken,
+    Payment,
+    Report,
+    State,
+    apply,
+)
+from mintscope.payments.refusal import Reason
+from mintscope.payments.store import (
+    FINAL_AFTER_MS,
+    HOUR_MS,
+    Begun,
+    Found,
+    KeyTaken,
+    Known,
+    Overdrawn,
+    Promise,
+    SalesClosed,
+)
+from mintscope.primitives import Signature, UnixMs
+
+
+@dataclass
+class Row:
+    payment: Payment
+    lease_until: UnixMs
+    resolved: int = 0
+    resolved_at: int = 0
+    handed_out: bool = False
+    frozen: int = 0
+
+
+@dataclass
+class MemoryPaymentStore:
+    rows: dict[MessageHash, Row] = field(default_factory=dict)
+    balances: Counter[object] = field(default_factory=Counter)  # by token hash or account
+    is_closed: bool = False
+    resolutions: int = 0
+
+    async def find(self, message_hash: MessageHash) -> Found:
+        row = self.rows.get(message_hash)
+        return Found(None if row is None else self._seen(row), self.resolutions)
+
+    async def begin(self, promise: Promise) -> Begun | Known | KeyTaken | Overdrawn | SalesClosed:
+        payment = promise.payment
+        known = self.rows.get(payment.message_hash)
+        if known is not None:
+            return Known(self._seen(known))
+        objection = self._find_objection(promise)
+        if objection is None:
+            self.rows[payment.message_hash] = Row(payment, promise.lease_until)
+        return objection or Begun()
+
+    def _find_objection(self, promise: Promise) -> KeyTaken | Overdrawn | SalesClosed | None:
+        payment = promise.payment
+        if self.is_closed:
+            return SalesClosed()
+        others = list(self.rows.values())
+        if any(
+            row.payment.key_hash == payment.key_hash and row.payment.state is not State.FAILED
+            for row in others
+        ):
+            return KeyTaken()
+        reserved = sum(
+            row.payment.amount
+            for row in others
+            if row.payment.payer == payment.payer
+            and (row.payment.state is State.PENDING or row.resolved > promise.mark)
+        )
+        if reserved > promise.balance_after:
+            return Overdrawn(Reason.FUNDS)
+        reverted = [
+            row
+            for row in others
+            if row.payment.reason is Reason.REVERTED
+            and row.resolved_at > payment.begun_at - HOUR_MS
+        ]
+        failures = (
+            sum(row.payment.payer == payment.payer for row in reverted),
+            sum(row.payment.address == payment.address for row in reverted),
+        )
+        if max(failures) >= promise.budget.failures:
+            return Overdrawn(Reason.TOO_MANY_FAILURES)
+        pending = [row for row in others if row.payment.state is State.PENDING]
+        at_risk = sum(row.payment.fee_lamports for row in reverted + pending)
+        if at_risk + payment.fee_lamports > promise.budget.fee_lamports:
+            return SalesClosed()
+        return None
+
+    async def resolve(
+        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
+    ) -> Payment:
+        row = self.rows[message_hash]
+        after = apply(row.payment, evidence)
+        if after != row.payment:
+            row.lease_until = UnixMs(now + FINAL_AFTER_MS)
+            if after.state is not row.payment.state:
+                self.resolutions += 1
+                row.resolved, row.resolved_at = self.resolutions, now
+                self._move_goods(row, after)
+            row.payment = after
+        return self._seen(row)
+
+    async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
+        overdue = [
+            row for row in self.rows.values() if not row.payment.final and row.lease_until <= now
+        ]
+        overdue.sort(key=lambda row: row.lease_until)
+        for row in overdue[:count_max]:
+            row.lease_until = until
+        return [self._seen(row) for row in overdue[:count_max]]
+
+    async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
+        return [
+            self._seen(row) for row in self.rows.values() if row.payment.signature in signatures
+        ]
+
+    def spend(self, account: object) -> None:
+        assert self.balances[account] > 0
+        self.balances[account] -= 1
+
+    def _seen(self, row: Row) -> Payment:
+        goods, account = row.payment.goods, _account(row.payment)
+        touched = (
+            isinstance(goods, NewToken)
+            and row.payment.state is State.ISSUED
+            and self.balances[account] != goods.credits
+        )
+        return replace(row.payment, touched=touched)
+
+    def _move_goods(self, row: Row, after: Payment) -> None:
+        if isinstance(after.goods, Report):
+            return
+        account = _account(after)
+        if after.state is State.ISSUED:
+            self.balances[account] += row.frozen if row.handed_out else after.goods.credits
+            row.handed_out, row.frozen = True, 0
+        elif after.state is State.FROZEN and row.handed_out:
+            row.frozen = min(after.goods.credits, self.balances[account])
+            self.balances[account] -= row.frozen
+
+
+def _account(payment: Payment) -> bytes | CreditAccount | None:
+    match payment.goods:
+        case NewToken(token_hash=token_hash):
+            return token_hash
+        case Report():
+            return None
+        case top_up:
+            return top_up.account

@@ -1,0 +1,60 @@
+"""GET /v1/credits/history"""
+
+import pytest
+
+from fake_reports import TRACKED
+from payment_world import World
+from service import NOW, Service, bearer
+from shopfront import OTHER_KEY, Shopfront
+
+PATH = "/v1/credits/history"
+
+
+async def test_a_grant_and_its_spends(service: Service) -> None:
+    token = await service.issue(5)
+    for _ in range(3):
+        await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
+    response = await service.client.get(PATH, headers=bearer(token))
+
+    assert response.status_code == 200
+    assert response.headers["cache-control"] == "no-store"
+    assert set(response.json()["meta"]) == {"timestamp"}
+    assert response.json()["data"] == {
+        "balance": 2,
+        "spent": 3,
+        "entries": [{"kind": "grant", "credits": 5, "balance": 5, "at": NOW // 1000}],
+    }
+
+
+async def test_the_newest_come_first(shop: Shopfront, world: World) -> None:
+    token = (await shop.buy()).json()["data"]["token"]
+    world.seconds(60)
+    path = "/v1/credits/purchase?bundle=50"
+    payment = await shop.paid("POST", path)
+    await shop.send("POST", path, payment, key=OTHER_KEY, **bearer(token))
+
+    data = (await shop.client.get(PATH, headers=bearer(token))).json()["data"]
+    kinds = [(entry["kind"], entry["credits"], entry["balance"]) for entry in data["entries"]]
+    assert kinds == [("top_up", 50, 60), ("payment", 10, 10)]
+    assert data["entries"][0]["at"] > data["entries"][1]["at"]
+
+
+async def test_others_are_not_shown(service: Service) -> None:
+    mine, other = await service.issue(5), await service.issue(7)
+
+    mine_data = (await service.client.get(PATH, headers=bearer(mine))).json()["data"]
+    other_data = (await service.client.get(PATH, headers=bearer(other))).json()["data"]
+    assert (mine_data["balance"], other_data["balance"]) == (5, 7)
+    assert len(mine_data["entries"]) == len(other_data["entries"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [({}, "MISSING_TOKEN"), (bearer(""), "MISSING_TOKEN"), (bearer("x"), "INVALID_TOKEN")],
+)
+async def test_without_a_credit_token_it_is_401(
+    service: Service, headers: dict[str, str], code: str
+) -> None:
+    response = await service.client.get(PATH, headers=headers)
+
+    assert (response.status_code, response.json()["error"]["code"]) == (401, code)

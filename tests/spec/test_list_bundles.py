@@ -1,0 +1,96 @@
+"""GET /v1/credits/bundles"""
+
+from decimal import Decimal
+
+import pytest
+
+from payment_world import World
+from service import Service
+from shopfront import Shopfront
+
+PATH = "/v1/credits/bundles"
+
+
+async def test_the_bundles_and_their_currency(shop: Shopfront, world: World) -> None:
+    """At 1 USD a token of 6 decimals: 2,500 atoms a request, less the discount."""
+    response = await shop.client.get(PATH)
+
+    assert response.status_code == 200
+    assert response.headers["cache-control"] == "no-store"
+    body = response.json()
+    assert set(body) == {"success", "data", "meta"}
+    assert body["success"] is True
+    assert set(body["meta"]) == {"timestamp"}
+    assert body["data"] == {
+        "bundles": [
+            {
+                "credits": 10, "price": 25_000, "pricePerCredit": 2_500,
+                "discount": "0%", "priceUsd": "0.025",
+            },
+            {
+                "credits": 50, "price": 112_500, "pricePerCredit": 2_250,
+                "discount": "10%", "priceUsd": "0.1125",
+            },
+            {
+                "credits": 100, "price": 200_000, "pricePerCredit": 2_000,
+                "discount": "20%", "priceUsd": "0.2",
+            },
+            {
+                "credits": 500, "price": 750_000, "pricePerCredit": 1_500,
+                "discount": "40%", "priceUsd": "0.75",
+            },
+        ],
+        "currency": {
+            "asset": world.terms.asset,
+            "name": "Scope",
+            "network": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
+            "decimals": 6,
+            "symbol": "SCOPE",
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("usd", ["0.0000007", "0.37", "1", "3", "123456.789"])
+async def test_the_list_and_the_demand_agree_at_any_price(shop: Shopfront, usd: str) -> None:
+    shop.price.usd = Decimal(usd)
+    listed = (await shop.client.get(PATH)).json()["data"]["bundles"]
+
+    for bundle in listed:
+        assert bundle["price"] == bundle["pricePerCredit"] * bundle["credits"]
+        assert Decimal(bundle["pricePerCredit"]) * Decimal(usd) / 10**6 >= Decimal(
+            bundle["priceUsd"]
+        ) / Decimal(bundle["credits"])
+        demand = await shop.demand("POST", f"/v1/credits/purchase?bundle={bundle['credits']}")
+        assert demand["accepts"][0]["amount"] == str(bundle["price"])
+
+
+async def test_a_price_holds_for_a_minute(shop: Shopfront) -> None:
+    first = (await shop.client.get(PATH)).json()["data"]
+    shop.price.usd = Decimal("1.2")
+    shop.world.clock.advance(59_000)
+    assert (await shop.client.get(PATH)).json()["data"] == first
+    shop.world.clock.advance(1_000)
+
+    assert (await shop.client.get(PATH)).json()["data"] != first
+    assert shop.price.reads == 2
+
+
+async def test_without_a_price_it_is_503(shop: Shopfront) -> None:
+    shop.price.usd = None
+    response = await shop.client.get(PATH)
+
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "PRICE_UNAVAILABLE"
+
+
+async def test_without_a_shop_it_is_503(service: Service) -> None:
+    response = await service.client.get(PATH)
+
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "PRICE_UNAVAILABLE"
+
+
+async def test_it_needs_no_credential_and_ignores_a_wrong_one(shop: Shopfront) -> None:
+    response = await shop.client.get(PATH, headers={"Authorization": "Bearer nonsense"})
+
+    assert response.status_code == 200

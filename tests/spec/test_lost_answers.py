@@ -1,0 +1,278 @@
+"""Whatever happens to an answer, whoever paid for it gets it, and nobody else does."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Generator
+from itertools import count
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from fake_reports import TRACKED
+from mintscope.credentials import hint
+from mintscope.payments.payment import State
+from payment_world import EXPIRY_SLOTS, World
+from service import bearer
+from shopfront import KEY, OTHER_KEY, PURCHASE, Shopfront, decoded, demanded, opened
+
+DAY_MS: Final = 24 * 3_600_000
+SUSPENSIONS_MAX: Final = 300
+REPORT: Final = f"/v1/token/{TRACKED}"
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+@pytest.fixture
+async def hasty(world: World) -> AsyncIterator[Shopfront]:
+    """A shop that waits for the chain for a moment only."""
+    async with opened(world, patience_s=0.02) as shop:
+        yield shop
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
+async def test_with_its_key_it_is_given_again_and_without_it_is_409(
+    shop: Shopfront, world: World, method: str, path: str
+) -> None:
+    payment = await shop.paid(method, path)
+    first = await shop.send(method, path, payment, key=KEY)
+
+    again = await shop.send(method, path, payment, key=KEY)
+    assert again.status_code == first.status_code
+    assert again.json()["data"] == first.json()["data"]
+    assert again.headers["payment-response"] == first.headers["payment-response"]
+    for key in (None, OTHER_KEY):
+        stolen = await shop.send(method, path, payment, key=key)
+        assert refusal(stolen) == (409, "PAYMENT_ALREADY_USED")
+    assert world.calls.count("sendTransaction") == 1
+
+
+async def test_it_is_given_again_only_to_the_request_it_was_made_for(shop: Shopfront) -> None:
+    payment = await shop.paid("POST", PURCHASE)
+    await shop.send("POST", PURCHASE, payment, key=KEY)
+
+    for method, path in (("POST", "/v1/credits/purchase?bundle=500"), ("GET", REPORT)):
+        elsewhere = await shop.send(method, path, payment, key=KEY)
+        assert refusal(elsewhere) == (409, "PAYMENT_ALREADY_USED")
+
+
+async def test_quotation_marks_around_a_key_are_no_part_of_it(shop: Shopfront) -> None:
+    payment = await shop.paid("POST", PURCHASE)
+    first = await shop.send("POST", PURCHASE, payment, key=f'"{KEY}"')
+
+    again = await shop.send("POST", PURCHASE, payment, key=KEY)
+    assert again.json()["data"] == first.json()["data"]
+
+
+async def test_it_is_given_again_for_a_day(shop: Shopfront, world: World) -> None:
+    payment = await shop.paid("POST", PURCHASE)
+    await shop.send("POST", PURCHASE, payment, key=KEY)
+    world.clock.advance(DAY_MS - 60_000)
+    assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
+    world.clock.advance(60_000)
+
+    late = await shop.send("POST", PURCHASE, payment, key=KEY)
+    assert refusal(late) == (409, "PAYMENT_ALREADY_USED")
+
+
+async def test_it_is_given_again_until_the_token_is_used(shop: Shopfront) -> None:
+    payment = await shop.paid("POST", PURCHASE)
+    first = await shop.send("POST", PURCHASE, payment, key=KEY)
+    await shop.client.get(REPORT, headers=bearer(first.json()["data"]["token"]))
+
+    late = await shop.send("POST", PURCHASE, payment, key=KEY)
+    assert refusal(late) == (409, "PAYMENT_ALREADY_USED")
+
+
+async def test_a_key_belongs_to_one_payment(shop: Shopfront, world: World) -> None:
+    await shop.buy(key=KEY)
+
+    second = await shop.buy(key=KEY)
+    assert refusal(second) == (409, "PAYMENT_ALREADY_USED")
+    assert "Idempotency-Key" in second.json()["error"]["message"]
+    assert world.received() == 25_000
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
+async def test_a_slow_chain_is_503_and_its_key_redeems_it(
+    hasty: Shopfront, world: World, method: str, path: str
+) -> None:
+    world.go_wrong(landing={"kind": "late", "ms": 30_000})
+    payment = await hasty.paid(method, path)
+    pending = await hasty.send(method, path, payment)
+    assert refusal(pending) == (503, "PAYMENT_PENDING")
+    assert pending.headers["retry-after"] == "2"
+    assert pending.headers["cache-control"] == "no-store"
+    assert "payment-required" not in pending.headers
+    key = pending.headers["idempotency-key"]
+    still = await hasty.send(method, path, payment, key=key)
+    assert refusal(still) == (503, "PAYMENT_PENDING")
+    assert "idempotency-key" not in still.headers
+    stolen = await hasty.send(method, path, payment)
+    assert refusal(stolen) == (409, "PAYMENT_ALREADY_USED")
+    assert "idempotency-key" not in stolen.headers
+    world.slots(80)
+
+    redeemed = await hasty.send(method, path, payment, key=key)
+    assert redeemed.is_success
+    assert decoded(redeemed, "payment-response")["success"] is True
+    assert world.fees() == 10_001
+
+
+async def test_a_client_with_a_key_is_given_no_other(hasty: Shopfront, world: World) -> None:
+    world.go_wrong(landing={"kind": "never"})
+    pending = await hasty.buy(key=KEY)
+
+    assert refusal(pending) == (503, "PAYMENT_PENDING")
+    assert "idempotency-key" not in pending.headers
+
+
+async def test_only_the_chain_declares_a_payment_dead(hasty: Shopfront, world: World) -> None:
+    world.go_wrong(landing={"kind": "never"})
+    payment = await hasty.paid("POST", PURCHASE)
+    await hasty.send("POST", PURCHASE, payment, key=KEY)
+    world.slots(EXPIRY_SLOTS * 2)
+
+    dead = await hasty.send("POST", PURCHASE, payment, key=KEY)
+    assert refusal(dead) == (402, "PAYMENT_FAILED")
+    result = decoded(dead, "payment-response")
+    assert (result["success"], result["errorReason"]) == (False, "transaction_expired")
+    world.go_wrong()
+    retried = await hasty.send("POST", PURCHASE, hasty.pay(demanded(dead)), key=KEY)
+    assert retried.status_code in {201, 503}
+    assert "sendTransaction" in world.calls
+
+
+async def test_a_dropped_payment_is_sent_again_by_its_resend(
+    hasty: Shopfront, shop: Shopfront, world: World
+) -> None:
+    world.go_wrong(landing={"kind": "dropped", "times": 1})
+    payment = await hasty.paid("POST", PURCHASE)
+    assert refusal(await hasty.send("POST", PURCHASE, payment, key=KEY))[0] == 503
+
+    assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
+    assert world.received() == 25_000
+
+
+async def test_what_vanished_from_the_chain_is_pending_until_it_returns(
+    shop: Shopfront, world: World
+) -> None:
+    world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
+    payment = await shop.paid("POST", PURCHASE)
+    bought = await shop.send("POST", PURCHASE, payment, key=KEY)
+    assert bought.status_code == 201
+    world.slots(EXPIRY_SLOTS)
+    await world.reconciler().once()
+
+    token = bought.json()["data"]["token"]
+    assert refusal(await shop.client.get(REPORT, headers=bearer(token)))[0] == 402
+    assert refusal(await shop.send("POST", PURCHASE, payment, key=KEY))[0] == 503
+
+
+class Doomed:
+    """Runs a coroutine and has its task cancelled where it waits for the n-th time."""
+
+    def __init__(self, work: Awaitable[Any], fatal: int) -> None:
+        self._work = work
+        self._fatal = fatal
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._work.__await__()
+        step: Any = lambda: next(steps)  # noqa: E731  its argument changes with every turn
+        for number in count(1):
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                return end.value
+            if number == self._fatal:
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+            try:
+                yield waits_for
+                step = lambda: next(steps)  # noqa: E731
+            except BaseException as error:  # noqa: BLE001  passed on as it is
+                step = _thrower(steps, error)
+
+
+def _thrower(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
+    return lambda: steps.throw(error)
+
+
+async def dies(shop: Shopfront, method: str, path: str, headers: Any, at: int) -> bool:
+    """Send a request whose handler dies where it waits for the *at*-th time; say if it did."""
+
+    async def receive() -> Any:
+        raise AssertionError("there is no body")
+
+    async def send(_message: Any) -> None:
+        return
+
+    target = httpx.URL(path)
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": target.path,
+        "query_string": target.query,
+        "client": ("127.0.0.1", 1),
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+    }
+
+    async def live() -> None:
+        await Doomed(shop.service.app(scope, receive, send), at)
+
+    task = asyncio.create_task(live())
+    await asyncio.wait([task])
+    return task.cancelled()
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
+async def test_a_handler_that_dies_anywhere_loses_nothing(
+    shop: Shopfront, world: World, method: str, path: str
+) -> None:
+    """At every single await: the buyer with its key is served, the stranger is not."""
+    world.go_wrong(latency_ms={"*": 1})  # so that every question to the node is a wait
+    bought = 0
+    for at in range(1, SUSPENSIONS_MAX):
+        key = f"{KEY}-{at}"
+        payment = await shop.paid(method, path)
+        sent_before = world.calls.count("sendTransaction")
+        headers = {"PAYMENT-SIGNATURE": payment, "Idempotency-Key": key}
+        died = await dies(shop, method, path, headers, at)
+        if world.calls.count("sendTransaction") > sent_before:  # from now on it is public
+            for other in (None, OTHER_KEY):
+                stolen = await shop.send(method, path, payment, key=other)
+                assert refusal(stolen) == (409, "PAYMENT_ALREADY_USED")
+        answer = await shop.send(method, path, payment, key=key)
+        assert answer.is_success, (at, answer.text)
+        bought += 1
+        again = await shop.send(method, path, payment, key=key)
+        assert again.json()["data"] == answer.json()["data"]
+        if not died:
+            break
+
+    assert bought >= 6
+    assert not died
+    price = 25_000 if path == PURCHASE else 2_500
+    assert world.received() == bought * price
+    assert world.fees() == bought * 10_001
+    assert list(world.ledger().values()) == [10] * (bought if path == PURCHASE else 0)
+
+
+@pytest.mark.parametrize("after", ["simulateTransaction", "sendTransaction"])
+async def test_another_process_takes_over_what_a_dead_one_left(world: World, after: str) -> None:
+    async with opened(world) as dying, opened(world) as other:
+        payment = await dying.paid("POST", PURCHASE)
+        request = asyncio.create_task(dying.send("POST", PURCHASE, payment, key=KEY))
+        await world.until_called(after)
+        request.cancel()
+        await asyncio.gather(request, return_exceptions=True)
+        world.slots(3)
+        await world.reconciler().once()
+        answer = await other.send("POST", PURCHASE, payment, key=KEY)
+
+    assert answer.status_code == 201
+    assert world.ledger() == {hint(answer.json()["data"]["token"]): 10}
+    assert world.sql("SELECT state FROM payment") == State.ISSUED
+    assert world.fees() == 10_001

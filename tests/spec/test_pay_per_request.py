@@ -1,0 +1,220 @@
+"""GET /v1/token/{tokenAddress}, paid for by itself."""
+
+from decimal import Decimal
+
+import httpx
+import pytest
+
+from fake_reports import TOO_YOUNG, TRACKED, UNTRACKED
+from mintscope.errors import ServiceUnavailable
+from payment_world import World
+from service import Service, bearer
+from shopfront import KEY, ORIGIN, OTHER_KEY, Shopfront, decoded, demanded
+
+PATH = f"/v1/token/{TRACKED}"
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+async def test_unpaid_is_402_with_the_demand(shop: Shopfront) -> None:
+    response = await shop.client.get(PATH)
+
+    assert refusal(response) == (402, "PAYMENT_REQUIRED")
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["x-token-status"] == "ready"
+    assert len(response.headers["payment-required"]) < 4_000  # what proxies let through
+    demand = demanded(response)
+    assert demand["resource"]["url"] == f"{ORIGIN}{PATH}"
+    assert demand["accepts"][0]["amount"] == "2500"
+    assert demand["error"] == response.json()["error"]["message"]
+
+
+async def test_paid_is_200_with_the_report(shop: Shopfront, world: World) -> None:
+    response = await shop.send("GET", PATH, await shop.paid("GET", PATH))
+
+    assert response.status_code == 200
+    body = response.json()
+    assert body["data"]["token"] == TRACKED
+    assert body["meta"]["requestId"] == response.headers["x-request-id"]
+    assert decoded(response, "payment-response")["success"] is True
+    assert response.headers["cache-control"] == "private, no-store"
+    assert response.headers["x-data-slot"] == "350000000"
+    assert response.headers["x-data-status"] == "live"
+    assert "x-credits-remaining" not in response.headers
+    assert world.received() == 2_500
+    assert world.fees() == 10_001
+
+
+async def test_a_report_is_as_old_as_its_data_when_it_is_given_again(
+    shop: Shopfront, world: World
+) -> None:
+    payment = await shop.paid("GET", PATH)
+    first = await shop.send("GET", PATH, payment, key=KEY)
+    world.clock.advance(60_000)
+    again = await shop.send("GET", PATH, payment, key=KEY)
+
+    assert again.json()["data"] == first.json()["data"]
+    assert again.headers["x-data-slot"] == first.headers["x-data-slot"]
+    aged_ms = int(again.headers["x-data-age-ms"]) - int(first.headers["x-data-age-ms"])
+    assert aged_ms == 60_000
+    assert again.headers["x-data-status"] == "degraded"
+    assert shop.service.reports.reads == 2  # for the 402, and for the first answer
+
+
+@pytest.mark.parametrize(
+    ("address", "status"), [(UNTRACKED, "not-tracked"), (TOO_YOUNG, "insufficient-data")]
+)
+async def test_the_demand_for_what_is_not_there_says_so(
+    shop: Shopfront, address: str, status: str
+) -> None:
+    response = await shop.client.get(f"/v1/token/{address}")
+
+    assert refusal(response) == (402, "PAYMENT_REQUIRED")
+    assert response.headers["x-token-status"] == status
+    assert "pointless" in response.json()["error"]["message"]
+    assert "pointless" in demanded(response)["error"]
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [(UNTRACKED, (404, "TOKEN_NOT_FOUND")), (TOO_YOUNG, (404, "INSUFFICIENT_DATA"))],
+)
+async def test_404_is_never_charged(
+    shop: Shopfront, world: World, address: str, expected: tuple[int, str]
+) -> None:
+    path = f"/v1/token/{address}"
+    response = await shop.send("GET", path, await shop.paid("GET", path))
+
+    assert refusal(response) == expected
+    assert "payment-response" not in response.headers
+    assert world.calls == []
+
+
+async def test_old_data_is_never_charged(shop: Shopfront, world: World) -> None:
+    payment = await shop.paid("GET", PATH)
+    shop.service.reports.age_ms = 300_001
+
+    assert refusal(await shop.send("GET", PATH, payment)) == (503, "DATA_STALE")
+    assert world.calls == []
+
+
+@pytest.mark.parametrize(
+    ("bug", "expected"),
+    [
+        (ServiceUnavailable("the market is being loaded"), (503, "SERVICE_UNAVAILABLE")),
+        (ZeroDivisionError("a bug"), (500, "INTERNAL_ERROR")),
+    ],
+)
+async def test_what_breaks_is_never_charged(
+    shop: Shopfront, world: World, bug: Exception, expected: tuple[int, str]
+) -> None:
+    payment = await shop.paid("GET", PATH)
+    shop.service.reports.bug = bug
+
+    assert refusal(await shop.send("GET", PATH, payment)) == expected
+    assert world.calls == []
+
+
+async def test_the_address_is_checked_before_the_payment(shop: Shopfront, world: World) -> None:
+    payment = await shop.paid("GET", PATH)
+
+    assert refusal(await shop.send("GET", "/v1/token/abc", payment))[1] == "INVALID_TOKEN_ADDRESS"
+    assert world.calls == []
+
+
+async def test_a_payment_that_cannot_be_read_comes_before_404(shop: Shopfront) -> None:
+    response = await shop.send("GET", f"/v1/token/{UNTRACKED}", "nonsense")
+
+    assert refusal(response) == (400, "INVALID_PAYMENT")
+
+
+async def test_a_payment_that_is_refused_comes_before_404(shop: Shopfront) -> None:
+    path = f"/v1/token/{UNTRACKED}"
+    demand = await shop.demand("GET", path)
+    response = await shop.send("GET", path, shop.pay(demand, amount=2_499))
+
+    assert refusal(response) == (402, "PAYMENT_FAILED")
+
+
+async def test_a_known_payment_comes_before_404_and_before_old_data(shop: Shopfront) -> None:
+    payment = await shop.paid("GET", PATH)
+    await shop.send("GET", PATH, payment, key=KEY)
+    shop.service.reports.age_ms = 10**9
+
+    assert (await shop.send("GET", PATH, payment, key=KEY)).status_code == 200
+    assert refusal(await shop.send("GET", PATH, payment)) == (409, "PAYMENT_ALREADY_USED")
+
+
+async def test_of_two_credentials_the_payment_decides(shop: Shopfront, world: World) -> None:
+    token = (await shop.buy()).json()["data"]["token"]
+    response = await shop.send("GET", PATH, await shop.paid("GET", PATH), **bearer(token))
+
+    assert response.status_code == 200
+    assert "payment-response" in response.headers
+    assert await shop.service.left(token) == 10
+    broken = await shop.send("GET", PATH, "nonsense", **bearer(token))
+    assert refusal(broken) == (400, "INVALID_PAYMENT")
+    assert await shop.service.left(token) == 10
+    assert world.received() == 27_500
+
+
+async def test_a_wrong_credit_token_beside_a_payment_is_no_matter(shop: Shopfront) -> None:
+    payment = await shop.paid("GET", PATH)
+
+    response = await shop.send("GET", PATH, payment, authorization="Bearer nonsense")
+    assert response.status_code == 200
+
+
+async def test_without_a_price_credits_go_on(shop: Shopfront) -> None:
+    token = (await shop.buy()).json()["data"]["token"]
+    quoted = await shop.demand("GET", PATH)
+    shop.price.usd = None
+    shop.world.seconds(60)
+
+    unpaid = await shop.client.get(PATH)
+    assert refusal(unpaid) == (402, "PAYMENT_REQUIRED")
+    assert "payment-required" not in unpaid.headers
+    spent = await shop.client.get(PATH, headers=bearer(token))
+    assert spent.status_code == 200
+    forged = await shop.send("GET", PATH, shop.pay(quoted, memo=b"A" * 32))
+    assert refusal(forged) == (503, "PRICE_UNAVAILABLE")
+    assert (await shop.send("GET", PATH, shop.pay(quoted), key=OTHER_KEY)).status_code == 200
+
+
+async def test_the_price_of_a_request_is_rounded_up(shop: Shopfront) -> None:
+    shop.price.usd = Decimal(3)
+
+    demand = await shop.demand("GET", PATH)
+    assert demand["accepts"][0]["amount"] == "834"
+
+
+async def test_without_a_shop_a_payment_is_503_and_an_unpaid_request_402(service: Service) -> None:
+    token = await service.issue(1)
+    unpaid = await service.client.get(PATH)
+    paid = await service.client.get(PATH, headers={"PAYMENT-SIGNATURE": "x"} | bearer(token))
+
+    assert refusal(unpaid) == (402, "PAYMENT_REQUIRED")
+    assert "payment-required" not in unpaid.headers
+    assert refusal(paid) == (503, "PAYMENT_UNAVAILABLE")
+    assert await service.left(token) == 1
+
+
+async def test_a_browser_may_read_what_it_needs(shop: Shopfront) -> None:
+    response = await shop.client.get(PATH, headers={"origin": "https://somewhere.example"})
+    preflight = await shop.client.options(
+        PATH,
+        headers={
+            "origin": "https://somewhere.example",
+            "access-control-request-method": "GET",
+            "access-control-request-headers": "payment-signature",
+        },
+    )
+
+    exposed = {
+        name.strip() for name in response.headers["access-control-expose-headers"].split(",")
+    }
+    assert {"PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After", "Idempotency-Key"} <= exposed
+    assert "PAYMENT-SIGNATURE" in preflight.headers["access-control-allow-headers"]
+    assert "Idempotency-Key" in preflight.headers["access-control-allow-headers"]

@@ -1,0 +1,66 @@
+"""Payments count against the address; one that settles gives back the unit of its 402."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fake_reports import TRACKED
+from mintscope.api.limiter import Limit
+from payment_world import World
+from service import bearer
+from shopfront import KEY, PURCHASE, Shopfront, demanded, opened
+
+PATH = f"/v1/token/{TRACKED}"
+LIMIT = Limit(name="public", count=5, window_s=60)
+
+
+@pytest.fixture
+async def shop(world: World) -> AsyncIterator[Shopfront]:
+    async with opened(world, limit=LIMIT) as shop:
+        yield shop
+
+
+async def test_a_settled_payment_costs_one_unit_in_all(shop: Shopfront) -> None:
+    for left in (4, 3, 2, 1):
+        unpaid = await shop.client.get(PATH)
+        assert unpaid.headers["x-ratelimit-remaining"] == str(left)
+        paid = await shop.send("GET", PATH, shop.pay(demanded(unpaid)))
+        assert paid.status_code == 200
+
+
+async def test_a_refused_payment_gives_nothing_back(shop: Shopfront) -> None:
+    demand = await shop.demand("GET", PATH)
+    for _ in range(4):
+        assert (await shop.send("GET", PATH, shop.pay(demand, amount=1))).status_code == 402
+
+    assert (await shop.send("GET", PATH, shop.pay(demand))).status_code == 429
+    assert shop.world.calls == []
+
+
+async def test_an_answer_that_is_given_again_gives_nothing_back(shop: Shopfront) -> None:
+    payment = await shop.paid("POST", PURCHASE)
+    statuses = [(await shop.send("POST", PURCHASE, payment, key=KEY)).status_code for _ in range(6)]
+
+    assert statuses == [201] * 5 + [429]
+
+
+async def test_a_credit_token_beside_a_payment_lends_no_limit(shop: Shopfront) -> None:
+    """Payments are looked at for the address that sends them, whatever else they carry."""
+    token = (await shop.buy()).json()["data"]["token"]
+    statuses = [
+        (await shop.send("GET", PATH, "nonsense", **bearer(token))).status_code for _ in range(5)
+    ]
+
+    assert statuses == [400] * 4 + [429]
+    assert (await shop.client.get(PATH, headers=bearer(token))).status_code == 200
+
+
+async def test_the_limit_comes_before_the_payment(shop: Shopfront) -> None:
+    payment = await shop.paid("POST", PURCHASE)
+    await shop.send("POST", PURCHASE, payment, key=KEY)
+    for _ in range(4):
+        await shop.client.get("/v1/credits/bundles")
+
+    limited = await shop.send("POST", PURCHASE, payment, key=KEY)
+    assert limited.status_code == 429
+    assert int(limited.headers["retry-after"]) > 0

@@ -1,0 +1,36 @@
+"""What becomes of payments, as an operator counts it."""
+
+from prometheus_client import REGISTRY
+
+from payment_world import World
+from shopfront import KEY, PURCHASE, Shopfront
+
+
+def counted(outcome: str, reason: str = "") -> float:
+    labels = {"outcome": outcome, "reason": reason}
+    return REGISTRY.get_sample_value("mintscope_payments_total", labels) or 0.0
+
+
+async def test_every_outcome_is_counted(shop: Shopfront, world: World) -> None:
+    kinds = [
+        ("settled", ""),
+        ("redelivered", ""),
+        ("already_used", "payment"),
+        ("refused", "amount_mismatch"),
+        ("failed", "transaction_failed"),
+        ("unavailable", "chain"),
+        ("invalid", ""),
+    ]
+    before = [counted(*kind) for kind in kinds]
+    payment = await shop.paid("POST", PURCHASE)
+    for key in (KEY, KEY, None):
+        await shop.send("POST", PURCHASE, payment, key=key)
+    await shop.buy(amount=1)
+    world.go_wrong(landing={"kind": "failed"})
+    await shop.buy(key=None)
+    world.go_wrong(calls={"*": {"kind": "http", "status": 503}})
+    await shop.buy(key=None)
+    await shop.send("POST", PURCHASE, "nonsense")
+
+    after = [counted(*kind) for kind in kinds]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [1.0] * len(kinds)

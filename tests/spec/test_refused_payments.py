@@ -1,0 +1,337 @@
+"""Every attack on a payment, as its sender sees it answered: nothing is served, nothing is sent."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, Final
+
+import httpx
+import pytest
+from solders.address_lookup_table_account import AddressLookupTableAccount
+from solders.hash import Hash
+from solders.instruction import Instruction
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+
+from fake_reports import TOO_YOUNG, TRACKED
+from payment_build import LIGHTHOUSE, MEMO, Recipe, keypair, meta, sign
+from payment_world import World
+from shopfront import (
+    KEY,
+    OTHER_KEY,
+    PURCHASE,
+    Shopfront,
+    decoded,
+    demanded,
+    encoded,
+    opened,
+    signature_header,
+)
+
+OTHER: Final = keypair("somebody else").pubkey()
+Attack = Callable[[Recipe], bytes]
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+def expect_refused(response: httpx.Response, reason: str) -> None:
+    assert refusal(response) == (402, "PAYMENT_FAILED")
+    result = decoded(response, "payment-response")
+    assert (result["success"], result["errorReason"]) == (False, reason)
+    assert reason in response.json()["error"]["message"]
+    assert demanded(response)["error"] == reason
+    assert response.headers["cache-control"] == "no-store"
+
+
+def transfer(**changes: Any) -> Attack:
+    def build(recipe: Recipe) -> bytes:
+        listed = recipe.instructions()
+        return recipe.build([*listed[:2], recipe.transfer(**changes), listed[3]])
+
+    return build
+
+
+def altered(**changes: Any) -> Attack:
+    return lambda recipe: replace(recipe, **changes).build()
+
+
+def memo_signed_by(*signers: Pubkey) -> Attack:
+    def build(recipe: Recipe) -> bytes:
+        accounts = [meta(each, signer=True) for each in signers]
+        return recipe.build([*recipe.instructions()[:3], Instruction(MEMO, recipe.memo, accounts)])
+
+    return build
+
+
+def fee_payer_in(program: Pubkey) -> Attack:
+    def build(recipe: Recipe) -> bytes:
+        fee_payer = Pubkey.from_string(recipe.terms.fee_payer)
+        guard = Instruction(program, b"\0", [meta(fee_payer, signer=True, writable=True)])
+        return recipe.build([*recipe.instructions(), guard])
+
+    return build
+
+
+def fee_payer_pays(recipe: Recipe) -> bytes:
+    """The tokens are the fee payer's own."""
+    fee_payer = Pubkey.from_string(recipe.terms.fee_payer)
+    listed = recipe.instructions()
+    own = recipe.transfer(source=recipe.terms.token_account(fee_payer), authority=fee_payer)
+    signer = Instruction(MEMO, recipe.memo, [meta(recipe.payer.pubkey(), signer=True)])
+    return recipe.build([*listed[:2], own, signer])
+
+
+def paid_by_payer(recipe: Recipe) -> bytes:
+    payer = recipe.payer.pubkey()
+    return sign(
+        MessageV0.try_compile(payer, recipe.instructions(), [], recipe.blockhash), recipe.payer
+    )
+
+
+def other_fee_payer(recipe: Recipe) -> bytes:
+    return sign(
+        MessageV0.try_compile(OTHER, recipe.instructions(), [], recipe.blockhash), recipe.payer
+    )
+
+
+def lookup_table(recipe: Recipe) -> bytes:
+    table = AddressLookupTableAccount(OTHER, [recipe.terms.treasury])
+    fee_payer = Pubkey.from_string(recipe.terms.fee_payer)
+    message = MessageV0.try_compile(fee_payer, recipe.instructions(), [table], recipe.blockhash)
+    return sign(message, recipe.payer)
+
+
+def flipped_signature(recipe: Recipe) -> bytes:
+    built = bytearray(recipe.build())
+    built[1 + 64] ^= 1
+    return bytes(built)
+
+
+def priced(units: int, micro_lamports: int) -> Attack:
+    return altered(
+        units=b"\x02" + units.to_bytes(4, "little"),
+        price=b"\x03" + micro_lamports.to_bytes(8, "little"),
+    )
+
+
+ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
+    "another payee": (transfer(destination=OTHER), "recipient_mismatch"),
+    "another mint": (transfer(mint=OTHER), "mint_mismatch"),
+    "one atom less": (altered(amount=24_999), "amount_mismatch"),
+    "one atom more": (altered(amount=25_001), "amount_mismatch"),
+    "expired blockhash": (altered(blockhash=Hash(b"old".ljust(32))), "simulation_failed"),
+    "no funds": (altered(payer=keypair("no funds")), "simulation_failed"),
+    "flipped signature": (flipped_signature, "invalid_signature"),
+    "the payer pays the fee": (paid_by_payer, "signers"),
+    "another fee payer": (other_fee_payer, "fee_payer"),
+    "the fee payer's own tokens": (fee_payer_pays, "fee_payer_not_isolated"),
+    "1.4 M units at 5 lamports": (priced(1_400_000, 5_000_000), "compute_limit_too_high"),
+    "5 lamports a unit": (priced(20_000, 5_000_000), "priority_fee_too_high"),
+    "7 extra signers": (
+        memo_signed_by(*(keypair(f"signer {n}").pubkey() for n in range(7))),
+        "signers",
+    ),
+    "the fee payer in a memo": (fee_payer_in(MEMO), "fee_payer_not_isolated"),
+    "the fee payer in a wallet guard": (fee_payer_in(LIGHTHOUSE), "fee_payer_not_isolated"),
+    "a lookup table": (lookup_table, "lookup_tables_not_allowed"),
+    "a memo that is not UTF-8": (altered(memo=b"\xff" * 32), "quote_invalid"),
+    "no bytes": (lambda _: b"", "transaction_undecodable"),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_an_attack_is_402_with_its_reason(shop: Shopfront, world: World, name: str) -> None:
+    build, reason = ATTACKS[name]
+    demand = await shop.demand("POST", PURCHASE)
+    response = await shop.send(
+        "POST", PURCHASE, signature_header(demand, build(shop.recipe(demand))), key=KEY
+    )
+
+    expect_refused(response, reason)
+    assert demanded(response)["accepts"][0]["extra"]["memo"] != memo_of(demand)
+    assert "sendTransaction" not in world.calls
+    assert world.ledger() == {}
+    honest = await shop.send("POST", PURCHASE, shop.pay(demand), key=KEY)
+    assert honest.status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"payTo": str(OTHER)}, "no_matching_requirement"),
+        ({"asset": str(OTHER)}, "no_matching_requirement"),
+        ({"network": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"}, "no_matching_requirement"),
+        ({"scheme": "upto"}, "no_matching_requirement"),
+        ({"amount": "24999"}, "quote_invalid"),
+    ],
+)
+async def test_a_requirement_of_ones_own_is_402(
+    shop: Shopfront, world: World, changes: dict[str, str], reason: str
+) -> None:
+    demand = await shop.demand("POST", PURCHASE)
+    amount = int(changes.get("amount", "25000"))
+    payment = signature_header(demand, shop.transaction(demand, amount=amount), **changes)
+
+    expect_refused(await shop.send("POST", PURCHASE, payment), reason)
+    assert world.calls == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "bought"),
+    [
+        (("GET", f"/v1/token/{TOO_YOUNG}"), ("GET", f"/v1/token/{TRACKED}")),
+        (("GET", f"/v1/token/{TRACKED}"), ("POST", PURCHASE)),
+        (("POST", PURCHASE), ("POST", "/v1/credits/purchase?bundle=500")),
+    ],
+)
+async def test_a_quote_buys_only_what_it_was_made_for(
+    shop: Shopfront, world: World, asked: tuple[str, str], bought: tuple[str, str]
+) -> None:
+    payment = await shop.paid(*asked)
+
+    expect_refused(await shop.send(*bought, payment), "quote_invalid")
+    assert world.calls == []
+
+
+VERSION_1: Final = {
+    "x402Version": 1,
+    "scheme": "exact",
+    "network": "solana",
+    "payload": {"transaction": "AA=="},
+}
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "nonsense", "{}", "====", "e30", encoded({}), encoded([]), encoded("x402"), encoded(None),
+     encoded({"x402Version": 2}), encoded(VERSION_1), "A" * 8_193, "A" * 1_000_000,
+     "\u00e9" * 8, encoded({"x402Version": 2, "payload": {}, "accepted": {}})],
+    ids=lambda header: header[:20],
+)  # fmt: skip
+async def test_what_is_no_payment_is_400(shop: Shopfront, header: str) -> None:
+    headers = [(b"PAYMENT-SIGNATURE", header.encode("latin-1"))]
+    for method, path in (("POST", PURCHASE), ("GET", f"/v1/token/{TRACKED}")):
+        response = await shop.client.request(method, path, headers=headers)
+
+        assert refusal(response) == (400, "INVALID_PAYMENT")
+        assert "payment-required" not in response.headers
+
+
+async def test_two_payments_at_once_are_400(shop: Shopfront, world: World) -> None:
+    payments = [await shop.paid("POST", PURCHASE) for _ in range(2)]
+    headers = [("PAYMENT-SIGNATURE", each) for each in payments]
+
+    response = await shop.client.post(PURCHASE, headers=headers)
+    assert refusal(response) == (400, "INVALID_PAYMENT")
+    assert world.received() == 0
+
+
+async def test_the_header_of_version_1_is_ignored(shop: Shopfront) -> None:
+    response = await shop.client.post(PURCHASE, headers={"X-PAYMENT": encoded(VERSION_1)})
+
+    assert refusal(response) == (402, "PAYMENT_REQUIRED")
+
+
+async def test_a_replay_is_409(shop: Shopfront, world: World) -> None:
+    payment = await shop.paid("POST", PURCHASE)
+    assert (await shop.send("POST", PURCHASE, payment)).status_code == 201
+
+    for path in (PURCHASE, "/v1/credits/purchase?bundle=500"):
+        response = await shop.send("POST", path, payment)
+        assert refusal(response) == (409, "PAYMENT_ALREADY_USED")
+        assert "payment-required" not in response.headers
+    assert refusal(await shop.send("GET", f"/v1/token/{TRACKED}", payment))[0] == 409
+    assert world.received() == 25_000
+
+
+async def test_what_is_public_on_chain_buys_nothing(shop: Shopfront, world: World) -> None:
+    """A stranger copies the transaction from the chain and blanks our signature again."""
+    demand = await shop.demand("POST", PURCHASE)
+    bought = await shop.send("POST", PURCHASE, shop.pay(demand), key=KEY)
+    landed = world.vm.landed(decoded(bought, "payment-response")["transaction"])
+    assert landed is not None
+    wire = bytes(landed.transaction)
+    public = signature_header(demand, wire[:1] + bytes(64) + wire[65:])
+
+    for header in (public, signature_header(demand, wire)):
+        for key in (None, OTHER_KEY):
+            response = await shop.send("POST", PURCHASE, header, key=key)
+            assert refusal(response) == (409, "PAYMENT_ALREADY_USED")
+            assert "svc_credit_" + "0" not in response.text
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+async def test_one_payment_sent_twenty_times_at_once_is_served_once(
+    world: World, processes: int
+) -> None:
+    async with AsyncExitStack() as stack:
+        shops = [await stack.enter_async_context(opened(world)) for _ in range(processes)]
+        payment = await shops[0].paid("POST", PURCHASE)
+        answers = await asyncio.gather(
+            *(shops[n % processes].send("POST", PURCHASE, payment) for n in range(20))
+        )
+
+    assert sorted(answer.status_code for answer in answers) == [201] + [409] * 19
+    assert list(world.ledger().values()) == [10]
+    assert world.fees() == 10_001
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_twenty_payments_with_funds_for_one(world: World, processes: int) -> None:
+    poor = world.fund("poor", atoms=25_000)
+    async with AsyncExitStack() as stack:
+        shops = [await stack.enter_async_context(opened(world)) for _ in range(processes)]
+        payments = [await shops[0].paid("POST", PURCHASE, payer=poor) for _ in range(20)]
+        answers = await asyncio.gather(
+            *(shops[n % processes].send("POST", PURCHASE, each) for n, each in enumerate(payments))
+        )
+
+    refused = [answer for answer in answers if answer.status_code == 402]
+    assert len(refused) == 19
+    assert [answer.status_code for answer in answers].count(201) == 1
+    assert {decoded(answer, "payment-response")["errorReason"] for answer in refused} <= {
+        "insufficient_funds_for_pending_payments",
+        "simulation_failed",
+    }
+    assert world.received() == 25_000
+    assert world.fees() == 10_001
+
+
+async def test_what_reverts_on_chain_is_402_and_counts(shop: Shopfront, world: World) -> None:
+    world.go_wrong(landing={"kind": "failed"})
+    for n in range(3):
+        response = await shop.buy(key=f"{KEY}{n}")
+        expect_refused(response, "transaction_failed")
+        assert world.vm.landed(decoded(response, "payment-response")["transaction"]) is not None
+    world.go_wrong()
+
+    expect_refused(await shop.buy(), "too_many_failed_payments")
+    assert world.ledger() == {}
+    assert world.fees() == 3 * 10_001
+
+
+async def test_a_chain_that_does_not_answer_is_503_and_nobodys_fault(
+    shop: Shopfront, world: World
+) -> None:
+    payment = await shop.paid("POST", PURCHASE)
+    world.go_wrong(calls={"*": {"kind": "http", "status": 503}})
+    response = await shop.send("POST", PURCHASE, payment, key=KEY)
+    assert refusal(response) == (503, "PAYMENT_UNAVAILABLE")
+    assert int(response.headers["retry-after"]) > 0
+    world.go_wrong()
+
+    assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
+
+
+async def test_closed_sales_are_503(shop: Shopfront, world: World) -> None:
+    world.sql("INSERT INTO sales_stop VALUES (1, 0, 'a test')")
+
+    assert refusal(await shop.buy()) == (503, "PAYMENT_UNAVAILABLE")
+    assert "sendTransaction" not in world.calls
+
+
+def memo_of(demand: dict[str, Any]) -> str:
+    return str(demand["accepts"][0]["extra"]["memo"])

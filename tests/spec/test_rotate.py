@@ -1,0 +1,201 @@
+"""POST /v1/credits/rotate, and the challenge that a wallet signs for it."""
+
+import asyncio
+from typing import Any, Final
+
+import httpx
+import pytest
+from solders.keypair import Keypair
+
+from fake_reports import TRACKED
+from payment_build import keypair
+from payment_world import World
+from service import Service, bearer
+from shopfront import KEY, ORIGIN, OTHER_KEY, PURCHASE, Shopfront, decoded
+
+PATH: Final = "/v1/credits/rotate"
+CHALLENGE: Final = "/v1/credits/rotate/challenge"
+SOME_SIGNATURE: Final = str(keypair("anyone").sign_message(b"anything"))
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+async def balance(shop: Shopfront, token: str) -> int:
+    response = await shop.client.get("/v1/credits/balance", headers=bearer(token))
+    return int(response.json()["data"]["balance"])
+
+
+async def bought(shop: Shopfront, key: str = KEY) -> tuple[str, str]:
+    """Buy ten credits; return the token, and the payment's signature on chain."""
+    response = await shop.buy(key=key)
+    return response.json()["data"]["token"], decoded(response, "payment-response")["transaction"]
+
+
+async def proof(
+    shop: Shopfront, purchase: str, wallet: Keypair, signer: Keypair | None = None
+) -> dict[str, str]:
+    claim = {"purchase": purchase, "wallet": str(wallet.pubkey())}
+    response = await shop.client.post(CHALLENGE, json=claim)
+    assert response.status_code == 200, response.text
+    text = response.json()["data"]["challenge"]
+    return claim | {
+        "challenge": text,
+        "signature": str((signer or wallet).sign_message(text.encode())),
+    }
+
+
+async def test_a_token_moves_its_credits_to_a_new_one(shop: Shopfront) -> None:
+    old, _ = await bought(shop)
+    response = await shop.client.post(PATH, headers=bearer(old))
+
+    assert response.status_code == 201
+    assert response.headers["cache-control"] == "no-store"
+    assert set(response.json()["meta"]) == {"timestamp"}
+    new = response.json()["data"]["token"]
+    assert response.json()["data"] == {"token": new, "credits": 10}
+    assert new != old
+    assert (await balance(shop, new), await balance(shop, old)) == (10, 0)
+    spent = await shop.client.get(f"/v1/token/{TRACKED}", headers=bearer(new))
+    assert spent.headers["x-credits-remaining"] == "9"
+    assert refusal(await shop.client.get(f"/v1/token/{TRACKED}", headers=bearer(old)))[0] == 402
+
+
+async def test_a_lost_rotation_is_answered_again_with_its_key(shop: Shopfront) -> None:
+    old, _ = await bought(shop)
+    headers = bearer(old) | {"Idempotency-Key": OTHER_KEY}
+    answers = await asyncio.gather(*(shop.client.post(PATH, headers=headers) for _ in range(5)))
+    data = [answer.json()["data"] for answer in answers]
+
+    assert [answer.status_code for answer in answers] == [201] * 5
+    assert data == [data[0]] * 5
+    assert await balance(shop, data[0]["token"]) == 10
+    stolen = await shop.client.post(PATH, headers=bearer(old) | {"Idempotency-Key": "g" * 20})
+    assert stolen.json()["data"]["credits"] == 0
+
+
+async def test_the_wallet_that_paid_moves_the_credits(shop: Shopfront, world: World) -> None:
+    lost, purchase = await bought(shop)
+    body = await proof(shop, purchase, world.buyer)
+    response = await shop.client.post(PATH, json=body)
+
+    assert response.status_code == 201
+    new = response.json()["data"]["token"]
+    assert (await balance(shop, new), await balance(shop, lost)) == (10, 0)
+    again = await shop.client.post(PATH, json=body)
+    assert again.json()["data"] == response.json()["data"]
+    late = await shop.client.post(PATH, json=await proof(shop, purchase, world.buyer))
+    assert refusal(late) == (409, "ROTATED_RECENTLY")
+
+
+async def test_the_challenge_is_readable_and_expires(shop: Shopfront, world: World) -> None:
+    _, purchase = await bought(shop)
+    body = await proof(shop, purchase, world.buyer)
+    assert body["challenge"].startswith(ORIGIN)
+    assert purchase in body["challenge"]
+    world.clock.advance(301_000)
+
+    response = await shop.client.post(PATH, json=body)
+    assert refusal(response) == (401, "INVALID_PROOF")
+    assert "expired" in response.json()["error"]["message"]
+
+
+async def test_nobody_else_moves_them(shop: Shopfront, world: World) -> None:
+    token, purchase = await bought(shop)
+    thief = world.fund("thief")
+    theirs = await proof(shop, purchase, world.buyer)
+    attempts: list[dict[str, str]] = [
+        await proof(shop, purchase, thief),
+        await proof(shop, purchase, world.buyer, signer=thief),
+        await proof(shop, SOME_SIGNATURE, world.buyer),
+        theirs | {"signature": SOME_SIGNATURE},
+        theirs | {"challenge": theirs["challenge"].replace("move", "keep")},
+        theirs | {"challenge": ""},
+        theirs | {"purchase": SOME_SIGNATURE},
+        theirs | {"wallet": str(thief.pubkey())},
+    ]
+    texts = set()
+    for attempt in attempts:
+        response = await shop.client.post(PATH, json=attempt)
+        assert refusal(response) == (401, "INVALID_PROOF")
+        texts.add(response.json()["error"]["message"])
+
+    assert len(texts) == 1
+    assert await balance(shop, token) == 10
+
+
+async def test_a_report_is_no_purchase_of_credits(shop: Shopfront, world: World) -> None:
+    path = f"/v1/token/{TRACKED}"
+    response = await shop.send("GET", path, await shop.paid("GET", path))
+    purchase = decoded(response, "payment-response")["transaction"]
+
+    refused = await shop.client.post(PATH, json=await proof(shop, purchase, world.buyer))
+    assert refusal(refused) == (401, "INVALID_PROOF")
+
+
+async def test_a_token_that_was_just_bought_and_is_used_is_in_good_hands(
+    shop: Shopfront, world: World
+) -> None:
+    token, purchase = await bought(shop)
+    await shop.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
+
+    refused = await shop.client.post(PATH, json=await proof(shop, purchase, world.buyer))
+    assert refusal(refused) == (409, "ROTATED_RECENTLY")
+    assert (await shop.client.post(PATH, headers=bearer(token))).json()["data"]["credits"] == 9
+
+
+async def test_a_rotated_purchase_is_not_answered_again(shop: Shopfront) -> None:
+    """Its answer would be the old token."""
+    payment = await shop.paid("POST", PURCHASE)
+    first = await shop.send("POST", PURCHASE, payment, key=KEY)
+    await shop.client.post(PATH, headers=bearer(first.json()["data"]["token"]))
+
+    assert refusal(await shop.send("POST", PURCHASE, payment, key=KEY))[0] == 409
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({}, "MISSING_TOKEN"),
+        (bearer(""), "MISSING_TOKEN"),
+        (bearer("x"), "INVALID_TOKEN"),
+        (bearer("svc_live_" + "0" * 80), "INVALID_TOKEN"),
+    ],
+)
+async def test_without_a_proof_it_is_401(
+    shop: Shopfront, headers: dict[str, str], code: str
+) -> None:
+    assert refusal(await shop.client.post(PATH, headers=headers)) == (401, code)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"[]", b"null", b"{}", b'{"purchase":1,"wallet":""}', b'{"purchase":"","wallet":""}',
+     b"\xff\xfe", b'{"purchase":"a","wallet":"b","more":1}', b"[" * 10_000],
+)  # fmt: skip
+@pytest.mark.parametrize("path", [PATH, CHALLENGE])
+async def test_a_body_that_cannot_be_read_is_400(shop: Shopfront, path: str, body: bytes) -> None:
+    assert refusal(await shop.client.post(path, content=body)) == (400, "BAD_REQUEST")
+
+
+async def test_a_body_that_is_too_large_is_413(shop: Shopfront) -> None:
+    response = await shop.client.post(CHALLENGE, content=b" " * 16_385)
+
+    assert refusal(response) == (413, "PAYLOAD_TOO_LARGE")
+
+
+async def test_a_token_and_a_body_are_two_proofs(shop: Shopfront, world: World) -> None:
+    token, purchase = await bought(shop)
+    body: Any = await proof(shop, purchase, world.buyer)
+
+    response = await shop.client.post(PATH, json=body, headers=bearer(token))
+    assert refusal(response) == (400, "BAD_REQUEST")
+    assert await balance(shop, token) == 10
+
+
+async def test_without_a_shop_it_is_503(service: Service) -> None:
+    token = await service.issue(1)
+
+    response = await service.client.post(PATH, headers=bearer(token))
+    assert refusal(response) == (503, "PAYMENT_UNAVAILABLE")
