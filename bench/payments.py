@@ -1,0 +1,224 @@
+"""A paid request, beside the x402 package's own facilitator, on the same chain in the same run.
+
+40 ms to the node and back, some 800 ms until a payment is confirmed.  The
+chain, ours and the peer are processes of their own; payments are signed
+before the clock starts.  The peer writes nothing down and checks less.
+"""
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import httpx
+from x402.http.utils import encode_payment_required_header
+from x402.schemas import PaymentRequired, PaymentRequirements, ResourceInfo, SettleResponse
+
+from bench.figure import Figure, line
+from bench.peers_payments.moments import SEED
+from bench.peers_payments.stock import AMOUNT
+from mintscope.client.purse import Pin, Purse
+from mintscope.devchain.svm.genesis import Genesis
+from mintscope.payments.requirement import MAINNET
+from mintscope.primitives import Mint, Wallet
+
+AT_ONCE = 60
+ONE_BY_ONE = 8
+START_S_MAX = 30.0
+TIMEOUT_S = 90.0
+PURCHASE = "/v1/credits/purchase?bundle=10"
+OURS, STOCK, THREADS = "mintscope", "x402 facilitator", "x402 facilitator in threads"
+GENESIS = Genesis(SEED)
+
+
+class Timed(NamedTuple):
+    """A paid request: when it began and ended, and the transaction that paid."""
+
+    began_s: float
+    ended_s: float
+    signature: str
+
+
+class Moments(NamedTuple):
+    """By transaction: when the node had it, when it was confirmed, when that was first said."""
+
+    sent: dict[str, float]
+    confirmed: dict[str, float]
+    reported: dict[str, float]
+
+
+def run() -> list[Figure]:
+    """Return latencies, the time for 60 at once and the longest stall, of ours and of the peer."""
+    with TemporaryDirectory() as name, _process("chain", str(AT_ONCE)) as chain:
+        with _process("ours", name, chain) as ours:
+            one_by_one, stall_s = asyncio.run(_buy(ours, chain, PURCHASE, 1, ONE_BY_ONE))
+            at_once, crowded_s = asyncio.run(_buy(ours, chain, PURCHASE, AT_ONCE, 1))
+        with _process("stock", name, chain) as stock:
+            theirs, their_stall_s = asyncio.run(_buy(stock, chain, "/purchase", 1, ONE_BY_ONE))
+            their_at_once, their_crowded_s = asyncio.run(_buy(stock, chain, "/threads", AT_ONCE, 1))
+        moments = Moments(*_ask(chain, "bench_moments"))
+    return [
+        *_pair(
+            "answer after the RPC first reports confirmed",
+            _after_report(one_by_one, moments),
+            _after_report(theirs, moments),
+            "goal <= 100 ms",
+        ),
+        *_pair(
+            "paid request beyond its confirmation",
+            _beyond(one_by_one, moments),
+            _beyond(theirs, moments),
+            "goal <= 250 ms",
+        ),
+        *_pair(
+            f"{AT_ONCE} payments at once",
+            _span_s(at_once) * 1000,
+            _span_s(their_at_once) * 1000,
+            "goal <= 2,000 ms",
+            peer=THREADS,
+        ),
+        *_pair(
+            "longest loop stall, one payment at a time",
+            stall_s * 1000,
+            their_stall_s * 1000,
+            "goal <= 5 ms",
+        ),
+        *_pair(
+            f"longest loop stall, {AT_ONCE} at once",
+            crowded_s * 1000,
+            their_crowded_s * 1000,
+            "goal <= 5 ms",
+            peer=THREADS,
+        ),
+    ]
+
+
+def _pair(what: str, ours: float, theirs: float, goal: str, *, peer: str = STOCK) -> list[Figure]:
+    return [
+        Figure(what=what, who=OURS, value=ours, unit="ms", goal=goal),
+        Figure(what=what, who=peer, value=theirs, unit="ms", ratio=theirs / ours),
+    ]
+
+
+def _after_report(timed: list[Timed], moments: Moments) -> float:
+    return median((each.ended_s - moments.reported[each.signature]) * 1000 for each in timed)
+
+
+def _beyond(timed: list[Timed], moments: Moments) -> float:
+    """Return what a request took beyond the chain's own time for its payment."""
+    return median(
+        1000 * (each.ended_s - each.began_s)
+        - 1000 * (moments.confirmed[each.signature] - moments.sent[each.signature])
+        for each in timed
+    )
+
+
+def _span_s(timed: list[Timed]) -> float:
+    return max(each.ended_s for each in timed) - min(each.began_s for each in timed)
+
+
+async def _buy(
+    url: str, chain: str, path: str, at_once: int, rounds: int
+) -> tuple[list[Timed], float]:
+    """Buy *rounds* times, so many *at_once*; return every request, and the longest stall."""
+    limits = httpx.Limits(max_connections=at_once)
+    timed: list[Timed] = []
+    async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits) as shop:
+        # Connections are opened and everything is imported before the clock starts.
+        await asyncio.gather(*(shop.get("/stall") for _ in range(at_once)))
+        warm = await _sign(shop, chain, path, 0)
+        await _pay(shop, path, warm)
+        await shop.get("/stall")
+        for _ in range(rounds):
+            headers = [await _sign(shop, chain, path, number) for number in range(at_once)]
+            timed += await asyncio.gather(*(_pay(shop, path, header) for header in headers))
+        stall_s = float((await shop.get("/stall")).text)
+    return timed, stall_s
+
+
+async def _pay(shop: httpx.AsyncClient, path: str, header: str) -> Timed:
+    began_s = time.monotonic()
+    answer = await shop.post(path, headers={"PAYMENT-SIGNATURE": header})
+    ended_s = time.monotonic()
+    assert answer.status_code == httpx.codes.CREATED, answer.text
+    receipt = answer.headers.get("PAYMENT-RESPONSE")
+    if receipt is None:
+        return Timed(began_s, ended_s, answer.text)
+    settled = SettleResponse.model_validate_json(b64decode(receipt))
+    return Timed(began_s, ended_s, settled.transaction)
+
+
+async def _sign(shop: httpx.AsyncClient, chain: str, path: str, buyer: int) -> str:
+    """Return a payment of *buyer* for *path*."""
+    pay_to = Wallet(str(GENESIS.treasury.pubkey()))
+    pin = Pin(network=MAINNET, asset=Mint(str(GENESIS.mint)), decimals=6, pay_to=pay_to)
+    wallet = GENESIS.key(f"buyer {buyer}")
+    purse = Purse(wallet=wallet, pin=pin, atoms_per_payment=10**9, atoms_in_all=10**12)
+    demand = _stock_demand() if path != PURCHASE else await _our_demand(shop)
+    required, offer = purse.choose(demand)
+    latest = _ask(chain, "getLatestBlockhash", {"commitment": "confirmed"})
+    return purse.pay(required, offer, str(latest["value"]["blockhash"]))
+
+
+async def _our_demand(shop: httpx.AsyncClient) -> str:
+    return (await shop.post(PURCHASE)).headers["PAYMENT-REQUIRED"]
+
+
+def _stock_demand() -> str:
+    offer = PaymentRequirements(
+        scheme="exact",
+        network=MAINNET,
+        asset=str(GENESIS.mint),
+        amount=AMOUNT,
+        pay_to=str(GENESIS.treasury.pubkey()),
+        max_timeout_seconds=60,
+        extra={
+            "feePayer": str(GENESIS.fee_payer.pubkey()),
+            "memo": f"{time.monotonic_ns():032}",
+        },
+    )
+    resource = ResourceInfo(url="http://shop.example/purchase")
+    return encode_payment_required_header(PaymentRequired(resource=resource, accepts=[offer]))
+
+
+def _ask(chain: str, method: str, *params: object) -> Any:
+    call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return httpx.post(chain, json=call, timeout=TIMEOUT_S).json()["result"]
+
+
+@contextmanager
+def _process(name: str, *arguments: str) -> Iterator[str]:
+    """Run a module of `bench.peers_payments` until the block ends; yield its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    command = [sys.executable, "-m", f"bench.peers_payments.{name}", str(port), *arguments]
+    with subprocess.Popen(command) as process:
+        try:
+            _wait_for(port, process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    give_up_s = time.monotonic() + START_S_MAX
+    while time.monotonic() < give_up_s and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise RuntimeError(f"{process.args!r} did not start")
+
+
+if __name__ == "__main__":
+    for figure in run():
+        print(line(figure))

@@ -1,0 +1,47 @@
+"""What the servers of this benchmark share: how they listen, and how long their loop stood."""
+
+import asyncio
+import time
+from typing import Final
+
+import msgspec
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mintscope.api.server import listen
+
+SEED: Final = 7
+BEAT_S: Final = 0.001
+
+
+async def server(app: ASGIApp, port: int) -> None:
+    """Serve *app* as uvicorn does by itself."""
+    config = uvicorn.Config(app, log_level="error", lifespan="off")
+    await uvicorn.Server(config).serve(sockets=[listen("127.0.0.1", port)])
+
+
+class Heart:
+    """ASGI middleware that answers /stall: the longest time the loop stood since last asked."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._longest_s = 0.0
+        self._beating: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._beating is None:
+            self._beating = asyncio.create_task(self._beat())
+        if scope["path"] != "/stall":
+            await self._app(scope, receive, send)
+            return
+        body = msgspec.json.encode(self._longest_s)
+        self._longest_s = 0.0
+        headers = [(b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _beat(self) -> None:
+        while True:
+            began_s = time.monotonic()
+            await asyncio.sleep(BEAT_S)
+            self._longest_s = max(self._longest_s, time.monotonic() - began_s - BEAT_S)

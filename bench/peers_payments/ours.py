@@ -1,0 +1,87 @@
+"""mintscope selling credits, made as `mintscope api` makes it.
+
+`python -m bench.peers_payments.ours PORT FOLDER RPC_URL`
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import uvloop
+from pydantic import SecretStr
+
+from bench.peers_payments.moments import SEED, Heart
+from mintscope.api.address import ClientAddresses
+from mintscope.api.app import create_app
+from mintscope.api.limiter import Limit
+from mintscope.api.protocol import Bounds
+from mintscope.api.server import listen, make_server
+from mintscope.api.shop import Shop
+from mintscope.clock import SystemClock
+from mintscope.config.sections import ChainConfig, Config, PaymentsConfig
+from mintscope.devchain.svm.genesis import Genesis
+from mintscope.errors import TokenNotFound
+from mintscope.market.report import ReadReport
+from mintscope.observe import configure_logging
+from mintscope.primitives import Mint
+from mintscope.selling import open_sales
+from mintscope.storage.sqlite.credits import MONEY_FILE, SqliteCreditLedger
+from mintscope.storage.sqlite.log_reader import SqliteLogReader
+
+ROOT = bytes(range(32))
+RAISED = Limit(name="public", count=1_000_000, window_s=60)
+
+
+class NoReports:
+    """Tracks nothing: credits are sold here."""
+
+    async def read(self, mint: Mint) -> ReadReport:
+        raise TokenNotFound(f"{mint} is not tracked")
+
+
+def config_of(folder: Path, rpc_url: str) -> Config:
+    genesis = Genesis(SEED)
+    return Config(
+        data_dir=folder,
+        chain=ChainConfig(rpc_url=SecretStr(rpc_url)),
+        payments=PaymentsConfig(
+            enabled=True,
+            asset=str(genesis.mint),
+            pay_to=str(genesis.treasury.pubkey()),
+            fee_payer_key=SecretStr(str(genesis.fee_payer)),
+        ),
+    )
+
+
+async def serve(port: int, folder: Path, rpc_url: str) -> None:
+    configure_logging("error", json_lines=True)
+    clock = SystemClock()
+    reader = SqliteLogReader(folder / "market.sqlite")
+    ledger = SqliteCreditLedger(folder / MONEY_FILE, pepper=ROOT, clock=clock)
+    config = config_of(folder, rpc_url)
+    async with open_sales(config, root=ROOT, reader=reader, clock=clock) as sales:
+        await sales.expect_ready()
+        keeping = asyncio.create_task(sales.run())
+        shop = Shop(
+            cashier=sales.cashier,
+            board=sales.board,
+            rotations=sales.store,
+            origin="http://shop.example",
+            name="a token",
+            symbol="TKN",
+        )
+        app = create_app(
+            reports=NoReports(),
+            ledger=ledger,
+            checks=[],
+            clock=clock,
+            public_limit=RAISED,
+            shop=shop,
+        )
+        server = make_server(Heart(app), clock=clock, addresses=ClientAddresses(), bounds=Bounds())
+        await server.serve(sockets=[listen("127.0.0.1", port)])
+        keeping.cancel()
+
+
+if __name__ == "__main__":
+    uvloop.run(serve(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))
