@@ -11,7 +11,7 @@ help: ## list the targets
 
 setup: $(VENV)/run ## install mintscope into .venv
 
-demo: $(VENV)/run ## devchain, ingest and api, with a market that trades
+demo: $(VENV)/demo ## devchain, ingest and api, a market that trades and a buyer who pays
 	@exec $(BIN)/mintscope demo
 
 test: $(VENV)/dev ## every test, about five minutes on two cores
@@ -34,8 +34,8 @@ format: $(VENV)/dev ## rewrite the code as `make check` wants it
 	@$(BIN)/ruff check --fix --quiet src tests bench
 
 lock: $(VENV)/dev ## pin every dependency again, newest that fits
-	@for set in run dev bench; do \
-	  case $$set in run) extra= ;; dev) extra="--extra dev -c requirements/run.txt" ;; \
+	@for set in run demo dev bench; do \
+	  case $$set in run) extra= ;; demo) extra="--extra demo -c requirements/run.txt" ;; dev) extra="--extra dev -c requirements/run.txt" ;; \
 	    bench) extra="--extra dev --extra bench -c requirements/dev.txt" ;; esac; \
 	  $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header --no-annotate pyproject.toml $$extra \
@@ -53,6 +53,11 @@ $(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml
 	@echo "installing mintscope ..."
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/build.txt -r requirements/run.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/demo: $(VENV)/run requirements/demo.txt
+	@echo "installing the buyer ..."
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements/demo.txt
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run requirements/dev.txt

@@ -7,6 +7,7 @@ client on the line: nothing is retried here.
 import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any, Final, TypeVar
 
 import httpx
@@ -21,7 +22,9 @@ from mintscope.primitives import Signature, Wallet
 T = TypeVar("T")
 
 CALL_S: Final = 5.0  # a question that takes longer counts as unanswered
-CONNECTIONS_MAX: Final = 64
+# A pool looks through all its connections, squared, at every request: many small ones are cheap.
+POOLS: Final = 16
+CONNECTIONS_PER_POOL: Final = 4
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 STATUSES_MAX: Final = 256  # signatures in one question, fixed by the validator
 PAGE: Final = 1_000  # signatures in one answer about an address, fixed likewise
@@ -160,19 +163,26 @@ class PaymentNode:
 
     def __init__(self, endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> None:
         self._url = endpoint.url
-        self._http = httpx.AsyncClient(
-            headers={"Content-Type": "application/json", **endpoint.headers},
-            timeout=CALL_S,
-            limits=httpx.Limits(
-                max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
-            ),
-            transport=transport,
+        limits = httpx.Limits(
+            max_connections=CONNECTIONS_PER_POOL, max_keepalive_connections=CONNECTIONS_PER_POOL
         )
+        trusted = httpx.create_ssl_context()  # read from disk once
+        self._pools = [
+            httpx.AsyncClient(
+                verify=trusted,
+                headers={"Content-Type": "application/json", **endpoint.headers},
+                timeout=CALL_S,
+                limits=limits,
+                transport=transport,
+            )
+            for _ in range(POOLS)
+        ]
+        self._turns = cycle(self._pools)
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await self._http.aclose()
+        await asyncio.gather(*(pool.aclose() for pool in self._pools))
 
     async def simulate(self, wire: bytes, source: Pubkey) -> int | str:
         """Return the balance that would be left in *source*, or why the transaction would fail."""
@@ -274,7 +284,8 @@ class PaymentNode:
             raise ChainUnavailable(f"{method}: expected a JSON-RPC answer; {cause}") from cause
 
     async def _post(self, method: str, request: bytes) -> bytes:
-        async with self._http.stream("POST", self._url, content=request) as response:
+        pool = next(self._turns)
+        async with pool.stream("POST", self._url, content=request) as response:
             if response.status_code != httpx.codes.OK:
                 raise ChainUnavailable(f"{method}: HTTP {response.status_code}")
             body = bytearray()
