@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from devchain_blocks import NOW, shown
 
+from devchain_blocks import NOW, shown
 from mintscope.devchain import addresses
 from mintscope.devchain.chain import Devchain, lines
 from mintscope.devchain.pool import Venue
