@@ -119,7 +119,7 @@ class FeedPrice:
             async for chunk in answer.aiter_bytes():
                 body += chunk
                 if len(body) > ANSWER_BYTES_MAX:
-                    break  # what is cut cannot be read
+                    return b""  # which cannot be read
         return bytes(body)
 
 

@@ -10,6 +10,7 @@ from solders.hash import Hash
 
 from mintscope.credentials import CredentialKind, hint, is_well_formed
 from mintscope.credits.ledger import CreditAccount
+from mintscope.payments.cashier import Charge, Demand
 from mintscope.payments.chain import ChainUnavailable
 from mintscope.payments.mint import UnusablePaymentToken
 from mintscope.payments.outcome import (
@@ -27,6 +28,7 @@ from mintscope.payments.requirement import Resource
 from mintscope.primitives import Wallet
 from payment_world import (
     AMOUNT,
+    CREDITS,
     EXPIRY_SLOTS,
     KEY,
     RESOURCE,
@@ -139,6 +141,26 @@ async def test_one_payment_sent_twenty_times_at_once_is_one_payment(world: World
     ] * 10
     assert list(world.ledger().values()) == [10]
     assert world.fees() == 10_001
+
+
+@pytest.mark.parametrize("key", [KEY, None])
+async def test_what_lands_between_lookup_and_simulation_is_no_refusal(
+    world: World, key: str | None
+) -> None:
+    """The chain refuses to run a payment twice; a client told so would pay a second time."""
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    slow = await cashier.present(payment, Demand(resource=RESOURCE, key=key, address="192.0.2.1"))
+    quick = await buy(world.cashier(), payment)
+    assert isinstance(slow, Charge)
+    assert isinstance(quick, Settled)
+    outcome = await slow.settle(CREDITS)
+
+    if key is None:
+        assert outcome == AlreadyUsed(Used.PAYMENT)
+    else:
+        assert isinstance(outcome, Settled)
+        assert outcome.token == quick.token
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -1,0 +1,67 @@
+"""The payment token's market is what is kept of it, what is not folded yet, and its pools."""
+
+from collections.abc import Sequence
+
+from mintscope.market.log import CandleRow, LoadedMint, PricedSwap, TailSwap
+from mintscope.market.timeframe import Timeframe
+from mintscope.payments.price import Minute
+from mintscope.payments.token_market import Reserves, market_of, minutes_of
+from mintscope.primitives import Mint, Slot, UnixS
+from mintscope.solana import USDC, WSOL
+
+TOKEN = Mint("7" * 32)
+START = 1_800_000_000
+
+
+def candle(minute: int, close: float | None, buy: int = 0, sell: int = 0) -> CandleRow:
+    count = 0 if close is None else 1
+    at = UnixS(START + 60 * minute)
+    return CandleRow(at, close, close, close, close, buy, sell, count)
+
+
+def swap(second: int, price: float | None, volume: int, *, folded: bool = False) -> TailSwap:
+    priced = PricedSwap(TOKEN, 0, 0, 0, 0, True, volume, price, None if price is None else 1.0)  # noqa: FBT003
+    return TailSwap(Slot(second), UnixS(START + second), folded, priced)
+
+
+def loaded(candles: list[CandleRow], tail: list[TailSwap]) -> LoadedMint:
+    frames: dict[Timeframe, Sequence[CandleRow]] = {timeframe: [] for timeframe in Timeframe} | {
+        Timeframe.M1: candles
+    }
+    return LoadedMint(mint=TOKEN, seq=1, state=None, candles=frames, minutes=[], tail=tail)
+
+
+def test_minutes_are_kept_ones_and_what_came_since() -> None:
+    kept = [candle(0, 0.2, 5, 6), candle(2, 0.3, 7, 0)]
+    tail = [
+        swap(10, 9.9, 99, folded=True),
+        swap(150, 0.4, 3),
+        swap(170, None, 50),
+        swap(190, 0.5, 4),
+    ]
+
+    assert minutes_of(loaded(kept, tail)) == [
+        Minute(start=UnixS(START), close=0.2, volume=11),
+        Minute(start=UnixS(START + 120), close=0.4, volume=10),
+        Minute(start=UnixS(START + 180), close=0.5, volume=4),
+    ]
+
+
+def test_sides_are_worth_what_their_tokens_are() -> None:
+    token = loaded([candle(0, 0.25)], [])
+    sol = loaded([candle(0, 160.0)], [])
+    reserves = Reserves(base=4_000_000_000, quotes={WSOL: 5 * 10**9, USDC: 200_000_000, TOKEN: 7})
+
+    market = market_of(token, sol, reserves, decimals=6, lag_s=3.0)
+
+    assert (market.base_usd, market.quote_usd) == (1_000.0, 1_000.0)
+    assert market.lag_s == 3.0
+
+
+def test_without_a_price_nothing_is_worth_anything() -> None:
+    nothing = loaded([candle(0, None, 4, 5)], [])
+    reserves = Reserves(base=10**12, quotes={WSOL: 10**12})
+
+    market = market_of(nothing, nothing, reserves, decimals=6, lag_s=0)
+
+    assert (market.minutes, market.base_usd, market.quote_usd) == ([], 0.0, 0.0)

@@ -1,0 +1,97 @@
+"""Prices from outside: read, refused, or said to be missing; never made up."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import httpx
+import pytest
+
+from fake_log import FakeLog
+from mintscope.clock import ManualClock
+from mintscope.feeds import FeedPrice, MarketPrice, UsableToken
+from mintscope.payments.board import PinnedPrice
+from mintscope.payments.chain import ChainUnavailable
+from mintscope.payments.mint import UnusablePaymentToken
+from mintscope.payments.price import Doubt
+from mintscope.payments.token_market import Reserves
+from mintscope.primitives import UnixMs
+from mintscope.quote import Quote
+from mintscope.solana import USDC
+
+NOW = UnixMs(1_800_000_000_000)
+
+
+def hermes(price: str = "25000000", expo: int = -8, at: int = 1_799_999_990, count: int = 1) -> str:
+    one = f'{{"price":{{"price":"{price}","conf":"9","expo":{expo},"publish_time":{at}}}}}'
+    return f'{{"binary":{{}},"parsed":[{",".join([one] * count)}]}}'
+
+
+async def read(text: str, status: int = 200) -> Quote | Doubt:
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, text=text))
+    feed = FeedPrice("http://feed/latest", transport=transport)
+    try:
+        return await feed.read(NOW)
+    finally:
+        await feed.aclose()
+
+
+async def test_a_feed_is_read() -> None:
+    quote = await read(hermes())
+
+    assert quote == Quote(usd=Decimal("0.25"), observed_at=UnixMs(1_799_999_990_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "doubt"),
+    [
+        (hermes(at=1_799_999_939), 200, Doubt.STALE_FEED),
+        (hermes(at=1_800_000_006), 200, Doubt.STALE_FEED),
+        (hermes(price="0"), 200, Doubt.NOT_A_PRICE),
+        (hermes(price="-5"), 200, Doubt.NOT_A_PRICE),
+        (hermes(price="NaN"), 200, Doubt.NOT_A_PRICE),
+        (hermes(price="1", expo=400), 200, Doubt.NOT_A_PRICE),
+        (hermes(count=2), 200, Doubt.NOT_A_PRICE),
+        (hermes(count=0), 200, Doubt.NOT_A_PRICE),
+        (hermes(price="much"), 200, Doubt.NO_ANSWER),
+        (hermes(), 500, Doubt.NO_ANSWER),
+        ("{}", 200, Doubt.NO_ANSWER),
+        ("[" * 100_000, 200, Doubt.NO_ANSWER),
+        (" " * 300_000 + hermes(), 200, Doubt.NO_ANSWER),
+    ],
+)
+async def test_a_feed_that_is_no_price_is_a_doubt(text: str, status: int, doubt: Doubt) -> None:
+    assert await read(text, status) is doubt
+
+
+async def test_a_market_that_cannot_be_read_is_a_doubt() -> None:
+    async def reserves() -> Reserves:
+        raise ChainUnavailable("no node")
+
+    source = MarketPrice(FakeLog(), reserves, asset=USDC, decimals=6)
+
+    assert await source.read(NOW) is Doubt.NO_ANSWER
+
+
+class Looks:
+    """Answers one look after the other as told."""
+
+    def __init__(self, answers: Sequence[Exception | None]) -> None:
+        self._answers = list(answers)
+
+    async def expect(self) -> None:
+        answer = self._answers.pop(0)
+        if answer is not None:
+            raise answer
+
+
+async def test_nothing_has_a_price_before_the_chain_was_seen_to_be_fit() -> None:
+    clock = ManualClock(NOW)
+    away, unfit = ChainUnavailable("away"), UnusablePaymentToken("it has a transfer fee")
+    looks = Looks([away, None, away, unfit, away, None])
+    source = UsableToken(PinnedPrice(Decimal(1)), looks.expect, clock)
+    sells = [isinstance(await source.read(NOW), Quote) for _ in range(3)]
+    clock.advance(86_400_000)
+    sells += [isinstance(await source.read(NOW), Quote) for _ in range(4)]
+
+    # Away at first: shut.  Fit: open, and for a day.  Away later: still open.  Unfit: shut.
+    assert sells == [False, True, True, True, False, False, True]
