@@ -35,6 +35,7 @@ BUYERS, SPENDERS = 8, 16
 SETTLE_S = 2.0  # for the last transactions to land; slots are short here
 REQUEST_S = 10
 RESTART_S_MAX = 1.5  # the machine may be busy with other things
+MISTAKEN_STORMS_MAX = 8
 MISTAKEN_KILLS = 3
 
 
@@ -216,8 +217,14 @@ async def test_nothing_paid_is_lost_to_kill_9(tmp_path: Path) -> None:
     assert median(told.restarts_s) < RESTART_S_MAX
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mistake", ["SendsFirst", "UnknownIsFailed", "TrustsEverybody"])
 async def test_the_storm_finds_a_mistake(tmp_path: Path, mistake: str) -> None:
-    _, _, wrong = await found_after(tmp_path, MISTAKEN_KILLS, Manner(mistake=mistake))
-
-    assert wrong
+    """A short storm is chance: what one of them may miss, several do not."""
+    for number in range(MISTAKEN_STORMS_MAX):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        _, _, wrong = await found_after(folder, MISTAKEN_KILLS, Manner(mistake=mistake))
+        if wrong:
+            return
+    pytest.fail(f"{MISTAKEN_STORMS_MAX} storms did not find {mistake}")
