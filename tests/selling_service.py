@@ -27,8 +27,8 @@ from mintscope.clock import SystemClock
 from mintscope.config.sections import ChainConfig, Config, PaymentsConfig
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.observe import configure_logging
-from mintscope.payments.chain import Rejected, Simulated
-from mintscope.payments.envelope import Signed
+from mintscope.payments.chain import Rejected, Simulated, UnknownBlockhash
+from mintscope.payments.envelope import Envelope
 from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
 from mintscope.primitives import Signature
 from mintscope.selling import Sales, open_sales
@@ -45,9 +45,11 @@ class SendsFirst(RpcPaymentChain):
     """The mistake: the payment is out before the row is."""
 
     @override
-    async def simulate(self, signed: Signed, source: Pubkey) -> Simulated | Rejected:
-        trial = await super().simulate(signed, source)
-        await super().broadcast(signed)
+    async def simulate(
+        self, envelope: Envelope, source: Pubkey
+    ) -> Simulated | Rejected | UnknownBlockhash:
+        trial = await super().simulate(envelope, source)
+        await super().broadcast(envelope.sign(Genesis(7).fee_payer))
         await asyncio.sleep(0.1)
         return trial
 

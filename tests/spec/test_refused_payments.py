@@ -122,7 +122,6 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
     "another mint": (transfer(mint=OTHER), "mint_mismatch"),
     "one atom less": (altered(amount=24_999), "amount_mismatch"),
     "one atom more": (altered(amount=25_001), "amount_mismatch"),
-    "expired blockhash": (altered(blockhash=Hash(b"old".ljust(32))), "simulation_failed"),
     "no funds": (altered(payer=keypair("no funds")), "simulation_failed"),
     "flipped signature": (flipped_signature, "invalid_signature"),
     "the payer pays the fee": (paid_by_payer, "signers"),
@@ -156,6 +155,24 @@ async def test_an_attack_is_402_with_its_reason(shop: Shopfront, world: World, n
     assert world.ledger() == {}
     honest = await shop.send("POST", PURCHASE, shop.pay(demand), key=KEY)
     assert honest.status_code == 201
+
+
+async def test_an_expired_blockhash_is_402_once_it_can_have_expired(
+    shop: Shopfront, world: World
+) -> None:
+    """Before that the node may only be behind: the same payment may be sent again."""
+    demand = await shop.demand("POST", PURCHASE)
+    old = shop.pay(demand, blockhash=Hash(b"old".ljust(32)))
+    early = await shop.send("POST", PURCHASE, old, key=KEY)
+    world.seconds(45)
+    late = await shop.send("POST", PURCHASE, old, key=KEY)
+
+    assert refusal(early) == (503, "PAYMENT_UNAVAILABLE")
+    assert early.headers["retry-after"] == "2"
+    assert "Nothing was charged" in early.json()["error"]["message"]
+    assert "payment-required" not in early.headers  # nobody shall sign another one
+    expect_refused(late, "blockhash_not_found")
+    assert "sendTransaction" not in world.calls
 
 
 @pytest.mark.parametrize(

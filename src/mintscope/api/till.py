@@ -46,7 +46,11 @@ from mintscope.payments.requirement import Resource
 from mintscope.payments.tariff import Tariff
 
 PENDING_RETRY_S: Final = 2
-OBSTACLE_RETRY_S: Final = 10
+OBSTACLE_RETRY_S: Final = {
+    Obstacle.CHAIN: 10,
+    Obstacle.NODE_BEHIND: 2,
+    Obstacle.SALES_CLOSED: 10,
+}
 IDEMPOTENCY_KEY: Final = b"idempotency-key"
 NO_SALES: Final = "This service takes no payments; send a credit token instead."
 
@@ -59,6 +63,10 @@ USED: Final = {
 }
 OBSTACLES: Final = {
     Obstacle.CHAIN: "The chain does not answer; the payment was not sent. Nothing was charged.",
+    Obstacle.NODE_BEHIND: (
+        "The chain's node does not know the payment's blockhash yet; the payment was not sent."
+        " Nothing was charged: send the same payment again in a moment."
+    ),
     Obstacle.SALES_CLOSED: "No payments are taken just now. Nothing was charged; credits go on.",
 }
 
@@ -132,7 +140,7 @@ class Till:
             case Unresolved(key=key):
                 raise _pending(call, key)
             case Unavailable(obstacle):
-                call.reply_headers.append((b"retry-after", b"%d" % OBSTACLE_RETRY_S))
+                call.reply_headers.append((b"retry-after", b"%d" % OBSTACLE_RETRY_S[obstacle]))
                 raise PaymentUnavailable(OBSTACLES[obstacle])
 
     async def _refuse(self, call: Call, offer: Offer, refused: Refused) -> None:

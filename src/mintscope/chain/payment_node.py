@@ -29,8 +29,10 @@ ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 STATUSES_MAX: Final = 256  # signatures in one question, fixed by the validator
 PAGE: Final = 1_000  # signatures in one answer about an address, fixed likewise
 READS_AT_ONCE: Final = 32
-# What a node answers to `simulateTransaction` when the transaction itself is at fault.
-FAULTS: Final = frozenset({-32002, -32003, -32602})
+# What a simulation says that is no fault of the payer's: our fee payer is short, the node not up.
+NOT_THE_PAYERS: Final = frozenset(
+    {"AccountNotFound", "InsufficientFundsForFee", "InvalidAccountForFee", "ClusterMaintenance"}
+)
 _AMOUNT: Final = slice(64, 72)  # of a token account's data
 
 
@@ -51,7 +53,21 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
         return self.confirmation_status == "finalized"
 
 
-class _Statuses(msgspec.Struct, frozen=True):
+class Tip(msgspec.Struct, frozen=True, rename="camel"):
+    """How far the chain has come, at one commitment."""
+
+    absolute_slot: int
+    block_height: int
+
+
+class _Context(msgspec.Struct, frozen=True):
+    slot: int
+
+
+class Statuses(msgspec.Struct, frozen=True):
+    """What a node that had come to the slot of *context* knew of some signatures."""
+
+    context: _Context
     value: list[Status | None]
 
 
@@ -142,20 +158,13 @@ class _Answer(msgspec.Struct, frozen=True):
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
 _NUMBER: Final = msgspec.json.Decoder(int)
 _TEXT: Final = msgspec.json.Decoder(str)
-_STATUSES: Final = msgspec.json.Decoder(_Statuses)
+_TIP: Final = msgspec.json.Decoder(Tip)
+_STATUSES: Final = msgspec.json.Decoder(Statuses)
 _TRANSACTION: Final = msgspec.json.Decoder(Transaction | None)
 _SIMULATED: Final = msgspec.json.Decoder(_Simulated)
 _ARRIVALS: Final = msgspec.json.Decoder(list[Arrival])
 _ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
 _BALANCE: Final = msgspec.json.Decoder(_Lamports)
-
-
-class _NodeSaysNo(Exception):
-    """The node answered, with an error."""
-
-    def __init__(self, error: _Error) -> None:
-        super().__init__(f"{error.message[:200]} ({error.code})")
-        self.code = error.code
 
 
 class PaymentNode:
@@ -185,22 +194,24 @@ class PaymentNode:
         await asyncio.gather(*(pool.aclose() for pool in self._pools))
 
     async def simulate(self, wire: bytes, source: Pubkey) -> int | str:
-        """Return the balance that would be left in *source*, or why the transaction would fail."""
+        """Return the balance that would be left in *source*, or why the transaction would fail.
+
+        The node is not asked to check signatures: the payer's was, and ours is
+        not there yet.  So whatever it refuses to try is no fault of the payer's.
+        """
         options = {
             "encoding": "base64",
-            "sigVerify": True,
+            "sigVerify": False,
             "commitment": "confirmed",
             "accounts": {"encoding": "base64", "addresses": [str(source)]},
         }
         params = [b64encode(wire).decode(), options]
-        try:
-            trial = await self._call("simulateTransaction", params, _SIMULATED)
-        except _NodeSaysNo as cause:
-            if cause.code in FAULTS:
-                return str(cause)
-            raise ChainUnavailable(f"simulateTransaction: {cause}") from cause
-        if trial.value.err is not None:
-            return msgspec.json.encode(trial.value.err).decode()[:200]
+        trial = await self._ask("simulateTransaction", params, _SIMULATED)
+        error = trial.value.err
+        if error is not None:
+            if _is_ours(error):
+                raise ChainUnavailable(f"simulateTransaction: {error}")
+            return error if isinstance(error, str) else msgspec.json.encode(error).decode()[:200]
         account = (trial.value.accounts or [None])[0]
         if account is None:
             return "the payer's token account does not exist"
@@ -215,15 +226,17 @@ class PaymentNode:
         """Return the block height at *commitment*."""
         return await self._ask("getBlockHeight", [{"commitment": commitment}], _NUMBER)
 
-    async def statuses(
-        self, signatures: Sequence[Signature], *, search: bool
-    ) -> list[Status | None]:
+    async def tip(self, commitment: str) -> Tip:
+        """Return slot and height at *commitment*, of the same block."""
+        return await self._ask("getEpochInfo", [{"commitment": commitment}], _TIP)
+
+    async def statuses(self, signatures: Sequence[Signature], *, search: bool) -> Statuses:
         """Return what is known of each; *search* looks beyond the last 150 blocks."""
         params = [list(signatures), {"searchTransactionHistory": search}]
-        statuses = (await self._ask("getSignatureStatuses", params, _STATUSES)).value
-        if len(statuses) != len(signatures):
-            raise ChainUnavailable(f"expected {len(signatures)} statuses; was {len(statuses)}")
-        return statuses
+        found = await self._ask("getSignatureStatuses", params, _STATUSES)
+        if len(found.value) != len(signatures):
+            raise ChainUnavailable(f"expected {len(signatures)} statuses; was {len(found.value)}")
+        return found
 
     async def transaction(self, signature: Signature) -> Transaction | None:
         """Return the transaction once it is confirmed, None before."""
@@ -259,24 +272,15 @@ class PaymentNode:
         return await self._ask("getSignaturesForAddress", params, _ARRIVALS)
 
     async def _ask(self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]") -> T:
-        """Call *method*; an error of the node's is an outage like any other."""
-        try:
-            return await self._call(method, params, decoder)
-        except _NodeSaysNo as cause:
-            raise ChainUnavailable(f"{method}: {cause}") from cause
-
-    async def _call(self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]") -> T:
-        """Return the result of *method*.
-
-        Raises    _NodeSaysNo, ChainUnavailable
-        """
+        """Return the result of *method*; an error of the node's is an outage like any other."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         try:
             async with asyncio.timeout(CALL_S):
                 body = await self._post(method, msgspec.json.encode(request))
             answer = _ANSWER.decode(body)
             if answer.error is not None:
-                raise _NodeSaysNo(answer.error)
+                said = f"{answer.error.message[:200]} ({answer.error.code})"
+                raise ChainUnavailable(f"{method}: {said}")
             return decoder.decode(answer.result)
         except (TimeoutError, httpx.HTTPError) as cause:
             raise ChainUnavailable(f"{method}: {type(cause).__name__}") from cause
@@ -294,3 +298,10 @@ class PaymentNode:
                 if len(body) > ANSWER_BYTES_MAX:
                     raise ChainUnavailable(f"{method}: more than {ANSWER_BYTES_MAX} bytes")
             return bytes(body)
+
+
+def _is_ours(error: Any) -> bool:
+    """Say whether a simulation failed for our own lack of funds, or the node's of readiness."""
+    if isinstance(error, dict):  # the fee payer is the first account of every payment
+        return error.get("InsufficientFundsForRent") == {"account_index": 0}
+    return error in NOT_THE_PAYERS

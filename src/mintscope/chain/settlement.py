@@ -23,8 +23,8 @@ from mintscope.chain.payment_node import (
 )
 from mintscope.chain.rpc import Endpoint
 from mintscope.clock import Clock
-from mintscope.payments.chain import ChainUnavailable, Rejected, Simulated
-from mintscope.payments.envelope import Signed
+from mintscope.payments.chain import ChainUnavailable, Rejected, Simulated, UnknownBlockhash
+from mintscope.payments.envelope import Envelope, Signed
 from mintscope.payments.mint import expect_usable_mint, expect_usable_treasury
 from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
 from mintscope.payments.requirement import Terms
@@ -35,6 +35,8 @@ POLL_S: Final = 0.05
 PATIENT_POLL_S: Final = 0.5  # once nothing is fresh any more
 FRESH_S: Final = 10.0
 POLLS_IN_FLIGHT_MAX: Final = 4
+BEHIND_S: Final = 0.4  # a slot: what one node is commonly behind another
+UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
 EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
 
 
@@ -80,11 +82,23 @@ class RpcPaymentChain:
         await asyncio.gather(*running, return_exceptions=True)
         await self._node.aclose()
 
-    async def simulate(self, signed: Signed, source: Pubkey) -> Simulated | Rejected:
-        """Try the transaction on the chain as confirmed; read what it would leave in *source*."""
-        trial, height = await asyncio.gather(
-            self._node.simulate(signed.wire, source), self._node.height("confirmed")
-        )
+    async def simulate(
+        self, envelope: Envelope, source: Pubkey
+    ) -> Simulated | Rejected | UnknownBlockhash:
+        """Try the transaction on the chain as confirmed; read what it would leave in *source*.
+
+        A node that does not know the blockhash may be a moment behind the one
+        that gave it, so it is asked again.
+        """
+        for pause_s in (BEHIND_S, BEHIND_S, None):
+            trial, height = await asyncio.gather(
+                self._node.simulate(envelope.unsigned, source), self._node.height("confirmed")
+            )
+            if trial != UNKNOWN_BLOCKHASH:
+                break
+            if pause_s is None:
+                return UnknownBlockhash()
+            await self._sleep(pause_s)
         if isinstance(trial, str):
             return Rejected(trial)
         return Simulated(balance_after=trial, block_height=height)
@@ -111,14 +125,19 @@ class RpcPaymentChain:
                 del self._waiting[signature]
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
-        """Search the whole history; the height is read first, so that absence can prove death."""
+        """Search the whole history; the height is read first, so that absence can prove death.
+
+        Two questions may reach two nodes: absence in one that is behind the
+        other proves nothing.
+        """
         assert len(signatures) <= STATUSES_MAX
-        height = await self._node.height("finalized")
-        statuses = await self._node.statuses(signatures, search=True)
+        tip = await self._node.tip("finalized")
+        found = await self._node.statuses(signatures, search=True)
+        height = tip.block_height if found.context.slot >= tip.absolute_slot else 0
         return await asyncio.gather(
             *(
                 self._examine(signature, status, height)
-                for signature, status in zip(signatures, statuses, strict=True)
+                for signature, status in zip(signatures, found.value, strict=True)
             )
         )
 
@@ -175,7 +194,7 @@ class RpcPaymentChain:
             statuses = await self._node.statuses(signatures, search=False)
         except ChainUnavailable:
             return  # the next question comes soon
-        for signature, status in zip(signatures, statuses, strict=True):
+        for signature, status in zip(signatures, statuses.value, strict=True):
             if status is None or signature not in self._waiting:
                 continue
             if status.is_confirmed and status.err is not None:

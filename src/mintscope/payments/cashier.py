@@ -3,7 +3,8 @@
     row       is it known?  then join it, give its answer again, or say so
     check     strict, pure, local
     work      the caller's: 404 and 503 cost nothing here
-    simulate  would it succeed, and what is left in the payer's account?
+    simulate  unsigned: would it succeed, and what is left in the payer's account?
+    sign      in memory, because the row needs the signature; nothing signed leaves yet
     begin     durably pending, its signature known, reserved against the payer's others
     broadcast
     wait      for the chain alone: confirmed, and what arrived
@@ -23,7 +24,13 @@ from solders.keypair import Keypair
 from mintscope.clock import Clock
 from mintscope.credentials import hash_credential, hint
 from mintscope.errors import ServiceUnavailable
-from mintscope.payments.chain import ChainUnavailable, PaymentChain, Rejected, Simulated
+from mintscope.payments.chain import (
+    ChainUnavailable,
+    PaymentChain,
+    Rejected,
+    Simulated,
+    UnknownBlockhash,
+)
 from mintscope.payments.envelope import Envelope, Signed, open_envelope
 from mintscope.payments.headers import Presented
 from mintscope.payments.memo import NONCE_BYTES, write_memo
@@ -64,6 +71,13 @@ from mintscope.payments.verify import Asked, Verified, verify
 from mintscope.primitives import UnixMs
 
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
+# A blockhash lives a minute and may be 13 s old when it is handed out: for a quote younger than
+# this it cannot have expired, so a node that does not know it is behind.
+BLOCKHASH_KNOWN_MS: Final = 45_000
+
+
+class Contradiction(Exception):
+    """What is stored is not what it must be: nothing is handed out on the strength of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +180,17 @@ class Cashier:
     async def settle(self, charge: Charge, wanted: Wanted) -> Outcome:
         """Take the payment of *charge* for *wanted*; at most once, whoever else tries."""
         envelope = charge.verified.envelope
-        signed = envelope.sign(self.fee_payer)
         try:
-            trial = await self.chain.simulate(signed, charge.verified.source)
+            trial = await self.chain.simulate(envelope, charge.verified.source)
         except ChainUnavailable:
             return Unavailable(Obstacle.CHAIN)
-        if isinstance(trial, Rejected):
+        if not isinstance(trial, Simulated):
             # Also what lands between the lookup and the simulation is refused by the chain.
             known = (await self.store.find(envelope.message_hash)).payment
             if known is not None:
                 return await self._recall(known, envelope, charge.demand)
-            return Refused(Reason.SIMULATION)
+            return self._untried(charge, trial)
+        signed = envelope.sign(self.fee_payer)
         key = charge.demand.key or self.entropy(GENERATED_KEY_BYTES).hex()
         promise = self._promise(charge, trial, signed, self._goods(charge, wanted, key), key)
         begun = await self.store.begin(promise)
@@ -186,6 +200,14 @@ class Cashier:
         if isinstance(begun, Known):
             return await self._recall(begun.payment, envelope, charge.demand)
         return _not_begun(begun)
+
+    def _untried(self, charge: Charge, trial: Rejected | UnknownBlockhash) -> Outcome:
+        """Say whose fault it is that the payment would not succeed now."""
+        if isinstance(trial, Rejected):
+            return Refused(Reason.SIMULATION)
+        if self.clock.now() - charge.verified.quoted_at < BLOCKHASH_KNOWN_MS:
+            return Unavailable(Obstacle.NODE_BEHIND)
+        return Refused(Reason.BLOCKHASH)
 
     async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> Outcome:
         """Answer for a payment that exists."""
@@ -201,11 +223,15 @@ class Cashier:
             return AlreadyUsed(Used.PAYMENT)
         if payment.state is State.ISSUED:
             return self._redeliver(payment, key)
-        if payment.state is State.PENDING and envelope.is_signed_by_payer():
+        if payment.state is State.PENDING and self._may_send(envelope):
             payment = await self._send(payment, envelope.sign(self.fee_payer))
         if not payment.final and payment.state is not State.ISSUED:
             payment = await self._look(payment)
         return self._answer(payment, key, is_key_ours=False)
+
+    def _may_send(self, envelope: Envelope) -> bool:
+        """Say whether it is complete, but for our signature: the fee payer's key may be new."""
+        return envelope.is_signed_by_payer() and envelope.is_sponsored_by(self.fee_payer.pubkey())
 
     def _redeliver(self, payment: Payment, key: str) -> Outcome:
         if payment.touched or self.clock.now() - payment.begun_at > REDELIVERY_MS:
@@ -245,7 +271,8 @@ class Cashier:
             case State.ISSUED:
                 return self._settled(payment, key, redelivered=False)
             case State.FAILED:
-                assert payment.reason is not None
+                if payment.reason is None:
+                    raise Contradiction(f"expected why {payment.signature} failed; there is none")
                 return Refused(payment.reason, payment.signature)
             case State.PENDING | State.FROZEN:
                 return Unresolved(payment=payment, key=key if is_key_ours else None)
@@ -255,7 +282,10 @@ class Cashier:
         if isinstance(payment.goods, NewToken):
             token = self.secrets.credit_token(payment.message_hash, key)
             hashed = hash_credential(token, pepper=self.secrets.pepper)
-            assert hashed == payment.goods.token_hash
+            if hashed != payment.goods.token_hash:
+                raise Contradiction(
+                    f"the credit token of {payment.signature} is another: new pepper?"
+                )
         return Settled(payment=payment, token=token, redelivered=redelivered)
 
     def _goods(self, charge: Charge, wanted: Wanted, key: str) -> Goods:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from solders.pubkey import Pubkey
 
-from mintscope.payments.envelope import Signed
+from mintscope.payments.envelope import Envelope, Signed
 from mintscope.payments.payment import Sighting
 from mintscope.primitives import Signature
 
@@ -34,11 +34,17 @@ class Rejected:
     error: str
 
 
+class UnknownBlockhash:
+    """The node does not know the transaction's blockhash: it has expired, or the node is behind."""
+
+
 class PaymentChain(Protocol):
     """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
 
-    async def simulate(self, signed: Signed, source: Pubkey) -> Simulated | Rejected:
-        """Try the transaction, both signatures checked, against the chain as confirmed."""
+    async def simulate(
+        self, envelope: Envelope, source: Pubkey
+    ) -> Simulated | Rejected | UnknownBlockhash:
+        """Try the transaction, not signed by us yet, against the chain as confirmed."""
         ...
 
     async def broadcast(self, signed: Signed) -> None:

@@ -65,15 +65,28 @@ class Envelope:
         """Check the payer's signature, here and now, without asking any node."""
         return self.payer_signature.verify(self.accounts[PAYER_AT], self.signed_bytes)
 
+    @property
+    def unsigned(self) -> bytes:
+        """The transaction with the place of our signature left empty: nobody can send this."""
+        return self._wire(Ed25519.default())
+
+    def is_sponsored_by(self, fee_payer: Pubkey) -> bool:
+        """Say whether it is *fee_payer* that would pay for landing it."""
+        return self.accounts[FEE_PAYER_AT] == fee_payer
+
     def sign(self, fee_payer: Keypair) -> Signed:
-        """Add our signature; the same message always gets the same one."""
-        assert fee_payer.pubkey() == self.accounts[FEE_PAYER_AT]
+        """Add our signature; the same message always gets the same one.
+
+        Raises    ValueError where another wallet would pay the fee
+        """
+        if not self.is_sponsored_by(fee_payer.pubkey()):
+            theirs = self.accounts[FEE_PAYER_AT]
+            raise ValueError(f"expected fee payer {fee_payer.pubkey()}; was {theirs}")
         ours = fee_payer.sign_message(self.signed_bytes)
-        signatures = [ours, self.payer_signature]
-        return Signed(
-            signature=Signature(str(ours)),
-            wire=bytes(VersionedTransaction.populate(self.message, signatures)),
-        )
+        return Signed(signature=Signature(str(ours)), wire=self._wire(ours))
+
+    def _wire(self, ours: Ed25519) -> bytes:
+        return bytes(VersionedTransaction.populate(self.message, [ours, self.payer_signature]))
 
 
 def open_envelope(transaction: bytes) -> Envelope | Refused:

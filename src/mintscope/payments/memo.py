@@ -40,7 +40,8 @@ def write_memo(  # noqa: PLR0913  one argument per thing that is bound
     key: bytes, *, terms: Terms, resource: Resource, amount: int, now: UnixMs, nonce: bytes
 ) -> str:
     """Quote *amount* atoms for *resource*, valid for VALID_S from *now*."""
-    assert len(nonce) == NONCE_BYTES
+    if len(nonce) != NONCE_BYTES:
+        raise ValueError(f"expected a nonce of {NONCE_BYTES} bytes; was {len(nonce)}")
     head = _VERSION + (now // 1000 + VALID_S).to_bytes(4) + nonce
     mac = _mac(key, head, terms=terms, resource=resource, amount=amount)
     return urlsafe_b64encode(head + mac).decode()
@@ -64,6 +65,12 @@ def find_flaw(  # noqa: PLR0913  as above
     if now > int.from_bytes(head[_EXPIRY]) * 1000:
         return Flaw.EXPIRED
     return None
+
+
+def quoted_at(memo: bytes) -> UnixMs:
+    """Return when *memo*, a quote without a flaw, was written; to the second."""
+    expiry_s = int.from_bytes(urlsafe_b64decode(memo)[_EXPIRY])
+    return UnixMs((expiry_s - VALID_S) * 1000)
 
 
 def _mac(key: bytes, head: bytes, *, terms: Terms, resource: Resource, amount: int) -> bytes:

@@ -57,6 +57,7 @@ class Obstacle(Enum):
     """Why no payment can be taken just now."""
 
     CHAIN = auto()
+    NODE_BEHIND = auto()  # it does not know a blockhash that cannot have expired yet
     SALES_CLOSED = auto()
 
 

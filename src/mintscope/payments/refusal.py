@@ -37,6 +37,7 @@ class Reason(StrEnum):
     SIGNATURE = "invalid_signature"
     # learned from the chain and from the payer's other payments
     SIMULATION = "simulation_failed"
+    BLOCKHASH = "blockhash_not_found"
     FUNDS = "insufficient_funds_for_pending_payments"
     TOO_MANY_FAILURES = "too_many_failed_payments"
     REVERTED = "transaction_failed"

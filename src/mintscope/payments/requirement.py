@@ -37,7 +37,8 @@ class Terms:
     fee_payer: Wallet
 
     def __post_init__(self) -> None:
-        assert self.fee_payer != self.pay_to
+        if self.fee_payer == self.pay_to:
+            raise ValueError("expected a fee payer that is not paid: its key is on this machine")
 
     @cached_property
     def asset_key(self) -> Pubkey:

@@ -18,7 +18,7 @@ from solders.instruction import CompiledInstruction
 from solders.pubkey import Pubkey
 
 from mintscope.payments.envelope import FEE_PAYER_AT, PAYER_AT, Envelope
-from mintscope.payments.memo import Flaw, find_flaw
+from mintscope.payments.memo import Flaw, find_flaw, quoted_at
 from mintscope.payments.refusal import Reason, Refused
 from mintscope.payments.requirement import Resource, Terms
 from mintscope.primitives import UnixMs
@@ -47,12 +47,14 @@ class Verified:
 
     source           the payer's token account
     fee_lamports     the most that landing it costs us
+    quoted_at        when we asked for it
     """
 
     envelope: Envelope
     amount: int
     source: Pubkey
     fee_lamports: int
+    quoted_at: UnixMs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +80,17 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
     try:
         fee_lamports = _check_fee(envelope, asked.terms)
         source = _check_transfer(envelope, asked)
-        _check_rest(envelope, asked)
+        memo = _check_rest(envelope, asked)
     except _Wrong as wrong:
         return Refused(wrong.reason)
     if not envelope.is_signed_by_payer():
         return Refused(Reason.SIGNATURE)
     return Verified(
-        envelope=envelope, amount=asked.amount, source=source, fee_lamports=fee_lamports
+        envelope=envelope,
+        amount=asked.amount,
+        source=source,
+        fee_lamports=fee_lamports,
+        quoted_at=quoted_at(memo),
     )
 
 
@@ -143,7 +149,7 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
     return source
 
 
-def _check_rest(envelope: Envelope, asked: Asked) -> None:
+def _check_rest(envelope: Envelope, asked: Asked) -> bytes:
     """Expect one memo, a quote of ours for exactly this, and nothing but wallet guards."""
     rest = [
         (_program(envelope, instruction), bytes(instruction.data))
@@ -164,6 +170,7 @@ def _check_rest(envelope: Envelope, asked: Asked) -> None:
     )
     if flaw is not None:
         raise _Wrong(Reason.QUOTE_FORGED if flaw is Flaw.FORGED else Reason.QUOTE_EXPIRED)
+    return memos[0]
 
 
 def _program(envelope: Envelope, instruction: CompiledInstruction) -> Pubkey:

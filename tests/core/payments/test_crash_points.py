@@ -23,7 +23,7 @@ from mintscope.payments import cashier as cashier_module
 from mintscope.payments import reconciler as reconciler_module
 from mintscope.payments.cashier import Demand
 from mintscope.payments.chain import ChainUnavailable, Simulated
-from mintscope.payments.envelope import MessageHash, Signed
+from mintscope.payments.envelope import Envelope, MessageHash, Signed
 from mintscope.payments.headers import Presented
 from mintscope.payments.outcome import AlreadyUsed, Outcome, Settled, Unresolved
 from mintscope.payments.payment import (
@@ -166,7 +166,7 @@ class SteppedChain:
 
     world: World
 
-    async def simulate(self, _signed: Signed, _source: Pubkey) -> Simulated:
+    async def simulate(self, _envelope: Envelope, _source: Pubkey) -> Simulated:
         await step()
         return Simulated(balance_after=0, block_height=1)
 

@@ -389,6 +389,7 @@ def test_every_local_reason_is_reached() -> None:
     beyond = {
         Reason.NO_MATCHING_REQUIREMENT,
         Reason.SIMULATION,
+        Reason.BLOCKHASH,
         Reason.FUNDS,
         Reason.TOO_MANY_FAILURES,
         Reason.REVERTED,

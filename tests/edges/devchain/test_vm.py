@@ -202,3 +202,13 @@ def test_an_unknown_blockhash_is_not_valid(chain: PayingChain) -> None:
     unknown = str(Hash(b"\x07" * 32))
 
     assert chain.call("isBlockhashValid", unknown)["value"] is False
+
+
+def test_the_epoch_tells_slot_and_height_of_one_block(chain: PayingChain) -> None:
+    for commitment in COMMITMENTS:
+        told = chain.call("getEpochInfo", {"commitment": commitment})
+        slot, height = (
+            chain.call(each, {"commitment": commitment}) for each in ("getSlot", "getBlockHeight")
+        )
+        assert (told["absoluteSlot"], told["blockHeight"]) == (slot, height)
+        assert told["epoch"] * told["slotsInEpoch"] + told["slotIndex"] == slot

@@ -15,6 +15,7 @@ from solders.address_lookup_table_account import AddressLookupTableAccount
 from solders.keypair import Keypair
 from solders.message import MessageV0
 from solders.pubkey import Pubkey
+from solders.signature import Signature
 from solders.system_program import TransferParams, transfer
 from solders.token import ID as TOKEN
 from solders.transaction import VersionedTransaction
@@ -77,17 +78,31 @@ def test_a_simulation_says_why_it_fails(chain: PayingChain) -> None:
     assert replaced["replacementBlockhash"]["lastValidBlockHeight"] > 150
 
 
-def test_a_simulation_needs_no_signature_unless_asked(chain: PayingChain) -> None:
+@pytest.mark.parametrize("signature", [Signature.default(), Keypair().sign_message(b"")])
+def test_a_simulation_needs_no_signature_unless_asked(
+    chain: PayingChain, signature: Signature
+) -> None:
     payment = chain.payment()
-    unsigned = VersionedTransaction.populate(
-        payment.message, [Keypair().sign_message(b""), payment.signatures[1]]
-    )
-    value = simulate(chain, unsigned)
+    unsigned = VersionedTransaction.populate(payment.message, [signature, payment.signatures[1]])
+    value = simulate(chain, unsigned, sigVerify=False)
     with pytest.raises(RpcError, match="signature verification") as refused:
         simulate(chain, unsigned, sigVerify=True)
 
+    assert value == simulate(chain, unsigned)
     assert value["err"] is None
+    assert value["unitsConsumed"] > 0
     assert refused.value.code == -32003
+
+
+def test_what_has_landed_is_known_unsigned_too(chain: PayingChain) -> None:
+    payment = chain.payment()
+    chain.call("sendTransaction", b64encode(bytes(payment)).decode(), {"encoding": "base64"})
+    chain.slots(3)
+    signatures = [Signature.default(), payment.signatures[1]]
+    unsigned = VersionedTransaction.populate(payment.message, signatures)
+
+    assert chain.received() == PRICE
+    assert simulate(chain, unsigned)["err"] == "AlreadyProcessed"
 
 
 def test_a_simulation_refuses_an_account_named_twice(chain: PayingChain) -> None:

@@ -1,5 +1,6 @@
 """What the settlement makes of a node's answers, each as the documents of Solana have it."""
 
+import asyncio
 import base64
 from collections.abc import Callable
 from typing import Any, Final
@@ -7,12 +8,14 @@ from typing import Any, Final
 import httpx
 import msgspec
 import pytest
+from solders.signature import Signature as Ed25519
+from solders.transaction import VersionedTransaction
 
 from mintscope.chain.payment_node import ANSWER_BYTES_MAX, PAGE
 from mintscope.chain.rpc import Endpoint
-from mintscope.chain.settlement import RpcPaymentChain
+from mintscope.chain.settlement import POLL_S, RpcPaymentChain
 from mintscope.clock import ManualClock
-from mintscope.payments.chain import ChainUnavailable, Rejected, Simulated
+from mintscope.payments.chain import ChainUnavailable, Rejected, Simulated, UnknownBlockhash
 from mintscope.payments.envelope import Envelope, Signed, open_envelope
 from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
 from mintscope.primitives import Signature, UnixMs
@@ -21,6 +24,7 @@ from payment_build import FEE_PAYER, MINT, PAYER, TERMS, Recipe
 SIGNATURE: Final = Signature("s" * 88)
 TREASURY: Final = str(TERMS.treasury)
 FINALIZED_HEIGHT: Final = 900
+FINALIZED_SLOT: Final = 1_000
 CONFIRMED_HEIGHT: Final = 931
 
 
@@ -72,8 +76,10 @@ class Node:
         self.asked.append((method, params))
         answer = self.answers.get(method)
         if method == "getBlockHeight" and answer is None:
-            is_final = params[0]["commitment"] == "finalized"
-            answer = FINALIZED_HEIGHT if is_final else CONFIRMED_HEIGHT
+            answer = CONFIRMED_HEIGHT
+        if method == "getEpochInfo" and answer is None:
+            assert params == [{"commitment": "finalized"}]
+            answer = {"absoluteSlot": FINALIZED_SLOT, "blockHeight": FINALIZED_HEIGHT, "epoch": 2}
         if callable(answer):
             answer = answer(params)
         if isinstance(answer, httpx.Response):
@@ -89,11 +95,12 @@ def chain(node: Node) -> RpcPaymentChain:
         terms=TERMS,
         clock=ManualClock(UnixMs(0)),
         transport=httpx.MockTransport(node),
+        sleep=lambda seconds: asyncio.sleep(min(seconds, POLL_S)),
     )
 
 
-def statuses(*values: Any) -> dict[str, Any]:
-    return {"context": {"slot": 1}, "value": list(values)}
+def statuses(*values: Any, slot: int = FINALIZED_SLOT) -> dict[str, Any]:
+    return {"context": {"slot": slot}, "value": list(values)}
 
 
 LOOKS: Final[list[tuple[Any, Any, Sighting]]] = [
@@ -147,9 +154,20 @@ async def test_the_height_is_final_and_read_before_looking() -> None:
         await settlement.look([SIGNATURE])
 
     assert node.asked == [
-        ("getBlockHeight", [{"commitment": "finalized"}]),
+        ("getEpochInfo", [{"commitment": "finalized"}]),
         ("getSignatureStatuses", [[SIGNATURE], {"searchTransactionHistory": True}]),
     ]
+
+
+async def test_a_node_behind_proves_no_absence() -> None:
+    """One that is a slot short of where the height was read may simply not have seen it yet."""
+    node = Node(getSignatureStatuses=statuses(None, slot=FINALIZED_SLOT - 1))
+    async with chain(node) as settlement:
+        assert list(await settlement.look([SIGNATURE])) == [Unseen()]
+    node = Node(getSignatureStatuses=statuses(status("finalized"), slot=FINALIZED_SLOT - 1))
+    node.answers["getTransaction"] = transaction()
+    async with chain(node) as settlement:
+        assert list(await settlement.look([SIGNATURE])) == [Landed(paid=2_500, final=True)]
 
 
 @pytest.mark.parametrize(
@@ -185,10 +203,14 @@ async def test_several_may_wait_for_one_and_one_may_give_up() -> None:
     assert patient == Landed(paid=2_500, final=False)
 
 
+def envelope() -> Envelope:
+    opened = open_envelope(Recipe(amount=1, memo=b"m").build())
+    assert isinstance(opened, Envelope)
+    return opened
+
+
 def payment() -> Signed:
-    envelope = open_envelope(Recipe(amount=1, memo=b"m").build())
-    assert isinstance(envelope, Envelope)
-    return envelope.sign(FEE_PAYER)
+    return envelope().sign(FEE_PAYER)
 
 
 def simulated(err: Any, accounts: list[Any] | None) -> dict[str, Any]:
@@ -200,9 +222,9 @@ def holding(amount: int) -> dict[str, Any]:
     return {"data": [base64.b64encode(data).decode(), "base64"], "lamports": 1, "owner": "t"}
 
 
-async def simulate(answer: Any) -> Simulated | Rejected:
+async def simulate(answer: Any) -> Simulated | Rejected | UnknownBlockhash:
     async with chain(Node(simulateTransaction=answer)) as settlement:
-        return await settlement.simulate(payment(), TERMS.token_account(PAYER.pubkey()))
+        return await settlement.simulate(envelope(), TERMS.token_account(PAYER.pubkey()))
 
 
 async def test_simulating() -> None:
@@ -211,12 +233,45 @@ async def test_simulating() -> None:
     )
     for answer in (
         simulated({"InstructionError": [2, {"Custom": 1}]}, None),
-        simulated("BlockhashNotFound", None),
+        simulated({"InsufficientFundsForRent": {"account_index": 1}}, None),
+        simulated("AlreadyProcessed", None),
         simulated(None, [None]),
         simulated(None, None),
-        {"code": -32003, "message": "signature verification failure"},
     ):
         assert isinstance(await simulate(answer), Rejected)
+    assert isinstance(await simulate(simulated("BlockhashNotFound", None)), UnknownBlockhash)
+
+
+async def test_the_node_sees_the_payment_unsigned() -> None:
+    node = Node(simulateTransaction=simulated(None, [holding(77)]))
+    async with chain(node) as settlement:
+        await settlement.simulate(envelope(), TERMS.token_account(PAYER.pubkey()))
+    ((sent, options),) = (params for method, params in node.asked if "simulate" in method)
+    shown = VersionedTransaction.from_bytes(base64.b64decode(sent))
+
+    assert options["sigVerify"] is False
+    assert shown.signatures[0] == Ed25519.default()
+    assert shown.signatures[1] == envelope().payer_signature
+    assert shown.message == envelope().message
+
+
+# What is no fault of the payer's: the client may send the same payment again, and nothing was sent.
+NOT_THE_PAYERS: Final[list[Any]] = [
+    simulated("InsufficientFundsForFee", None),
+    simulated("AccountNotFound", None),
+    simulated({"InsufficientFundsForRent": {"account_index": 0}}, None),
+    {"code": -32602, "message": "invalid transaction: Transaction failed to sanitize"},
+    {"code": -32016, "message": "Minimum context slot has not been reached"},
+    {"code": -32005, "message": "Node is behind by 42 slots"},
+    {"code": -32004, "message": "Block not available for slot 7"},
+    {"code": -32003, "message": "Transaction signature verification failure"},
+]
+
+
+@pytest.mark.parametrize("answer", NOT_THE_PAYERS)
+async def test_a_node_that_will_not_try_is_an_outage(answer: Any) -> None:
+    with pytest.raises(ChainUnavailable, match="simulateTransaction"):
+        await simulate(answer)
 
 
 UNUSABLE: Final[dict[str, Any]] = {
@@ -243,7 +298,7 @@ async def test_an_unusable_answer_is_an_outage(method: str, name: str) -> None:
         asking = (
             settlement.broadcast(payment())
             if method == "sendTransaction"
-            else settlement.simulate(payment(), TERMS.treasury)
+            else settlement.simulate(envelope(), TERMS.treasury)
         )
         with pytest.raises(ChainUnavailable, match=method):
             await asking

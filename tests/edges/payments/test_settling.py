@@ -10,7 +10,7 @@ from solders.hash import Hash
 
 from mintscope.credentials import CredentialKind, hint, is_well_formed
 from mintscope.credits.ledger import CreditAccount
-from mintscope.payments.cashier import Charge, Demand
+from mintscope.payments.cashier import Charge, Contradiction, Demand
 from mintscope.payments.chain import ChainUnavailable
 from mintscope.payments.mint import UnusablePaymentToken
 from mintscope.payments.outcome import (
@@ -200,14 +200,68 @@ async def test_what_cannot_succeed_is_never_sent(world: World) -> None:
     stranger = world.vm.genesis.key("without a token account")
     poor = world.fund("poor", atoms=AMOUNT - 1)
     requirement = cashier.require(RESOURCE, AMOUNT)
-    hopeless = [
-        world.pay(requirement, stranger),
-        world.pay(requirement, poor),
-        world.pay(requirement, blockhash=Hash(b"unknown".ljust(32))),
-    ]
+    hopeless = [world.pay(requirement, stranger), world.pay(requirement, poor)]
 
-    assert [await buy(cashier, payment) for payment in hopeless] == [Refused(Reason.SIMULATION)] * 3
+    assert [await buy(cashier, payment) for payment in hopeless] == [Refused(Reason.SIMULATION)] * 2
     assert "sendTransaction" not in world.calls
+
+
+async def test_a_blockhash_that_cannot_have_expired_is_news_to_a_node_behind(world: World) -> None:
+    """The payer is only blamed once its blockhash can have expired."""
+    cashier = world.cashier()
+    requirement = cashier.require(RESOURCE, AMOUNT)
+    payment = world.pay(requirement, blockhash=Hash(b"of another node".ljust(32)))
+    world.clock.advance(44_000)
+    assert await buy(cashier, payment) == Unavailable(Obstacle.NODE_BEHIND)
+    world.clock.advance(1_000)
+
+    assert await buy(cashier, payment) == Refused(Reason.BLOCKHASH)
+    assert "sendTransaction" not in world.calls
+
+
+async def test_a_node_that_is_a_moment_behind_is_asked_again(world: World) -> None:
+    """The payer's node is a slot ahead of ours: the payment is as good as any."""
+    cashier = world.cashier()
+    ahead = world.vm.genesis.blockhash(world.vm.block("processed").slot + 1)
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT), blockhash=ahead)
+    buying = asyncio.create_task(buy(cashier, payment))
+    await world.until_called("simulateTransaction")
+    world.slots(1)
+
+    assert isinstance(await buying, Settled)
+
+
+async def test_what_the_fee_payer_lacks_is_not_the_payers_fault(world: World) -> None:
+    spent = world.vm.genesis.key("a fee payer without SOL")
+    terms = replace(world.terms, fee_payer=Wallet(str(spent.pubkey())))
+    cashier = world.cashier(terms=terms, fee_payer=spent)
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT), terms=terms)
+
+    assert await buy(cashier, payment) == Unavailable(Obstacle.CHAIN)
+
+
+async def test_a_new_fee_payer_leaves_the_payments_of_the_old_one_be(world: World) -> None:
+    """They cannot be sent again, but what landed is handed out all the same."""
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(landing={"kind": "late", "ms": 30_000})
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(cashier, payment), Unresolved)
+    new = world.cashier(fee_payer=world.vm.genesis.key("a new fee payer"))
+    assert isinstance(await buy(new, payment), Unresolved)
+    world.slots(80)
+
+    assert isinstance(await buy(new, payment), Settled)
+
+
+async def test_a_token_that_was_not_issued_is_not_handed_out(world: World) -> None:
+    """After a change of the pepper another token would be derived, which holds nothing."""
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    await buy(cashier, payment)
+    other = replace(SECRETS, token=b"another key".ljust(32))
+
+    with pytest.raises(Contradiction, match="pepper"):
+        await buy(world.cashier(secrets=other), payment)
 
 
 async def test_another_requirement_is_not_ours(world: World) -> None:

@@ -32,6 +32,7 @@ SIMULATION_FAILED: Final = -32002
 SIGNATURE_WRONG: Final = -32003
 NODE_BEHIND: Final = -32005
 FEE_ACCOUNTS_MAX: Final = 128
+SLOTS_IN_EPOCH: Final = 432_000
 
 _Text = Annotated[str, msgspec.Meta(max_length=TRANSACTION_TEXT_MAX)]
 
@@ -69,6 +70,7 @@ class SendMethods:
         self._vm = vm
         self.by_name: Mapping[str, Answer] = {
             "getBlockHeight": method(OnlyConfig, self._height),
+            "getEpochInfo": method(OnlyConfig, self._epoch),
             "getSlot": method(OnlyConfig, self._slot),
             "getLatestBlockhash": method(OnlyConfig, self._latest),
             "isBlockhashValid": method(_Blockhash, self._is_valid),
@@ -83,6 +85,18 @@ class SendMethods:
 
     def _slot(self, params: OnlyConfig) -> int:
         return View(self._vm, params.config).block.slot
+
+    def _epoch(self, params: OnlyConfig) -> Json:
+        block = View(self._vm, params.config).block
+        epoch, index = divmod(block.slot, SLOTS_IN_EPOCH)
+        return {
+            "absoluteSlot": block.slot,
+            "blockHeight": block.height,
+            "epoch": epoch,
+            "slotIndex": index,
+            "slotsInEpoch": SLOTS_IN_EPOCH,
+            "transactionCount": None,
+        }
 
     def _latest(self, params: OnlyConfig) -> Json:
         view = View(self._vm, params.config)
