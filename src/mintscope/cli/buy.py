@@ -1,11 +1,15 @@
-"""`mintscope buy`: pay a mintscope service from a wallet, as any buyer would."""
+"""`mintscope buy`: pay a mintscope service from a wallet, as any buyer would.
+
+A payment on its way is kept in a file until its goods are printed: whatever
+happens to this process, the same command goes on with the same payment.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import httpx
 import msgspec
@@ -13,7 +17,8 @@ import typer
 from solders.keypair import Keypair
 
 from mintscope.client.auth import PaymentAuth
-from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
+from mintscope.client.buyer import Buyer, Purchase, PurchaseFailed, PurchasePending
+from mintscope.client.journal import Journal, JournalUnusable
 from mintscope.client.purse import Pin, Purse, WillNotPay
 from mintscope.config.keypair import UnusableKeypair, read_keypair
 from mintscope.errors import InvalidTokenAddress
@@ -39,6 +44,14 @@ PayTo = Annotated[str, typer.Option(help="The only wallet that is paid.")]
 Most = Annotated[str, typer.Option("--max", help="The most to pay, in whole tokens.")]
 Program = Annotated[str, typer.Option(help="The token program that owns the mint.")]
 Network = Annotated[str, typer.Option(help="The chain, in CAIP-2.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--journal",
+        help="A folder that keeps payments on their way; by default beside the wallet.",
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +61,7 @@ class Till:
     url: str
     rpc_url: str
     purse: Purse
+    folder: Path
 
 
 @buy_commands.callback()
@@ -62,6 +76,7 @@ def prepare(
     decimals: Decimals = 6,
     program: Program = TOKEN_PROGRAM,
     network: Network = MAINNET,
+    journal: Folder = None,
 ) -> None:
     """Read the wallet, and pin what may be paid to whom."""
     pin = Pin(
@@ -73,7 +88,8 @@ def prepare(
     )
     atoms = _atoms(most, decimals)
     purse = Purse(wallet=_keypair(wallet), pin=pin, atoms_per_payment=atoms, atoms_in_all=atoms)
-    context.obj = Till(url=url, rpc_url=rpc, purse=purse)
+    folder = journal or wallet.with_name(f"{wallet.name}.payments")
+    context.obj = Till(url=url, rpc_url=rpc, purse=purse, folder=folder)
 
 
 @buy_commands.command("credits")
@@ -82,13 +98,7 @@ def buy_credits(
     credit_count: Annotated[int, typer.Argument(metavar="CREDITS", help="10, 50, 100 or 500.")],
 ) -> None:
     """Buy a bundle of credits; its token is printed once."""
-    bought = _run(context, lambda buyer: buyer.buy_credits(credit_count))
-    print(bought.token)
-    typer.echo(
-        f"{bought.credits} credits for {bought.price_paid} atoms."
-        " The token is shown once: keep it like a password.",
-        err=True,
-    )
+    _run(context, lambda buyer: buyer.buy_credits(credit_count), _show_token)
 
 
 @buy_commands.command("request")
@@ -98,27 +108,56 @@ def buy_request(
 ) -> None:
     """Buy one report and print it as JSON."""
     address = _address(mint, "MINT")
-    report = _run(context, lambda buyer: buyer.request(address))
-    print(msgspec.json.format(msgspec.json.encode(report)).decode())
+    _run(context, lambda buyer: buyer.request(address), _show_report)
 
 
-def _run(context: typer.Context, buy: Callable[[Buyer], Awaitable[T]]) -> T:
-    """Return what was bought, or say why nothing was and end with EXIT_NOT_BOUGHT."""
+def _show_token(bought: Purchase) -> None:
+    print(bought.token, flush=True)
+    typer.echo(
+        f"{bought.credits} credits for {bought.price_paid} atoms."
+        " The token is shown once: keep it like a password.",
+        err=True,
+    )
+
+
+def _show_report(report: dict[str, Any]) -> None:
+    print(msgspec.json.format(msgspec.json.encode(report)).decode(), flush=True)
+
+
+def _run(
+    context: typer.Context, buy: Callable[[Buyer], Awaitable[T]], show: Callable[[T], None]
+) -> None:
+    """Buy and show it, or say why nothing was bought and end with EXIT_NOT_BOUGHT."""
     till: Till = context.obj
-
-    async def visit() -> T:
-        async with httpx.AsyncClient(base_url=till.url) as http:
-            return await buy(Buyer(http, PaymentAuth(till.purse, rpc_url=till.rpc_url)))
-
     try:
-        return asyncio.run(visit())
+        with Journal(till.folder) as journal:
+            show(asyncio.run(_visit(till, journal, buy)))
+            journal.tidy()  # what was bought has been shown
     except PurchasePending as cause:
-        typer.echo(f"{cause} ({cause.key})", err=True)
-    except (WillNotPay, PurchaseFailed) as cause:
+        typer.echo(f"{cause}: run this command again. {_kept(till)}", err=True)
+    except PurchaseFailed as cause:
+        typer.echo(f"Nothing was bought: {cause}", err=True)
+        if cause.key is not None:
+            typer.echo(f"The payment that was refused may still land. {_kept(till)}", err=True)
+    except (WillNotPay, JournalUnusable) as cause:
         typer.echo(f"Nothing was bought: {cause}", err=True)
     except (httpx.HTTPError, httpx.InvalidURL) as cause:
         typer.echo(f"Nothing was bought: {type(cause).__name__}: {cause}", err=True)
+    else:
+        return
     raise typer.Exit(EXIT_NOT_BOUGHT)
+
+
+async def _visit(till: Till, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
+    """Let a buyer go; what earlier runs have paid is not counted against the limit of this one."""
+    purse = replace(till.purse, atoms_in_all=till.purse.atoms_in_all + journal.atoms)
+    auth = PaymentAuth(purse, rpc_url=till.rpc_url, journal=journal)
+    async with httpx.AsyncClient(base_url=till.url) as http:
+        return await buy(Buyer(http, auth))
+
+
+def _kept(till: Till) -> str:
+    return f"It is kept in {till.folder}: the same command sends it again, and pays nothing twice."
 
 
 def _address(text: str, hint: str) -> Mint:

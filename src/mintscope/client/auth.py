@@ -4,22 +4,21 @@ Both work with `httpx.Client` and `httpx.AsyncClient`.
 """
 
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Final
 
 import httpx
-import msgspec
 from typing_extensions import override
-from x402.schemas import PaymentRequirements
 
-from mintscope.client.purse import Purse, WillNotPay
+from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
+from mintscope.client.node import Conversation, Fate, NodeSilent, fates, latest
+from mintscope.client.purse import OverBudget, Purse, WillNotPay, amount_of, memo_of
 from mintscope.credentials import CredentialKind, is_well_formed
 from mintscope.payments.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 KEY_BYTES: Final = 24
-SENT_MAX: Final = 1_000  # payments remembered, so that a lost answer can be asked for again
-UNDECIDED: Final = frozenset({500, 502, 503, 504})
+REFUSALS: Final = frozenset({402, 409})  # what a seller says of a payment it will not take
 
 
 class CreditAuth(httpx.Auth):
@@ -36,74 +35,109 @@ class CreditAuth(httpx.Auth):
         yield request
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    class Result(msgspec.Struct, frozen=True):
-        """What getLatestBlockhash returns."""
-
-        class Value(msgspec.Struct, frozen=True):
-            """The newest blockhash."""
-
-            blockhash: str
-
-        value: Value
-
-    result: Result
-
-
 class PaymentAuth(httpx.Auth):
     """Answers a demand for payment with a payment, within what the purse allows.
 
-    Every request carries an `Idempotency-Key`.  Sending the same request again,
-    after a lost connection or a 503, sends the same payment with the same
-    key: it is never paid for twice.
+    Every request carries an `Idempotency-Key`.  Sending a request with the
+    same key again, whatever the first one came to, sends the same payment: it
+    is never paid for twice.  A payment is forgotten when its goods have come;
+    else only when the chain proves that it cannot land any more, whatever the
+    seller says, and only then its amount is given back to the purse.
 
-    rpc_url    a Solana node, asked for a recent blockhash
+    rpc_url    a Solana node, asked for a recent blockhash and for what became of payments
+    journal    where payments on their way are kept; by default in memory
     """
 
     requires_response_body = True
 
-    def __init__(self, purse: Purse, *, rpc_url: str) -> None:
+    def __init__(self, purse: Purse, *, rpc_url: str, journal: Journal | None = None) -> None:
         self._purse = purse
         self._rpc_url = rpc_url
-        self._sent: dict[str, tuple[str, PaymentRequirements]] = {}
+        self._journal = Journal() if journal is None else journal
+        # Looked for on chain before they are sent again: refused by a seller, or left by a process.
+        self._doubted = {sent.key for sent in self._journal}
+        purse.count(self._journal.atoms)
 
     def holds(self, key: str) -> bool:
         """Say whether a payment was sent under *key* and its outcome is not known."""
-        return key in self._sent
+        return self._journal.find(key) is not None
+
+    def unfinished(self, method: str, url: httpx.URL) -> str | None:
+        """Return the key of a payment that was sent for such a request, if there is one."""
+        sent = self._journal.unfinished(f"{method} {url}")
+        return None if sent is None else sent.key
 
     @override
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         key = request.headers.setdefault(IDEMPOTENCY_KEY, secrets.token_urlsafe(KEY_BYTES))
-        if key not in self._sent:
+        request.headers.pop(PAYMENT_SIGNATURE, None)
+        sent = self._journal.find(key)
+        if sent is not None and key in self._doubted:
+            yield from self._bury([sent])
+            sent = self._journal.find(key)
+        if sent is None:
             response = yield request
             demand = response.headers.get(PAYMENT_REQUIRED)
             if response.status_code != httpx.codes.PAYMENT_REQUIRED or demand is None:
                 return
+            sent = yield from self._pay(request, key, demand)
+        request.headers[PAYMENT_SIGNATURE] = sent.header
+        self._hear(sent, (yield request))  # the last answer is the one that httpx returns
+
+    def _pay(self, request: httpx.Request, key: str, demand: str) -> Conversation[Sent]:
+        """Sign a payment and remember it, before it is sent."""
+        if self._journal.is_full:
+            yield from self._bury(list(self._journal))
+        try:
             required, offer = self._purse.choose(demand)
-            blockhash = _blockhash((yield self._ask_blockhash()))
-            if len(self._sent) >= SENT_MAX:
-                del self._sent[next(iter(self._sent))]
-            self._sent[key] = self._purse.pay(required, offer, blockhash), offer
-        request.headers[PAYMENT_SIGNATURE], offer = self._sent[key]
-        response = yield request
-        if response.status_code == httpx.codes.PAYMENT_REQUIRED:
-            self._purse.give_back(offer)
-        if response.status_code not in UNDECIDED:
-            self._sent.pop(key, None)
-            request.headers.pop(PAYMENT_SIGNATURE, None)
+        except OverBudget:
+            yield from self._bury(list(self._journal))
+            required, offer = self._purse.choose(demand)
+        try:
+            recent = yield from latest(self._rpc_url)
+        except NodeSilent as cause:
+            raise WillNotPay(str(cause)) from cause
+        sent = self._journal.find(key)  # by the same request, sent twice at once
+        if sent is not None:
+            return sent
+        if self._journal.is_full:
+            raise WillNotPay(f"expected fewer than {SENT_MAX} payments on their way")
+        memo = memo_of(offer)
+        header = self._purse.pay(required, offer, recent.blockhash, memo=memo)
+        sent = Sent(
+            key=key,
+            request=f"{request.method} {request.url}",
+            header=header,
+            amount=amount_of(offer),
+            memo=memo,
+            source=self._purse.account,
+            slot=recent.slot,
+            last_valid_height=recent.last_valid_height,
+        )
+        self._remember(sent)
+        return sent
 
-    def _ask_blockhash(self) -> httpx.Request:
-        question = {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "getLatestBlockhash",
-            "params": [{"commitment": "confirmed"}],
-        }
-        return httpx.Request("POST", self._rpc_url, json=question)
+    def _remember(self, sent: Sent) -> None:
+        try:
+            self._journal.add(sent)
+        except JournalUnusable:
+            self._purse.give_back(sent.amount)  # it was never sent
+            raise
 
+    def _hear(self, sent: Sent, response: httpx.Response) -> None:
+        """Finish a payment whose goods have come; nothing else that a seller says ends it."""
+        if response.is_success:
+            self._journal.finish(sent.key)
+            self._doubted.discard(sent.key)
+        elif response.status_code in REFUSALS:
+            self._doubted.add(sent.key)
 
-def _blockhash(response: httpx.Response) -> str:
-    try:
-        return msgspec.json.decode(response.content, type=_Answer).result.value.blockhash
-    except msgspec.DecodeError as cause:
-        raise WillNotPay("expected a blockhash from the Solana node; there was none") from cause
+    def _bury(self, sent: Sequence[Sent]) -> Conversation[None]:
+        """Forget those of *sent* that provably cannot land, and give back what they hold."""
+        told = yield from fates(self._rpc_url, sent)
+        for each in sent:
+            # Another request may have been quicker.
+            if told[each.key] is Fate.DEAD and self._journal.find(each.key) is each:
+                self._journal.drop(each.key)
+                self._doubted.discard(each.key)
+                self._purse.give_back(each.amount)

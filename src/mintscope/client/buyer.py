@@ -4,34 +4,41 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx
 import msgspec
 
 from mintscope.client.auth import IDEMPOTENCY_KEY, KEY_BYTES, PaymentAuth
+from mintscope.clock import Clock, SystemClock
 from mintscope.credentials import CreditToken
 
-ATTEMPTS_MAX: Final = 10
+PATIENCE_S: Final = 180.0  # within which the chain forgets what it will not take
 RETRY_AFTER_S: Final = 2.0
-RETRY_AFTER_S_MAX: Final = 30.0
 TIMEOUT_S: Final = 90.0  # a seller may hold an answer for a minute
+ASKED_TO_WAIT: Final = frozenset({408, 425, 429})
 
 
 class PurchaseFailed(Exception):
-    """The service refused; *status* and *code* say how.  Nothing was charged."""
+    """The service refused; *status* and *code* say how.
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    key    of a payment that was sent and may land all the same: the same request with
+           it sends that payment again.  None where nothing was charged, for certain
+    """
+
+    def __init__(self, status: int, code: str, message: str, key: str | None = None) -> None:
         super().__init__(f"{status} {code}: {message}")
         self.status = status
         self.code = code
+        self.key = key
 
 
 class PurchasePending(Exception):
     """The payment was sent and its outcome is still unknown; *key* redeems it later."""
 
     def __init__(self, key: str) -> None:
-        super().__init__("the payment is still pending: send the same request again, with its key")
+        super().__init__("the payment is still pending; its key redeems it")
         self.key = key
 
 
@@ -55,10 +62,12 @@ class Buyer:
         http: httpx.AsyncClient,
         auth: PaymentAuth,
         *,
+        clock: Clock = SystemClock(),  # noqa: B008  has no state
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._http = http
         self._auth = auth
+        self._clock = clock
         self._sleep = sleep
 
     async def buy_credits(self, credit_count: int) -> Purchase:
@@ -77,37 +86,55 @@ class Buyer:
         return await self._pay("GET", f"/v1/token/{mint}", {})
 
     async def _pay(self, method: str, path: str, params: dict[str, int]) -> dict[str, Any]:
-        """Send the request until it is answered, always with the same payment and key."""
-        key = secrets.token_urlsafe(KEY_BYTES)
-        for _ in range(ATTEMPTS_MAX):
+        """Send the request until it is answered, always with the same payment and key.
+
+        A payment for the same that an earlier process left unfinished comes first.
+        """
+        url = self._http.build_request(method, path, params=params).url
+        key = self._auth.unfinished(method, url) or secrets.token_urlsafe(KEY_BYTES)
+        until_s = self._clock.monotonic_s() + PATIENCE_S
+        while True:
             request = self._http.build_request(
-                method, path, params=params, headers={IDEMPOTENCY_KEY: key}, timeout=TIMEOUT_S
+                method, url, headers={IDEMPOTENCY_KEY: key}, timeout=TIMEOUT_S
             )
             try:
                 response = await self._http.send(request, auth=self._auth)
             except httpx.TransportError:
                 if not self._auth.holds(key):
                     raise  # nothing has been paid yet
-                await self._sleep(RETRY_AFTER_S)
-                continue
-            if response.is_success:
-                data: dict[str, Any] = msgspec.json.decode(response.content)["data"]
-                return data
-            if response.status_code != httpx.codes.SERVICE_UNAVAILABLE or not self._auth.holds(key):
-                raise _failure(response)
-            await self._sleep(_retry_after_s(response))
-        raise PurchasePending(key)
+                wait_s = RETRY_AFTER_S
+            else:
+                if response.is_success:
+                    data: dict[str, Any] = msgspec.json.decode(response.content)["data"]
+                    return data
+                held = key if self._auth.holds(key) else None
+                if held is None or not _may_change(response):
+                    raise _failure(response, held)
+                wait_s = self._retry_after_s(response)
+            if self._clock.monotonic_s() + wait_s > until_s:
+                raise PurchasePending(key)
+            await self._sleep(wait_s)
+
+    def _retry_after_s(self, response: httpx.Response) -> float:
+        """Return how long the seller asks to be left alone: in seconds, or until a date."""
+        text = response.headers.get("Retry-After", "")
+        if text.isascii() and text.isdigit():
+            return float(text)
+        try:
+            until = parsedate_to_datetime(text)
+        except ValueError:
+            return RETRY_AFTER_S
+        return max(until.timestamp() - self._clock.now() / 1000, RETRY_AFTER_S)
 
 
-def _failure(response: httpx.Response) -> PurchaseFailed:
+def _may_change(response: httpx.Response) -> bool:
+    return response.is_server_error or response.status_code in ASKED_TO_WAIT
+
+
+def _failure(response: httpx.Response, key: str | None) -> PurchaseFailed:
     try:
         error = msgspec.json.decode(response.content)["error"]
-        return PurchaseFailed(response.status_code, str(error["code"]), str(error["message"]))
+        code, message = str(error["code"]), str(error["message"])
     except (msgspec.DecodeError, KeyError, TypeError):
-        return PurchaseFailed(response.status_code, "UNKNOWN", "the answer cannot be read")
-
-
-def _retry_after_s(response: httpx.Response) -> float:
-    text = response.headers.get("Retry-After", "")
-    seconds = float(text) if text.isascii() and text.isdigit() else RETRY_AFTER_S
-    return min(seconds, RETRY_AFTER_S_MAX)
+        code, message = "UNKNOWN", "the answer cannot be read"
+    return PurchaseFailed(response.status_code, code, message, key)

@@ -1,7 +1,9 @@
 """What a buyer is willing to pay: to whom, in what, and how much at most."""
 
+import secrets
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Final
 
 from pydantic import ValidationError
@@ -24,11 +26,16 @@ from mintscope.primitives import Mint, Wallet
 COMPUTE_UNITS: Final = 60_000  # the transfer and a memo of 32 bytes, with room for either program
 MICRO_LAMPORTS: Final = 1
 TRANSFER_CHECKED: Final = 12
-MEMO_BYTES_MAX: Final = 256
+MEMO_CHARACTERS_MAX: Final = 256
+RANDOM_MEMO_BYTES: Final = 16
 
 
 class WillNotPay(Exception):
     """The demand is not one this purse pays; the message says which rule it breaks."""
+
+
+class OverBudget(WillNotPay):
+    """There is too little left, unless payments that count as spent prove dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +63,7 @@ class Purse:
 
     atoms_per_payment   the most one payment may be
     atoms_in_all        the most they may be together, over the life of this object
+    spent               atoms of every payment signed that may have landed or may land yet
     """
 
     wallet: Keypair = field(repr=False)
@@ -63,11 +71,17 @@ class Purse:
     atoms_per_payment: int
     atoms_in_all: int
     spent: int = 0
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
+
+    @property
+    def account(self) -> str:
+        """The token account that is paid from."""
+        return str(self.pin.token_account(self.wallet.pubkey()))
 
     def choose(self, header: str) -> tuple[PaymentRequired, PaymentRequirements]:
         """Return the demand that *header* makes and this purse would pay.
 
-        Raises    WillNotPay
+        Raises    WillNotPay, OverBudget
         """
         required = _read(header)
         offers = [offer for offer in required.accepts if self._is_pinned(offer)]
@@ -76,32 +90,55 @@ class Purse:
                 f"expected a demand for {self.pin.asset} to {self.pin.pay_to}"
                 f" on {self.pin.network}; there was none"
             )
-        amount = _amount(offers[0])
+        amount = amount_of(offers[0])
         if amount > self.atoms_per_payment:
             raise WillNotPay(
                 f"expected at most {self.atoms_per_payment} atoms a payment; was {amount}"
             )
-        if self.spent + amount > self.atoms_in_all:
-            raise WillNotPay(
-                f"expected at most {self.atoms_in_all} atoms in all; {self.spent} are spent,"
-                f" {amount} more are asked for"
-            )
+        self._expect_room(amount)
         return required, offers[0]
 
-    def pay(self, required: PaymentRequired, offer: PaymentRequirements, blockhash: str) -> str:
-        """Return the PAYMENT-SIGNATURE that pays *offer*; the amount counts as spent."""
-        self.spent += _amount(offer)
+    def pay(
+        self,
+        required: PaymentRequired,
+        offer: PaymentRequirements,
+        blockhash: str,
+        *,
+        memo: str | None = None,
+    ) -> str:
+        """Return the PAYMENT-SIGNATURE that pays *offer*; the amount counts as spent.
+
+        memo      what `memo_of` returned for *offer*, where the caller has to know it
+        Raises    WillNotPay, OverBudget
+        """
+        signed = self._transaction(offer, memo or memo_of(offer), blockhash)
+        with self._lock:  # others may have paid since `choose`
+            self._expect_room(amount_of(offer))
+            self.spent += amount_of(offer)
         return encode_payment_signature_header(
             PaymentPayload(
-                payload={"transaction": _as_text(self._transaction(offer, blockhash))},
+                payload={"transaction": _as_text(signed)},
                 accepted=offer,
                 resource=required.resource,
             )
         )
 
-    def give_back(self, offer: PaymentRequirements) -> None:
-        """Count *offer* as unspent: its payment was refused or failed."""
-        self.spent -= _amount(offer)
+    def count(self, amount: int) -> None:
+        """Count *amount* as spent: by a payment of an earlier process that may still land."""
+        with self._lock:
+            self.spent += amount
+
+    def give_back(self, amount: int) -> None:
+        """Count *amount* as unspent: its payment provably cannot land."""
+        with self._lock:
+            self.spent -= amount
+
+    def _expect_room(self, amount: int) -> None:
+        if self.spent + amount > self.atoms_in_all:
+            raise OverBudget(
+                f"expected at most {self.atoms_in_all} atoms in all; {self.spent} are spent,"
+                f" {amount} more are asked for"
+            )
 
     def _is_pinned(self, offer: PaymentRequirements) -> bool:
         return (offer.scheme, offer.network, offer.asset, offer.pay_to) == (
@@ -111,13 +148,11 @@ class Purse:
             self.pin.pay_to,
         )
 
-    def _transaction(self, offer: PaymentRequirements, blockhash: str) -> bytes:
+    def _transaction(self, offer: PaymentRequirements, memo: str, blockhash: str) -> bytes:
         """Return the payment, signed by the wallet, the fee payer's signature left open."""
-        fee_payer, memo = offer.extra.get("feePayer"), offer.extra.get("memo", "")
-        if not isinstance(fee_payer, str) or not isinstance(memo, str):
-            raise WillNotPay("expected a fee payer and a memo in the demand")
-        if len(memo.encode()) > MEMO_BYTES_MAX:
-            raise WillNotPay(f"expected a memo of at most {MEMO_BYTES_MAX} bytes")
+        fee_payer = offer.extra.get("feePayer")
+        if not isinstance(fee_payer, str):
+            raise WillNotPay("expected a fee payer in the demand")
         try:
             sponsor, recent = Pubkey.from_string(fee_payer), Hash.from_string(blockhash)
         except ValueError as cause:
@@ -131,7 +166,7 @@ class Purse:
     def _instructions(self, offer: PaymentRequirements, memo: str) -> list[Instruction]:
         owner, pin = self.wallet.pubkey(), self.pin
         treasury = pin.token_account(Pubkey.from_string(pin.pay_to))
-        amount = _amount(offer).to_bytes(8, "little")
+        amount = amount_of(offer).to_bytes(8, "little")
         return [
             Instruction(COMPUTE_BUDGET, b"\x02" + COMPUTE_UNITS.to_bytes(4, "little"), []),
             Instruction(COMPUTE_BUDGET, b"\x03" + MICRO_LAMPORTS.to_bytes(8, "little"), []),
@@ -158,13 +193,31 @@ def _read(header: str) -> PaymentRequired:
         raise WillNotPay("expected PAYMENT-REQUIRED of x402 version 2") from cause
 
 
-def _amount(offer: PaymentRequirements) -> int:
+def amount_of(offer: PaymentRequirements) -> int:
+    """Return what *offer* asks for, in atoms.
+
+    Raises    WillNotPay
+    """
     if not (offer.amount.isascii() and offer.amount.isdecimal()):
         raise WillNotPay("expected an amount in atoms")
     amount = int(offer.amount)
     if not 0 < amount <= AMOUNT_MAX:
         raise WillNotPay(f"expected an amount between 1 and {AMOUNT_MAX}")
     return amount
+
+
+def memo_of(offer: PaymentRequirements) -> str:
+    """Return the memo that *offer* asks for, a random one where it asks for none.
+
+    By its memo a payment is found on chain, so it must be plain text.
+    Raises    WillNotPay
+    """
+    memo = offer.extra.get("memo") or secrets.token_hex(RANDOM_MEMO_BYTES)
+    if not isinstance(memo, str) or not (memo.isascii() and memo.isprintable()):
+        raise WillNotPay("expected a memo in printable ASCII in the demand")
+    if len(memo) > MEMO_CHARACTERS_MAX:
+        raise WillNotPay(f"expected a memo of at most {MEMO_CHARACTERS_MAX} characters")
+    return memo
 
 
 def _as_text(transaction: bytes) -> str:

@@ -25,7 +25,7 @@ from mintscope.client.purse import Pin, Purse, WillNotPay
 from mintscope.credentials import CredentialKind, hint, is_well_formed
 from mintscope.payments.headers import PAYMENT_SIGNATURE
 from payment_shop import Shop, listening
-from payment_world import World, world_at
+from payment_world import EXPIRY_SLOTS, World, world_at
 
 TOKEN = "/v1/token/So11111111111111111111111111111111111111112"
 
@@ -78,10 +78,10 @@ class Visit:
         self.auth = PaymentAuth(self.purse, rpc_url="http://chain/")
         self.street = Street(world, Shop(world.cashier(patience_s=patience_s)))
         self.http = httpx.AsyncClient(transport=self.street, base_url="https://shop.example")
-        self.buyer = Buyer(self.http, self.auth, sleep=self.wait)
+        self.buyer = Buyer(self.http, self.auth, clock=world.clock, sleep=self.wait)
 
-    async def wait(self, _seconds: float) -> None:
-        self.world.slots(5)
+    async def wait(self, seconds: float) -> None:
+        self.world.slots(int(seconds / 0.4) + 1)
 
 
 async def test_our_buyer_buys_credits_and_reports(world: World) -> None:
@@ -125,22 +125,37 @@ async def test_a_slow_chain_is_waited_for(world: World) -> None:
     assert world.received() == 22_500
 
 
-async def test_what_never_comes_is_reported_as_pending(world: World) -> None:
+async def test_what_never_comes_is_waited_for_until_it_cannot(world: World) -> None:
     visit = Visit(world, patience_s=0.01)
     world.go_wrong(landing={"kind": "never"})
+    with pytest.raises(PurchaseFailed, match="402 PAYMENT_FAILED: transaction_expired"):
+        await visit.buyer.buy_credits(10)
+
+    assert len({each.headers.get(PAYMENT_SIGNATURE) for each in visit.street.seen}) == 1
+    assert visit.purse.spent == 22_500
+
+
+async def test_what_nobody_can_tell_is_reported_as_pending(world: World) -> None:
+    visit = Visit(world, patience_s=0.01)
+    world.go_wrong(calls={"getSignatureStatuses": {"kind": "http"}})
     with pytest.raises(PurchasePending) as pending:
         await visit.buyer.buy_credits(10)
 
     assert visit.auth.holds(pending.value.key)
 
 
-async def test_a_failed_payment_is_given_back_to_the_purse(world: World) -> None:
-    visit = Visit(world)
+async def test_a_payment_that_failed_counts_until_the_chain_forgets_it(world: World) -> None:
+    visit = Visit(world, atoms_in_all=30_000)
     world.go_wrong(landing={"kind": "failed"})
-    with pytest.raises(PurchaseFailed, match="402 PAYMENT_FAILED: transaction_failed"):
+    with pytest.raises(PurchaseFailed, match="402 PAYMENT_FAILED: transaction_failed") as failed:
         await visit.buyer.buy_credits(10)
+    assert failed.value.key is not None
+    assert visit.purse.spent == 22_500
+    world.go_wrong()
+    world.slots(EXPIRY_SLOTS)
 
-    assert visit.purse.spent == 0
+    await visit.buyer.buy_credits(10)
+    assert visit.purse.spent == world.received() == 22_500
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 from typer.testing import CliRunner, Result
 
 from mintscope.cli.buy import app
@@ -85,6 +89,80 @@ async def test_a_broken_wallet_is_refused(world: World, tmp_path: Path, content:
 
     assert result.exit_code == 2
     assert "keypair file" in result.stderr
+
+
+class Spoils:
+    """The shop, but what it answers to a payment becomes a 429 that says: in an hour."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop.app
+        self.paid: list[bytes] = []
+        self.is_spoiling = True
+        self.on_paid: Callable[[], None] = lambda: None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        payment = dict(scope["headers"]).get(b"payment-signature")
+        if payment is None or not self.is_spoiling:
+            await self.shop(scope, receive, send)
+            return
+        self.paid.append(payment)
+        await self.shop(scope, receive, _nowhere)
+        self.on_paid()
+        busy = Response("{}", 429, {"Retry-After": "3600"})
+        await busy(scope, receive, send)
+
+
+async def _nowhere(_: Message) -> None:
+    pass
+
+
+async def test_a_payment_on_its_way_is_remembered_by_the_next_run(
+    world: World, tmp_path: Path
+) -> None:
+    shop = Spoils(Shop(world.cashier(patience_s=5)))
+    async with listening(shop) as url, listening(world.node) as rpc:
+        given = options(world, tmp_path, url=url, rpc=rpc)
+        pending = await run([*given, "credits", "10"])
+        shop.is_spoiling = False
+        other = await run([*given, "request", MINT])
+        bought = await run([*given, "credits", "10"])
+
+    assert pending.exit_code == 1
+    assert "run this command again" in pending.stderr
+    assert str(tmp_path / "id.json.payments") in pending.stderr
+    assert other.exit_code == bought.exit_code == 0
+    assert is_well_formed(CredentialKind.CREDIT_TOKEN, bought.stdout.strip())
+    assert world.received() == 22_500 + 2_500
+    assert list((tmp_path / "id.json.payments").iterdir()) == []
+
+
+async def test_a_buyer_killed_after_it_paid_gets_what_it_paid_for(
+    world: World, tmp_path: Path
+) -> None:
+    shop = Spoils(Shop(world.cashier(patience_s=5)))
+    async with listening(shop) as url, listening(world.node) as rpc:
+        given = [*options(world, tmp_path, url=url, rpc=rpc), "credits", "10"]
+        command = [sys.executable, "-m", "mintscope", *given]
+        killed = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
+        shop.on_paid = killed.kill
+        async with asyncio.timeout(30):
+            assert await killed.wait() == -signal.SIGKILL
+        shop.is_spoiling = False
+        bought = await run(given)
+
+    assert bought.exit_code == 0
+    assert is_well_formed(CredentialKind.CREDIT_TOKEN, bought.stdout.strip())
+    assert len(shop.paid) == 1
+    assert world.received() == 22_500
+
+
+async def test_a_folder_that_cannot_remember_pays_nothing(world: World, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    given = options(world, tmp_path, journal=str(tmp_path / "taken"))
+    result = await run([*given, "credits", "10"])
+
+    assert result.exit_code == 1
+    assert "expected a folder for payments on their way" in result.stderr
 
 
 async def test_a_service_that_is_not_there(world: World, tmp_path: Path) -> None:

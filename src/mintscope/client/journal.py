@@ -1,0 +1,204 @@
+"""Payments that were sent and may still land: what a buyer must not forget.
+
+One leaves the journal when its goods have come, or when the chain proves that
+it can land no more; never because of what a seller says.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+SENT_MAX: Final = 1_000
+SUFFIX: Final = ".payment.json"
+
+
+class JournalUnusable(Exception):
+    """The folder cannot remember payments; the message says why.  Nothing was paid."""
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """A payment that was signed, and so may land.
+
+    key                its redelivery key: a secret
+    request            what it pays for, as in "POST https://api.example/v1/..."
+    header             the PAYMENT-SIGNATURE, to be sent again
+    amount             in atoms
+    memo               in its message, and on chain if it lands
+    source             the token account it is paid from
+    slot               of the chain as confirmed, before it was signed
+    last_valid_height  the last block height at which it can land
+    """
+
+    key: str
+    request: str
+    header: str
+    amount: int
+    memo: str
+    source: str
+    slot: int
+    last_valid_height: int
+
+
+class Journal:
+    """The payments on their way, oldest first.
+
+    folder    keeps a file for each, written before it is sent, so that another process
+              goes on after this one; readable by its owner alone, since a key redeems what
+              was paid.  What another process is busy with is left to it.  None: in memory
+    Raises    JournalUnusable
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._sent: dict[str, Sent] = {}
+        self._files: dict[str, int] = {}  # open and locked, by key
+        self._finished: list[str] = []
+        if folder is not None:
+            try:
+                self._load(folder)
+            except OSError as cause:
+                raise _unusable(folder, cause) from cause
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Sent]:
+        """Return those whose outcome is not known."""
+        return iter(list(self._sent.values()))
+
+    @property
+    def atoms(self) -> int:
+        """What they come to."""
+        return sum(sent.amount for sent in self)
+
+    @property
+    def is_full(self) -> bool:
+        """Say whether there is no room for another."""
+        return len(self._sent) >= SENT_MAX
+
+    def find(self, key: str) -> Sent | None:
+        """Return the payment that was sent under *key*, if its outcome is not known."""
+        return self._sent.get(key)
+
+    def unfinished(self, request: str) -> Sent | None:
+        """Return the oldest payment for *request*."""
+        return next((sent for sent in self if sent.request == request), None)
+
+    def add(self, sent: Sent) -> None:
+        """Remember *sent*, durably where there is a folder.
+
+        Raises    JournalUnusable
+        """
+        assert sent.key not in self._sent
+        if self._folder is not None:
+            try:
+                self._files[sent.key] = _write(self._path(sent.key), msgspec.json.encode(sent))
+            except OSError as cause:
+                raise _unusable(self._folder, cause) from cause
+        self._sent[sent.key] = sent
+
+    def finish(self, key: str) -> None:
+        """Call the payment of *key* answered; its file stays until `tidy`."""
+        if self._sent.pop(key, None) is not None and self._folder is not None:
+            self._finished.append(key)
+
+    def drop(self, key: str) -> None:
+        """Forget the payment of *key*: nothing more can come of it."""
+        if self._sent.pop(key, None) is not None and self._folder is not None:
+            self._unlink(key)
+
+    def tidy(self) -> None:
+        """Remove the files of what has been answered: call it once the goods are safe."""
+        while self._finished:
+            self._unlink(self._finished.pop())
+
+    def close(self) -> None:
+        """Leave what is left to the next process."""
+        while self._files:
+            os.close(self._files.popitem()[1])
+
+    def _load(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found: list[tuple[int, Sent]] = []
+        for path in folder.glob(f"*{SUFFIX}"):
+            locked = _lock(path)
+            if locked is not None:
+                try:
+                    sent = msgspec.json.decode(path.read_bytes(), type=Sent)
+                except msgspec.DecodeError as cause:
+                    os.close(locked)
+                    self.close()
+                    raise JournalUnusable(f"expected a payment in {path}; {cause}") from cause
+                self._files[sent.key] = locked
+                found.append((path.stat().st_mtime_ns, sent))
+        found.sort(key=lambda each: each[0])
+        self._sent = {sent.key: sent for _, sent in found}
+
+    def _path(self, key: str) -> Path:
+        assert self._folder is not None
+        return self._folder / (sha256(key.encode()).hexdigest()[:32] + SUFFIX)
+
+    def _unlink(self, key: str) -> None:
+        self._path(key).unlink(missing_ok=True)
+        os.close(self._files.pop(key))
+
+
+def _write(path: Path, content: bytes) -> int:
+    """Write *content*, wait for the disk; return the file, open and locked."""
+    new = path.with_suffix(".new")
+    file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with os.fdopen(os.dup(file), "wb") as writing:
+            writing.write(content)
+        os.fsync(file)
+        new.replace(path)
+        _sync_folder(path.parent)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _sync_folder(folder: Path) -> None:
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _lock(path: Path) -> int | None:
+    """Return the file at *path*, open and locked; None if it is somebody else's or gone."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(path.stat(), os.fstat(file)):
+            return file
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(file)
+    return None
+
+
+def _unusable(folder: Path, cause: OSError) -> JournalUnusable:
+    return JournalUnusable(
+        f"expected a folder for payments on their way at {folder}; {cause.strerror}"
+    )

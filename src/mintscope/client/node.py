@@ -1,0 +1,137 @@
+"""What a buyer asks a Solana node: a blockhash to sign with, and what became of a payment.
+
+Each is a conversation: it yields requests and is sent their answers, so that
+it serves `httpx.Client` and `httpx.AsyncClient` alike.
+"""
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final, TypeVar
+
+import httpx
+import msgspec
+
+from mintscope.client.journal import Sent
+
+Answer = TypeVar("Answer")
+Conversation = Generator[httpx.Request, httpx.Response, Answer]
+
+# Nodes behind one address stand at different heights; the same margin as the seller's.
+NODES_APART_BLOCKS: Final = 32
+PAGE: Final = 1_000  # the most that one answer holds
+PAGES_MAX: Final = 20
+
+
+class Fate(Enum):
+    """What the chain proves about a payment."""
+
+    OPEN = auto()  # nothing: it may still land
+    PAID = auto()  # it landed, for good
+    DEAD = auto()  # it did not, and cannot any more
+
+
+class NodeSilent(Exception):
+    """The node gave no answer that can be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """A blockhash to sign with, and for how long it is good."""
+
+    blockhash: str
+    slot: int
+    last_valid_height: int
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A transaction that touched an account."""
+
+    signature: str
+    slot: int
+    err: Any = None
+    memo: str | None = None
+
+
+class _Context(msgspec.Struct, frozen=True):
+    slot: int
+
+
+class _Blockhash(msgspec.Struct, frozen=True, rename="camel"):
+    blockhash: str
+    last_valid_block_height: int
+
+
+class _Latest(msgspec.Struct, frozen=True):
+    context: _Context
+    value: _Blockhash
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    result: msgspec.Raw
+
+
+def latest(url: str) -> Conversation[Recent]:
+    """Ask for a recent blockhash.
+
+    Raises    NodeSilent
+    """
+    found = yield from _ask(url, "getLatestBlockhash", {"commitment": "confirmed"}, kind=_Latest)
+    return Recent(
+        blockhash=found.value.blockhash,
+        slot=found.context.slot,
+        last_valid_height=found.value.last_valid_block_height,
+    )
+
+
+def fates(url: str, sent: Iterable[Sent]) -> Conversation[dict[str, Fate]]:
+    """Ask what became of the payments *sent*; return it by key, OPEN where nothing is proven.
+
+    The finalized height is read first, so that what is missing from the
+    finalized history after that proves death.
+    """
+    by_source: defaultdict[str, list[Sent]] = defaultdict(list)
+    for each in sent:
+        by_source[each.source].append(each)
+    told = {each.key: Fate.OPEN for group in by_source.values() for each in group}
+    try:
+        height = yield from _ask(url, "getBlockHeight", {"commitment": "finalized"}, kind=int)
+        for source, group in by_source.items():
+            history = yield from _history(url, source, min(each.slot for each in group))
+            told |= {each.key: _fate(each, height, history) for each in group}
+    except NodeSilent:
+        pass
+    return told
+
+
+def _fate(sent: Sent, height: int, history: Sequence[_Line]) -> Fate:
+    if any(line.err is None and sent.memo in (line.memo or "") for line in history):
+        return Fate.PAID
+    return Fate.DEAD if height > sent.last_valid_height + NODES_APART_BLOCKS else Fate.OPEN
+
+
+def _history(url: str, account: str, since_slot: int) -> Conversation[list[_Line]]:
+    """Return all that is final and touched *account* at *since_slot* or later.
+
+    Raises    NodeSilent, also where that is more than anybody pays
+    """
+    lines: list[_Line] = []
+    for _ in range(PAGES_MAX):
+        options: dict[str, Any] = {"commitment": "finalized", "limit": PAGE}
+        options |= {"before": lines[-1].signature} if lines else {}
+        page = yield from _ask(url, "getSignaturesForAddress", account, options, kind=list[_Line])
+        lines += page
+        if len(page) < PAGE or page[-1].slot < since_slot:
+            return lines
+    raise NodeSilent(f"{account}: its history has no end")
+
+
+def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Conversation[Answer]:
+    question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    response = yield httpx.Request("POST", url, json=question)
+    try:
+        result = msgspec.json.decode(response.content, type=_Answered).result
+        return msgspec.json.decode(result, type=kind)
+    except msgspec.DecodeError as cause:
+        raise NodeSilent(f"{method}: expected a result from the Solana node") from cause
