@@ -45,6 +45,16 @@ class MovablePrice:
         return Quote(usd=self.usd, observed_at=now)
 
 
+class MovableSol:
+    """What SOL costs, if anybody knows."""
+
+    def __init__(self) -> None:
+        self.usd: Decimal | None = None
+
+    async def read(self, _now: UnixMs) -> Decimal | None:
+        return self.usd
+
+
 @dataclass
 class Shopfront:
     """One process that sells; several may share a world."""
@@ -53,6 +63,7 @@ class Shopfront:
     service: Service
     cashier: Cashier
     price: MovablePrice = field(default_factory=MovablePrice)
+    sol: MovableSol = field(default_factory=MovableSol)
 
     @property
     def client(self) -> httpx.AsyncClient:
@@ -133,10 +144,10 @@ async def opened(
     world: World, *, limit: Limit = RAISED, **changes: Any
 ) -> AsyncIterator[Shopfront]:
     """Open another process of the shop; *changes* are to its cashier."""
-    cashier, price = world.cashier(**changes), MovablePrice()
+    cashier, price, sol = world.cashier(**changes), MovablePrice(), MovableSol()
     shop = Shop(
         cashier=cashier,
-        board=PriceBoard(price, decimals=6, clock=world.clock),
+        board=PriceBoard(price, decimals=6, clock=world.clock, sol=sol),
         rotations=world.stores[-1],
         origin=ORIGIN,
         name="Scope",
@@ -145,7 +156,7 @@ async def opened(
     async with running_service(
         world.path.parent, clock=world.clock, pepper=SECRETS.pepper, shop=shop, public_limit=limit
     ) as service:
-        yield Shopfront(world, service, cashier, price)
+        yield Shopfront(world, service, cashier, price, sol)
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import structlog
 
 from mintscope.clock import Clock
 from mintscope.market.log import LogReader
-from mintscope.observe import TOKEN_USD
+from mintscope.observe import CLOCK_SKEW_S, TOKEN_USD
 from mintscope.payments.board import PriceSource
 from mintscope.payments.chain import ChainUnavailable
 from mintscope.payments.mint import UnusablePaymentToken
 from mintscope.payments.price import Doubt, FeedReading, price_of_feed, price_of_market
-from mintscope.payments.token_market import Reserves, market_of
+from mintscope.payments.token_market import Reserves, market_of, minutes_of
 from mintscope.primitives import Mint, UnixMs
 from mintscope.quote import Quote
 from mintscope.solana import WSOL
@@ -25,6 +25,11 @@ log = structlog.get_logger()
 
 READ_S: Final = 4.0
 LOOK_AGAIN_S: Final = 86_400.0  # a mint may gain an extension
+SKEW_S_MAX: Final = 5.0
+# The newest block is late by itself: its time is cut to the second and is the median of what
+# validators believe, it is confirmed a second later, and the answer takes its way.
+BLOCK_LATE_S_MAX: Final = 5.0
+SOL_PRICE_S_MAX: Final = 3_600.0
 ANSWER_BYTES_MAX: Final = 256 * 1024
 EXPONENT_MAX: Final = 32
 
@@ -133,6 +138,63 @@ def _reading(body: bytes) -> FeedReading | None:
     return FeedReading(usd=usd, observed_at=UnixMs(price.publish_time * 1000))
 
 
+class SolPrice:
+    """Implements payments.board.SolSource by SOL's own market, as followed here."""
+
+    def __init__(self, reader: LogReader) -> None:
+        self._reader = reader
+
+    async def read(self, now: UnixMs) -> Decimal | None:
+        """Return the last price while it is at most an hour old."""
+        try:
+            async with asyncio.timeout(READ_S):
+                loaded = await self._reader.load(WSOL)
+        except Exception as trouble:  # noqa: BLE001  any failure of any store is tried again
+            log.warning("no price of SOL", reason=repr(trouble))
+            return None
+        minutes = () if loaded is None else minutes_of(loaded)
+        if not minutes or now / 1000 - minutes[-1].start > SOL_PRICE_S_MAX:
+            return None
+        return Decimal(repr(minutes[-1].close))
+
+
+class TrueClock:
+    """A price source that is silent while the clock is wrong, by the time of the newest block.
+
+    Quotes expire by this clock.  A node that does not answer changes nothing.
+
+    block_time_s    of the newest confirmed block; raises ChainUnavailable
+    """
+
+    def __init__(
+        self, source: PriceSource, block_time_s: Callable[[], Awaitable[int]], clock: Clock
+    ) -> None:
+        self._source = source
+        self._block_time_s = block_time_s
+        self._clock = clock
+        self._is_right = True
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or why there is none."""
+        await self._compare()
+        return await self._source.read(now) if self._is_right else Doubt.CLOCK
+
+    async def _compare(self) -> None:
+        try:
+            block_time_s = await self._block_time_s()
+        except ChainUnavailable as trouble:
+            log.warning("the clock cannot be compared with the chain's", reason=str(trouble))
+            return
+        skew_s = self._clock.now() / 1000 - block_time_s
+        CLOCK_SKEW_S.set(skew_s)
+        was_right = self._is_right
+        self._is_right = -SKEW_S_MAX <= skew_s <= SKEW_S_MAX + BLOCK_LATE_S_MAX
+        if not self._is_right:
+            log.error("the clock and the chain's disagree", skew_s=round(skew_s, 1))
+        elif not was_right:
+            log.info("the clock and the chain's agree again", skew_s=round(skew_s, 1))
+
+
 class UsableToken:
     """A price source that is silent unless the chain is fit for payments; looked at every day.
 
@@ -150,9 +212,13 @@ class UsableToken:
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price, or why there is none."""
-        if self._clock.monotonic_s() >= self._look_again_s:
-            await self._look()
-        found = await self._source.read(now) if self._is_usable else Doubt.UNUSABLE
+        found: Quote | Doubt = Doubt.BROKEN
+        try:
+            if self._clock.monotonic_s() >= self._look_again_s:
+                await self._look()
+            found = await self._source.read(now) if self._is_usable else Doubt.UNUSABLE
+        except Exception:
+            log.exception("looking for the price of the payment token failed")
         TOKEN_USD.set(float(found.usd) if isinstance(found, Quote) else 0)
         return found
 

@@ -49,6 +49,9 @@ AUDITS: Final = Counter("mintscope_audits_total", "Audits of the books of money"
 PENDING_PAYMENTS: Final = Gauge("mintscope_pending_payments", "Payments whose outcome is unknown")
 OLDEST_PENDING_S: Final = Gauge("mintscope_oldest_pending_payment_s", "Age of the oldest of them")
 FEE_PAYER_LAMPORTS: Final = Gauge("mintscope_fee_payer_lamports", "What is left for network fees")
+CLOCK_SKEW_S: Final = Gauge(
+    "mintscope_clock_skew_s", "This machine's clock minus the time of the newest confirmed block"
+)
 TOKEN_USD: Final = Gauge("mintscope_payment_token_usd", "Price of the payment token; 0 for none")
 PAYMENTS: Final = Counter(
     "mintscope_payments_total", "Payments presented, by what became of them", ["outcome", "reason"]

@@ -22,7 +22,7 @@ from mintscope.clock import Clock
 from mintscope.config.keypair import parse_keypair, read_keypair
 from mintscope.config.sections import ChainConfig, Config, PaymentsConfig
 from mintscope.errors import PriceUnavailable, ServiceUnavailable
-from mintscope.feeds import FeedPrice, MarketPrice, UsableToken
+from mintscope.feeds import FeedPrice, MarketPrice, SolPrice, TrueClock, UsableToken
 from mintscope.market.log import LogReader
 from mintscope.observe import (
     AUDITS,
@@ -32,7 +32,7 @@ from mintscope.observe import (
     SALES_OPEN,
     VIOLATIONS,
 )
-from mintscope.payments.board import PinnedPrice, PriceBoard, PriceSource
+from mintscope.payments.board import RETRY_S, PinnedPrice, PriceBoard, PriceSource
 from mintscope.payments.cashier import Cashier
 from mintscope.payments.chain import ChainUnavailable
 from mintscope.payments.invariants import Auditor, Invariant, Violation
@@ -99,9 +99,17 @@ class Sales:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self.reconciler.run(asyncio.sleep, _tell_trouble))
                     tasks.create_task(self._audit_for_ever())
+                    tasks.create_task(self._post_prices())
             except* Exception:
                 log.exception("looking after payments failed")
             await asyncio.sleep(AUDIT_S)
+
+    async def _post_prices(self) -> None:
+        """Keep the board fresh, so that no client waits for a price or finds an old one."""
+        while True:
+            with suppress(PriceUnavailable):
+                await self.board.tariff()
+            await asyncio.sleep(RETRY_S)
 
     async def _audit_for_ever(self) -> None:
         day = -1
@@ -170,7 +178,9 @@ async def open_sales(
         endpoint = payment_endpoint(config.chain)
         chain = await stack.enter_async_context(RpcPaymentChain(endpoint, terms=terms, clock=clock))
         source = UsableToken(
-            price_source(payments, endpoint, reader, stack), chain.expect_usable, clock
+            TrueClock(price_source(payments, endpoint, reader, stack), chain.block_time_s, clock),
+            chain.expect_usable,
+            clock,
         )
         store = SqlitePaymentStore(config.data_dir / MONEY_FILE)
         stack.push_async_callback(store.close)
@@ -192,7 +202,13 @@ async def open_sales(
                     fee_lamports=payments.fees_per_hour_lamports,
                 ),
             ),
-            board=PriceBoard(source, decimals=terms.decimals, clock=clock),
+            board=PriceBoard(
+                source,
+                decimals=terms.decimals,
+                clock=clock,
+                sol=SolPrice(reader),
+                fee_share_max=payments.fee_share_max,
+            ),
             chain=chain,
             store=store,
             books=books,

@@ -5,10 +5,13 @@ from decimal import Decimal
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from fake_log import FakeLog
 from mintscope.clock import ManualClock
-from mintscope.feeds import FeedPrice, MarketPrice, UsableToken
+from mintscope.errors import ServiceUnavailable
+from mintscope.feeds import FeedPrice, MarketPrice, SolPrice, TrueClock, UsableToken
+from mintscope.market.log import PricedSwap
 from mintscope.payments.board import PinnedPrice
 from mintscope.payments.chain import ChainUnavailable
 from mintscope.payments.mint import UnusablePaymentToken
@@ -16,7 +19,7 @@ from mintscope.payments.price import Doubt
 from mintscope.payments.token_market import Reserves
 from mintscope.primitives import UnixMs
 from mintscope.quote import Quote
-from mintscope.solana import USDC
+from mintscope.solana import USDC, WSOL
 
 NOW = UnixMs(1_800_000_000_000)
 
@@ -70,6 +73,69 @@ async def test_a_market_that_cannot_be_read_is_a_doubt() -> None:
     source = MarketPrice(FakeLog(), reserves, asset=USDC, decimals=6)
 
     assert await source.read(NOW) is Doubt.NO_ANSWER
+
+
+class TheChain:
+    """Whose newest block is so many seconds older than this machine's clock."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self.late_s: int | None = 1
+
+    async def time_s(self) -> int:
+        if self.late_s is None:
+            raise ChainUnavailable("no node")
+        return self._clock.now() // 1000 - self.late_s
+
+
+async def test_a_clock_that_the_chain_contradicts_quotes_nothing() -> None:
+    """Fail closed where quotes expire by it, and open again by itself."""
+    clock = ManualClock(NOW)
+    chain = TheChain(clock)
+    source = TrueClock(PinnedPrice(Decimal(1)), chain.time_s, clock)
+    closed = []
+    for late_s in (1, 10, 11, None, -5, -6, None, 3_600, 0):
+        chain.late_s = late_s
+        closed.append(await source.read(NOW) is Doubt.CLOCK)
+
+    # Confirmed blocks are some seconds late; none is from the future.  A node away changes nothing.
+    assert closed == [False, False, True, True, False, True, True, True, False]
+
+
+async def test_a_source_that_breaks_is_told_and_is_no_price() -> None:
+    class Broken:
+        async def read(self, _now: UnixMs) -> Quote | Doubt:
+            raise ZeroDivisionError("a bug")
+
+    async def fit() -> None:
+        pass
+
+    with capture_logs() as logs:
+        found = await UsableToken(Broken(), fit, ManualClock(NOW)).read(NOW)
+
+    assert found is Doubt.BROKEN
+    (event,) = logs
+    assert event["event"] == "looking for the price of the payment token failed"
+    assert event["log_level"] == "error"
+
+
+async def test_sol_costs_what_its_last_trade_said_for_an_hour() -> None:
+    market = FakeLog()
+    sol = SolPrice(market)
+    assert await sol.read(NOW) is None
+    market.track(WSOL)
+    now_s = NOW // 1000
+    swap = PricedSwap(WSOL, 0, 0, 0, 0, True, 1_000_000, 171.5, 1.0)  # noqa: FBT003
+    market.append(1, now_s - 1_800, swap)
+
+    assert await sol.read(NOW) == Decimal("171.5")
+    assert await sol.read(UnixMs(NOW + 3_600_000)) is None
+    market.meanwhile = raising
+    assert await sol.read(NOW) is None
+
+
+async def raising() -> None:
+    raise ServiceUnavailable("the store does not answer")
 
 
 class Looks:

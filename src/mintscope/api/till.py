@@ -41,9 +41,10 @@ from mintscope.payments.outcome import (
     Unresolved,
     Used,
 )
-from mintscope.payments.refusal import Refused
+from mintscope.payments.refusal import Reason, Refused
 from mintscope.payments.requirement import Resource
 from mintscope.payments.tariff import Tariff
+from mintscope.payments.verify import FEE_LAMPORTS_USUAL
 
 PENDING_RETRY_S: Final = 2
 OBSTACLE_RETRY_S: Final = {
@@ -53,6 +54,10 @@ OBSTACLE_RETRY_S: Final = {
 }
 IDEMPOTENCY_KEY: Final = b"idempotency-key"
 NO_SALES: Final = "This service takes no payments; send a credit token instead."
+ONLY_CREDITS: Final = (
+    "The network's fee is too high now for payments of single requests: buy credits, with POST"
+    " /v1/credits/purchase?bundle=10, and send them as Authorization: Bearer svc_credit_<64 hex>."
+)
 
 USED: Final = {
     Used.PAYMENT: (
@@ -75,10 +80,19 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something that a payment buys, and what it costs at the prices of the minute."""
+    """Something that a payment buys, and what it costs at the prices of the minute.
+
+    fee_lamports_max    the most that landing its payment may cost us; None for any fee
+    """
 
     resource: Resource
     price: Callable[[Tariff], int]
+    fee_lamports_max: Callable[[Tariff], int | None] = lambda _: None
+
+    def is_worth(self, fee_lamports: int, tariff: Tariff) -> bool:
+        """Say whether a payment may cost us *fee_lamports*."""
+        most = self.fee_lamports_max(tariff)
+        return most is None or fee_lamports <= most
 
 
 class Till:
@@ -88,15 +102,18 @@ class Till:
         self._shop = shop
         self._gate = gate
 
-    async def ask(self, call: Call, offer: Offer, *, why: str) -> None:
-        """Add PAYMENT-REQUIRED to the reply.
+    async def ask(self, call: Call, offer: Offer, *, why: str) -> bool:
+        """Add PAYMENT-REQUIRED to the reply; return False where only credits are sold now.
 
         Raises PriceUnavailable.
         """
-        amount = offer.price(await self._shop.board.tariff())
-        requirement = self._shop.cashier.require(offer.resource, amount)
+        tariff = await self._shop.board.tariff()
+        if not offer.is_worth(FEE_LAMPORTS_USUAL, tariff):
+            return False
+        requirement = self._shop.cashier.require(offer.resource, offer.price(tariff))
         demand = encode_required(requirement, origin=self._shop.origin, error=why)
         call.reply_headers.append(_header(PAYMENT_REQUIRED, demand))
+        return True
 
     async def open(self, call: Call, offer: Offer) -> Charge | Settled:
         """Return a charge for a new payment that checks out, the goods of a known one.
@@ -112,9 +129,12 @@ class Till:
             raise
         demand = Demand(resource=offer.resource, key=key, address=self._gate.address(call))
         found = await self._shop.cashier.present(presented, demand)
-        return (
-            found if isinstance(found, Charge) else await self._expect_settled(call, offer, found)
-        )
+        if isinstance(found, Charge):
+            tariff = self._shop.board.posted()
+            if tariff is None or offer.is_worth(found.verified.fee_lamports, tariff):
+                return found
+            found = Refused(Reason.NETWORK_FEE)
+        return await self._expect_settled(call, offer, found)
 
     async def settle(self, call: Call, offer: Offer, charge: Charge, wanted: Wanted) -> Settled:
         """Take the payment, or raise what became of it instead."""
@@ -133,8 +153,8 @@ class Till:
                 call.reply_headers.append(_header(PAYMENT_RESPONSE, response))
                 return outcome
             case Refused():
-                await self._refuse(call, offer, outcome)
-                raise PaymentFailed(_explain(outcome))
+                is_asked = await self._refuse(call, offer, outcome)
+                raise PaymentFailed(_explain(outcome, is_asked=is_asked))
             case AlreadyUsed(what):
                 raise PaymentAlreadyUsed(USED[what])
             case Unresolved(key=key):
@@ -143,14 +163,15 @@ class Till:
                 call.reply_headers.append((b"retry-after", b"%d" % OBSTACLE_RETRY_S[obstacle]))
                 raise PaymentUnavailable(OBSTACLES[obstacle])
 
-    async def _refuse(self, call: Call, offer: Offer, refused: Refused) -> None:
-        """Add PAYMENT-RESPONSE, and a fresh demand.
+    async def _refuse(self, call: Call, offer: Offer, refused: Refused) -> bool:
+        """Add PAYMENT-RESPONSE and a fresh demand; return False where only credits are sold now.
 
         Raises PriceUnavailable where none can be made, unless the payment was
         sent: then what became of it is the news.
         """
+        is_asked = True
         try:
-            await self.ask(call, offer, why=refused.reason)
+            is_asked = await self.ask(call, offer, why=refused.reason)
         except PriceUnavailable:
             if not refused.signature:
                 raise
@@ -158,6 +179,7 @@ class Till:
             self._shop.cashier.terms, reason=refused.reason, signature=refused.signature
         )
         call.reply_headers.append(_header(PAYMENT_RESPONSE, response))
+        return is_asked
 
 
 def _presented(call: Call) -> Presented:
@@ -207,10 +229,11 @@ def _pending(call: Call, key: str | None) -> ServiceError:
     )
 
 
-def _explain(refused: Refused) -> str:
+def _explain(refused: Refused, *, is_asked: bool) -> str:
+    then = "" if is_asked else f" {ONLY_CREDITS}"
     if refused.signature:
-        return f"The payment failed on chain: {refused.reason}. Nothing was charged."
-    return f"The payment is refused: {refused.reason}. Nothing was sent, nothing was charged."
+        return f"The payment failed on chain: {refused.reason}. Nothing was charged.{then}"
+    return f"The payment is refused: {refused.reason}. Nothing was sent, nothing was charged.{then}"
 
 
 def _count(outcome: Outcome) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from mintscope.api.call import NO_STORE, Call, Header, Reply
 from mintscope.api.gate import Caller, Charge, Gate
-from mintscope.api.till import NO_SALES, Offer, Till
+from mintscope.api.till import NO_SALES, ONLY_CREDITS, Offer, Till
 from mintscope.api.wire import Balance, Meta, success, success_with_body, timestamp
 from mintscope.clock import Clock
 from mintscope.errors import (
@@ -20,6 +20,7 @@ from mintscope.errors import (
     ServiceError,
 )
 from mintscope.market.report import ReadReport, Reports
+from mintscope.payments.cashier import Contradiction
 from mintscope.payments.outcome import Settled
 from mintscope.payments.payment import Report
 from mintscope.payments.requirement import Resource
@@ -88,8 +89,7 @@ class V1:
             return await self._take_credit(call, caller, mint)
         except (PaymentRequired, InsufficientCredits) as refusal:
             if self.till is not None:
-                with suppress(PriceUnavailable):
-                    await self.till.ask(call, _offer(mint), why=str(refusal))
+                await self._demand(self.till, call, mint, refusal)
             raise
 
     async def _take_credit(self, call: Call, caller: Caller, mint: Mint) -> Reply:
@@ -108,6 +108,12 @@ class V1:
         call.reply_headers += receipt.headers
         return self._reply(call, report)
 
+    async def _demand(self, till: Till, call: Call, mint: Mint, refusal: ServiceError) -> None:
+        """Say what to pay, or raise *refusal* with the reason why only credits are taken."""
+        with suppress(PriceUnavailable):
+            if not await till.ask(call, _offer(mint), why=str(refusal)):
+                raise type(refusal)(f"{refusal} {ONLY_CREDITS}") from refusal
+
     async def _take_payment(self, call: Call, mint: Mint) -> Reply:
         if self.till is None:
             raise PaymentUnavailable(NO_SALES)
@@ -117,7 +123,10 @@ class V1:
             report = await self._read(call, mint)
             goods = Report(body=_pack(report, now=self.clock.now()))
             bill = await self.till.settle(call, offer, bill, goods)
-        assert isinstance(bill.payment.goods, Report), "expected what was bought here"
+        if not isinstance(bill.payment.goods, Report):
+            raise Contradiction(
+                f"expected a report; {bill.payment.signature} bought something else"
+            )
         return self._reply(call, _unpack(bill.payment.goods.body, now=self.clock.now()))
 
     async def _read(self, call: Call, mint: Mint) -> ReadReport:
@@ -164,7 +173,11 @@ def token_status(failure: ServiceError) -> Header:
 
 
 def _offer(mint: Mint) -> Offer:
-    return Offer(Resource(f"/v1/token/{mint}"), lambda tariff: tariff.request)
+    return Offer(
+        Resource(f"/v1/token/{mint}"),
+        price=lambda tariff: tariff.request,
+        fee_lamports_max=lambda tariff: tariff.request_fee_lamports_max,
+    )
 
 
 def _pack(report: ReadReport, *, now: UnixMs) -> bytes:

@@ -33,6 +33,8 @@ READS_AT_ONCE: Final = 32
 NOT_THE_PAYERS: Final = frozenset(
     {"AccountNotFound", "InsufficientFundsForFee", "InvalidAccountForFee", "ClusterMaintenance"}
 )
+CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
+_UNIX_TIME: Final = slice(32, 40)  # of the clock's data
 _AMOUNT: Final = slice(64, 72)  # of a token account's data
 
 
@@ -255,6 +257,13 @@ class PaymentNode:
         if found is None:
             return None
         return AccountState(owner=Wallet(found.owner), data=b64decode(found.data[0]))
+
+    async def block_time_s(self) -> int:
+        """Return the time of the newest confirmed block, in Unix seconds; from the clock sysvar."""
+        clock = await self.account(CLOCK_SYSVAR)
+        if clock is None or len(clock.data) < _UNIX_TIME.stop:
+            raise ChainUnavailable("getAccountInfo: expected the clock; there is none")
+        return int.from_bytes(clock.data[_UNIX_TIME], "little", signed=True)
 
     async def lamports(self, wallet: Wallet) -> int:
         """Return what *wallet* has to pay fees with."""

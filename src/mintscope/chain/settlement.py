@@ -176,6 +176,10 @@ class RpcPaymentChain:
         expect_usable_mint(mint, self._terms)
         expect_usable_treasury(treasury, self._terms)
 
+    async def block_time_s(self) -> int:
+        """Return the time of the newest confirmed block, in Unix seconds."""
+        return await self._node.block_time_s()
+
     async def lamports(self, wallet: Wallet) -> int:
         """Return what *wallet* has to pay fees with."""
         return await self._node.lamports(wallet)

@@ -26,6 +26,7 @@ from mintscope.config.values import (
     Pools,
     Port,
     Seconds,
+    Share,
     Start,
     TokenProgram,
     Url,
@@ -33,6 +34,7 @@ from mintscope.config.values import (
 )
 from mintscope.payments.requirement import MAINNET, TOKEN_PROGRAM
 from mintscope.payments.store import Budget
+from mintscope.payments.tariff import FEE_SHARE_MAX
 from mintscope.solana import LAMPORTS_PER_SOL, USDC
 
 PREFIX: Final = "MINTSCOPE_"
@@ -266,6 +268,12 @@ class PaymentsConfig(Section):
         default=(),
         description="The token's pools, whose reserves a market price needs: `vault of the token:"
         "vault of what it is traded for`, SOL, USDC or USDT.",
+    )
+    fee_share_max: Share = Field(
+        default=FEE_SHARE_MAX,
+        description="The share of a single request's price that the network fee of its payment may"
+        " eat, at the price of SOL followed here; beyond, only bundles are sold. 1 is break-even, at"
+        " 250 USD for a SOL; 0.5 is reached at 125.",
     )
     failures_per_hour_max: Count = Field(
         default=Budget().failures,

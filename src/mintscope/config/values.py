@@ -152,3 +152,4 @@ Origin = Annotated[
 Decimals = Annotated[int, Field(ge=0, le=18)]
 Lamports = Annotated[int, Field(ge=0, le=10**18)]
 Usd = Annotated[Decimal, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
+Share = Annotated[Decimal, Field(gt=0, le=1_000, allow_inf_nan=False)]

@@ -31,6 +31,7 @@ class Doubt(StrEnum):
     """Why there is no price; for the operator, and in a metric."""
 
     NO_ANSWER = "the source does not answer"
+    BROKEN = "a bug, or an answer that nobody foresaw"
     LAGGING = "market data is more than 60 s behind"
     NO_TRADE = "no trade within 24 h"
     SHALLOW = "less than 1,000 USD on one side of its pools"
@@ -38,6 +39,7 @@ class Doubt(StrEnum):
     JUMP = "it moved by more than 30 % in a minute"
     STALE_FEED = "the feed's price is more than 60 s old, or dated ahead"
     NOT_A_PRICE = "the source's figure is not a price"
+    CLOCK = "this machine's clock and the chain's are too far apart"
     UNUSABLE = "the payment token or the treasury cannot be used, or could not be looked at"
 
 

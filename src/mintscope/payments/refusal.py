@@ -38,6 +38,7 @@ class Reason(StrEnum):
     # learned from the chain and from the payer's other payments
     SIMULATION = "simulation_failed"
     BLOCKHASH = "blockhash_not_found"
+    NETWORK_FEE = "network_fee_too_high"
     FUNDS = "insufficient_funds_for_pending_payments"
     TOO_MANY_FAILURES = "too_many_failed_payments"
     REVERTED = "transaction_failed"

@@ -6,8 +6,10 @@ from typing import Final
 
 from mintscope.errors import InvalidBundle
 from mintscope.quote import Quote, atoms_for_usd
+from mintscope.solana import LAMPORTS_PER_SOL
 
 REQUEST_USD: Final = Decimal("0.0025")
+FEE_SHARE_MAX: Final = Decimal(1)  # beyond it a request costs us more than it brings
 BUNDLE_SHOWN_MAX: Final = 20
 
 
@@ -61,15 +63,28 @@ class BundlePrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """Every price at one quote, so that the list and the demand for payment agree."""
+    """Every price at one quote, so that the list and the demand for payment agree.
+
+    sol_usd          what network fees are counted at; None where nobody knows
+    fee_share_max    of a request's price that the network fee of its payment may eat
+    """
 
     quote: Quote
     decimals: int
+    sol_usd: Decimal | None = None
+    fee_share_max: Decimal = FEE_SHARE_MAX
 
     @property
     def request(self) -> int:
         """What one request costs, in atoms."""
         return atoms_for_usd(REQUEST_USD, self.quote, decimals=self.decimals)
+
+    @property
+    def request_fee_lamports_max(self) -> int | None:
+        """The most that landing the payment of one request may cost us; None for any fee."""
+        if self.sol_usd is None:
+            return None
+        return int(REQUEST_USD * self.fee_share_max * LAMPORTS_PER_SOL / self.sol_usd)
 
     def price(self, bundle: Bundle) -> BundlePrice:
         """Price *bundle*: rounded up once, per credit, so that the total is a multiple."""

@@ -1,5 +1,6 @@
 """The payment token's price: two averages that agree, or none."""
 
+import asyncio
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
@@ -163,6 +164,99 @@ async def test_one_price_serves_a_minute() -> None:
     clock.advance(1)
 
     assert (await board.tariff()).quote.usd == Decimal("1.1")
+
+
+class StuckSource:
+    """Answers once; then whoever asks waits for as long as the test likes."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        self.reads += 1
+        if self.reads > 1:
+            await asyncio.Event().wait()
+        return quote("1", now)
+
+
+async def test_no_price_is_sold_at_for_longer_than_it_is_good() -> None:
+    """Whoever comes while the next one is being read gets the last one, but not for ever."""
+    clock = ManualClock(NOW)
+    board = PriceBoard(StuckSource(), decimals=6, clock=clock)
+    first = await board.tariff()
+    clock.advance(60_000)
+    stuck = asyncio.create_task(board.tariff())
+    await asyncio.sleep(0)
+    assert await board.tariff() == first
+    clock.advance(4_999)
+    assert await board.tariff() == first
+    clock.advance(10_000)
+    assert board.posted() == first
+    clock.advance(1)
+    assert board.posted() is None
+    stuck.cancel()
+
+
+class BrokenSource:
+    """Answers once, and then raises what nobody foresaw."""
+
+    def __init__(self) -> None:
+        self.is_broken = False
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        if self.is_broken:
+            raise ZeroDivisionError("a bug")
+        return quote("1", now)
+
+
+async def test_a_source_that_breaks_is_no_price() -> None:
+    clock, source = ManualClock(NOW), BrokenSource()
+    board = PriceBoard(source, decimals=6, clock=clock)
+    await board.tariff()
+    source.is_broken = True
+    clock.advance(60_000)
+    for _ in range(2):  # whoever asks the source, and whoever comes after
+        with pytest.raises(PriceUnavailable):
+            await board.tariff()
+    assert board.doubt is Doubt.BROKEN
+    source.is_broken = False
+    clock.advance(5_000)
+
+    assert (await board.tariff()).quote.usd == 1
+
+
+class WrongClock:
+    """Doubts the clock where a test says so."""
+
+    def __init__(self) -> None:
+        self.is_right = True
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        return quote("1", now) if self.is_right else Doubt.CLOCK
+
+
+@pytest.mark.parametrize("step_ms", [5_001, -5_001])
+async def test_a_clock_that_is_set_is_compared_at_once(step_ms: int) -> None:
+    clock, source = ManualClock(NOW), WrongClock()
+    board = PriceBoard(source, decimals=6, clock=clock)
+    await board.tariff()
+    clock.step(step_ms)
+    source.is_right = False
+    with pytest.raises(PriceUnavailable, match="clock"):
+        await board.tariff()
+    clock.step(-step_ms)
+    source.is_right = True
+
+    assert (await board.tariff()).quote.usd == 1
+
+
+async def test_a_clock_that_is_slewed_is_nothing_new() -> None:
+    clock = ManualClock(NOW)
+    board = PriceBoard(ScriptedSource("1"), decimals=6, clock=clock)
+    first = await board.tariff()
+    clock.step(5_000)
+
+    assert await board.tariff() == first
 
 
 async def test_no_last_known_price_is_sold_at() -> None:

@@ -390,6 +390,7 @@ def test_every_local_reason_is_reached() -> None:
         Reason.NO_MATCHING_REQUIREMENT,
         Reason.SIMULATION,
         Reason.BLOCKHASH,
+        Reason.NETWORK_FEE,
         Reason.FUNDS,
         Reason.TOO_MANY_FAILURES,
         Reason.REVERTED,

@@ -484,6 +484,12 @@ async def test_the_start_looks_at_the_token_and_the_treasury(world: World) -> No
     assert await world.chain().lamports(world.terms.fee_payer) == 10 * 10**9
 
 
+async def test_the_chains_time_is_that_of_its_newest_block(world: World) -> None:
+    world.seconds(60)
+
+    assert await world.chain().block_time_s() == world.vm.block("processed").at_ms // 1000
+
+
 class Enough(Exception):
     """Ends a loop that has no end."""
 

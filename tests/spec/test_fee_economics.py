@@ -1,0 +1,103 @@
+"""A request is not sold by itself where the network's fee would eat up its price."""
+
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+
+from fake_reports import TRACKED
+from mintscope.payments.verify import FEE_LAMPORTS_USUAL
+from payment_world import World
+from shopfront import KEY, Shopfront, decoded, demanded
+
+PATH = f"/v1/token/{TRACKED}"
+PRICE_USD = Decimal("0.0025")
+CHEAP, DEAR = Decimal(150), Decimal(251)  # 10,001 lamports are 0.0015 and 0.00251 USD
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+def at(shop: Shopfront, sol_usd: Decimal | None) -> None:
+    """Let SOL cost so much, as of the next reading of prices."""
+    shop.sol.usd = sol_usd
+    shop.world.seconds(61)
+
+
+@pytest.mark.parametrize("sol_usd", [None, CHEAP, Decimal(249)])
+async def test_requests_are_sold_by_themselves_at_common_prices(
+    shop: Shopfront, sol_usd: Decimal | None
+) -> None:
+    at(shop, sol_usd)
+    response = await shop.send("GET", PATH, await shop.paid("GET", PATH))
+
+    assert response.status_code == 200
+
+
+async def test_the_demand_is_hidden_where_the_fee_is_more_than_the_price(shop: Shopfront) -> None:
+    at(shop, DEAR)
+    response = await shop.client.get(PATH)
+
+    assert DEAR * FEE_LAMPORTS_USUAL / 10**9 > PRICE_USD
+    assert refusal(response) == (402, "PAYMENT_REQUIRED")
+    assert "payment-required" not in response.headers
+    assert "POST /v1/credits/purchase" in response.json()["error"]["message"]
+    assert response.headers["x-token-status"] == "ready"
+
+
+async def test_bundles_are_sold_all_the_same(shop: Shopfront) -> None:
+    at(shop, DEAR)
+
+    assert (await shop.buy()).status_code == 201
+    token = (await shop.buy(key=KEY + "2")).json()["data"]["token"]
+    paid = await shop.client.get(PATH, headers={"Authorization": f"Bearer {token}"})
+    assert paid.status_code == 200
+
+
+async def test_a_payment_that_is_not_worth_its_fee_is_refused_before_it_is_sent(
+    shop: Shopfront, world: World
+) -> None:
+    at(shop, CHEAP)
+    payment = await shop.paid("GET", PATH)
+    at(shop, DEAR)
+    await shop.client.get(PATH)  # prices are read again
+    response = await shop.send("GET", PATH, payment, key=KEY)
+
+    assert refusal(response) == (402, "PAYMENT_FAILED")
+    assert "nothing was charged" in response.json()["error"]["message"]
+    assert "POST /v1/credits/purchase" in response.json()["error"]["message"]
+    assert decoded(response, "payment-response")["errorReason"] == "network_fee_too_high"
+    assert "payment-required" not in response.headers
+    assert world.calls == []
+
+
+async def test_a_priority_fee_must_leave_something_of_the_price(
+    shop: Shopfront, world: World
+) -> None:
+    """The fee that is allowed for a bundle may be too much for a request."""
+    at(shop, CHEAP)  # 16,666 lamports are 0.0025 USD
+    greedy: dict[str, Any] = {"price": b"\x03" + (350_000).to_bytes(8, "little")}  # x 20,000 units: 7,000 lamports
+    refused = await shop.send("GET", PATH, await shop.paid("GET", PATH, **greedy))
+    bought = await shop.buy(**greedy)
+
+    assert refusal(refused) == (402, "PAYMENT_FAILED")
+    assert decoded(refused, "payment-response")["errorReason"] == "network_fee_too_high"
+    assert demanded(refused)["accepts"]  # with a smaller fee it is welcome
+    assert bought.status_code == 201
+    assert world.fees() == 17_000
+
+
+async def test_what_was_paid_is_handed_out_whatever_fees_become(
+    shop: Shopfront, world: World
+) -> None:
+    payment = await shop.paid("GET", PATH)
+    first = await shop.send("GET", PATH, payment, key=KEY)
+    at(shop, DEAR)
+    await shop.client.get(PATH)
+    again = await shop.send("GET", PATH, payment, key=KEY)
+
+    assert again.status_code == 200
+    assert again.json()["data"] == first.json()["data"]
+    assert world.calls.count("sendTransaction") == 1
