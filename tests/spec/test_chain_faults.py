@@ -1,0 +1,236 @@
+"""Whatever the chain and its nodes do, a payment ends, soon, and once.
+
+Of each fault: within 150 s of the chain's time the payment is issued or failed
+(frozen, where it landed and what landed is not what was agreed), whether its
+buyer resends it or waits; never a second transaction, never a fresh 402 after
+an unknown outcome, never a token for what did not land.
+
+    the answer to the broadcast is lost      lost
+    it never lands                           never
+    it lands late, after our patience        late
+    it lands failed                          reverted
+    it expires on its way                    expired
+    a node is blind                          blind ...
+    it brings another amount                 wrong amount
+    it was confirmed, and vanished           vanished
+    a node answers 429, 500, an error        429, 500, busy
+    a node hangs: accepts, never answers     hanging ...
+    a node closes the connection             cut
+"""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+import pytest
+from typing_extensions import override
+
+from mintscope.chain import payment_node
+from mintscope.clock import ManualClock
+from mintscope.errors import ServiceUnavailable
+from mintscope.payments.chain import ChainUnavailable
+from mintscope.payments.payment import State
+from mintscope.payments.reconciler import Reconciler
+from mintscope.primitives import UnixMs
+from payment_world import MovingTransport, World
+from shopfront import KEY, OTHER_KEY, PURCHASE, Shopfront, opened
+
+END_S: Final = 150
+STEP_S: Final = 4
+HEALS_S: Final = 40
+RESEND_S: Final = 12
+CALL_S: Final = 0.05  # of real time; what a hanging node is given
+PATIENCE_S: Final = 0.05  # likewise; the handler's
+HELD_MS: Final = 60_000  # for as long as a real handler would have held its lease
+FEE_LAMPORTS: Final = 10_001
+AFTER_THE_ROW: Final = ("sendTransaction", "getSignatureStatuses", "getTransaction")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong from the broadcast on, whether it heals, and how it must end.
+
+    resent    the end, if its buyer goes on sending it; None: the same
+    """
+
+    knobs: dict[str, Any]
+    ends: State
+    resent: State | None = None
+    heals: bool = True
+
+
+def calls(kind: str, *methods: str, **more: Any) -> dict[str, Any]:
+    return {"calls": {method: {"kind": kind, **more} for method in methods or AFTER_THE_ROW}}
+
+
+FAULTS: Final[dict[str, Fault]] = {
+    "lost": Fault(calls("lost", "sendTransaction"), State.ISSUED),
+    "never": Fault({"landing": {"kind": "never"}}, State.FAILED, heals=False),
+    "late": Fault({"landing": {"kind": "late", "ms": 50_000}}, State.ISSUED, heals=False),
+    "reverted": Fault({"landing": {"kind": "failed"}}, State.FAILED, heals=False),
+    "expired": Fault({"landing": {"kind": "late", "ms": 90_000}}, State.FAILED, heals=False),
+    "blind to statuses": Fault({"blind": ["getSignatureStatuses"]}, State.ISSUED),
+    "blind to transactions": Fault({"blind": ["getTransaction"]}, State.ISSUED),
+    "blind to all": Fault(
+        {"blind": ["getSignatureStatuses", "getTransaction", "getSignaturesForAddress"]},
+        State.ISSUED,
+    ),
+    "wrong amount": Fault({}, State.FROZEN, heals=False),
+    "vanished": Fault({"landing": {"kind": "vanish", "ms": 400}}, State.FROZEN, heals=False),
+    "429": Fault(calls("http", status=429), State.FAILED, State.ISSUED),
+    "500": Fault(calls("http", status=500), State.FAILED, State.ISSUED),
+    "busy": Fault(calls("rpc"), State.FAILED, State.ISSUED),
+    "cut": Fault(calls("lost"), State.ISSUED),
+    "hanging on the broadcast": Fault(calls("hang", "sendTransaction"), State.FAILED, State.ISSUED),
+    "hanging on every look": Fault(
+        calls("hang", "getSignatureStatuses", "getTransaction"), State.ISSUED
+    ),
+    "hanging altogether": Fault(calls("hang"), State.FAILED, State.ISSUED),
+}
+
+
+class Clerk:
+    """Reconciles as a process that began when its handler gave up holding the payment."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._clock = ManualClock(world.clock.now())
+
+    async def work(self) -> None:
+        late = UnixMs(self._world.clock.now() - HELD_MS)
+        self._clock.step(late - self._clock.now())
+        reconciler = Reconciler(
+            store=self._world.stores[0], chain=self._world.chains[0], clock=self._clock
+        )
+        with suppress(ChainUnavailable, ServiceUnavailable):
+            await reconciler.once()
+
+
+class Skimming(MovingTransport):
+    """A chain on which less arrives than was sent."""
+
+    is_skimming = False
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        try:
+            answer = await super().handle_async_request(request)
+        except AssertionError as cause:  # what a broken answer is to this transport
+            raise httpx.RemoteProtocolError("the answer broke off", request=request) from cause
+        if not self.is_skimming or b"getTransaction" not in await request.aread():
+            return answer
+        content = json.loads(await answer.aread())
+        for balance in (content["result"] or {"meta": {}})["meta"].get("postTokenBalances", []):
+            if balance["owner"] == self._world.terms.pay_to:
+                amount = balance["uiTokenAmount"]
+                amount["amount"] = str(int(amount["amount"]) - 1)
+        return httpx.Response(200, json=content)
+
+
+@pytest.fixture
+async def hasty(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shopfront]:
+    """A shop that waits for the chain, and for an answer of a node, for a moment only."""
+    monkeypatch.setattr(payment_node, "CALL_S", CALL_S)
+    world.transport = Skimming(world, world.node)
+    async with opened(world, patience_s=PATIENCE_S) as shop:
+        yield shop
+
+
+class Course:
+    """What a buyer was told of one payment, and what was true then."""
+
+    def __init__(self, shop: Shopfront, payment: str) -> None:
+        self._shop = shop
+        self._payment = payment
+        self.tokens: set[str] = set()
+
+    @property
+    def state(self) -> str | None:
+        return self._shop.world.sql("SELECT (SELECT state FROM payment)")  # type: ignore[no-any-return]
+
+    async def send(self) -> httpx.Response:
+        """Send the payment with its key, and hold what is answered against the books."""
+        answer = await self._shop.send("POST", PURCHASE, self._payment, key=KEY)
+        assert answer.status_code in {201, 402, 503}, answer.text
+        if answer.status_code == 402:  # and with it the demand for another payment
+            assert self.state == State.FAILED
+        if answer.status_code == 201:
+            assert self.state == State.ISSUED
+            self.tokens.add(answer.json()["data"]["token"])
+        return answer
+
+    async def steal(self) -> int:
+        return (await self._shop.send("POST", PURCHASE, self._payment, key=OTHER_KEY)).status_code
+
+
+@pytest.mark.parametrize("resends", [True, False], ids=["resent", "waited for"])
+@pytest.mark.parametrize("name", FAULTS)
+async def test_every_payment_ends_within_150_s(
+    hasty: Shopfront,
+    world: World,
+    name: str,
+    resends: bool,  # noqa: FBT001
+) -> None:
+    fault, clerk = FAULTS[name], Clerk(world)
+    course = Course(hasty, await hasty.paid("POST", PURCHASE))
+    world.go_wrong(**fault.knobs)
+    assert isinstance(world.transport, Skimming)
+    world.transport.is_skimming = name == "wrong amount"
+    first = await course.send()
+    began_ms = world.clock.now()
+    ended_s = None
+    while (now_s := (world.clock.now() - began_ms) / 1000) < END_S:
+        if fault.heals and now_s >= HEALS_S:
+            world.go_wrong()
+        if resends and now_s % RESEND_S < STEP_S:
+            await course.send()
+        world.seconds(STEP_S)
+        await clerk.work()
+        if course.state in {State.ISSUED, State.FAILED, State.FROZEN} and ended_s is None:
+            ended_s = now_s
+
+    expected = (fault.resent if resends else None) or fault.ends
+    assert course.state == expected
+    assert ended_s is not None
+    last = await course.send()
+    assert last.status_code == {State.ISSUED: 201, State.FAILED: 402, State.FROZEN: 503}[expected]
+    assert len(course.tokens) <= 1
+    assert first.status_code in {last.status_code, 503} or expected is State.FROZEN
+    assert await course.steal() == (402 if expected is State.FAILED else 409)
+    assert world.fees() <= FEE_LAMPORTS
+    assert list(world.ledger().values()) == {State.ISSUED: [10], State.FAILED: []}.get(
+        expected, [0] * len(course.tokens)
+    )
+    if expected is State.ISSUED:
+        assert world.received() == 25_000
+
+
+@pytest.mark.parametrize("kind", ["http", "rpc", "hang", "lost"])
+async def test_before_the_row_a_fault_is_503_and_nothing_is_sent(
+    hasty: Shopfront, world: World, kind: str
+) -> None:
+    course = Course(hasty, await hasty.paid("POST", PURCHASE))
+    world.go_wrong(**calls(kind, "*"))
+    answer = await course.send()
+    assert answer.json()["error"]["code"] == "PAYMENT_UNAVAILABLE"
+    assert course.state is None
+    world.go_wrong()
+    world.seconds(30)
+
+    while (await course.send()).status_code == 503:
+        world.slots(1)
+    assert course.state == State.ISSUED
+
+
+async def test_an_old_blockhash_is_refused_before_anything_is_sent(
+    hasty: Shopfront, world: World
+) -> None:
+    payment = await hasty.paid("POST", PURCHASE)
+    world.slots(160)
+
+    answer = await hasty.send("POST", PURCHASE, payment, key=KEY)
+    assert answer.status_code == 402
+    assert "sendTransaction" not in world.calls
