@@ -21,7 +21,7 @@ an unknown outcome, never a token for what did not land.
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import httpx
@@ -33,7 +33,6 @@ from mintscope.clock import ManualClock
 from mintscope.errors import ServiceUnavailable
 from mintscope.payments.chain import ChainUnavailable
 from mintscope.payments.payment import State
-from mintscope.payments.reconciler import Reconciler
 from mintscope.primitives import UnixMs
 from payment_world import MovingTransport, World
 from shopfront import KEY, OTHER_KEY, PURCHASE, Shopfront, opened
@@ -102,9 +101,7 @@ class Clerk:
     async def work(self) -> None:
         late = UnixMs(self._world.clock.now() - HELD_MS)
         self._clock.step(late - self._clock.now())
-        reconciler = Reconciler(
-            store=self._world.stores[0], chain=self._world.chains[0], clock=self._clock
-        )
+        reconciler = replace(self._world.reconciler(), clock=self._clock)
         with suppress(ChainUnavailable, ServiceUnavailable):
             await reconciler.once()
 

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from mintscope.api.protocol import Bounds
-from mintscope.credentials import hint
+from mintscope.credentials import CreditToken, hint
 from payment_world import World
 from served import Client, Served, served
 from shopfront import PURCHASE, Shopfront
@@ -29,14 +29,14 @@ def request(payment: str, key: str) -> bytes:
     ).encode()
 
 
-async def redeem(shop: Shopfront, payment: str, key: str) -> str:
+async def redeem(shop: Shopfront, payment: str, key: str) -> CreditToken:
     """Send the payment again, whole, and strangers' copies of it after that."""
     answer = await shop.send("POST", PURCHASE, payment, key=key)
     assert answer.status_code == 201, answer.text
     for other in (None, "the-guess-of-a-stranger"):
         stolen = await shop.send("POST", PURCHASE, payment, key=other)
         assert stolen.status_code == 409
-    return str(answer.json()["data"]["token"])
+    return CreditToken(answer.json()["data"]["token"])
 
 
 async def cut_request(server: Served, part: bytes) -> None:
@@ -66,9 +66,9 @@ async def test_an_answer_that_is_cut_at_any_byte_is_given_again(
     shop: Shopfront, server: Served, world: World
 ) -> None:
     """A purchase of its own for every byte of a 201: the token is the one whose answer was cut."""
-    length, tokens = await answer_length(shop, server), list[str]()
+    length, tokens = await answer_length(shop, server), list[CreditToken]()
 
-    async def buy(at: int) -> str:
+    async def buy(at: int) -> CreditToken:
         key = f"the-key-of-a-buyer-{at}"
         payment = await shop.paid("POST", PURCHASE)
         async with server.connection() as client:
