@@ -27,8 +27,8 @@ from mintscope.credentials import hint
 from mintscope.credits.ledger import Spent
 from mintscope.errors import ServiceUnavailable
 from mintscope.payments.cashier import Cashier
-from mintscope.payments.chain import Rejected, Simulated
-from mintscope.payments.envelope import Signed
+from mintscope.payments.chain import Rejected, Simulated, UnknownBlockhash
+from mintscope.payments.envelope import Envelope, Signed
 from mintscope.payments.headers import Presented
 from mintscope.payments.outcome import AlreadyUsed, Outcome, Settled, Unresolved
 from mintscope.payments.payment import Sighting
@@ -54,8 +54,10 @@ class Freezing:
     place: Place = "begin"
     freeze: Freeze | None = None
 
-    async def simulate(self, signed: Signed, source: Pubkey) -> Simulated | Rejected:
-        trial = await self.chain.simulate(signed, source)
+    async def simulate(
+        self, envelope: Envelope, source: Pubkey
+    ) -> Simulated | Rejected | UnknownBlockhash:
+        trial = await self.chain.simulate(envelope, source)
         await self._strike("begin")
         return trial
 
