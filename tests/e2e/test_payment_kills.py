@@ -1,0 +1,92 @@
+"""The seller is killed in the middle of settling, at each of its steps; and bought from again.
+
+What the chain said last before `kill -9`:
+
+    the trial hangs           simulateTransaction    nothing was promised yet
+    the broadcast hangs       sendTransaction        promised, never sent
+    its answer is lost        sendTransaction        promised and sent, unknown to the seller
+    the status hangs          getSignatureStatuses   sent, and landed meanwhile
+    the transaction hangs     getTransaction         landed, not issued
+"""
+
+import asyncio
+from pathlib import Path
+
+import apsw
+import httpx
+import pytest
+
+from mintscope.storage.sqlite.credits import MONEY_FILE
+from paying_chain import RICH, Chain, chain_running
+from selling_service import Manner, seller_running
+from shopping import TIMEOUT_S, Shopper, redeem, send
+
+STEPS = [
+    ("simulateTransaction", "hang"),
+    ("sendTransaction", "hang"),
+    ("sendTransaction", "lost"),
+    ("getSignatureStatuses", "hang"),
+    ("getTransaction", "hang"),
+]
+IN_THE_MIDDLE_S = 0.3  # long enough for every earlier step; slots take 40 ms
+ROW_S = 10
+PATIENT = Manner(patience_s=15)
+
+
+def _ask(folder: Path, question: str) -> int:
+    db = apsw.Connection(str(folder / MONEY_FILE))
+    answer = int(db.execute(question).get)
+    db.close()
+    return answer
+
+
+async def buy_until_killed(
+    folder: Path, chain: Chain, shopper: Shopper, step: tuple[str, str], key: str
+) -> None:
+    """Let the node fail at *step*, and kill the seller while it waits for it."""
+    method, kind = step
+    with seller_running(folder, chain.url, PATIENT) as seller:
+        async with httpx.AsyncClient(base_url=seller.url, timeout=TIMEOUT_S) as shop:
+            paid = await shopper.prepare(shop, key)
+            shopper.paid.append(paid)
+            chain.go_wrong(calls={method: {"kind": kind}, **_blind(kind)})
+            sending = asyncio.create_task(send(shop, paid))
+            if method != "simulateTransaction":
+                async with asyncio.timeout(ROW_S):
+                    while True:
+                        if _ask(folder, "SELECT count(*) FROM payment"):
+                            break
+                        await asyncio.sleep(0.01)
+            await asyncio.sleep(IN_THE_MIDDLE_S)
+            seller.process.kill()
+            (broken,) = await asyncio.gather(sending, return_exceptions=True)
+    assert isinstance(broken, httpx.TransportError)
+    chain.go_wrong()
+
+
+def _blind(kind: str) -> dict[str, dict[str, str]]:
+    """Let a seller that goes on after a lost answer not find out by itself."""
+    return {"getSignatureStatuses": {"kind": "hang"}} if kind == "lost" else {}
+
+
+@pytest.mark.parametrize("step", STEPS, ids="-".join)
+async def test_a_seller_killed_in_the_middle_of_settling_owes_it(
+    tmp_path: Path, step: tuple[str, str]
+) -> None:
+    with chain_running(buyers={"buyer": RICH}) as chain:
+        async with httpx.AsyncClient(base_url=chain.url, timeout=TIMEOUT_S) as rpc:
+            shopper = Shopper(chain.genesis.key("buyer"), chain.genesis, rpc)
+            await buy_until_killed(tmp_path, chain, shopper, step, "the-secret-of-the-buyer")
+            (paid,) = shopper.paid
+            with seller_running(tmp_path, chain.url, PATIENT) as seller:
+                async with httpx.AsyncClient(base_url=seller.url, timeout=TIMEOUT_S) as shop:
+                    if _ask(tmp_path, "SELECT count(*) FROM payment"):
+                        stolen = await send(shop, paid, key="a-guess-of-a-stranger")
+                        assert stolen.status_code == 409
+                    await redeem(shop, paid)
+                    again = await send(shop, paid)
+
+        assert paid.token is not None
+        assert again.json()["data"]["token"] == paid.token
+        assert len(chain.landed()) == _ask(tmp_path, "SELECT count(*) FROM credit_account") == 1
+        assert chain.fees() == 10_001
