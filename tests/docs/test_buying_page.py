@@ -1,0 +1,60 @@
+"""docs/buying.md: its programs run as they stand, against a shop and a chain on the loopback."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_reports import TRACKED
+from mintscope.credentials import CredentialKind, is_well_formed
+from payment_shop import listening
+from payment_world import World
+from shopfront import Shopfront, opened
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "buying.md").read_text()
+PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def run(places: dict[str, str]) -> dict[str, Any]:
+    """Run the programs of the page one after the other; return what they leave behind."""
+    left: dict[str, Any] = {}
+    for program in PROGRAMS:
+        text = program
+        for written, meant in places.items():
+            text = text.replace(written, meant)
+        exec(compile(text, "buying.md", "exec"), left)
+    return left
+
+
+async def buys(shop: Shopfront, world: World, folder: Path) -> dict[str, Any]:
+    wallet = folder / "id.json"
+    wallet.write_text(world.buyer.to_json())
+    async with listening(shop.service.app) as url, listening(world.node) as rpc:
+        places = {
+            "https://api.example": url,
+            "https://your-node.example": rpc,
+            "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v": world.terms.asset,
+            "THE_SELLERS_WALLET": world.terms.pay_to,
+            'Path("id.json")': f"Path({str(wallet)!r})",
+            'Path("payments")': f"Path({str(folder / 'payments')!r})",
+            "So11111111111111111111111111111111111111112": TRACKED,
+        }
+        return await asyncio.to_thread(run, places)
+
+
+async def test_the_programs_of_the_page_run(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with opened(world, patience_s=5) as shop:
+        left = await buys(shop, world, tmp_path)
+
+    assert len(PROGRAMS) == 5
+    assert left["report"]["token"] == TRACKED
+    assert is_well_formed(CredentialKind.CREDIT_TOKEN, left["token"])
+    assert left["answer"].status_code == 200
+    assert world.received() == left["purse"].spent == 25_000 + 3 * 2_500
+    assert list(world.ledger().values()) == [9]
+    assert list((tmp_path / "payments").iterdir()) == []
+    assert TRACKED in capsys.readouterr().out
