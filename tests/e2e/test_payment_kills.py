@@ -12,13 +12,12 @@ What the chain said last before `kill -9`:
 import asyncio
 from pathlib import Path
 
-import apsw
 import httpx
 import pytest
 
-from mintscope.storage.sqlite.credits import MONEY_FILE
+from market_town import PATIENT, ask_books
 from paying_chain import RICH, Chain, chain_running
-from selling_service import Manner, seller_running
+from selling_service import seller_running
 from shopping import TIMEOUT_S, Shopper, redeem, send
 
 STEPS = [
@@ -30,14 +29,6 @@ STEPS = [
 ]
 IN_THE_MIDDLE_S = 0.3  # long enough for every earlier step; slots take 40 ms
 ROW_S = 10
-PATIENT = Manner(patience_s=15)
-
-
-def _ask(folder: Path, question: str) -> int:
-    db = apsw.Connection(str(folder / MONEY_FILE))
-    answer = int(db.execute(question).get)
-    db.close()
-    return answer
 
 
 async def buy_until_killed(
@@ -54,7 +45,7 @@ async def buy_until_killed(
             if method != "simulateTransaction":
                 async with asyncio.timeout(ROW_S):
                     while True:
-                        if _ask(folder, "SELECT count(*) FROM payment"):
+                        if ask_books(folder, "SELECT count(*) FROM payment"):
                             break
                         await asyncio.sleep(0.01)
             await asyncio.sleep(IN_THE_MIDDLE_S)
@@ -80,7 +71,7 @@ async def test_a_seller_killed_in_the_middle_of_settling_owes_it(
             (paid,) = shopper.paid
             with seller_running(tmp_path, chain.url, PATIENT) as seller:
                 async with httpx.AsyncClient(base_url=seller.url, timeout=TIMEOUT_S) as shop:
-                    if _ask(tmp_path, "SELECT count(*) FROM payment"):
+                    if ask_books(tmp_path, "SELECT count(*) FROM payment"):
                         stolen = await send(shop, paid, key="a-guess-of-a-stranger")
                         assert stolen.status_code == 409
                     await redeem(shop, paid)
@@ -88,5 +79,7 @@ async def test_a_seller_killed_in_the_middle_of_settling_owes_it(
 
         assert paid.token is not None
         assert again.json()["data"]["token"] == paid.token
-        assert len(chain.landed()) == _ask(tmp_path, "SELECT count(*) FROM credit_account") == 1
+        assert (
+            len(chain.landed()) == ask_books(tmp_path, "SELECT count(*) FROM credit_account") == 1
+        )
         assert chain.fees() == 10_001

@@ -1,0 +1,145 @@
+"""Buying while the disk is full or the file is locked, and what has reached the disk at a sale."""
+
+import asyncio
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import httpx
+import pytest
+
+from market_town import ask_books, market_town, tokens_issued, visiting
+from mintscope.storage.sqlite.credits import MONEY_FILE
+from paying_chain import RICH, Chain, chain_running
+from selling_service import Seller
+from shopping import TIMEOUT_S, Shopper, redeem
+
+FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
+FLUSHED = 5
+LOCKS, LOCKED_S = (20, 12.0) if FULL else (2, 1.0)  # 12 s are longer than the store's patience
+AT_ONCE = 8
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(900 if FULL else 120)
+async def test_a_locked_file_loses_nothing(tmp_path: Path) -> None:
+    """Somebody holds the write lock while payments begin, land and are issued."""
+    with market_town(tmp_path) as (chain, [seller]):
+        async with visiting(chain, [seller]) as (shopper, [shop]):
+            for number in range(LOCKS):
+                buying = [
+                    asyncio.create_task(shopper.buy(shop, f"the-secret-{number:04}-{n:04}"))
+                    for n in range(AT_ONCE)
+                ]
+                await asyncio.sleep(0.05 * (number % 4))
+                with locked(tmp_path):
+                    await asyncio.sleep(LOCKED_S)
+                await asyncio.gather(*buying)
+                await asyncio.gather(
+                    *(redeem(shop, each) for each in shopper.paid if each.token is None)
+                )
+
+        tokens = {each.token for each in shopper.paid}
+        assert None not in tokens
+        assert len(tokens) == len(chain.landed()) == tokens_issued(tmp_path) == AT_ONCE * LOCKS
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the write lock of the file of money."""
+    db = apsw.Connection(str(folder / MONEY_FILE))
+    db.set_busy_timeout(10_000)
+    db.execute("BEGIN IMMEDIATE")
+    yield
+    db.execute("ROLLBACK")
+    db.close()
+
+
+async def test_a_full_disk_sells_nothing_and_heals(tmp_path: Path) -> None:
+    with market_town(tmp_path) as (chain, [seller]):
+        async with visiting(chain, [seller]) as (shopper, [shop]):
+            assert (await shopper.buy(shop, None)).token is not None
+            landed = chain.landed()
+            with disk_full(seller):
+                refused = [await shopper.buy(shop, None) for _ in range(20)]
+                ready = await shop.get("/readyz")
+            assert {each.answer.status_code for each in refused if each.answer} == {503}
+            assert chain.landed() == landed
+            assert ready.status_code == 503
+            healed = await shopper.buy(shop, None)
+
+        assert healed.token is not None
+        assert len(chain.landed()) == 2
+        assert ask_books(tmp_path, "PRAGMA integrity_check") == "ok"
+
+
+@contextmanager
+def disk_full(seller: Seller) -> Iterator[None]:
+    """Let no write of the process reach a file, as on a disk without room."""
+    pid = seller.process.pid
+    assert pid is not None
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+async def flushes_before_each_sale(folder: Path, mistake: str) -> list[int]:
+    """Return how often the disk was flushed before each 201."""
+    trace = folder / "trace"
+    with (
+        chain_running(buyers={"buyer": RICH}) as chain,
+        traced(folder, chain, mistake, trace) as url,
+    ):
+        async with httpx.AsyncClient(base_url=chain.url, timeout=TIMEOUT_S) as rpc:
+            shopper = Shopper(chain.genesis.key("buyer"), chain.genesis, rpc)
+            async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as shop:
+                for _ in range(FLUSHED):
+                    assert (await shopper.buy(shop, None)).token is not None
+    between = re.split("HTTP/1.1 201", trace.read_text())[:FLUSHED]
+    return [
+        len(re.findall(r"(?:fsync|fdatasync)\(", calls.rpartition("HTTP/1.1 402")[2]))
+        for calls in between
+    ]
+
+
+@contextmanager
+def traced(folder: Path, chain: Chain, mistake: str, trace: Path) -> Iterator[str]:
+    """Run the service under strace, which writes its flushes and its answers to *trace*."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("did not run: strace is not installed")
+    calls = "trace=fsync,fdatasync,write,writev,sendto,sendmsg"
+    options = [strace, "-f", "-qq", "-s", "16", "-e", calls, "-o", str(trace)]
+    command = [*options, sys.executable, "-m", "selling_service", str(folder), chain.url, mistake]
+    with subprocess.Popen(
+        command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline().split()
+        if not said:
+            pytest.skip("did not run: strace may not trace here")
+        try:
+            yield f"http://127.0.0.1:{int(said[0])}"
+        finally:
+            os.kill(int(said[1]), signal.SIGKILL)  # the service; strace ends with it
+            process.communicate(timeout=20)
+
+
+async def test_every_sale_waits_for_the_disk_twice(tmp_path: Path) -> None:
+    """Once for the pending row, before the broadcast, and once for what was sold."""
+    assert min(await flushes_before_each_sale(tmp_path, "")) >= 2
+
+
+async def test_the_trace_finds_a_store_that_does_not_flush(tmp_path: Path) -> None:
+    assert min(await flushes_before_each_sale(tmp_path, "NeverFlushes")) < 2
