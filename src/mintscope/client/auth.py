@@ -62,9 +62,9 @@ class PaymentAuth(httpx.Auth):
         """Say whether a payment was sent under *key* and its outcome is not known."""
         return self._journal.find(key) is not None
 
-    def unfinished(self, method: str, url: httpx.URL) -> str | None:
-        """Return the key of a payment that was sent for such a request, if there is one."""
-        sent = self._journal.unfinished(f"{method} {url}")
+    def adopt(self, method: str, url: httpx.URL) -> str | None:
+        """Return the key of a payment that an earlier process left for such a request, once."""
+        sent = self._journal.adopt(f"{method} {url}")
         return None if sent is None else sent.key
 
     @override

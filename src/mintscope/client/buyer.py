@@ -70,28 +70,32 @@ class Buyer:
         self._clock = clock
         self._sleep = sleep
 
-    async def buy_credits(self, credit_count: int) -> Purchase:
+    async def buy_credits(self, credit_count: int, *, key: str | None = None) -> Purchase:
         """Buy the bundle of *credit_count* credits.
 
-        Raises    WillNotPay, PurchaseFailed, PurchasePending
+        key       of a PurchasePending: go on with that payment
+        Raises    WillNotPay, JournalUnusable, PurchaseFailed, PurchasePending
         """
-        data = await self._pay("POST", "/v1/credits/purchase", {"bundle": credit_count})
+        data = await self._pay("POST", "/v1/credits/purchase", {"bundle": credit_count}, key)
         return Purchase(CreditToken(data["token"]), data["credits"], data["pricePaid"])
 
-    async def request(self, mint: str) -> dict[str, Any]:
+    async def request(self, mint: str, *, key: str | None = None) -> dict[str, Any]:
         """Buy one report about *mint*.
 
-        Raises    WillNotPay, PurchaseFailed, PurchasePending
+        key       of a PurchasePending: go on with that payment
+        Raises    WillNotPay, JournalUnusable, PurchaseFailed, PurchasePending
         """
-        return await self._pay("GET", f"/v1/token/{mint}", {})
+        return await self._pay("GET", f"/v1/token/{mint}", {}, key)
 
-    async def _pay(self, method: str, path: str, params: dict[str, int]) -> dict[str, Any]:
+    async def _pay(
+        self, method: str, path: str, params: dict[str, int], key: str | None
+    ) -> dict[str, Any]:
         """Send the request until it is answered, always with the same payment and key.
 
         A payment for the same that an earlier process left unfinished comes first.
         """
         url = self._http.build_request(method, path, params=params).url
-        key = self._auth.unfinished(method, url) or secrets.token_urlsafe(KEY_BYTES)
+        key = key or self._auth.adopt(method, url) or secrets.token_urlsafe(KEY_BYTES)
         until_s = self._clock.monotonic_s() + PATIENCE_S
         while True:
             request = self._http.build_request(

@@ -58,6 +58,7 @@ class Journal:
         self._folder = folder
         self._sent: dict[str, Sent] = {}
         self._files: dict[str, int] = {}  # open and locked, by key
+        self._left: list[str] = []  # by an earlier process, oldest first
         self._finished: list[str] = []
         if folder is not None:
             try:
@@ -94,9 +95,14 @@ class Journal:
         """Return the payment that was sent under *key*, if its outcome is not known."""
         return self._sent.get(key)
 
-    def unfinished(self, request: str) -> Sent | None:
-        """Return the oldest payment for *request*."""
-        return next((sent for sent in self if sent.request == request), None)
+    def adopt(self, request: str) -> Sent | None:
+        """Return the oldest payment for *request* that an earlier process left, once."""
+        sent = next(
+            (self._sent[key] for key in self._left if self._sent[key].request == request), None
+        )
+        if sent is not None:
+            self._left.remove(sent.key)
+        return sent
 
     def add(self, sent: Sent) -> None:
         """Remember *sent*, durably where there is a folder.
@@ -113,12 +119,12 @@ class Journal:
 
     def finish(self, key: str) -> None:
         """Call the payment of *key* answered; its file stays until `tidy`."""
-        if self._sent.pop(key, None) is not None and self._folder is not None:
+        if self._forget(key) and self._folder is not None:
             self._finished.append(key)
 
     def drop(self, key: str) -> None:
         """Forget the payment of *key*: nothing more can come of it."""
-        if self._sent.pop(key, None) is not None and self._folder is not None:
+        if self._forget(key) and self._folder is not None:
             self._unlink(key)
 
     def tidy(self) -> None:
@@ -130,6 +136,11 @@ class Journal:
         """Leave what is left to the next process."""
         while self._files:
             os.close(self._files.popitem()[1])
+
+    def _forget(self, key: str) -> bool:
+        if key in self._left:
+            self._left.remove(key)
+        return self._sent.pop(key, None) is not None
 
     def _load(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -147,6 +158,7 @@ class Journal:
                 found.append((path.stat().st_mtime_ns, sent))
         found.sort(key=lambda each: each[0])
         self._sent = {sent.key: sent for _, sent in found}
+        self._left = list(self._sent)
 
     def _path(self, key: str) -> Path:
         assert self._folder is not None

@@ -104,13 +104,13 @@ class Visit:
         async with httpx.AsyncClient(transport=self.street) as http:
             return await http.post(PURCHASE)
 
-    async def buy_credits(self) -> str:
+    async def buy_credits(self, key: str | None = None) -> str:
         """Let a Buyer go to the end."""
         async with httpx.AsyncClient(
             transport=self.street, base_url="https://shop.example"
         ) as http:
             buyer = Buyer(http, self.auth, clock=self.world.clock, sleep=self._wait)
-            return (await buyer.buy_credits(10)).token
+            return (await buyer.buy_credits(10, key=key)).token
 
     async def _wait(self, seconds: float) -> None:
         self.waited_s.append(seconds)
@@ -318,6 +318,26 @@ async def test_a_buyer_who_is_asked_to_wait_too_long_keeps_the_payment(world: Wo
     assert visit.auth.holds(pending.value.key)
 
 
+async def test_a_buyer_goes_on_with_the_key_it_was_left_with(world: World) -> None:
+    visit = Visit(world)
+    visit.street.refusing = httpx.Response(429, headers={"Retry-After": "3600"}, json={})
+    with pytest.raises(PurchasePending) as pending:
+        await visit.buy_credits()
+    visit.street.refusing = None
+    await visit.buy_credits(pending.value.key)
+
+    assert world.received() == visit.purse.spent == PRICE
+
+
+async def test_two_purchases_at_once_are_two(world: World, tmp_path: Path) -> None:
+    with Journal(tmp_path / "payments") as journal:
+        visit = Visit(world, journal=journal)
+        tokens = await asyncio.gather(visit.buy_credits(), visit.buy_credits())
+
+    assert len(set(tokens)) == 2
+    assert world.received() == visit.purse.spent == 2 * PRICE
+
+
 async def test_a_refusal_names_the_key_of_what_may_still_land(world: World) -> None:
     visit = Visit(world)
     visit.street.refusing = httpx.Response(404, json={"error": {"code": "X", "message": "y"}})
@@ -365,8 +385,9 @@ def test_a_journal_outlives_its_process_and_belongs_to_one(tmp_path: Path) -> No
             assert list(other) == []
     with Journal(folder) as journal:
         assert list(journal) == [sent()]
-        assert journal.unfinished(f"POST {PURCHASE}") == sent()
-        assert journal.unfinished("GET elsewhere") is None
+        assert journal.adopt("GET elsewhere") is None
+        assert journal.adopt(f"POST {PURCHASE}") == sent()
+        assert journal.adopt(f"POST {PURCHASE}") is None  # who asks again wants another
         journal.finish(KEY)
         assert journal.find(KEY) is None
     with Journal(folder) as journal:  # its goods were never shown
