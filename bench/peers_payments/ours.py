@@ -15,7 +15,7 @@ from mintscope.api.address import ClientAddresses
 from mintscope.api.app import create_app
 from mintscope.api.limiter import Limit
 from mintscope.api.protocol import Bounds
-from mintscope.api.server import listen, make_server
+from mintscope.api.server import listen, make_server, spare_what_is_there
 from mintscope.api.shop import Shop
 from mintscope.clock import SystemClock
 from mintscope.config.sections import ChainConfig, Config, PaymentsConfig
@@ -79,6 +79,7 @@ async def serve(port: int, folder: Path, rpc_url: str) -> None:
             shop=shop,
         )
         server = make_server(Heart(app), clock=clock, addresses=ClientAddresses(), bounds=Bounds())
+        spare_what_is_there()
         await server.serve(sockets=[listen("127.0.0.1", port)])
         keeping.cancel()
 

@@ -20,7 +20,7 @@ from mintscope.api.follow import Follower
 from mintscope.api.health import Check
 from mintscope.api.limiter import HEALTH, PUBLIC, Limit
 from mintscope.api.protocol import Bounds
-from mintscope.api.server import listen, make_server
+from mintscope.api.server import listen, make_server, spare_what_is_there
 from mintscope.api.shop import Shop
 from mintscope.api.v1 import Freshness
 from mintscope.chain.files import FileSource
@@ -128,6 +128,7 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
             )
             server = make_server(app, clock=clock, addresses=addresses, bounds=_bounds(config.api))
             await stack.enter_async_context(_running(follower.run(), "follow"))
+            spare_what_is_there()
             ready(host, port)
             await server.serve(sockets=[listener])
 

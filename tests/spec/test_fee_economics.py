@@ -78,7 +78,8 @@ async def test_a_priority_fee_must_leave_something_of_the_price(
 ) -> None:
     """The fee that is allowed for a bundle may be too much for a request."""
     at(shop, CHEAP)  # 16,666 lamports are 0.0025 USD
-    greedy: dict[str, Any] = {"price": b"\x03" + (350_000).to_bytes(8, "little")}  # x 20,000 units: 7,000 lamports
+    # for 20,000 units: 7,000 lamports
+    greedy: dict[str, Any] = {"price": b"\x03" + (350_000).to_bytes(8, "little")}
     refused = await shop.send("GET", PATH, await shop.paid("GET", PATH, **greedy))
     bought = await shop.buy(**greedy)
 

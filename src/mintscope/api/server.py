@@ -1,6 +1,7 @@
 """Running the API: one uvicorn server on one socket."""
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import Iterator
@@ -31,6 +32,16 @@ def listen(host: str, port: int) -> socket.socket:
     # asyncio does that itself only for sockets that name their protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
+
+
+def spare_what_is_there() -> None:
+    """Take what the start has made out of every later garbage collection.
+
+    It stays until the end anyway, and looking through all of it stops the
+    loop for 75 ms; called once, before the first client comes.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 class Server(uvicorn.Server):

@@ -45,6 +45,7 @@ from mintscope.payments.refusal import Reason, Refused
 from mintscope.payments.requirement import Resource
 from mintscope.payments.tariff import Tariff
 from mintscope.payments.verify import FEE_LAMPORTS_USUAL
+from mintscope.turns import Turns
 
 PENDING_RETRY_S: Final = 2
 OBSTACLE_RETRY_S: Final = {
@@ -101,6 +102,7 @@ class Till:
     def __init__(self, *, shop: Shop, gate: Gate) -> None:
         self._shop = shop
         self._gate = gate
+        self._turns = Turns()
 
     async def ask(self, call: Call, offer: Offer, *, why: str) -> bool:
         """Add PAYMENT-REQUIRED to the reply; return False where only credits are sold now.
@@ -121,6 +123,7 @@ class Till:
         Raises InvalidPayment, and whatever else became of a known one or is
         wrong with a new one.
         """
+        await self._turns.next()  # for the signature is checked here
         try:
             presented = _presented(call)
             key = _redelivery_key(call, presented)
@@ -139,7 +142,9 @@ class Till:
     async def settle(self, call: Call, offer: Offer, charge: Charge, wanted: Wanted) -> Settled:
         """Take the payment, or raise what became of it instead."""
         call.expect_client()
-        return await self._expect_settled(call, offer, await charge.settle(wanted))
+        outcome = await charge.settle(wanted)
+        await self._turns.next()  # many are confirmed in the same block
+        return await self._expect_settled(call, offer, outcome)
 
     async def _expect_settled(self, call: Call, offer: Offer, outcome: Outcome) -> Settled:
         _count(outcome)

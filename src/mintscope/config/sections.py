@@ -272,8 +272,8 @@ class PaymentsConfig(Section):
     fee_share_max: Share = Field(
         default=FEE_SHARE_MAX,
         description="The share of a single request's price that the network fee of its payment may"
-        " eat, at the price of SOL followed here; beyond, only bundles are sold. 1 is break-even, at"
-        " 250 USD for a SOL; 0.5 is reached at 125.",
+        " eat, at the price of SOL followed here; beyond, only bundles are sold. 1 is break-even,"
+        " at 250 USD for a SOL; 0.5 is reached at 125.",
     )
     failures_per_hour_max: Count = Field(
         default=Budget().failures,

@@ -20,7 +20,7 @@ class Simulated:
     """The transaction would succeed now.
 
     balance_after    atoms left in the payer's account
-    block_height     of the chain, no lower than that of the state it was simulated on
+    block_height     of the chain, at most some seconds older than what it was simulated on
     """
 
     balance_after: int

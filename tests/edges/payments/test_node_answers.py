@@ -304,6 +304,27 @@ async def test_an_unusable_answer_is_an_outage(method: str, name: str) -> None:
             await asking
 
 
+async def test_payments_that_come_together_ask_for_the_height_once() -> None:
+    node = Node(simulateTransaction=simulated(None, [holding(77)]))
+    async with chain(node) as settlement:
+        await asyncio.gather(*(settlement.simulate(envelope(), TERMS.treasury) for _ in range(5)))
+
+    assert [method for method, _ in node.asked].count("getBlockHeight") == 1
+
+
+async def test_a_height_that_was_not_told_is_asked_for_again() -> None:
+    node = Node(simulateTransaction=simulated(None, [holding(77)]), getBlockHeight=busy())
+    async with chain(node) as settlement:
+        with pytest.raises(ChainUnavailable):
+            await settlement.simulate(envelope(), TERMS.treasury)
+        node.answers["getBlockHeight"] = CONFIRMED_HEIGHT
+        assert isinstance(await settlement.simulate(envelope(), TERMS.treasury), Simulated)
+
+
+def busy() -> dict[str, Any]:
+    return {"code": -32005, "message": "node is behind"}
+
+
 async def test_an_answer_for_fewer_is_no_answer() -> None:
     async with chain(Node(getSignatureStatuses=statuses(None))) as settlement:
         with pytest.raises(ChainUnavailable, match="expected 2 statuses; was 1"):

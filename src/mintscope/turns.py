@@ -1,0 +1,37 @@
+"""Who goes next, where many would go on at once and everybody else would have to wait for them all.
+
+An event loop runs whatever is ready before it looks at its sockets again.
+Sixty payments that are confirmed together are ready together; a part of a
+millisecond each is a stall for whoever just wants to spend a credit.
+"""
+
+import asyncio
+from collections import deque
+
+
+class Turns:
+    """Lets one go on in each turn of the event loop, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_taken = False
+
+    async def next(self) -> None:
+        """Wait for a turn of one's own; there is no waiting where nobody else wants one."""
+        loop = asyncio.get_running_loop()
+        if not self._is_taken:
+            self._is_taken = True
+            loop.call_soon(self._pass_on)
+            return
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # who was cancelled needs none
+                turn.set_result(None)
+                turn.get_loop().call_soon(self._pass_on)
+                return
+        self._is_taken = False
