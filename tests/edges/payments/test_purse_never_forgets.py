@@ -127,7 +127,7 @@ class Buying(RuleBasedStateMachine):
                 result = {"context": {"slot": self.height}, "value": value}
             case "getBlockHeight":
                 result = final
-            case "getSignaturesForAddress":
+            case _:  # getSignaturesForAddress
                 result = [
                     {"signature": "s", "slot": slot, "err": None, "memo": f"[{len(memo)}] {memo}"}
                     for slot, memo in reversed(self.landed)
