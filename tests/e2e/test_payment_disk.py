@@ -43,13 +43,14 @@ async def test_a_locked_file_loses_nothing(tmp_path: Path) -> None:
                 with locked(tmp_path):
                     await asyncio.sleep(LOCKED_S)
                 await asyncio.gather(*buying)
-                await asyncio.gather(
-                    *(redeem(shop, each) for each in shopper.paid if each.token is None)
-                )
+            unanswered = [each for each in shopper.paid if each.token is None]
+            await asyncio.gather(*(redeem(shop, each) for each in unanswered))
 
-        tokens = {each.token for each in shopper.paid}
-        assert None not in tokens
-        assert len(tokens) == len(chain.landed()) == tokens_issued(tmp_path) == AT_ONCE * LOCKS
+        # A blockhash is good for six seconds here: what could not begin in time was never sent.
+        tokens = {each.token for each in shopper.paid if each.token is not None}
+        landed = chain.paid_by(chain.landed())
+        assert {each.payer_signature for each in shopper.paid if each.token} == landed
+        assert len(tokens) == len(landed) == tokens_issued(tmp_path) >= LOCKS
 
 
 @contextmanager
