@@ -18,8 +18,8 @@ class Quote:
     observed_at: UnixMs
 
     def __post_init__(self) -> None:
-        assert self.usd.is_finite()
-        assert self.usd > 0
+        if not (self.usd.is_finite() and self.usd > 0):
+            raise ValueError(f"expected a price that is finite and above 0; was {self.usd}")
 
 
 def atoms_for_usd(usd: Decimal, quote: Quote, *, decimals: int) -> int:

@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from mintscope.api.call import NO_STORE, Call, Reply
-from mintscope.api.gate import Gate
+from mintscope.api.gate import Caller, Gate
 from mintscope.api.shop import Shop
 from mintscope.api.till import NO_SALES, Offer, Till
 from mintscope.api.wire import (
@@ -23,7 +23,7 @@ from mintscope.api.wire import (
 from mintscope.clock import Clock
 from mintscope.credits.ledger import CreditLedger
 from mintscope.errors import InvalidBundle, MissingToken, PaymentRequired, PriceUnavailable
-from mintscope.payments.cashier import Credits
+from mintscope.payments.cashier import Contradiction, Credits
 from mintscope.payments.outcome import Settled
 from mintscope.payments.payment import Report, TopUp
 from mintscope.payments.requirement import Resource
@@ -88,15 +88,8 @@ class CreditRoutes:
                 else TopUp(credits=bundle.credits, account=account)
             )
             bill = await self.till.settle(call, offer, bill, wanted)
-        goods = bill.payment.goods
-        assert not isinstance(goods, Report), "expected what was bought here"
-        token: str | None = bill.token
-        if isinstance(goods, TopUp):
-            if caller.account != goods.account:
-                raise MissingToken(ON_ANOTHER)
-            token = caller.bearer
-        assert token is not None
-        purchase = Purchase(token=token, credits=goods.credits, price_paid=bill.payment.paid)
+        token, count = _handed_out(bill, caller)
+        purchase = Purchase(token=token, credits=count, price_paid=bill.payment.paid)
         return self._reply(call, 201, purchase)
 
     async def get_history(self, call: Call) -> Reply:
@@ -131,6 +124,21 @@ def _bundle(call: Call) -> Bundle:
     if len(sizes) > 1:
         raise InvalidBundle(f"expected one bundle; there were {len(sizes)}")
     return parse_bundle(sizes[0] if sizes else None)
+
+
+def _handed_out(bill: Settled, caller: Caller) -> tuple[str, int]:
+    """Return the credit token that holds what *bill* has bought, and how many credits that is.
+
+    Raises MissingToken where it is a token that *caller* has not shown.
+    """
+    goods, token = bill.payment.goods, bill.token
+    if isinstance(goods, TopUp):
+        if caller.account != goods.account or caller.bearer is None:
+            raise MissingToken(ON_ANOTHER)
+        return caller.bearer, goods.credits
+    if isinstance(goods, Report) or token is None:
+        raise Contradiction(f"expected credits; {bill.payment.signature} bought something else")
+    return token, goods.credits
 
 
 def _offer(bundle: Bundle) -> Offer:

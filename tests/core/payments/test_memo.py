@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.payments.memo import MEMO_BYTES, VALID_S, Flaw, find_flaw, write_memo
+from mintscope.payments.memo import MEMO_BYTES, VALID_S, Flaw, find_flaw, quoted_at, write_memo
 from mintscope.payments.requirement import Resource
 from mintscope.primitives import Mint, UnixMs, Wallet
 from payment_build import TERMS
@@ -78,3 +78,12 @@ def test_a_quote_has_one_spelling() -> None:
     assert any(one != other for one, other in zip(spellings, respelled, strict=True))
     for one, other in zip(spellings, respelled, strict=True):
         assert one == other or find_flaw(KEY, other, now=NOW, **BOUND) is Flaw.FORGED
+
+
+def test_a_quote_knows_when_it_was_written() -> None:
+    assert quoted_at(QUOTE) == NOW
+
+
+def test_two_quotes_differ_by_a_whole_nonce() -> None:
+    with pytest.raises(ValueError, match="8 bytes; was 7"):
+        write_memo(KEY, now=NOW, nonce=bytes(7), **BOUND)

@@ -84,3 +84,21 @@ def test_bundles_are_found_by_size() -> None:
 def test_no_other_size_is_sold(text: str | None) -> None:
     with pytest.raises(InvalidBundle, match="10, 50, 100, 500"):
         parse_bundle(text)
+
+
+@pytest.mark.parametrize("usd", ["0", "-1", "NaN", "Infinity"])
+def test_nothing_is_quoted_at_what_is_no_price(usd: str) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        Quote(usd=Decimal(usd), observed_at=UnixMs(0))
+
+
+def test_what_the_fee_of_a_request_may_be() -> None:
+    """At 250 USD for a SOL the usual 10,000 lamports are the whole price; the operator says."""
+    quote = Quote(usd=Decimal(1), observed_at=UnixMs(0))
+
+    def at(sol_usd: int | None, share: str = "1") -> int | None:
+        sol = None if sol_usd is None else Decimal(sol_usd)
+        tariff = Tariff(quote=quote, decimals=6, sol_usd=sol, fee_share_max=Decimal(share))
+        return tariff.request_fee_lamports_max
+
+    assert [at(250), at(150), at(125, "0.5"), at(None)] == [10_000, 16_666, 10_000, None]
