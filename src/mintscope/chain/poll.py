@@ -57,7 +57,7 @@ class Polling:
     start: Slot | Literal["latest", "first"] = "latest"
     backfill_slots: int = 0
     requests_in_flight: int = 10
-    poll_interval_ms: int = 200
+    poll_interval_ms: int = 150
     gap_after_s: float = 120.0
     max_gap_slots: int = 0
 

@@ -82,7 +82,7 @@ class ChainConfig(Section):
         default=20.0, description="For one request, from first to last byte."
     )
     poll_interval_ms: int = Field(
-        default=200,
+        default=150,
         ge=10,
         le=60_000,
         description="Pause before asking again when there was no new block.",
