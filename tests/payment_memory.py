@@ -23,6 +23,7 @@ from mintscope.payments.store import (
     HOUR_MS,
     Begun,
     Found,
+    Inconsistent,
     KeyTaken,
     Known,
     Overdrawn,
@@ -46,6 +47,8 @@ class Row:
 class MemoryPaymentStore:
     rows: dict[MessageHash, Row] = field(default_factory=dict)
     balances: Counter[object] = field(default_factory=Counter)  # by token hash or account
+    heirs: dict[object, object] = field(default_factory=dict)
+    fund_lamports: int | None = None
     is_closed: bool = False
     resolutions: int = 0
 
@@ -59,6 +62,11 @@ class MemoryPaymentStore:
         if known is not None:
             return Known(self._seen(known))
         objection = self._find_objection(promise)
+        if objection is None and self.fund_lamports is not None:
+            left = self.fund_lamports - payment.fee_lamports
+            if left < promise.budget.fund_lamports_min:
+                return SalesClosed()
+            self.fund_lamports = left
         if objection is None:
             self.rows[payment.message_hash] = Row(payment, promise.lease_until)
         return objection or Begun()
@@ -87,13 +95,15 @@ class MemoryPaymentStore:
             if row.payment.reason is Reason.REVERTED
             and row.resolved_at > payment.begun_at - HOUR_MS
         ]
-        failures = (
-            sum(row.payment.payer == payment.payer for row in reverted),
-            sum(row.payment.address == payment.address for row in reverted),
-        )
-        if max(failures) >= promise.budget.failures:
-            return Overdrawn(Reason.TOO_MANY_FAILURES)
         pending = [row for row in others if row.payment.state is State.PENDING]
+        sold = [
+            row
+            for row in others
+            if row.payment.state is State.ISSUED and row.resolved_at > payment.begun_at - HOUR_MS
+        ]
+        excess = _find_excess(promise, reverted, pending, sold)
+        if excess is not None:
+            return Overdrawn(excess)
         at_risk = sum(row.payment.fee_lamports for row in reverted + pending)
         if at_risk + payment.fee_lamports > promise.budget.fee_lamports:
             return SalesClosed()
@@ -102,7 +112,9 @@ class MemoryPaymentStore:
     async def resolve(
         self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
     ) -> Payment:
-        row = self.rows[message_hash]
+        row = self.rows.get(message_hash)
+        if row is None:
+            raise Inconsistent("no such payment")
         after = apply(row.payment, evidence)
         if after != row.payment:
             row.lease_until = UnixMs(now + FINAL_AFTER_MS)
@@ -122,6 +134,9 @@ class MemoryPaymentStore:
             row.lease_until = until
         return [self._seen(row) for row in overdue[:count_max]]
 
+    async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
+        self.rows[message_hash].lease_until = until
+
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
         return [
             self._seen(row) for row in self.rows.values() if row.payment.signature in signatures
@@ -130,6 +145,10 @@ class MemoryPaymentStore:
     def spend(self, account: object) -> None:
         assert self.balances[account] > 0
         self.balances[account] -= 1
+
+    def rotate(self, account: object, heir: object) -> None:
+        self.balances[heir] += self.balances.pop(account, 0)
+        self.heirs.setdefault(account, heir)
 
     def _seen(self, row: Row) -> Payment:
         goods, account = row.payment.goods, _account(row.payment)
@@ -143,13 +162,38 @@ class MemoryPaymentStore:
     def _move_goods(self, row: Row, after: Payment) -> None:
         if isinstance(after.goods, Report):
             return
-        account = _account(after)
+        account: object = _account(after)
+        while account in self.heirs:
+            account = self.heirs[account]
         if after.state is State.ISSUED:
             self.balances[account] += row.frozen if row.handed_out else after.goods.credits
             row.handed_out, row.frozen = True, 0
         elif after.state is State.FROZEN and row.handed_out:
             row.frozen = min(after.goods.credits, self.balances[account])
             self.balances[account] -= row.frozen
+
+
+def _find_excess(
+    promise: Promise, reverted: list[Row], pending: list[Row], sold: list[Row]
+) -> Reason | None:
+    payment = promise.payment
+    for who, at_first in (
+        ("payer", promise.budget.in_flight_payer),
+        ("address", promise.budget.in_flight_address),
+    ):
+        failed_here, pending_here, sold_here = (
+            [row for row in rows if getattr(row.payment, who) == getattr(payment, who)]
+            for rows in (reverted, pending, sold)
+        )
+        if len(failed_here) >= promise.budget.failures:
+            return Reason.TOO_MANY_FAILURES
+        at_risk_here = failed_here + pending_here
+        if len(at_risk_here) >= at_first + len(sold_here) or (
+            (sum(row.payment.fee_lamports for row in at_risk_here) + payment.fee_lamports) * 10
+            > promise.budget.fee_lamports
+        ):
+            return Reason.TOO_MANY_PENDING
+    return None
 
 
 def _account(payment: Payment) -> bytes | CreditAccount | None:

@@ -30,14 +30,18 @@ from mintscope.devchain.rpc import Methods
 from mintscope.devchain.server import Rpc
 from mintscope.devchain.vm import Vm
 from mintscope.devchain.wire import FaultyWire
+from mintscope.payments.audit import Auditor
 from mintscope.payments.cashier import Cashier, Charge, Credits, Demand, Wanted
 from mintscope.payments.headers import Presented
+from mintscope.payments.invariants import Violation
 from mintscope.payments.outcome import Outcome
+from mintscope.payments.payment import MISSED_BLOCKS
 from mintscope.payments.reconciler import Reconciler
 from mintscope.payments.redelivery import Secrets
 from mintscope.payments.requirement import Requirement, Resource, Terms
 from mintscope.payments.store import Budget
-from mintscope.primitives import Mint, UnixMs, Wallet
+from mintscope.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.storage.sqlite.payment_books import SqlitePaymentBooks
 from mintscope.storage.sqlite.payments import SqlitePaymentStore
 from payment_build import Recipe, present
 
@@ -93,7 +97,9 @@ class World:
         self.transport = MovingTransport(self, self.node)
         self.stores: list[SqlitePaymentStore] = []
         self.chains: list[RpcPaymentChain] = []
+        self.unreadable: list[tuple[Signature, str]] = []
         self.entropy = 0
+        self.ahead_ms = 0
         self.slots(1)
 
     def fund(self, name: str, *, atoms: int = 10**9) -> Keypair:
@@ -128,9 +134,29 @@ class World:
         )
 
     def reconciler(self) -> Reconciler:
-        """Return one whose clock is ahead, so that every lease has run out."""
-        ahead = ManualClock(UnixMs(self.clock.now() + 3_600_000))
-        return Reconciler(store=self.stores[0], chain=self.chains[0], clock=ahead)
+        """Return one whose clock is ahead of the last one's, so that every lease has run out."""
+        self.ahead_ms += 3_600_000
+        ahead = ManualClock(UnixMs(self.clock.now() + self.ahead_ms))
+        return Reconciler(
+            store=self.stores[0],
+            chain=self.chains[0],
+            clock=ahead,
+            on_unreadable=lambda payment, why: self.unreadable.append((payment.signature, why)),
+        )
+
+    async def audit(self, *, full: bool = False) -> list[Violation]:
+        """Audit as the service does, but with a new auditor each time."""
+        books = SqlitePaymentBooks(self.path)
+        auditor = Auditor(
+            books=books,
+            history=self.chains[0],
+            reconciler=self.reconciler(),
+            clock=self.clock,
+        )
+        try:
+            return list(await auditor.audit(full=full))
+        finally:
+            books.close()
 
     def random(self, count: int) -> bytes:
         self.entropy += 1
@@ -140,6 +166,13 @@ class World:
         for _ in range(count):
             self.clock.advance(SLOT_MS)
             self.pulse.tick()
+
+    async def miss(self) -> None:
+        """Look twice for what cannot land any more, some blocks apart."""
+        self.slots(EXPIRY_SLOTS)
+        await self.reconciler().once()
+        self.slots(MISSED_BLOCKS)
+        await self.reconciler().once()
 
     def seconds(self, count: int) -> None:
         self.slots(count * 1_000 // SLOT_MS)

@@ -48,6 +48,17 @@ VIOLATIONS: Final = Gauge(
 AUDITS: Final = Counter("mintscope_audits_total", "Audits of the books of money", ["outcome"])
 PENDING_PAYMENTS: Final = Gauge("mintscope_pending_payments", "Payments whose outcome is unknown")
 OLDEST_PENDING_S: Final = Gauge("mintscope_oldest_pending_payment_s", "Age of the oldest of them")
+FREEZES: Final = Counter(
+    "mintscope_payment_freezes_total",
+    "Payments whose goods were taken back, or given again",
+    ["change", "reason"],
+)
+UNREADABLE: Final = Counter(
+    "mintscope_unreadable_payments_total", "Payments that landed and could not be read, by look"
+)
+TREASURY_AGE_S: Final = Gauge(
+    "mintscope_treasury_compared_age_s", "Since the treasury's history was compared to its end"
+)
 FEE_PAYER_LAMPORTS: Final = Gauge("mintscope_fee_payer_lamports", "What is left for network fees")
 CLOCK_SKEW_S: Final = Gauge(
     "mintscope_clock_skew_s", "This machine's clock minus the time of the newest confirmed block"

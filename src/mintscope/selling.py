@@ -1,13 +1,10 @@
-"""Selling in one process: built from the configuration, looked over first, kept true while it runs.
+"""Selling in one process: built from the configuration, and looked over before it begins.
 
-start    the mint, the treasury and the fee payer are looked at: refuse what cannot work
-always   the reconciler finishes what a crash or a timeout left
-60 s     an audit of what is new; of everything on a new day.  A violation stops sales
+The mint, the treasury and the fee payer are looked at: what cannot work is refused.
 """
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -24,33 +21,25 @@ from mintscope.config.sections import ChainConfig, Config, PaymentsConfig
 from mintscope.errors import PriceUnavailable, ServiceUnavailable
 from mintscope.feeds import FeedPrice, MarketPrice, SolPrice, TrueClock, UsableToken
 from mintscope.market.log import LogReader
-from mintscope.observe import (
-    AUDITS,
-    FEE_PAYER_LAMPORTS,
-    OLDEST_PENDING_S,
-    PENDING_PAYMENTS,
-    SALES_OPEN,
-    VIOLATIONS,
-)
-from mintscope.payments.board import RETRY_S, PinnedPrice, PriceBoard, PriceSource
+from mintscope.payments.audit import Auditor
+from mintscope.payments.board import PinnedPrice, PriceBoard, PriceSource
 from mintscope.payments.cashier import Cashier
 from mintscope.payments.chain import ChainUnavailable
-from mintscope.payments.invariants import Auditor, Invariant, Violation
 from mintscope.payments.reconciler import Reconciler
-from mintscope.payments.redelivery import REDELIVERY_MS, Secrets
+from mintscope.payments.redelivery import Secrets
 from mintscope.payments.requirement import Terms
-from mintscope.payments.store import Budget
-from mintscope.primitives import Mint, UnixMs, Wallet
+from mintscope.payments.store import WALLET_LAMPORTS_MIN, Budget
+from mintscope.primitives import Mint, Wallet
 from mintscope.storage.sqlite.credits import MONEY_FILE
 from mintscope.storage.sqlite.payment_books import SqlitePaymentBooks
 from mintscope.storage.sqlite.payments import SqlitePaymentStore
+from mintscope.upkeep import Upkeep, tell_unreadable
 
 log = structlog.get_logger()
 
 AUDIT_S: Final = 60.0
 DAY_MS: Final = 86_400_000
 PAYMENT_LAMPORTS: Final = 10_001
-WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay
 
 
 class CannotSell(Exception):
@@ -68,8 +57,7 @@ class Sales:
     store: SqlitePaymentStore
     books: SqlitePaymentBooks
     auditor: Auditor
-    reconciler: Reconciler
-    clock: Clock
+    upkeep: Upkeep
 
     async def expect_ready(self) -> None:
         """Look at the payment token, the treasury and the fee payer before anything is sold.
@@ -79,7 +67,7 @@ class Sales:
         """
         try:
             await self.chain.expect_usable()
-            expect_funds(await self._lamports(), self.cashier.terms.fee_payer)
+            expect_funds(await self.upkeep.look_at_fees(), self.cashier.terms.fee_payer)
         except ChainUnavailable as trouble:
             log.warning("nothing is sold until the node answers", reason=str(trouble))
         with suppress(PriceUnavailable):
@@ -93,60 +81,8 @@ class Sales:
             raise ServiceUnavailable("the chain's node does not answer") from trouble
 
     async def run(self) -> None:
-        """Keep what was sold true, until cancelled; a bug in it is told, and it goes on."""
-        while True:
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self.reconciler.run(asyncio.sleep, _tell_trouble))
-                    tasks.create_task(self._audit_for_ever())
-                    tasks.create_task(self._post_prices())
-            except* Exception:
-                log.exception("looking after payments failed")
-            await asyncio.sleep(AUDIT_S)
-
-    async def _post_prices(self) -> None:
-        """Keep the board fresh, so that no client waits for a price or finds an old one."""
-        while True:
-            with suppress(PriceUnavailable):
-                await self.board.tariff()
-            await asyncio.sleep(RETRY_S)
-
-    async def _audit_for_ever(self) -> None:
-        day = -1
-        while True:
-            today = self.clock.now() // DAY_MS
-            try:
-                await self._look_around()
-                await self._audit(full=today != day)
-                day = today
-            except (ChainUnavailable, ServiceUnavailable) as trouble:
-                AUDITS.labels("failed").inc()
-                log.warning("no audit of payments", reason=str(trouble))
-            await asyncio.sleep(AUDIT_S)
-
-    async def _audit(self, *, full: bool) -> None:
-        violations = await self.auditor.audit(full=full)
-        AUDITS.labels("violated" if violations else "sound").inc()
-        for invariant in Invariant:
-            found = [each for each in violations if each.invariant is invariant]
-            VIOLATIONS.labels(invariant.name.lower()).set(len(found))
-        _tell_violations(violations)
-        SALES_OPEN.set(await self.books.why_stopped() is None)
-        if full:
-            await self.store.forget_reports(UnixMs(self.clock.now() - REDELIVERY_MS))
-
-    async def _look_around(self) -> None:
-        count, oldest = await self.books.pending()
-        PENDING_PAYMENTS.set(count)
-        OLDEST_PENDING_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
-        await self._lamports()
-
-    async def _lamports(self) -> int:
-        lamports = await self.chain.lamports(self.cashier.terms.fee_payer)
-        FEE_PAYER_LAMPORTS.set(lamports)
-        if lamports < self.config.fee_payer_lamports_min:
-            log.warning("the fee payer runs low", lamports=lamports)
-        return lamports
+        """Keep what was sold true, until cancelled."""
+        await self.upkeep.run()
 
 
 def expect_funds(lamports: int, fee_payer: Wallet) -> None:
@@ -186,7 +122,23 @@ async def open_sales(
         stack.push_async_callback(store.close)
         books = SqlitePaymentBooks(config.data_dir / MONEY_FILE)
         stack.callback(books.close)
-        reconciler = Reconciler(store=store, chain=chain, clock=clock)
+        reconciler = Reconciler(
+            store=store, chain=chain, clock=clock, on_unreadable=tell_unreadable
+        )
+        auditor = Auditor(books=books, history=chain, reconciler=reconciler, clock=clock)
+        budget = Budget(
+            failures=payments.failures_per_hour_max,
+            in_flight_payer=payments.in_flight_per_payer_max,
+            in_flight_address=payments.in_flight_per_address_max,
+            fee_lamports=payments.fees_per_hour_lamports,
+        )
+        board = PriceBoard(
+            source,
+            decimals=terms.decimals,
+            clock=clock,
+            sol=SolPrice(reader),
+            fee_share_max=payments.fee_share_max,
+        )
         yield Sales(
             config=payments,
             cashier=Cashier(
@@ -197,24 +149,25 @@ async def open_sales(
                 chain=chain,
                 clock=clock,
                 entropy=os.urandom,
-                budget=Budget(
-                    failures=payments.failures_per_hour_max,
-                    fee_lamports=payments.fees_per_hour_lamports,
-                ),
+                budget=budget,
             ),
-            board=PriceBoard(
-                source,
-                decimals=terms.decimals,
-                clock=clock,
-                sol=SolPrice(reader),
-                fee_share_max=payments.fee_share_max,
-            ),
+            board=board,
             chain=chain,
             store=store,
             books=books,
-            auditor=Auditor(books=books, history=chain, reconciler=reconciler, clock=clock),
-            reconciler=reconciler,
-            clock=clock,
+            auditor=auditor,
+            upkeep=Upkeep(
+                chain=chain,
+                store=store,
+                books=books,
+                auditor=auditor,
+                reconciler=reconciler,
+                board=board,
+                clock=clock,
+                fee_payer=terms.fee_payer,
+                lamports_min=payments.fee_payer_lamports_min,
+                fund_lamports_min=budget.fund_lamports_min,
+            ),
         )
 
 
@@ -223,7 +176,8 @@ def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
 
     Raises    CannotSell
     """
-    assert payments.pay_to is not None, "the configuration is checked when it is read"
+    if payments.pay_to is None:
+        raise CannotSell("payments.pay_to: expected the treasury's wallet; none is configured")
     if str(fee_payer.pubkey()) == payments.pay_to:
         raise CannotSell(
             "payments.pay_to: expected another wallet than the fee payer's, whose key is on this"
@@ -242,11 +196,12 @@ def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
 def fee_payer_of(payments: PaymentsConfig) -> Keypair:
     """Return the key that pays the network fees.
 
-    Raises    UnusableKeypair
+    Raises    UnusableKeypair, CannotSell
     """
     if payments.fee_payer_key is not None:
         return parse_keypair(payments.fee_payer_key.get_secret_value())
-    assert payments.fee_payer_file is not None, "the configuration is checked when it is read"
+    if payments.fee_payer_file is None:
+        raise CannotSell("payments.fee_payer_file: expected a key that pays the network fees")
     return read_keypair(payments.fee_payer_file)
 
 
@@ -272,7 +227,8 @@ def price_source(
         case "pinned":
             return PinnedPrice(payments.price_usd)
         case "feed":
-            assert payments.price_feed_url is not None
+            if payments.price_feed_url is None:
+                raise CannotSell("payments.price_feed_url: expected the feed of the price")
             feed = FeedPrice(payments.price_feed_url.get_secret_value())
             stack.push_async_callback(feed.aclose)
             return feed
@@ -281,16 +237,3 @@ def price_source(
             reserves = RpcReserves(endpoint, base=asset, pools=vaults_of(payments))
             stack.push_async_callback(reserves.aclose)
             return MarketPrice(reader, reserves.read, asset=asset, decimals=payments.decimals)
-
-
-def _tell_trouble(trouble: Exception) -> None:
-    log.warning("payments could not be looked at", reason=str(trouble))
-
-
-def _tell_violations(violations: Collection[Violation]) -> None:
-    for violation in violations:
-        log.error(
-            "the books of money contradict themselves",
-            invariant=violation.invariant,
-            subject=violation.subject,
-        )

@@ -14,7 +14,6 @@ from mintscope.credentials import CredentialHash
 from mintscope.credits.ledger import CreditAccount
 from mintscope.payments.envelope import MessageHash
 from mintscope.payments.payment import (
-    Dead,
     Evidence,
     Goods,
     Landed,
@@ -26,11 +25,11 @@ from mintscope.payments.payment import (
     TopUp,
 )
 from mintscope.payments.refusal import Reason
-from mintscope.payments.requirement import Resource
 from mintscope.payments.store import (
     HOUR_MS,
     Begun,
     Budget,
+    Inconsistent,
     KeyTaken,
     Known,
     Overdrawn,
@@ -38,59 +37,22 @@ from mintscope.payments.store import (
     Promise,
     SalesClosed,
 )
-from mintscope.primitives import Signature, UnixMs, Wallet
+from mintscope.primitives import Signature, UnixMs
 from mintscope.storage.sqlite.payments import SqlitePaymentStore
 from payment_memory import MemoryPaymentStore
-
-NOW: Final = UnixMs(1_700_000_000_000)
-AMOUNT: Final = 1_000
-LANDED: Final = Landed(paid=AMOUNT, final=False)
-LANDED_FOR_GOOD: Final = Landed(paid=AMOUNT, final=True)
-REVERTED: Final = Reverted(final=True)
-DEAD: Final = Dead()
-
-
-def named(name: str) -> bytes:
-    return name.encode().ljust(32, b".")
-
-
-def new_token(name: str) -> NewToken:
-    return NewToken(credits=10, token_hash=CredentialHash(named("token " + name)), hint="12345678")
-
-
-def promise(
-    name: str,
-    *,
-    balance_after: int = 10**9,
-    mark: int = 10**9,
-    budget: Budget | None = None,
-    **changes: Any,
-) -> Promise:
-    payment = Payment(
-        message_hash=MessageHash(named(name)),
-        signature=Signature("signature of " + name),
-        payer=Wallet("alice"),
-        address="192.0.2.1",
-        resource=Resource("/v1/credits/purchase?bundle=10"),
-        amount=AMOUNT,
-        goods=new_token(name),
-        key_hash=key_hash(name),
-        fee_lamports=10_001,
-        last_valid_height=200,
-        begun_at=NOW,
-    )
-    payment = replace(payment, **changes)
-    return Promise(
-        payment=payment,
-        mark=mark,
-        balance_after=balance_after,
-        budget=budget or Budget(),
-        lease_until=UnixMs(payment.begun_at + 60_000),
-    )
-
-
-def key_hash(name: str) -> CredentialHash:
-    return CredentialHash(named("key " + name))
+from payment_promises import (
+    AMOUNT,
+    DEAD,
+    LANDED,
+    LANDED_FOR_GOOD,
+    NOW,
+    REVERTED,
+    STILL_DEAD,
+    key_hash,
+    named,
+    new_token,
+    promise,
+)
 
 
 class Desk(Protocol):
@@ -102,6 +64,8 @@ class Desk(Protocol):
     def spend(self, goods: Goods) -> None: ...
     def close_sales(self) -> None: ...
     def open_account(self, credit_count: int) -> CreditAccount: ...
+    def fill_fund(self, lamports: int) -> None: ...
+    async def rotate(self, account: CreditAccount) -> CreditAccount: ...
 
 
 @dataclass
@@ -120,6 +84,14 @@ class MemoryDesk:
     def open_account(self, credit_count: int) -> CreditAccount:
         self.store.balances[CreditAccount(1)] = credit_count
         return CreditAccount(1)
+
+    def fill_fund(self, lamports: int) -> None:
+        self.store.fund_lamports = lamports
+
+    async def rotate(self, account: CreditAccount) -> CreditAccount:
+        heir = CreditAccount(100 + len(self.store.balances) + len(self.store.heirs))
+        self.store.rotate(account, heir)
+        return heir
 
 
 @dataclass
@@ -151,6 +123,16 @@ class SqliteDesk:
             (account, credit_count),
         )
         return CreditAccount(account)
+
+    def fill_fund(self, lamports: int) -> None:
+        self.db.execute("INSERT OR REPLACE INTO fee_fund VALUES (1, ?)", (lamports,))
+
+    async def rotate(self, account: CreditAccount) -> CreditAccount:
+        token_hash = CredentialHash(
+            named(f"heir {self.db.execute('SELECT count(*) FROM credit_account').get}")
+        )
+        await self.store.rotate(account, token_hash, "heir", now=NOW)
+        return CreditAccount(int(self.db.execute("SELECT max(id) FROM credit_account").get))
 
 
 def _name(goods: Goods) -> Any:
@@ -260,7 +242,9 @@ async def test_what_vanishes_is_frozen_and_thaws(desk: Desk, *, is_top_up: bool)
     for _ in range(3):
         desk.spend(goods)
     left = desk.credits(goods)
-    frozen = await resolve(desk, asked, DEAD)
+    assert (await resolve(desk, asked, DEAD)).state is State.ISSUED
+    assert desk.credits(goods) == left
+    frozen = await resolve(desk, asked, STILL_DEAD)
 
     assert (frozen.state, frozen.reason) == (State.FROZEN, Reason.VANISHED)
     assert desk.credits(goods) == max(0, left - 10)
@@ -369,16 +353,157 @@ async def test_what_never_landed_is_nobodys_failure(desk: Desk) -> None:
 
 
 async def test_fees_at_risk_are_bounded(desk: Desk) -> None:
-    budget = Budget(failures=100, fee_lamports=30_000)
-    assert isinstance(await desk.store.begin(promise("sold", budget=budget)), Begun)
-    await resolve(desk, promise("sold"), LANDED)  # has earned its fee back
-    assert isinstance(await desk.store.begin(promise("pending", budget=budget)), Begun)
-    assert isinstance(await desk.store.begin(promise("reverted", budget=budget)), Begun)
-    await resolve(desk, promise("reverted"), REVERTED)
+    budget = Budget(failures=100, fee_lamports=110_000)
 
-    assert isinstance(await desk.store.begin(promise("c", budget=budget)), SalesClosed)
-    later = promise("c", budget=budget, begun_at=UnixMs(NOW + HOUR_MS))
-    assert isinstance(await desk.store.begin(later), Begun)
+    def one(name: str, now: UnixMs = NOW) -> Promise:
+        return promise(name, budget=budget, payer=name, address=name, begun_at=now)
+
+    assert isinstance(await desk.store.begin(one("sold")), Begun)
+    await resolve(desk, one("sold"), LANDED)  # has earned its fee back
+    assert isinstance(await desk.store.begin(one("reverted")), Begun)
+    await resolve(desk, one("reverted"), REVERTED)
+    for n in range(9):
+        assert isinstance(await desk.store.begin(one(str(n))), Begun)
+
+    assert isinstance(await desk.store.begin(one("c")), SalesClosed)
+    for n in range(9):
+        await resolve(desk, one(str(n)), DEAD)  # has cost nothing
+    assert isinstance(await desk.store.begin(one("c")), Begun)
+
+
+@pytest.mark.parametrize(("same", "at_first"), [("payer", 8), ("address", 64)])
+async def test_who_has_bought_nothing_has_little_in_flight(
+    desk: Desk, same: str, at_first: int
+) -> None:
+    """Whoever empties the account once all are sent burns so many fees, and is known then."""
+
+    def one(n: int, now: int = NOW) -> Promise:
+        differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
+        return promise(f"{same} {n}", begun_at=UnixMs(now), **differing)
+
+    outcomes = [await desk.store.begin(one(n)) for n in range(2 * at_first)]
+    assert [type(outcome) for outcome in outcomes[:at_first]] == [Begun] * at_first
+    assert set(outcomes[at_first:]) == {Overdrawn(Reason.TOO_MANY_PENDING)}
+    for n in range(at_first):
+        await resolve(desk, one(n), REVERTED)
+
+    assert await desk.store.begin(one(500)) == Overdrawn(Reason.TOO_MANY_FAILURES)
+    bystander = promise("b", payer="bob", address="2001:db8::")
+    assert isinstance(await desk.store.begin(bystander), Begun)
+    assert isinstance(await desk.store.begin(one(501, NOW + HOUR_MS)), Begun)
+
+
+async def test_whoever_has_bought_may_have_as_many_more_in_flight(desk: Desk) -> None:
+    for n in range(8):
+        await desk.store.begin(promise(f"bought {n}"))
+        await resolve(desk, promise(f"bought {n}"), LANDED)
+    outcomes = [await desk.store.begin(promise(str(n))) for n in range(20)]
+
+    assert [type(outcome) for outcome in outcomes].count(Begun) == 16
+    later = promise("later", begun_at=UnixMs(NOW + HOUR_MS))
+    assert await desk.store.begin(later) == Overdrawn(Reason.TOO_MANY_PENDING)
+
+
+@pytest.mark.parametrize("same", ["payer", "address"])
+async def test_nobody_alone_uses_up_the_fees_of_all(desk: Desk, same: str) -> None:
+    budget = Budget(in_flight_payer=1_000, in_flight_address=1_000)
+
+    def one(n: int) -> Promise:
+        differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
+        return promise(f"{n}", budget=budget, fee_lamports=20_000, **differing)
+
+    outcomes = [await desk.store.begin(one(n)) for n in range(101)]
+    assert outcomes[100:] == [Overdrawn(Reason.TOO_MANY_PENDING)]
+    bystander = promise("b", payer="bob", address="2001:db8::", budget=budget)
+    assert isinstance(await desk.store.begin(bystander), Begun)
+
+
+acts = st.lists(
+    st.tuples(
+        st.sampled_from(["begin", "land", "revert", "wait"]),
+        st.integers(1, 8),
+        st.sampled_from(["alice", "alice", "bob"]),
+        st.sampled_from(["here", "there"]),
+    ),
+    max_size=16,
+)
+BOUNDED: Final = Budget(failures=2, in_flight_payer=3, in_flight_address=4)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(acts=acts)
+async def test_no_schedule_fails_more_often_in_an_hour_than_it_may(
+    acts: list[tuple[str, int, str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """At most what may be in flight, and one for each payment of that hour that was good."""
+    store = SqlitePaymentStore(tmp_path_factory.mktemp("money") / "money.sqlite")
+    now, in_flight, failed, sold = NOW, list[Promise](), list[Promise](), list[Promise]()
+    when: dict[Signature, int] = {}
+    single = ((act, *who) for act, times, *who in acts for _ in range(times))
+    for n, (act, payer, address) in enumerate(single):
+        now = UnixMs(now + (HOUR_MS // 3 if act == "wait" else 1))
+        if act == "begin":
+            asked = promise(str(n), payer=payer, address=address, begun_at=now, budget=BOUNDED)
+            if isinstance(await store.begin(asked), Begun):
+                in_flight.append(asked)
+        elif act != "wait" and in_flight:
+            asked = in_flight.pop(0)
+            evidence = LANDED if act == "land" else REVERTED
+            await store.resolve(asked.payment.message_hash, evidence, now=now)
+            (sold if act == "land" else failed).append(asked)
+            when[asked.payment.signature] = now
+    await store.close()
+    for who, at_first in (("payer", 3), ("address", 4)):
+        for last in failed:
+            end = when[last.payment.signature]
+            hour = within(failed, when, who, last, end)
+            begun_at = max(each.payment.begun_at for each in hour)
+            assert len(hour) <= at_first + len(within(sold, when, who, last, begun_at))
+
+
+def within(
+    these: list[Promise], when: dict[Signature, int], who: str, like: Promise, end: int
+) -> list[Promise]:
+    """Return those of *these* that ended in the hour before *end*, by whoever made *like*."""
+    return [
+        each
+        for each in these
+        if getattr(each.payment, who) == getattr(like.payment, who)
+        and end - HOUR_MS < when[each.payment.signature] <= end
+    ]
+
+
+async def test_what_the_fee_payer_has_is_promised_once(desk: Desk) -> None:
+    """It must be left with the rent of its account and some to spare."""
+    enough = Budget().fund_lamports_min + 2 * 10_001
+    desk.fill_fund(enough)
+    assert isinstance(await desk.store.begin(promise("a")), Begun)
+    assert isinstance(await desk.store.begin(promise("b")), Begun)
+    assert isinstance(await desk.store.begin(promise("c")), SalesClosed)
+    assert isinstance(await desk.store.begin(promise("a")), Known)
+    desk.fill_fund(enough - 10_001)
+    assert isinstance(await desk.store.begin(promise("c")), Begun)
+    assert isinstance(await desk.store.begin(promise("d")), SalesClosed)
+
+
+async def test_a_top_up_follows_its_token(desk: Desk) -> None:
+    """The token was rotated, twice, while the payment was under way."""
+    account = desk.open_account(3)
+    asked = promise("a", goods=TopUp(credits=50, account=account))
+    await desk.store.begin(asked)
+    heir = await desk.rotate(await desk.rotate(account))
+    assert await desk.rotate(account) != heir  # whoever stole the old token inherits nothing
+    issued = await resolve(desk, asked, LANDED)
+
+    assert issued.goods == asked.payment.goods
+    assert desk.credits(asked.payment.goods) == 0
+    assert desk.credits(TopUp(credits=50, account=heir)) == 53
+
+
+async def test_what_was_never_begun_is_not_resolved(desk: Desk) -> None:
+    with pytest.raises(Inconsistent):
+        await resolve(desk, promise("a"), LANDED)
+    assert (await desk.store.find(promise("a").payment.message_hash)).payment is None
 
 
 async def test_closed_sales_sell_nothing(desk: Desk) -> None:
@@ -404,6 +529,9 @@ async def test_a_lease_is_given_once_and_runs_out(desk: Desk) -> None:
     assert await lease(59_999) == []
     assert await lease(60_000, 1) != await lease(60_000, 1)
     assert await lease(60_009) == []
+    await desk.store.postpone(promise("a").payment.message_hash, until=UnixMs(NOW + 10**5))
+    assert await lease(99_999) == ["b"]
+    assert await lease(100_010) == ["a", "b"]
     await resolve(desk, promise("a"), LANDED_FOR_GOOD)
     assert await lease(10**6) == ["b"]
 
@@ -423,7 +551,7 @@ async def test_use_is_noticed(desk: Desk) -> None:
 evidences = st.one_of(
     st.builds(Landed, paid=st.sampled_from([AMOUNT - 1, AMOUNT, AMOUNT + 1]), final=st.booleans()),
     st.builds(Reverted, final=st.booleans()),
-    st.just(DEAD),
+    st.sampled_from([DEAD, STILL_DEAD]),
 )
 steps = st.lists(
     st.tuples(

@@ -101,6 +101,17 @@ async def test_a_failed_commit_fails_every_waiter_of_its_batch_and_no_other(
     assert writer.unheard == []
 
 
+async def test_an_outcome_that_is_an_exception_is_raised_to_its_waiter_alone() -> None:
+    def commit(items: Sequence[int]) -> Sequence[int | Exception]:
+        return [ZeroDivisionError() if item == 0 else 1 // item for item in items]
+
+    group: GroupCommit[int, int] = GroupCommit(commit, unheard=print, rest=lambda: None)
+    outcomes = await asyncio.gather(*map(group.submit, (1, 0, -1)), return_exceptions=True)
+    await group.close()
+
+    assert [outcomes[0], type(outcomes[1]), outcomes[2]] == [1, ZeroDivisionError, -1]
+
+
 async def test_a_bug_in_the_writer_reaches_every_waiter(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:

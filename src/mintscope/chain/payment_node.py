@@ -15,7 +15,7 @@ import msgspec
 from solders.pubkey import Pubkey
 
 from mintscope.chain.rpc import Endpoint
-from mintscope.payments.chain import ChainUnavailable
+from mintscope.payments.chain import ChainUnavailable, Unintelligible
 from mintscope.payments.mint import AccountState
 from mintscope.primitives import Signature, Wallet
 from mintscope.turns import Turns
@@ -36,6 +36,7 @@ NOT_THE_PAYERS: Final = frozenset(
 )
 CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
 _UNIX_TIME: Final = slice(32, 40)  # of the clock's data
+_TROUBLES: Final = {-32015: Unintelligible}  # a transaction of a version we do not know
 _AMOUNT: Final = slice(64, 72)  # of a token account's data
 
 
@@ -290,9 +291,9 @@ class PaymentNode:
                 body = await self._post(method, msgspec.json.encode(request))
             answer = _ANSWER.decode(body)
             if answer.error is not None:
-                said = f"{answer.error.message[:200]} ({answer.error.code})"
-                raise ChainUnavailable(f"{method}: {said}")
-            return decoder.decode(answer.result)
+                said = f"{method}: {answer.error.message[:200]} ({answer.error.code})"
+                raise _TROUBLES.get(answer.error.code, ChainUnavailable)(said)
+            return _decode(method, answer.result, decoder)
         except (TimeoutError, httpx.HTTPError) as cause:
             raise ChainUnavailable(f"{method}: {type(cause).__name__}") from cause
         except msgspec.DecodeError as cause:
@@ -318,3 +319,10 @@ def _is_ours(error: Any) -> bool:
     if isinstance(error, dict):  # the fee payer is the first account of every payment
         return error.get("InsufficientFundsForRent") == {"account_index": 0}
     return error in NOT_THE_PAYERS
+
+
+def _decode(method: str, result: msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> T:
+    try:
+        return decoder.decode(result)
+    except msgspec.DecodeError as cause:
+        raise Unintelligible(f"{method}: expected another answer; {cause}") from cause

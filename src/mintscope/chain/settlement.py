@@ -6,7 +6,7 @@ treasury's balance before and after, in that very transaction.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -14,7 +14,6 @@ import httpx
 from solders.pubkey import Pubkey
 
 from mintscope.chain.payment_node import (
-    PAGE,
     STATUSES_MAX,
     PaymentNode,
     Status,
@@ -23,14 +22,21 @@ from mintscope.chain.payment_node import (
 )
 from mintscope.chain.rpc import Endpoint
 from mintscope.clock import Clock
-from mintscope.payments.chain import ChainUnavailable, Rejected, Simulated, UnknownBlockhash
+from mintscope.payments.chain import (
+    ChainUnavailable,
+    Rejected,
+    Simulated,
+    Unintelligible,
+    UnknownBlockhash,
+)
 from mintscope.payments.envelope import Envelope, Signed
 from mintscope.payments.mint import expect_usable_mint, expect_usable_treasury
-from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
+from mintscope.payments.payment import Landed, Reverted, Sighting, Unreadable, Unseen
 from mintscope.payments.requirement import Terms
+from mintscope.payments.treasury import Arrivals
 from mintscope.primitives import Signature, Wallet
 
-PAGES_MAX: Final = 20
+ATOMS_MAX: Final = 2**63 - 1  # more cannot be stored, and no token of any worth has as many
 POLL_S: Final = 0.05
 PATIENT_POLL_S: Final = 0.5  # once nothing is fresh any more
 FRESH_S: Final = 10.0
@@ -141,40 +147,37 @@ class RpcPaymentChain:
         Two questions may reach two nodes: absence in one that is behind the
         other proves nothing.
         """
-        assert len(signatures) <= STATUSES_MAX
+        if len(signatures) > STATUSES_MAX:
+            raise ValueError(f"expected {STATUSES_MAX} signatures at most; was {len(signatures)}")
         tip = await self._node.tip("finalized")
         found = await self._node.statuses(signatures, search=True)
         height = tip.block_height if found.context.slot >= tip.absolute_slot else 0
-        return await asyncio.gather(
+        seen = await asyncio.gather(
             *(
                 self._examine(signature, status, height)
                 for signature, status in zip(signatures, found.value, strict=True)
-            )
+            ),
+            return_exceptions=True,
+        )
+        return _sightings(seen)
+
+    async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
+        """Return a page of what came after *after* and before *before*, newest first."""
+        page = await self._node.arrivals(self._treasury, after, before)
+        return Arrivals(
+            succeeded=[Signature(each.signature) for each in page if each.err is None],
+            newest=Signature(page[0].signature) if page else None,
+            oldest=Signature(page[-1].signature) if page else None,
         )
 
-    async def arrivals(self, after: Signature | None) -> Sequence[Signature]:
-        """Return what touched the treasury after *after* and succeeded, finalized, oldest first."""
-        found: list[Signature] = []
-        before: str | None = None
-        for _ in range(PAGES_MAX):
-            page = await self._node.arrivals(self._treasury, after, before)
-            found += [Signature(each.signature) for each in page if each.err is None]
-            if len(page) < PAGE:
-                break
-            before = page[-1].signature
-        return found[::-1]
+    async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
+        """Say of each whether we have paid its fee; None where that cannot be read."""
+        said = await asyncio.gather(*(self._is_sponsored(each) for each in signatures))
+        return dict(zip(signatures, said, strict=True))
 
-    async def sponsored(self, signatures: Sequence[Signature]) -> Sequence[Signature]:
-        """Return those of *signatures* whose fee we have paid."""
-        found = await asyncio.gather(
-            *(self._node.transaction(signature) for signature in signatures)
-        )
-        return [
-            signature
-            for signature, each in zip(signatures, found, strict=True)
-            if each is not None
-            and each.transaction.message.account_keys[:1] == [self._terms.fee_payer]
-        ]
+    async def finalized_height(self) -> int:
+        """Return the height of the newest block that no fork can take back."""
+        return await self._node.height("finalized")
 
     async def expect_usable(self) -> None:
         """Compare the payment token and the treasury with the terms, once, before selling.
@@ -249,29 +252,71 @@ class RpcPaymentChain:
             return Reverted(final=status.is_final)
         return await self._measure(signature, is_final=status.is_final) or Unseen()
 
-    async def _measure(self, signature: Signature, *, is_final: bool) -> Landed | Reverted | None:
+    async def _measure(
+        self, signature: Signature, *, is_final: bool
+    ) -> Landed | Reverted | Unreadable | None:
         """Read the confirmed transaction and what it brought; None while there is none."""
-        found = await self._node.transaction(signature)
+        try:
+            found = await self._node.transaction(signature)
+        except Unintelligible as trouble:
+            return Unreadable(why=str(trouble))
         if found is None:
             return None
         if found.meta.err is not None:
             return Reverted(final=is_final)
-        return Landed(paid=self._received(found), final=is_final)
+        try:
+            return Landed(paid=self._received(found), final=is_final)
+        except ValueError as trouble:
+            return Unreadable(why=str(trouble))
+
+    async def _is_sponsored(self, signature: Signature) -> bool | None:
+        try:
+            found = await self._node.transaction(signature)
+        except Unintelligible:
+            return None
+        if found is None:
+            return None
+        return found.transaction.message.account_keys[:1] == [self._terms.fee_payer]
 
     def _received(self, found: Transaction) -> int:
-        """Return by how much the treasury's balance grew, in atoms of the payment token."""
+        """Return by how much the treasury's balance grew, in atoms of the payment token.
+
+        Raises    ValueError for amounts that are none
+        """
         loaded = found.meta.loaded_addresses
         keys = [*found.transaction.message.account_keys, *loaded.writable, *loaded.readonly]
 
         def balance(entries: list[TokenBalance]) -> int:
             return sum(
-                int(entry.ui_token_amount.amount)
+                _atoms(entry)
                 for entry in entries
                 if entry.mint == self._terms.asset
                 and keys[entry.account_index : entry.account_index + 1] == [self._treasury]
             )
 
         return balance(found.meta.post_token_balances) - balance(found.meta.pre_token_balances)
+
+
+def _sightings(seen: Sequence[Sighting | BaseException]) -> list[Sighting]:
+    """Return what was *seen*; one question that was not answered does not spoil the others.
+
+    Raises    ChainUnavailable where none was answered, and whatever else was raised
+    """
+    troubles = [each for each in seen if isinstance(each, BaseException)]
+    for trouble in troubles:
+        if not isinstance(trouble, ChainUnavailable) or len(troubles) == len(seen):
+            raise trouble
+    return [Unseen() if isinstance(each, BaseException) else each for each in seen]
+
+
+def _atoms(entry: TokenBalance) -> int:
+    text = entry.ui_token_amount.amount
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(ATOMS_MAX))):
+        raise ValueError(f"expected an amount of atoms; was {text[:40]!r}")
+    atoms = int(text)
+    if atoms > ATOMS_MAX:
+        raise ValueError(f"expected {ATOMS_MAX} atoms at most; was {text}")
+    return atoms
 
 
 def _failed(task: "asyncio.Task[int]") -> bool:

@@ -279,9 +279,19 @@ class PaymentsConfig(Section):
         default=Budget().failures,
         description="Payments that may fail on chain, per payer and per client address.",
     )
+    in_flight_per_payer_max: Count = Field(
+        default=Budget().in_flight_payer,
+        description="Payments under way or failed, of a payer that has bought nothing within the"
+        " hour; one more for each payment of it that was good.",
+    )
+    in_flight_per_address_max: Count = Field(
+        default=Budget().in_flight_address,
+        description="Likewise per client address, which may have many payers behind it.",
+    )
     fees_per_hour_lamports: Lamports = Field(
         default=Budget().fee_lamports,
-        description="Network fees that no sale has earned back; beyond, nothing is sold.",
+        description="Network fees that no sale has earned back; beyond, nothing is sold. One payer"
+        " or client address may put a tenth of them at risk.",
     )
 
 

@@ -15,6 +15,10 @@ class ChainUnavailable(Exception):
     """No node answered in time, or none answered sensibly."""
 
 
+class Unintelligible(ChainUnavailable):
+    """A node has answered this very question, with what cannot be understood."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
     """The transaction would succeed now.
@@ -57,19 +61,4 @@ class PaymentChain(Protocol):
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
         """Search the whole history for *signatures*, in their order."""
-        ...
-
-
-class TreasuryHistory(Protocol):
-    """What the chain itself remembers of our takings.  Raises ChainUnavailable likewise."""
-
-    async def arrivals(self, after: Signature | None) -> Sequence[Signature]:
-        """Return what touched the treasury after *after* and succeeded, finalized, oldest first.
-
-        Everything that is still known, where *after* is None.
-        """
-        ...
-
-    async def sponsored(self, signatures: Sequence[Signature]) -> Sequence[Signature]:
-        """Return those of *signatures* whose fee we have paid: nobody else signs with that key."""
         ...

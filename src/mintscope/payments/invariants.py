@@ -5,20 +5,22 @@
     credits   balances are what their entries say; rotations and freezes cancel out
 
 A violation stops sales, never spending: who has paid is served.
+
+What is merely late is no violation.  Where chain and books do not agree, they
+are looked at again before anything is said; what still cannot be settled is a
+doubt, and a doubt that three looks and 300 s have not settled is a violation.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from mintscope.clock import Clock
-from mintscope.payments.chain import TreasuryHistory
-from mintscope.payments.payment import Payment, State
-from mintscope.payments.reconciler import BATCH, Reconciler
+from mintscope.payments.treasury import DoubtKind, Scan, Scope
 from mintscope.primitives import Signature, UnixMs
 
 SETTLED_AFTER_MS: Final = 300_000  # a payment that is younger may still be on its way
+DOUBTED_LOOKS: Final = 3
 
 
 class Invariant(StrEnum):
@@ -26,7 +28,7 @@ class Invariant(StrEnum):
 
     LANDED_IS_ISSUED = "I1: a payment landed and is not issued"
     LANDED_IS_KNOWN = "I6: a payment that we signed landed and has no row"
-    ISSUED_IS_FINAL = "I1: a payment was issued and is not final 300 s later"
+    ISSUED_IS_FINAL = "I1: a payment was issued and does not become final"
     ISSUED_IS_ENTERED = "I1: a purchase was issued and the journal does not say so"
     ENTRY_IS_PAID = "I1: the journal holds a purchase that no payment made"
     PAID_IS_ENOUGH = "I9: a payment was issued for less than its price"
@@ -54,86 +56,36 @@ class Checked:
 class PaymentBooks(Protocol):
     """The books, for whoever audits them.  Raises ServiceUnavailable."""
 
-    async def check(self, *, after_entry: int, settled_before: UnixMs) -> Checked:
-        """Compare payments, entries and balances; of entries, those after *after_entry*."""
+    async def check(self, *, after_entry: int) -> Checked:
+        """Compare payments, entries, balances and doubts; of entries, those after *after_entry*."""
         ...
 
-    async def treasury_mark(self) -> Signature | None:
-        """Return the newest arrival that has been compared."""
+    async def scan(self, scope: Scope) -> Scan | None:
+        """Return how far the scan of *scope* has come, None where there was none."""
         ...
 
-    async def move_treasury_mark(self, signature: Signature) -> None:
-        """Remember the newest arrival that has been compared."""
+    async def keep_scan(self, scope: Scope, scan: Scan) -> None:
+        """Remember how far the scan of *scope* has come."""
+        ...
+
+    async def unsettled(
+        self, *, before: UnixMs, height: int, count_max: int
+    ) -> Sequence[Signature]:
+        """Return what was issued before *before*, had to land by *height*, and is not final."""
+        ...
+
+    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
+        """Note that *signatures* were looked at in vain, but for those that are settled by now."""
+        ...
+
+    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
+        """Return the arrivals to look at again: each after as long as it has been in doubt."""
+        ...
+
+    async def dismiss(self, signatures: Sequence[Signature]) -> None:
+        """Forget every doubt about *signatures*, and what is settled by now."""
         ...
 
     async def stop_sales(self, *, now: UnixMs, why: str) -> None:
         """Sell nothing from now on, until an operator says otherwise."""
         ...
-
-
-def compare(
-    arrived: Collection[Signature], ours: Sequence[Payment], sponsored: Collection[Signature]
-) -> list[Violation]:
-    """Return what *arrived* on the treasury for good and was not handed out."""
-    known = {payment.signature: payment for payment in ours}
-    return [
-        Violation(Invariant.LANDED_IS_KNOWN, signature)
-        for signature in arrived
-        if signature in sponsored and signature not in known
-    ] + [
-        Violation(Invariant.LANDED_IS_ISSUED, signature)
-        for signature in arrived
-        if signature in known and known[signature].state is not State.ISSUED
-    ]
-
-
-class Auditor:
-    """Checks what is new every minute, and everything when told."""
-
-    def __init__(
-        self,
-        *,
-        books: PaymentBooks,
-        history: TreasuryHistory,
-        reconciler: Reconciler,
-        clock: Clock,
-    ) -> None:
-        self._books = books
-        self._history = history
-        self._reconciler = reconciler
-        self._clock = clock
-        self._entry_mark = 0  # the first audit of a process is a full one
-
-    async def audit(self, *, full: bool = False) -> Sequence[Violation]:
-        """Return every violation, and stop sales if there is one.
-
-        What landed unnoticed is issued first: to be late is not a violation.
-        """
-        now = self._clock.now()
-        violations = await self._audit_chain(after=None if full else await self._mark())
-        checked = await self._books.check(
-            after_entry=0 if full else self._entry_mark,
-            settled_before=UnixMs(now - SETTLED_AFTER_MS),
-        )
-        self._entry_mark = checked.entry_mark
-        violations += checked.violations
-        if violations:
-            first = violations[0]
-            await self._books.stop_sales(now=now, why=f"{first.invariant} ({first.subject})")
-        return violations
-
-    async def _mark(self) -> Signature | None:
-        return await self._books.treasury_mark()
-
-    async def _audit_chain(self, *, after: Signature | None) -> list[Violation]:
-        arrived = await self._history.arrivals(after)
-        violations: list[Violation] = []
-        for start in range(0, len(arrived), BATCH):
-            batch = arrived[start : start + BATCH]
-            ours = await self._reconciler.issue_arrived(batch)
-            known = {payment.signature for payment in ours}
-            foreign = [signature for signature in batch if signature not in known]
-            violations += compare(batch, ours, await self._history.sponsored(foreign))
-        if arrived:
-            await self._books.move_treasury_mark(arrived[-1])
-        return violations

@@ -14,6 +14,8 @@ MINT_BYTES: Final = 82
 TOKEN_ACCOUNT_BYTES: Final = 165
 DECIMALS_AT: Final = 44
 IS_INITIALIZED_AT: Final = 45
+ACCOUNT_STATE_AT: Final = 108
+USABLE, FROZEN = 1, 2  # states of a token account; 0 is one that was never set up
 EXTENSIONS_AT: Final = TOKEN_ACCOUNT_BYTES + 1  # after the account type
 ACCOUNT_TYPE_MINT: Final = b"\x01"
 # Extension types of Token-2022 that break "what is sent arrives, and stays".
@@ -94,6 +96,18 @@ def expect_usable_treasury(account: AccountState | None, terms: Terms) -> None:
         raise UnusablePaymentToken(
             f"treasury account {terms.treasury}: expected an account of {terms.pay_to}"
             f" for {terms.asset}; it is something else: correct pay_to in the configuration"
+        )
+    state = account.data[ACCOUNT_STATE_AT : ACCOUNT_STATE_AT + 1]
+    if state == bytes([FROZEN]):
+        raise UnusablePaymentToken(
+            f"treasury account {terms.treasury} is frozen, so every payment would fail: ask the"
+            f" freeze authority of {terms.asset} to run `spl-token thaw {terms.treasury}`, or set"
+            " payments.pay_to to another wallet"
+        )
+    if state != bytes([USABLE]):
+        raise UnusablePaymentToken(
+            f"treasury account {terms.treasury}: expected a token account that is set up; it is"
+            " not: correct pay_to in the configuration"
         )
 
 

@@ -3,14 +3,16 @@
     pending -> issued    it landed and paid enough
     pending -> failed    it landed and reverted, or the chain says that it never can land
     failed  -> issued    it landed after all: landing always wins
-    issued  -> frozen    it vanished after it was confirmed
+    issued  -> frozen    it vanished after it was confirmed, and was missed twice
     frozen  -> issued    and came back
     any     -> frozen    it landed with less than was agreed
 
 No clock moves a payment, only evidence from the chain.  A state is `final`
 when the chain can no longer change its mind: it was seen at finalized, or the
 transaction's blockhash had expired by then and its signature was not found.
-What is final is only overturned by what is final.
+What is final is only overturned by what is final.  What was issued is only
+taken back when it was missed at two finalized heights, some blocks apart: one
+look may have met a node without a memory.
 """
 
 from dataclasses import dataclass, replace
@@ -27,6 +29,7 @@ from mintscope.primitives import Signature, UnixMs, Wallet
 # A blockhash that was valid when the payment was simulated is valid for at most 150 more blocks;
 # the rest allows for nodes that stand at different heights.
 VALID_BLOCKS: Final = 150 + 32
+MISSED_BLOCKS: Final = 32  # finalized between two looks in vain, some 13 s
 
 
 class State(StrEnum):
@@ -79,6 +82,7 @@ class Payment:
     reason             why it failed or is frozen
     final              the chain cannot change its mind any more
     touched            the new token it bought no longer holds exactly what it was given
+    missed_height      finalized height at which it was first missed since it was issued; 0: never
     """
 
     message_hash: MessageHash
@@ -97,6 +101,7 @@ class Payment:
     reason: Reason | None = None
     final: bool = False
     touched: bool = False
+    missed_height: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,20 +130,33 @@ class Unseen:
     height: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """The transaction is in a block, and what it did cannot be read; *why* is for the operator."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dead:
-    """The transaction was not found and can no longer land."""
+    """The transaction was not found at finalized *height*, where it could no longer land."""
+
+    height: int
 
 
-Sighting = Landed | Reverted | Unseen
+Sighting = Landed | Reverted | Unseen | Unreadable
 Evidence = Landed | Reverted | Dead
 
 
 def weigh(payment: Payment, sighting: Sighting) -> Evidence | None:
     """Return what *sighting* proves about *payment*; None where it proves nothing."""
-    if not isinstance(sighting, Unseen):
-        return sighting
-    return Dead() if sighting.height > payment.last_valid_height else None
+    match sighting:
+        case Landed() | Reverted():
+            return sighting
+        case Unseen(height=height) if height > payment.last_valid_height:
+            return Dead(height=height)
+        case _:
+            return None
 
 
 def apply(payment: Payment, evidence: Evidence) -> Payment:
@@ -148,8 +166,8 @@ def apply(payment: Payment, evidence: Evidence) -> Payment:
             return _land(payment, evidence)
         case Reverted(final=final):
             return _disprove(payment, Reason.REVERTED, final=final)
-        case Dead():
-            return _disprove(payment, Reason.EXPIRED, final=True)
+        case Dead(height=height):
+            return _miss(payment, height)
 
 
 def _land(payment: Payment, landed: Landed) -> Payment:
@@ -163,8 +181,26 @@ def _land(payment: Payment, landed: Landed) -> Payment:
             reason=Reason.UNDERPAID,
             paid=landed.paid,
             final=landed.final,
+            missed_height=0,
         )
-    return replace(payment, state=State.ISSUED, reason=None, paid=landed.paid, final=landed.final)
+    return replace(
+        payment,
+        state=State.ISSUED,
+        reason=None,
+        paid=landed.paid,
+        final=landed.final,
+        missed_height=0,
+    )
+
+
+def _miss(payment: Payment, height: int) -> Payment:
+    """Believe at once that nothing was sold, and only the second time that a sale is void."""
+    if payment.state is State.ISSUED and not payment.final:
+        if payment.missed_height == 0:
+            return replace(payment, missed_height=height)
+        if height < payment.missed_height + MISSED_BLOCKS:
+            return payment
+    return _disprove(payment, Reason.EXPIRED, final=True)
 
 
 def _disprove(payment: Payment, reason: Reason, *, final: bool) -> Payment:
@@ -173,4 +209,6 @@ def _disprove(payment: Payment, reason: Reason, *, final: bool) -> Payment:
         return payment
     if payment.state in {State.PENDING, State.FAILED}:
         return replace(payment, state=State.FAILED, reason=reason, final=final)
-    return replace(payment, state=State.FROZEN, reason=Reason.VANISHED, final=final)
+    return replace(
+        payment, state=State.FROZEN, reason=Reason.VANISHED, final=final, missed_height=0
+    )

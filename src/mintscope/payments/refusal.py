@@ -41,6 +41,7 @@ class Reason(StrEnum):
     NETWORK_FEE = "network_fee_too_high"
     FUNDS = "insufficient_funds_for_pending_payments"
     TOO_MANY_FAILURES = "too_many_failed_payments"
+    TOO_MANY_PENDING = "too_many_pending_payments"
     REVERTED = "transaction_failed"
     EXPIRED = "transaction_expired"
     VANISHED = "transaction_vanished"

@@ -1,9 +1,10 @@
-"""The port of whoever remembers payments.  Five verbs, each one atomic and durable."""
+"""The port of whoever remembers payments.  Six verbs, each one atomic and durable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from mintscope.errors import ServiceUnavailable
 from mintscope.payments.envelope import MessageHash
 from mintscope.payments.payment import Evidence, Payment
 from mintscope.payments.refusal import Reason
@@ -11,6 +12,13 @@ from mintscope.primitives import Signature, UnixMs
 
 HOUR_MS: Final = 3_600_000
 FINAL_AFTER_MS: Final = 15_000  # how long after a resolution its finality is looked for
+FEE_SHARES: Final = 10  # how many must lose fees at once before everybody is stopped
+WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay
+SPARE_LAMPORTS: Final = 2_000_000  # a hundred payments at the highest fee
+
+
+class Inconsistent(ServiceUnavailable):
+    """The store refuses a change that contradicts what it holds; only that change is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +37,53 @@ class Found:
 class Budget:
     """What may be lost in any hour, to bad luck or to somebody who means it.
 
-    failures        payments that landed and reverted, per payer and per address
-    fee_lamports    network fees that no sale has earned back: of reverted and pending payments
+    failures             payments that landed and reverted, per payer and per address
+    in_flight_payer      of a payer that has bought nothing within the hour: pending payments and
+                         those that reverted; one more for each that it has bought
+    in_flight_address    likewise of a client address, which may have many payers behind it
+    fee_lamports         network fees that no sale has earned back: of reverted and pending
+                         payments; a tenth of it of one payer or address
+    fund_lamports_min    what the fee payer must be left with
     """
 
     failures: int = 3
+    in_flight_payer: int = 8
+    in_flight_address: int = 64
     fee_lamports: int = 20_000_000
+    fund_lamports_min: int = WALLET_LAMPORTS_MIN + SPARE_LAMPORTS
+
+    @property
+    def fee_lamports_each(self) -> int:
+        """What one payer, or one address, may put at risk of *fee_lamports*."""
+        return self.fee_lamports // FEE_SHARES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conduct:
+    """What a payer, or an address, did within the hour, and has in flight.
+
+    sold          payments that were issued
+    fee_lamports  of its pending and reverted payments
+    """
+
+    reverted: int
+    pending: int
+    sold: int
+    fee_lamports: int
+
+    def find_excess(self, budget: Budget, *, in_flight: int, fee_lamports: int) -> Reason | None:
+        """Say what speaks against one more payment that costs *fee_lamports*.
+
+        So nobody reverts more often in an hour than *in_flight* and once for
+        each payment of the hour that was good.
+        """
+        if self.reverted >= budget.failures:
+            return Reason.TOO_MANY_FAILURES
+        if self.reverted + self.pending >= in_flight + self.sold:
+            return Reason.TOO_MANY_PENDING
+        if self.fee_lamports + fee_lamports > budget.fee_lamports_each:
+            return Reason.TOO_MANY_PENDING
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +125,7 @@ class Overdrawn:
 
 
 class SalesClosed:
-    """No payment may begin: an invariant is violated, or the hour's fees are spent."""
+    """No payment may begin: a violated invariant, the hour's fees or the fee payer forbid it."""
 
 
 class PaymentStore(Protocol):
@@ -98,11 +147,19 @@ class PaymentStore(Protocol):
     async def resolve(
         self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
     ) -> Payment:
-        """Apply *evidence*, hand out or freeze the goods; return the payment as it then is."""
+        """Apply *evidence*, hand out or freeze the goods; return the payment as it then is.
+
+        Raises    Inconsistent for a payment that was never begun, and for a
+                  change that the books refuse
+        """
         ...
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         """Take over payments that are not final and that nobody looks after at *now*."""
+        ...
+
+    async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
+        """Lease the payment to nobody before *until*."""
         ...
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:

@@ -38,7 +38,8 @@ Commit = Callable[[Sequence[Any]], Sequence[Any]]
 class GroupCommit(Generic[Item, Outcome]):
     """Turns `commit(items) -> outcomes` into an awaitable per item.
 
-    commit      runs in the writer's thread; all or nothing, first come first served
+    commit      runs in the writer's thread, first come first served; an outcome that is an
+                exception is raised to whoever waits for it, what it raises to everyone
     unheard     is told, in the event loop, of every outcome nobody waits for any
                 more, so that what was done can be undone
     rest        runs in the writer's thread after a moment without work, and at the end
@@ -48,7 +49,7 @@ class GroupCommit(Generic[Item, Outcome]):
 
     def __init__(
         self,
-        commit: Callable[[Sequence[Item]], Sequence[Outcome]],
+        commit: Callable[[Sequence[Item]], Sequence[Outcome | Exception]],
         *,
         unheard: Callable[[Sequence[tuple[Item, Outcome]]], None],
         rest: Callable[[], None],
@@ -142,7 +143,10 @@ class GroupCommit(Generic[Item, Outcome]):
         unheard = []
         for (item, future), outcome in zip(told, outcomes, strict=True):
             if future.done():
-                unheard.append((item, outcome))
+                if not isinstance(outcome, Exception):
+                    unheard.append((item, outcome))
+            elif isinstance(outcome, Exception):
+                future.set_exception(outcome)
             else:
                 future.set_result(outcome)
         if unheard:

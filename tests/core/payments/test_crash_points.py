@@ -1,6 +1,6 @@
-"""R1: every interleaving and every crash of the production cashier and reconciler.
+"""R1: every interleaving and every crash of the production cashier, reconciler and auditor.
 
-Both are coroutines over ports, so a schedule is a list of choices: which
+All are coroutines over ports, so a schedule is a list of choices: which
 coroutine takes its next step, the chain moves, everything dies.  All lists
 up to a depth are run, each from the beginning and then on to quiescence.
 """
@@ -8,7 +8,8 @@ up to a depth are run, each from the beginning and then on to quiescence.
 import inspect
 import sys
 import types
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -17,16 +18,21 @@ from typing import Any, Final
 
 import pytest
 from solders.pubkey import Pubkey
+from typing_extensions import override
 
+from books_memory import MemoryBooks
 from mintscope.clock import ManualClock
+from mintscope.payments import audit as audit_module
 from mintscope.payments import cashier as cashier_module
 from mintscope.payments import reconciler as reconciler_module
 from mintscope.payments.cashier import Demand
 from mintscope.payments.chain import ChainUnavailable, Simulated
-from mintscope.payments.envelope import Envelope, MessageHash, Signed
+from mintscope.payments.envelope import Envelope, MessageHash, Signed, open_envelope
 from mintscope.payments.headers import Presented
+from mintscope.payments.invariants import Checked, Invariant
 from mintscope.payments.outcome import AlreadyUsed, Outcome, Settled, Unresolved
 from mintscope.payments.payment import (
+    MISSED_BLOCKS,
     Dead,
     Evidence,
     Landed,
@@ -41,6 +47,7 @@ from mintscope.payments.redelivery import Secrets
 from mintscope.payments.refusal import Refused
 from mintscope.payments.requirement import Requirement, Resource
 from mintscope.payments.store import Budget, Found, Promise
+from mintscope.payments.treasury import Arrivals, DoubtKind, Scan, Scope
 from mintscope.primitives import Signature, UnixMs
 from payment_build import FEE_PAYER, TERMS, pay
 from payment_memory import MemoryPaymentStore
@@ -55,6 +62,11 @@ EXPIRED: Final = 10**9
 DEPTH: Final = 8
 MUTANT_DEPTH: Final = 7
 SCHEDULES_MIN: Final = 20_000
+AUDITED_DEPTH: Final = 5
+AUDITED_MIN: Final = 1_000
+UNTIL_SENT: Final = 5  # steps of the buyer: found nothing, simulated, begun, broadcast
+AUDITS: Final = 4  # enough to turn a doubt into a violation
+AUDIT_MS: Final = 120_000
 
 
 @types.coroutine
@@ -77,6 +89,8 @@ class Fate(StrEnum):
     VANISHES = "vanishes after it was confirmed"
     RETURNS = "vanishes and comes back"
     FLIPS = "reverts on a fork, lands on the other"
+    AHEAD = "is in the treasury's history before its status is told"
+    STUCK = "is in the treasury's history, and its status is never told"
 
 
 # unborn: nobody has sent it; dead: it can never land
@@ -88,7 +102,10 @@ MOVES: Final = {
     Fate.VANISHES: {"heard": "landed", "landed": "gone", "gone": "dead"},
     Fate.RETURNS: {"heard": "landed", "landed": "gone", "gone": "back", "back": "final"},
     Fate.FLIPS: {"heard": "reverted", "reverted": "landed", "landed": "final"},
+    Fate.AHEAD: {"heard": "listed", "listed": "landed", "landed": "final"},
+    Fate.STUCK: {"heard": "listed"},
 }
+LISTED: Final = {Fate.AHEAD: {"listed", "landed", "final"}, Fate.STUCK: {"listed"}}
 LOST: Final = {"dead", "reverted", "reverted for good"}
 
 
@@ -98,8 +115,13 @@ class World:
 
     fate: Fate
     store: MemoryPaymentStore = field(default_factory=MemoryPaymentStore)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
     stands: str = "unborn"
     was_public: bool = False
+    looks: int = 0
+
+    def __post_init__(self) -> None:
+        self.books = SteppedBooks(self.store)
 
     def can_move(self) -> bool:
         if self.stands == "unborn":
@@ -117,7 +139,19 @@ class World:
             case "reverted" | "reverted for good":
                 return Reverted(final=self.stands != "reverted")
             case _:
-                return Unseen(height=EXPIRED if self.stands == "dead" else 1)
+                return Unseen(height=self.height if self.stands == "dead" else 1)
+
+    @property
+    def height(self) -> int:
+        """Finalized; some blocks pass between two looks."""
+        return EXPIRED + MISSED_BLOCKS * self.looks
+
+    @property
+    def arrived(self) -> list[Signature]:
+        """What the treasury's history lists: the payment, once it is final."""
+        if self.stands not in LISTED.get(self.fate, {"final"}):
+            return []
+        return [signature()]
 
     def check(self) -> None:
         """Whatever holds at every moment."""
@@ -157,6 +191,9 @@ class SteppedStore:
         return await self.world.store.lease(now=UnixMs(now * 2), until=until, count_max=count_max)
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
+        return await self.world.store.find_signatures(signatures)
+
+    async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
         raise NotImplementedError
 
 
@@ -187,7 +224,48 @@ class SteppedChain:
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
         await step()
+        self.world.looks += 1
         return [self.world.see() for _ in signatures]
+
+
+@dataclass(frozen=True)
+class SteppedHistory:
+    """The treasury's history, as the same node tells it."""
+
+    world: World
+
+    async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
+        await step()
+        arrived = [] if signature() in {after, before} else self.world.arrived
+        ends = arrived[0] if arrived else None
+        return Arrivals(succeeded=arrived, newest=ends, oldest=ends)
+
+    async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
+        await step()
+        return dict.fromkeys(signatures, True)
+
+    async def finalized_height(self) -> int:
+        return self.world.height if self.world.stands in {"final", "dead"} else 1
+
+
+class SteppedBooks(MemoryBooks):
+    """The books; before each note somebody else may go first, or everything dies."""
+
+    @override
+    async def keep_scan(self, scope: Scope, scan: Scan) -> None:
+        await step()
+        await super().keep_scan(scope, scan)
+
+    @override
+    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
+        if signatures:
+            await step()
+            await super().doubt(kind, signatures, now=now)
+
+    @override
+    async def check(self, *, after_entry: int) -> Checked:
+        await step()
+        return await super().check(after_entry=after_entry)
 
 
 @dataclass(frozen=True)
@@ -196,12 +274,20 @@ class Build:
 
     cashier: ModuleType = cashier_module
     reconciler: ModuleType = reconciler_module
+    audit: ModuleType = audit_module
 
 
 @cache
 def payment() -> tuple[Requirement, Presented]:
     requirement = make_cashier(Build(), World(Fate.LANDS)).require(RESOURCE, AMOUNT)
     return requirement, pay(requirement)
+
+
+@cache
+def signature() -> Signature:
+    envelope = open_envelope(payment()[1].transaction)
+    assert isinstance(envelope, Envelope)
+    return envelope.sign(FEE_PAYER).signature
 
 
 def make_cashier(build: Build, world: World) -> Any:
@@ -224,13 +310,19 @@ class Run:
     build: Build
     world: World
     tasks: dict[str, Coroutine[Any, Any, None]] = field(default_factory=dict)
+    is_audited: bool = False
     crashes_left: int = 1
     was_stranger_here: bool = False
     has_resent: bool = False
 
     def start(self) -> None:
         self.tasks["buyer"] = self.send(KEY)
-        self.tasks["reconciler"] = self.reconcile(2)
+        if self.is_audited:
+            for _ in range(UNTIL_SENT):
+                advance(self.tasks, "buyer")
+            self.tasks["auditor"] = self.audit()
+        else:
+            self.tasks["reconciler"] = self.reconcile(2)
 
     async def send(self, key: str | None) -> None:
         cashier, presented = make_cashier(self.build, self.world), payment()[1]
@@ -240,13 +332,30 @@ class Run:
             answer = await answer.settle(self.build.cashier.Credits(CREDITS))
         self.judge(answer, key)
 
-    async def reconcile(self, rounds: int) -> None:
-        world = self.world
-        reconciler = self.build.reconciler.Reconciler(
-            store=SteppedStore(world), chain=SteppedChain(world), clock=ManualClock(NOW)
+    def reconciler(self) -> Any:
+        return self.build.reconciler.Reconciler(
+            store=SteppedStore(self.world),
+            chain=SteppedChain(self.world),
+            clock=self.world.clock,
+            on_unreadable=print,
         )
+
+    async def reconcile(self, rounds: int) -> None:
+        reconciler = self.reconciler()
         for _ in range(rounds):
             await reconciler.once()
+
+    async def audit(self) -> None:
+        """Audit as a process does that has just started."""
+        auditor = self.build.audit.Auditor(
+            books=self.world.books,
+            history=SteppedHistory(self.world),
+            reconciler=self.reconciler(),
+            clock=self.world.clock,
+        )
+        found = await auditor.audit()
+        if found and self.world.fate is not Fate.STUCK:
+            raise Violation(f"false alarm: {found[0].invariant}")
 
     def judge(self, answer: Outcome, key: str | None) -> None:
         """Whatever must hold when a client is told something."""
@@ -298,6 +407,8 @@ class Run:
                 self.kill()
                 self.tasks["restarted reconciler"] = self.reconcile(2)
                 self.tasks["buyer again"] = self.send(KEY)
+                if self.is_audited:
+                    self.tasks["auditor again"] = self.audit()
             case name:
                 advance(self.tasks, name)
         self.world.check()
@@ -315,6 +426,10 @@ class Run:
             exhaust(self.reconcile(1))
             self.world.check()
         exhaust(self.reconcile(2))
+        if self.is_audited:
+            self.audit_on()
+        if self.world.fate is Fate.STUCK:
+            return
         landed = self.world.stands == "final"
         rows = list(self.world.store.rows.values())
         issued = sum(row.payment.state is State.ISSUED for row in rows)
@@ -325,6 +440,28 @@ class Run:
         if rows:
             exhaust(self.send(KEY))
             exhaust(self.send(None))
+        if self.is_audited and landed:
+            self.lose()
+
+    def audit_on(self) -> None:
+        """Audit for some minutes: what cannot be settled is told in the end."""
+        for _ in range(AUDITS if self.world.fate is Fate.STUCK else 1):
+            self.world.clock.advance(AUDIT_MS)
+            exhaust(self.audit())
+        stops = self.world.books.stops
+        if self.world.stands == "listed" and not any(
+            why.startswith(Invariant.LANDED_IS_ISSUED) for why in stops
+        ):
+            raise Violation("hidden: it landed and is not issued")
+
+    def lose(self) -> None:
+        """Restore the store from before the payment, and audit: there must be an alarm."""
+        self.world.store.rows.clear()
+        self.world.books.scans.clear()
+        with suppress(Violation):
+            exhaust(self.audit())
+        if not any(why.startswith(Invariant.LANDED_IS_KNOWN) for why in self.world.books.stops):
+            raise Violation("hidden: it landed and has no row")
 
     def kill(self) -> None:
         for task in self.tasks.values():
@@ -345,14 +482,16 @@ def exhaust(task: Coroutine[Any, Any, None]) -> None:
         advance(tasks, "only")
 
 
-def explore(build: Build, fate: Fate, depth: int) -> tuple[int, list[str]]:
+def explore(
+    build: Build, fate: Fate, depth: int, *, is_audited: bool = False
+) -> tuple[int, list[str]]:
     """Run every list of *depth* choices, each to two ends; return how many, and the violations."""
     violations, count = [], 0
     prefixes: list[list[int]] = [[]]
     while prefixes:
         prefix = prefixes.pop()
         for chain_first in (False, True):
-            run = Run(build, World(fate))
+            run = Run(build, World(fate), is_audited=is_audited)
             run.start()
             taken: list[str] = []
             try:
@@ -385,12 +524,23 @@ def follow(run: Run, prefix: list[int], depth: int, taken: list[str]) -> list[in
 
 def test_no_schedule_loses_or_doubles_a_payment() -> None:
     count = 0
-    for fate in Fate:
+    for fate in set(Fate) - set(LISTED):
         explored, violations = explore(Build(), fate, DEPTH)
         count += explored
 
         assert violations == [], f"{fate}: {len(violations)} of {explored}"
     assert count >= SCHEDULES_MIN
+
+
+def test_no_schedule_raises_a_false_alarm_or_hides_a_true_one() -> None:
+    count = 0
+    for fate in Fate:
+        depth = AUDITED_DEPTH if fate is Fate.LANDS or fate in LISTED else AUDITED_DEPTH - 1
+        explored, violations = explore(Build(), fate, depth, is_audited=True)
+        count += explored
+
+        assert violations == [], f"{fate}: {len(violations)} of {explored}"
+    assert count >= AUDITED_MIN
 
 
 def mutant(module: ModuleType, old: str, new: str) -> ModuleType:
@@ -404,7 +554,7 @@ def mutant(module: ModuleType, old: str, new: str) -> ModuleType:
         exec(code, broken.__dict__)
     finally:
         del sys.modules[broken.__name__]
-    vars(broken).update(Dead=Dead, apply=apply)
+    vars(broken).update(Dead=Dead, apply=apply, EXPIRED=EXPIRED)
     return broken
 
 
@@ -414,11 +564,11 @@ SETTLE_BEFORE_JOURNAL: Final = (
 )
 UNKNOWN_IS_FAILED: Final = (
     "        if evidence is None:\n            return payment\n",
-    "        if evidence is None:\n            evidence = Dead()\n",
+    "        if evidence is None:\n            evidence = Dead(height=EXPIRED)\n",
 )
 WALL_CLOCK_EXPIRY: Final = (
     "evidence = weigh(payment, sighting)\n",
-    "evidence = weigh(payment, sighting) or Dead()\n",
+    "evidence = weigh(payment, sighting) or Dead(height=EXPIRED)\n",
 )
 RESOLVE: Final = "await self.store.resolve(payment.message_hash, evidence, now=self.clock.now())"
 ANSWER_FROM_MEMORY: Final = (
@@ -441,5 +591,38 @@ def test_every_mutant_is_caught(build: Callable[[], Build], symptom: str) -> Non
     found: list[str] = []
     for fate in (Fate.LANDS, Fate.VANISHES):
         found += explore(build(), fate, MUTANT_DEPTH)[1]
+
+    assert any(symptom in violation for violation in found), found[:3]
+
+
+YOUNG_IS_WRONG: Final = (
+    "return payment.final and payment.reason is Reason.UNDERPAID",
+    "return payment.state is not State.ISSUED",
+)
+NOTHING_IS_DOUBTED: Final = (
+    "await self._books.doubt(DoubtKind.ARRIVED, doubtful, now=self._clock.now())",
+    "pass",
+)
+MARK_MOVES_FIRST: Final = (
+    "            for start in range(0, len(page.succeeded), BATCH):",
+    """            await self._books.keep_scan(scope, scan.go_on(page))
+            for start in range(0, len(page.succeeded), BATCH):""",
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "symptom"),
+    [
+        (YOUNG_IS_WRONG, "false alarm"),
+        (NOTHING_IS_DOUBTED, "hidden: it landed and is not issued"),
+        (MARK_MOVES_FIRST, "hidden: it landed and is not issued"),
+    ],
+    ids=["young is wrong", "nothing is doubted", "the mark moves first"],
+)
+def test_every_mutant_of_the_auditor_is_caught(change: tuple[str, str], symptom: str) -> None:
+    build = Build(audit=mutant(audit_module, *change))
+    found: list[str] = []
+    for fate in (Fate.AHEAD, Fate.STUCK):
+        found += explore(build, fate, AUDITED_DEPTH, is_audited=True)[1]
 
     assert any(symptom in violation for violation in found), found[:3]

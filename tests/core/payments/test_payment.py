@@ -16,6 +16,7 @@ from mintscope.payments.payment import (
     Report,
     Reverted,
     State,
+    Unreadable,
     Unseen,
     apply,
     weigh,
@@ -41,7 +42,11 @@ PENDING: Final = Payment(
 landed = st.builds(
     Landed, paid=st.sampled_from([AMOUNT - 1, AMOUNT, AMOUNT + 5]), final=st.booleans()
 )
-evidence = st.one_of(landed, st.builds(Reverted, final=st.booleans()), st.just(Dead()))
+evidence = st.one_of(
+    landed,
+    st.builds(Reverted, final=st.booleans()),
+    st.builds(Dead, height=st.sampled_from([1_001, 1_032, 1_033])),
+)
 histories = st.lists(evidence, max_size=8)
 
 
@@ -55,7 +60,8 @@ def after(history: list[Evidence]) -> Payment:
 def test_only_a_finalized_height_beyond_the_last_valid_one_proves_death() -> None:
     assert weigh(PENDING, Unseen()) is None
     assert weigh(PENDING, Unseen(height=1_000)) is None
-    assert weigh(PENDING, Unseen(height=1_001)) == Dead()
+    assert weigh(PENDING, Unreadable(why="a transaction of another kind")) is None
+    assert weigh(PENDING, Unseen(height=1_001)) == Dead(height=1_001)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -104,4 +110,30 @@ def test_every_state_says_what_it_must(history: list[Evidence]) -> None:
             assert payment.paid == 0
         case State.FROZEN:
             assert payment.reason in {Reason.VANISHED, Reason.UNDERPAID}
-    assert replace(payment, state=State.PENDING, paid=0, reason=None, final=False) == PENDING
+    assert payment.missed_height == 0 or payment.state is State.ISSUED
+    begun = replace(payment, state=State.PENDING, paid=0, reason=None, final=False, missed_height=0)
+    assert begun == PENDING
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(histories)
+def test_one_look_in_vain_takes_nothing_back(history: list[Evidence]) -> None:
+    before = after(history)
+    once = apply(before, Dead(height=2_000))
+    if before.state is State.ISSUED and before.missed_height == 0:
+        assert once.state is State.ISSUED
+        for height in (1_999, 2_000, 2_031):
+            assert apply(once, Dead(height=height)) == once
+        twice = apply(once, Dead(height=2_032))
+        assert before.final or (twice.state, twice.reason) == (State.FROZEN, Reason.VANISHED)
+        assert apply(twice, Landed(paid=AMOUNT, final=True)).state is State.ISSUED
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(histories)
+def test_what_is_found_between_two_looks_was_never_missed(history: list[Evidence]) -> None:
+    for seen in (Landed(paid=AMOUNT, final=False), Landed(paid=AMOUNT, final=True)):
+        missed = apply(after(history), Dead(height=1_001))
+        found = apply(missed, seen)
+        if found.state is State.ISSUED:
+            assert apply(found, Dead(height=5_000)).state is State.ISSUED

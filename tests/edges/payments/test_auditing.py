@@ -1,15 +1,19 @@
 """Each invariant holds after anything that happens, and each is missed when it is broken."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 import pytest
 
 from mintscope.credits.ledger import CreditAccount
-from mintscope.payments.invariants import Auditor, Invariant, Violation, compare
-from mintscope.payments.outcome import Obstacle, Settled, Unavailable
+from mintscope.payments.audit import PAGES_MAX, compare
+from mintscope.payments.chain import ChainUnavailable
+from mintscope.payments.invariants import Invariant, Violation
+from mintscope.payments.outcome import Obstacle, Settled, Unavailable, Unresolved
 from mintscope.payments.payment import TopUp
+from mintscope.payments.treasury import Scope
 from mintscope.primitives import Signature
 from mintscope.storage.sqlite.payment_books import SqlitePaymentBooks
 from payment_world import (
@@ -36,15 +40,6 @@ def books(world: World) -> Iterator[SqlitePaymentBooks]:
     books.close()
 
 
-def auditor(world: World, books: SqlitePaymentBooks) -> Auditor:
-    return Auditor(
-        books=books,
-        history=world.chains[0],
-        reconciler=world.reconciler(),
-        clock=world.clock,
-    )
-
-
 async def trade(world: World) -> None:
     """Buy, top up, revert, expire, vanish: everything that may happen."""
     cashier = world.cashier()
@@ -63,27 +58,26 @@ async def trade(world: World) -> None:
     world.go_wrong()
     topped_up = world.pay(cashier.require(RESOURCE, AMOUNT))
     await buy(cashier, topped_up, key=None, wanted=TopUp(credits=50, account=CreditAccount(1)))
+    await world.miss()
     world.slots(EXPIRY_SLOTS)
-    while await world.reconciler().once():
-        pass
+    await world.miss()
 
 
 async def test_nothing_that_may_happen_is_a_violation(
     world: World, books: SqlitePaymentBooks
 ) -> None:
     await trade(world)
-    audit = auditor(world, books)
 
-    assert await audit.audit() == []
-    assert await audit.audit() == []
-    assert await audit.audit(full=True) == []
+    assert await world.audit() == []
+    assert await world.audit() == []
+    assert await world.audit(full=True) == []
     assert sorted(world.ledger().values()) == [0, 56]
     assert await books.why_stopped() is None
 
 
 BREAKS = {
-    Invariant.ISSUED_IS_FINAL: "UPDATE payment SET final = 0, resolved_at = 0 WHERE id = 1",
-    Invariant.ISSUED_IS_ENTERED: "UPDATE payment SET credits = 11 WHERE id = 1",
+    Invariant.ISSUED_IS_ENTERED: "DROP TRIGGER payment_is_as_promised;"
+    " UPDATE payment SET credits = 11 WHERE id = 1",
     Invariant.ENTRY_IS_PAID: "INSERT INTO credit_entry (account, kind, delta, balance, at)"
     " SELECT id, 'payment', 5, balance + 5, 0 FROM credit_account LIMIT 1",
     Invariant.PAID_IS_ENOUGH: "UPDATE payment SET paid = amount - 1 WHERE id = 1",
@@ -103,7 +97,7 @@ async def test_every_contradiction_in_the_books_is_found(
     db.execute("PRAGMA ignore_check_constraints = ON")
     db.execute(BREAKS[invariant])
     db.close()
-    found = await auditor(world, books).audit()
+    found = await world.audit()
 
     assert {violation.invariant for violation in found} == {invariant}
     why = await books.why_stopped()
@@ -134,12 +128,14 @@ async def test_what_arrived_unnoticed_is_issued_not_reported(
     await world.reconciler().once()
     world.go_wrong()
 
-    assert await auditor(world, books).audit() == []
+    assert await world.audit() == []
     assert list(world.ledger().values()) == [10]
-    assert await books.treasury_mark() is not None
+    scan = await books.scan(Scope.NEW)
+    assert scan is not None
+    assert scan.mark is not None
 
 
-async def test_a_payment_without_a_row_is_found(world: World, books: SqlitePaymentBooks) -> None:
+async def test_a_payment_without_a_row_is_found(world: World) -> None:
     """The database was restored from before the payment: its money has come, its row is gone."""
     cashier = world.cashier()
     outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
@@ -148,10 +144,124 @@ async def test_a_payment_without_a_row_is_found(world: World, books: SqlitePayme
     world.sql("PRAGMA foreign_keys = OFF")
     world.sql("DELETE FROM payment")
     world.slots(60)
-    found = await auditor(world, books).audit()
+    found = await world.audit()
 
     assert Violation(Invariant.LANDED_IS_KNOWN, outcome.payment.signature) in found
 
 
 def test_what_others_send_us_is_no_payment() -> None:
-    assert compare([Signature("a gift")], [], []) == []
+    assert compare([], {Signature("a gift"): False, Signature("a riddle"): None}) == []
+    assert compare([], {Signature("ours"): True}) == [Violation(Invariant.LANDED_IS_KNOWN, "ours")]
+
+
+async def test_the_first_audit_after_a_long_absence_looks_before_it_speaks(world: World) -> None:
+    """The api died right after a sale; nobody has looked at it for ten minutes."""
+    await buy(world.cashier(), world.pay(world.cashier().require(RESOURCE, AMOUNT)))
+    world.seconds(600)
+
+    assert await world.audit() == []
+    assert world.sql("SELECT final FROM payment") == 1
+    assert world.sql("SELECT count(*) FROM doubt") == 0
+
+
+async def test_an_outage_of_the_node_is_no_contradiction(world: World) -> None:
+    """What is local is checked all the same."""
+    await buy(world.cashier(), world.pay(world.cashier().require(RESOURCE, AMOUNT)))
+    world.go_wrong(calls={"*": {"kind": "http"}})
+    for _ in range(6):
+        world.seconds(120)
+        with pytest.raises(ChainUnavailable):
+            await world.audit()
+    world.sql("UPDATE credit_account SET balance = balance + 1")
+    broken = await world.audit(full=True)
+    world.sql("UPDATE credit_account SET balance = balance - 1")
+    world.go_wrong()
+
+    assert [violation.invariant for violation in broken] == [Invariant.BALANCE_IS_SUM]
+    assert await world.audit() == []
+
+
+@pytest.mark.parametrize("blind", ["getSignatureStatuses", "getTransaction"])
+async def test_a_history_that_is_ahead_of_the_statuses_is_waited_for(
+    world: World, blind: str
+) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(blind=[blind])
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(cashier, payment), Unresolved)
+    world.seconds(60)
+    for _ in range(3):
+        assert await world.audit() == []
+        world.seconds(60)
+    world.go_wrong()
+
+    assert await world.audit() == []
+    assert list(world.ledger().values()) == [10]
+    assert world.sql("SELECT count(*) FROM doubt") == 0
+
+
+async def test_what_landed_and_cannot_be_issued_is_told_in_the_end(
+    world: World, books: SqlitePaymentBooks
+) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(blind=["getTransaction"])
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    world.seconds(60)
+    told = []
+    for _ in range(11):
+        told.append(bool(await world.audit()))
+        world.seconds(60)
+
+    assert told == [False] * 7 + [True] * 4
+    assert str(await books.why_stopped()).startswith(Invariant.LANDED_IS_ISSUED)
+
+
+async def test_what_does_not_become_final_is_told_in_the_end(
+    world: World, books: SqlitePaymentBooks
+) -> None:
+    """The node says for ever that it is confirmed, though its time is over."""
+    cashier = world.cashier()
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    world.go_wrong(blind=["getTransaction"])
+    told = []
+    for _ in range(14):
+        world.seconds(60)
+        told.append([violation.invariant for violation in await world.audit()])
+
+    assert [] in told[5:9]
+    assert told[-1] == [Invariant.ISSUED_IS_FINAL]
+    assert await books.why_stopped() is not None
+
+
+async def test_a_long_history_is_compared_over_many_audits(
+    world: World, books: SqlitePaymentBooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of two, one a time, and a node that fails at every other page."""
+    monkeypatch.setattr("mintscope.chain.payment_node.PAGE", 2)
+    monkeypatch.setitem(PAGES_MAX, Scope.NEW, 1)
+    cashier = world.cashier()
+    for n in range(5):
+        await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)), key=f"{KEY}{n}")
+    world.slots(60)
+    cursors = []
+    for n in range(8):
+        world.go_wrong(calls={"getSignaturesForAddress": {"kind": "http"}} if n % 2 else {})
+        with suppress(ChainUnavailable):
+            assert await world.audit() == []
+        scan = await books.scan(Scope.NEW)
+        assert scan is not None
+        cursors.append(scan.cursor)
+        assert (scan.mark is None) == (n < 6)
+
+    assert len(set(cursors)) == 4
+    assert cursors[6] is None
+    world.go_wrong()
+    assert await world.audit(full=True) == []
+    everything = await books.scan(Scope.ALL)
+    assert everything is not None
+    assert everything.finished_at is None
+    for _ in range(3):
+        assert await world.audit() == []
+    everything = await books.scan(Scope.ALL)
+    assert everything is not None
+    assert everything.finished_at is not None

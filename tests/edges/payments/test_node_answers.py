@@ -17,7 +17,8 @@ from mintscope.chain.settlement import POLL_S, RpcPaymentChain
 from mintscope.clock import ManualClock
 from mintscope.payments.chain import ChainUnavailable, Rejected, Simulated, UnknownBlockhash
 from mintscope.payments.envelope import Envelope, Signed, open_envelope
-from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
+from mintscope.payments.payment import Landed, Reverted, Sighting, Unreadable, Unseen
+from mintscope.payments.treasury import Arrivals
 from mintscope.primitives import Signature, UnixMs
 from payment_build import FEE_PAYER, MINT, PAYER, TERMS, Recipe
 
@@ -366,18 +367,71 @@ def pages(count: int) -> Callable[[list[Any]], list[dict[str, Any]]]:
     return answer
 
 
-async def test_arrivals_are_whole_and_oldest_first() -> None:
-    node = Node(getSignaturesForAddress=pages(2 * PAGE + 5))
+async def test_arrivals_come_in_pages_that_say_where_they_end() -> None:
+    node = Node(getSignaturesForAddress=pages(PAGE + 1))
     async with chain(node) as settlement:
-        arrived = await settlement.arrivals(None)
+        first = await settlement.arrivals(after=None, before=None)
+        second = await settlement.arrivals(after=None, before=first.oldest)
+        third = await settlement.arrivals(after=None, before=second.oldest)
 
-    assert list(arrived) == [f"s{n}" for n in range(1, 2 * PAGE + 6) if n % 10]
+    assert list(first.succeeded) == [f"s{n}" for n in range(PAGE + 1, 1, -1) if n % 10]
+    assert (first.newest, first.oldest) == (f"s{PAGE + 1}", "s2")
+    assert second == Arrivals(succeeded=["s1"], newest=Signature("s1"), oldest=Signature("s1"))
+    assert third == Arrivals(succeeded=[], newest=None, oldest=None)
 
 
 async def test_only_what_we_have_sponsored_is_ours() -> None:
-    found = {"ours": transaction(), "a gift": transaction(fee_payer="somebody"), "gone": None}
+    found: dict[str, Any] = {
+        "ours": transaction(),
+        "a gift": transaction(fee_payer="somebody"),
+        "gone": None,
+        "odd": {},
+    }
     node = Node(getTransaction=lambda params: found[params[0]])
     async with chain(node) as settlement:
         ours = await settlement.sponsored([Signature(name) for name in found])
 
-    assert list(ours) == ["ours"]
+    assert ours == {"ours": True, "a gift": False, "gone": None, "odd": None}
+
+
+ODD: Final[list[Any]] = [
+    transaction(post=[balance(2, 700) | {"uiTokenAmount": {"amount": "many"}}]),
+    transaction(post=[balance(2, 700) | {"uiTokenAmount": {"amount": "1_000"}}]),
+    transaction(post=[balance(2, 2**63)]),
+    transaction(post=[balance(2, 10**40)]),
+    {"slot": 1},
+    {"code": -32015, "message": "Transaction version (1) is not supported"},
+]
+
+
+@pytest.mark.parametrize("odd", ODD)
+async def test_what_cannot_be_read_keeps_nobody_else_from_being_read(odd: Any) -> None:
+    good = Signature("t" * 88)
+    node = Node(
+        getSignatureStatuses=statuses(status("finalized"), status("finalized")),
+        getTransaction=lambda params: odd if params[0] == SIGNATURE else transaction(),
+    )
+    async with chain(node) as settlement:
+        unreadable, landed = await settlement.look([SIGNATURE, good])
+
+    assert isinstance(unreadable, Unreadable)
+    assert unreadable.why
+    assert landed == Landed(paid=2_500, final=True)
+
+
+async def test_one_answer_that_never_comes_keeps_nobody_else_waiting() -> None:
+    good = Signature("t" * 88)
+    node = Node(
+        getSignatureStatuses=statuses(status("finalized"), status("finalized")),
+        getTransaction=lambda params: (
+            httpx.Response(500) if params[0] == SIGNATURE else transaction()
+        ),
+    )
+    async with chain(node) as settlement:
+        assert await settlement.look([SIGNATURE, good]) == [
+            Unseen(),
+            Landed(paid=2_500, final=True),
+        ]
+        node.answers["getTransaction"] = httpx.Response(500)
+        with pytest.raises(ChainUnavailable):
+            await settlement.look([SIGNATURE, good])

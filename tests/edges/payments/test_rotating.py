@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from mintscope.credentials import hash_credential, hint, make_credit_token
-from mintscope.payments.invariants import Auditor
-from mintscope.payments.outcome import AlreadyUsed, Settled, Used
+from mintscope.credits.ledger import CreditAccount
+from mintscope.payments.outcome import AlreadyUsed, Settled, Unresolved, Used
+from mintscope.payments.payment import TopUp
 from mintscope.primitives import Signature
-from mintscope.storage.sqlite.payment_books import SqlitePaymentBooks
-from payment_world import AMOUNT, EXPIRY_SLOTS, RESOURCE, World, buy, world_at
+from payment_world import AMOUNT, RESOURCE, World, buy, world_at
 
 NEW = make_credit_token(b"n" * 28)
 
@@ -44,15 +44,7 @@ async def test_the_balance_moves_and_the_old_answer_is_not_given_again(world: Wo
     assert purchase is not None
     assert purchase.rotated_at == world.clock.now()
     assert not purchase.is_used
-    books = SqlitePaymentBooks(world.path)
-    audit = Auditor(
-        books=books,
-        history=world.chains[0],
-        reconciler=world.reconciler(),
-        clock=world.clock,
-    )
-    assert await audit.audit() == []
-    books.close()
+    assert await world.audit() == []
 
 
 async def test_what_vanishes_is_frozen_where_it_went(world: World) -> None:
@@ -61,10 +53,28 @@ async def test_what_vanishes_is_frozen_where_it_went(world: World) -> None:
     bought = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
     assert isinstance(bought, Settled)
     await rotate(world, bought.payment.signature)
-    world.slots(EXPIRY_SLOTS)
-    await world.reconciler().once()
+    await world.miss()
 
     assert world.ledger()[hint(NEW)] == 0
+
+
+async def test_what_arrives_on_a_rotated_token_is_its_heirs(world: World) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    bought = await buy(world.cashier(), world.pay(cashier.require(RESOURCE, AMOUNT)))
+    assert isinstance(bought, Settled)
+    account = CreditAccount(int(world.sql("SELECT id FROM credit_account")))
+    world.go_wrong(landing={"kind": "late", "ms": 4_000})
+    wanted = TopUp(credits=50, account=account)
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(cashier, payment, key="top-up", wanted=wanted), Unresolved)
+    await rotate(world, bought.payment.signature)
+    world.slots(60)
+    settled = await buy(cashier, payment, key="top-up", wanted=wanted)
+
+    assert isinstance(settled, Settled)
+    assert settled.payment.goods == wanted
+    assert world.ledger()[hint(NEW)] == 60
+    assert await world.audit(full=True) == []
 
 
 async def test_what_was_not_bought_cannot_be_rotated(world: World) -> None:

@@ -22,7 +22,6 @@ from mintscope.payments.outcome import (
     Used,
 )
 from mintscope.payments.payment import Report, State, TopUp
-from mintscope.payments.reconciler import Reconciler
 from mintscope.payments.refusal import Reason, Refused
 from mintscope.payments.requirement import Resource
 from mintscope.primitives import Wallet
@@ -361,10 +360,44 @@ async def test_what_vanishes_is_frozen(world: World) -> None:
     outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
     assert isinstance(outcome, Settled)
     world.slots(EXPIRY_SLOTS)
+    for blocks in (30, 1):  # and one more with each look
+        await world.reconciler().once()
+        assert state(world) == State.ISSUED
+        world.slots(blocks)
     await world.reconciler().once()
 
     assert state(world) == State.FROZEN
     assert list(world.ledger().values()) == [0]
+
+
+async def test_what_is_seen_between_two_misses_is_not_frozen(world: World) -> None:
+    cashier = world.cashier()
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    world.go_wrong(blind=["getSignatureStatuses"])
+    world.slots(EXPIRY_SLOTS)
+    await world.reconciler().once()
+    world.go_wrong()
+    await world.reconciler().once()
+    world.go_wrong(blind=["getSignatureStatuses"])
+    world.slots(100)
+    await world.reconciler().once()
+
+    assert state(world) == State.ISSUED
+
+
+async def test_what_was_frozen_for_a_blind_node_is_given_back(world: World) -> None:
+    """It never vanished: the treasury's history has it, so it is looked for again."""
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    await buy(cashier, payment)
+    world.go_wrong(blind=["getSignatureStatuses"])
+    await world.miss()
+    assert state(world) == State.FROZEN
+    world.go_wrong()
+
+    assert await world.audit() == []
+    assert state(world) == State.ISSUED
+    assert isinstance(await buy(cashier, payment), Settled)
 
 
 async def test_what_lands_is_final_in_the_end(world: World) -> None:
@@ -399,12 +432,13 @@ async def test_late_landing_wins_even_over_a_blind_verdict(world: World) -> None
     await world.reconciler().once()
     assert state(world) == State.FAILED
     world.go_wrong()
-    arrived = await world.chain().arrivals(None)
-    await world.reconciler().issue_arrived(arrived)
+    page = await world.chain().arrivals(after=None, before=None)
+    await world.reconciler().issue_arrived(page.succeeded)
 
     assert state(world) == State.ISSUED
     assert isinstance(await buy(cashier, payment), Settled)
-    assert await world.chain().arrivals(arrived[-1]) == []
+    assert (await world.chain().arrivals(after=page.newest, before=None)).succeeded == []
+    assert (await world.chain().arrivals(after=None, before=page.oldest)).oldest is None
 
 
 @pytest.mark.parametrize(
@@ -512,7 +546,7 @@ async def test_the_reconciler_goes_on_after_an_outage(world: World) -> None:
         if pauses == 4:
             raise Enough
 
-    reconciler = Reconciler(store=world.stores[0], chain=world.chains[0], clock=world.clock)
+    reconciler = replace(world.reconciler(), clock=world.clock)
     with pytest.raises(Enough):
         await reconciler.run(pause, troubles.append)
 

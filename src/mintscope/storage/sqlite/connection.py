@@ -66,6 +66,21 @@ def transaction(db: apsw.Connection) -> Iterator[apsw.Connection]:
 
 
 @contextmanager
+def savepoint(db: apsw.Connection) -> Iterator[apsw.Connection]:
+    """Undo what is done inside, and only that, if it raises; within `transaction(db)`."""
+    db.execute("SAVEPOINT part")
+    try:
+        yield db
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK TO part")
+            db.execute("RELEASE part")
+        raise
+    else:
+        db.execute("RELEASE part")
+
+
+@contextmanager
 def snapshot(db: apsw.Connection) -> Iterator[apsw.Connection]:
     """Let every read of *db* inside see one and the same commit."""
     db.execute("BEGIN")

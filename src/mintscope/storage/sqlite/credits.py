@@ -241,7 +241,7 @@ class SqliteCreditLedger:
         self._writing = CreditBook(path, pepper=pepper)
         self._reading = CreditBook(path, pepper=pepper)
         self._reading.wait_at_most(READ_PATIENCE_MS)
-        self._group = GroupCommit(
+        self._group: GroupCommit[CreditAccount, Spent | Empty] = GroupCommit(
             self._commit, unheard=self._owe, rest=self._rest, patience_s=patience_s
         )
 

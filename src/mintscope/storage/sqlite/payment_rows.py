@@ -17,7 +17,7 @@ COLUMNS: Final = """
 message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
 account, key_hash, fee_lamports, last_valid_height, begun_at, state, paid, reason, final,
 token_hash IS NOT NULL AND state = 'issued' AND (holder <> account OR credits <> (
-    SELECT balance FROM credit_account WHERE id = payment.account))
+    SELECT balance FROM credit_account WHERE id = payment.account)), missed_height
 """
 
 
@@ -40,6 +40,7 @@ def payment_of(row: tuple[Any, ...]) -> Payment:
         reason=None if row[17] is None else Reason(row[17]),
         final=bool(row[18]),
         touched=bool(row[19]),
+        missed_height=row[20],
     )
 
 
