@@ -63,10 +63,9 @@ class MemoryPaymentStore:
             return Known(self._seen(known))
         objection = self._find_objection(promise)
         if objection is None and self.fund_lamports is not None:
-            left = self.fund_lamports - payment.fee_lamports
-            if left < promise.budget.fund_lamports_min:
+            if self.fund_lamports < promise.budget.fund_lamports_min:
                 return SalesClosed()
-            self.fund_lamports = left
+            self.fund_lamports -= payment.fee_lamports
         if objection is None:
             self.rows[payment.message_hash] = Row(payment, promise.lease_until)
         return objection or Begun()

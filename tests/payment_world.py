@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import apsw
 import httpx
 import msgspec
+from pydantic import SecretStr
 from solders.hash import Hash
 from solders.keypair import Keypair
 from starlette.applications import Starlette
@@ -23,6 +24,7 @@ from typing_extensions import override
 from mintscope.chain.rpc import Endpoint
 from mintscope.chain.settlement import RpcPaymentChain
 from mintscope.clock import ManualClock
+from mintscope.config.sections import ChainConfig, Config, PaymentsConfig
 from mintscope.devchain.faults import Knobs
 from mintscope.devchain.methods.table import VmMethods
 from mintscope.devchain.pulse import SLOT_MS, Pulse
@@ -242,3 +244,19 @@ async def buy(
     demand: dict[str, Any] = {"resource": RESOURCE, "key": KEY, "address": "192.0.2.1"}
     answer = await cashier.present(presented, Demand(**(demand | changes)))
     return await answer.settle(wanted) if isinstance(answer, Charge) else answer
+
+
+def config_of(world: World, rpc_url: str, **changes: Any) -> Config:
+    """Return the configuration of an api that sells on the chain of *world*."""
+    genesis = world.vm.genesis
+    selling: dict[str, Any] = {
+        "enabled": True,
+        "asset": str(genesis.mint),
+        "pay_to": str(genesis.treasury.pubkey()),
+        "fee_payer_key": SecretStr(str(genesis.fee_payer)),
+    }
+    return Config(
+        data_dir=world.path.parent,
+        chain=ChainConfig(rpc_url=SecretStr(rpc_url)),
+        payments=PaymentsConfig(**(selling | changes)),
+    )

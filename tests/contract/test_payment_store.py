@@ -475,7 +475,7 @@ def within(
 
 async def test_what_the_fee_payer_has_is_promised_once(desk: Desk) -> None:
     """It must be left with the rent of its account and some to spare."""
-    enough = Budget().fund_lamports_min + 2 * 10_001
+    enough = Budget().fund_lamports_min + 10_001
     desk.fill_fund(enough)
     assert isinstance(await desk.store.begin(promise("a")), Begun)
     assert isinstance(await desk.store.begin(promise("b")), Begun)

@@ -162,8 +162,7 @@ async def test_what_vanished_from_the_chain_is_pending_until_it_returns(
     payment = await shop.paid("POST", PURCHASE)
     bought = await shop.send("POST", PURCHASE, payment, key=KEY)
     assert bought.status_code == 201
-    world.slots(EXPIRY_SLOTS)
-    await world.reconciler().once()
+    await world.miss()
 
     token = bought.json()["data"]["token"]
     assert refusal(await shop.client.get(REPORT, headers=bearer(token)))[0] == 402

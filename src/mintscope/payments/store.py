@@ -43,7 +43,7 @@ class Budget:
     in_flight_address    likewise of a client address, which may have many payers behind it
     fee_lamports         network fees that no sale has earned back: of reverted and pending
                          payments; a tenth of it of one payer or address
-    fund_lamports_min    what the fee payer must be left with
+    fund_lamports_min    with less of the fee payer's that is not promised yet, nothing is sold
     """
 
     failures: int = 3

@@ -33,9 +33,10 @@ def extended(*kinds: int) -> AccountState:
     return AccountState(owner=TOKEN_2022_PROGRAM, data=data)
 
 
-def token_account(mint: Pubkey, owner: Pubkey) -> AccountState:
-    state = TokenAccount(mint, owner, 0, None, TokenAccountState.Initialized, None, 0)
-    return classic(bytes(state))
+def token_account(
+    mint: Pubkey, owner: Pubkey, state: TokenAccountState = TokenAccountState.Initialized
+) -> AccountState:
+    return classic(bytes(TokenAccount(mint, owner, 0, None, state, None, 0)))
 
 
 def test_plain_mints_are_usable() -> None:
@@ -79,6 +80,22 @@ def test_the_treasury_must_exist_and_be_the_payees() -> None:
     ):
         with pytest.raises(UnusablePaymentToken, match="correct pay_to"):
             expect_usable_treasury(account, TERMS)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (TokenAccountState.Frozen, "frozen, so every payment would fail: .*spl-token thaw"),
+        (TokenAccountState.Uninitialized, "expected a token account that is set up"),
+    ],
+)
+def test_a_treasury_that_takes_nothing_is_refused(state: TokenAccountState, message: str) -> None:
+    account = token_account(TERMS.asset_key, TERMS.pay_to_key, state)
+    with pytest.raises(UnusablePaymentToken, match=message):
+        expect_usable_treasury(account, TERMS)
+    cut = classic(account.data[:64])
+    with pytest.raises(UnusablePaymentToken, match="set up"):
+        expect_usable_treasury(cut, TERMS)
 
 
 def test_extensions_are_read_to_their_end_and_no_further() -> None:

@@ -90,7 +90,7 @@ class Node:
         return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": answer})
 
 
-def chain(node: Node) -> RpcPaymentChain:
+def chain(node: Callable[[httpx.Request], httpx.Response]) -> RpcPaymentChain:
     return RpcPaymentChain(
         Endpoint(url="http://node/"),
         terms=TERMS,
@@ -326,6 +326,33 @@ def busy() -> dict[str, Any]:
     return {"code": -32005, "message": "node is behind"}
 
 
+class Closing:
+    """Closes the connection so many times before it answers."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self._node = Node(sendTransaction="sig")
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if self.times:
+            self.times -= 1
+            raise httpx.RemoteProtocolError("Server disconnected", request=request)
+        return self._node(request)
+
+
+async def test_a_connection_that_was_closed_meanwhile_is_no_outage() -> None:
+    """A node closes what was idle; that it does so right now says nothing about the chain."""
+    for times, is_outage in ((1, False), (2, True)):
+        closing = Closing(times)
+        async with chain(closing) as settlement:
+            if is_outage:
+                with pytest.raises(ChainUnavailable, match="RemoteProtocolError"):
+                    await settlement.broadcast(payment())
+            else:
+                await settlement.broadcast(payment())
+        assert closing.times == 0
+
+
 async def test_an_answer_for_fewer_is_no_answer() -> None:
     async with chain(Node(getSignatureStatuses=statuses(None))) as settlement:
         with pytest.raises(ChainUnavailable, match="expected 2 statuses; was 1"):
@@ -376,7 +403,8 @@ async def test_arrivals_come_in_pages_that_say_where_they_end() -> None:
 
     assert list(first.succeeded) == [f"s{n}" for n in range(PAGE + 1, 1, -1) if n % 10]
     assert (first.newest, first.oldest) == (f"s{PAGE + 1}", "s2")
-    assert second == Arrivals(succeeded=["s1"], newest=Signature("s1"), oldest=Signature("s1"))
+    only = Signature("s1")
+    assert second == Arrivals(succeeded=[only], newest=only, oldest=only)
     assert third == Arrivals(succeeded=[], newest=None, oldest=None)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from pydantic import SecretStr
+from solders.account import Account
 from solders.pubkey import Pubkey
 from typer.testing import CliRunner
 
@@ -18,7 +19,6 @@ from mintscope.chain.rpc import Endpoint
 from mintscope.cli.checks_payments import check_payments
 from mintscope.cli.finding import Finding, Level
 from mintscope.cli.sales import app as sales_app
-from mintscope.config.sections import ChainConfig, Config, PaymentsConfig
 from mintscope.payments.mint import UnusablePaymentToken
 from mintscope.payments.requirement import TOKEN_PROGRAM
 from mintscope.payments.token_market import Reserves
@@ -29,28 +29,13 @@ from mintscope.storage.sqlite.credits import MONEY_FILE
 from mintscope.storage.sqlite.log_reader import SqliteLogReader
 from mintscope.storage.sqlite.payment_books import SqlitePaymentBooks
 from payment_shop import listening
-from payment_world import World, world_at
+from payment_world import World, config_of, world_at
 
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with world_at(tmp_path) as world:
         yield world
-
-
-def config_of(world: World, rpc_url: str, **changes: Any) -> Config:
-    genesis = world.vm.genesis
-    selling: dict[str, Any] = {
-        "enabled": True,
-        "asset": str(genesis.mint),
-        "pay_to": str(genesis.treasury.pubkey()),
-        "fee_payer_key": SecretStr(str(genesis.fee_payer)),
-    }
-    return Config(
-        data_dir=world.path.parent,
-        chain=ChainConfig(rpc_url=SecretStr(rpc_url)),
-        payments=PaymentsConfig(**(selling | changes)),
-    )
 
 
 async def findings(world: World, **changes: Any) -> list[Finding]:
@@ -104,6 +89,22 @@ async def test_a_fee_payer_without_money_is_refused(world: World) -> None:
     with pytest.raises(CannotSell, match="it has 900880"):
         expect_funds(900_880, Wallet(str(pauper.pubkey())))
     expect_funds(900_881, Wallet(str(pauper.pubkey())))
+
+
+async def test_a_frozen_treasury_is_told(world: World) -> None:
+    """Its mint's freeze authority has closed it: every payment would be refused by the chain."""
+    tokens = world.vm.genesis.treasury_tokens
+    account = world.vm.bank.account(tokens)
+    assert account is not None
+    data = account.data[:108] + b"\x02" + account.data[109:]
+    world.vm.bank.put(tokens, Account(account.lamports, data, account.owner))
+    found = await findings(world)
+
+    assert any(
+        finding.level is Level.FAIL and "spl-token thaw" in finding.what for finding in found
+    )
+    with pytest.raises(UnusablePaymentToken, match="is frozen"):
+        await world.chain().expect_usable()
 
 
 async def test_the_start_refuses_what_cannot_work_and_waits_for_a_node(world: World) -> None:

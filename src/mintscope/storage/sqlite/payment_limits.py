@@ -48,7 +48,7 @@ SELECT (SELECT coalesce(sum(fee_lamports), 0) FROM payment WHERE state = 'pendin
 
 # Nothing is taken where there is too little, or where nobody has looked yet.
 TAKE_FEE: Final = """
-UPDATE fee_fund SET lamports = lamports - ?1 WHERE lamports - ?1 >= ?2
+UPDATE fee_fund SET lamports = lamports - ?1 WHERE lamports >= ?2
 """
 FUND_IS_KNOWN: Final = "SELECT EXISTS (SELECT 1 FROM fee_fund)"
 
