@@ -1,7 +1,7 @@
 """The questions that payments ask a node: one try each, answered soon or not at all.
 
 Unlike `chain.rpc`, which follows the chain and may wait, a payment has a
-client on the line: nothing is retried here.
+client on the line: nothing that was answered is asked again here.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ CALL_S: Final = 5.0  # a question that takes longer counts as unanswered
 # A pool looks through all its connections, squared, at every request: many small ones are cheap.
 POOLS: Final = 16
 CONNECTIONS_PER_POOL: Final = 4
+CLOSED_MEANWHILE: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 STATUSES_MAX: Final = 256  # signatures in one question, fixed by the validator
 PAGE: Final = 1_000  # signatures in one answer about an address, fixed likewise
@@ -288,7 +289,7 @@ class PaymentNode:
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         try:
             async with asyncio.timeout(CALL_S):
-                body = await self._post(method, msgspec.json.encode(request))
+                body = await self._post_again(method, msgspec.json.encode(request))
             answer = _ANSWER.decode(body)
             if answer.error is not None:
                 said = f"{method}: {answer.error.message[:200]} ({answer.error.code})"
@@ -298,6 +299,16 @@ class PaymentNode:
             raise ChainUnavailable(f"{method}: {type(cause).__name__}") from cause
         except msgspec.DecodeError as cause:
             raise ChainUnavailable(f"{method}: expected a JSON-RPC answer; {cause}") from cause
+
+    async def _post_again(self, method: str, request: bytes) -> bytes:
+        """Post, once more where the node closed the connection just when it was used again.
+
+        Every question may be asked twice; so may a transaction, which is one by its signature.
+        """
+        try:
+            return await self._post(method, request)
+        except CLOSED_MEANWHILE:
+            return await self._post(method, request)
 
     async def _post(self, method: str, request: bytes) -> bytes:
         await self._turns.next()
