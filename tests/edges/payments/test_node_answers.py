@@ -403,7 +403,8 @@ async def test_arrivals_come_in_pages_that_say_where_they_end() -> None:
 
     assert list(first.succeeded) == [f"s{n}" for n in range(PAGE + 1, 1, -1) if n % 10]
     assert (first.newest, first.oldest) == (f"s{PAGE + 1}", "s2")
-    assert second == Arrivals(succeeded=[Signature("s1")], newest=Signature("s1"), oldest=Signature("s1"))
+    only = Signature("s1")
+    assert second == Arrivals(succeeded=[only], newest=only, oldest=only)
     assert third == Arrivals(succeeded=[], newest=None, oldest=None)
 
 
