@@ -18,6 +18,7 @@ from mintscope.payments.chain import ChainUnavailable
 from mintscope.payments.mint import UnusablePaymentToken
 from mintscope.payments.price import Doubt
 from mintscope.payments.requirement import Terms
+from mintscope.payments.store import Budget
 from mintscope.selling import (
     CannotSell,
     expect_funds,
@@ -79,7 +80,9 @@ async def _check_chain(config: Config, terms: Terms) -> AsyncIterator[Finding]:
             yield Finding(Level.FAIL, f"payments: {error}")
             return
     what = f"payments: {lamports / SOL:g} SOL for network fees"
-    if lamports < config.payments.fee_payer_lamports_min:
+    if lamports < Budget().fund_lamports_min:
+        yield fail(f"{what}, so nothing is sold", f"send some to {terms.fee_payer}")
+    elif lamports < config.payments.fee_payer_lamports_min:
         yield warn(what, f"send some to {terms.fee_payer}; 0.1 lasts for 10,000 payments")
     else:
         yield ok(what)

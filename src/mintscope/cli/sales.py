@@ -5,6 +5,7 @@ import asyncio
 import typer
 
 from mintscope.cli.config import ConfigFile, configured
+from mintscope.payments.store import Budget
 from mintscope.wiring import payment_books
 
 app = typer.Typer()
@@ -18,7 +19,13 @@ def sales_status(config: ConfigFile = None) -> None:
     with payment_books(configured(config).config) as books:
         why = asyncio.run(books.why_stopped())
         count, _ = asyncio.run(books.pending())
-    print("open" if why is None else f"stopped: {why}")
+        fund = asyncio.run(books.fund())
+    if why is not None:
+        print(f"stopped: {why}")
+    elif fund is not None and fund < Budget().fund_lamports_min:
+        print(f"closed: the fee payer has {fund} lamports to promise, and needs more")
+    else:
+        print("open")
     print(f"{count} payments pending")
 
 

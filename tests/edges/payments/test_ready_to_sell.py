@@ -91,6 +91,27 @@ async def test_a_fee_payer_without_money_is_refused(world: World) -> None:
     expect_funds(900_881, Wallet(str(pauper.pubkey())))
 
 
+async def test_a_fee_payer_that_is_short_is_told(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
+    short = world.vm.genesis.key("short of SOL")
+    world.vm.genesis.endow(world.vm.bank, short.pubkey(), lamports=2_890_879)
+    found = await findings(world, fee_payer_key=SecretStr(str(short)))
+    books = SqlitePaymentBooks(tmp_path / MONEY_FILE)
+    await books.fill_fund(2_890_879, mark=await books.fund_mark())
+    told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
+    await books.fill_fund(2_890_880, mark=await books.fund_mark())
+    open_again = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
+    books.close()
+
+    assert any(
+        finding.level is Level.FAIL and "nothing is sold" in finding.what for finding in found
+    )
+    assert told.stdout.startswith("closed: the fee payer has 2890879 lamports")
+    assert open_again.stdout.startswith("open\n")
+
+
 async def test_a_frozen_treasury_is_told(world: World) -> None:
     """Its mint's freeze authority has closed it: every payment would be refused by the chain."""
     tokens = world.vm.genesis.treasury_tokens
