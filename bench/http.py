@@ -18,9 +18,7 @@ import json
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.util import find_spec
 from operator import truediv
 from pathlib import Path
@@ -32,6 +30,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from bench.figure import Figure, line
+from bench.process import python_running
 from mintscope.clock import SystemClock
 from mintscope.credentials import make_credit_token
 from mintscope.market.report import (
@@ -53,7 +52,6 @@ from mintscope.storage.sqlite.credits import MONEY_FILE, PEPPER_FILE, CreditBook
 TOKENS, CREDITS = 12_000, 1_000_000
 ROUNDS, ROUND_S = 7, 1.0
 CONNECTIONS = 64
-START_S_MAX = 30.0
 OURS, BARE, USUAL = "mintscope", "uvicorn alone, same bytes", "FastAPI, pydantic, SQLAlchemy"
 GOALS = {BARE: ">= 0.5x", USUAL: ">= 40x"}
 WHAT = "GET /v1/token, durable debit, 64 connections"
@@ -64,11 +62,13 @@ def run() -> list[Figure]:
     with TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         tokens = _prepare(folder)
-        ports = {OURS: stack.enter_context(_server("ours", folder))}
+        ports = {OURS: stack.enter_context(python_running("bench.peers_http.ours", str(folder)))}
         _record_answer(folder, ports[OURS], tokens[0])
-        ports[BARE] = stack.enter_context(_server("bare", folder))
+        ports[BARE] = stack.enter_context(python_running("bench.peers_http.bare", str(folder)))
         if find_spec("fastapi") is not None:
-            ports[USUAL] = stack.enter_context(_server("usual", folder))
+            ports[USUAL] = stack.enter_context(
+                python_running("bench.peers_http.usual", str(folder))
+            )
         requests = [_request(token) for token in tokens]
         measured: dict[str, list[float]] = {who: [] for who in ports}
         for number in range(ROUNDS + 1):
@@ -148,32 +148,6 @@ def _record_answer(folder: Path, port: int, token: str) -> None:
     kept = [header for header in headers if not header.startswith((b"date:", b"connection:"))]
     (folder / "headers").write_bytes(b"\r\n".join(kept))
     (folder / "body").write_bytes(body)
-
-
-@contextmanager
-def _server(name: str, folder: Path) -> Iterator[int]:
-    """Run a server of `bench.peers_http` until the block ends; yield its port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    command = [sys.executable, "-m", f"bench.peers_http.{name}", str(port), str(folder)]
-    with subprocess.Popen(command) as process:
-        try:
-            _wait_for(port, process)
-            yield port
-        finally:
-            process.terminate()
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    give_up_s = time.monotonic() + START_S_MAX
-    while time.monotonic() < give_up_s and process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise RuntimeError(f"{process.args!r} did not start")
 
 
 def _load(port: int, requests: list[bytes], *, seed: int) -> float:

@@ -1,0 +1,137 @@
+"""From a block that the node has confirmed to an answer in which it is visible.
+
+`mintscope ingest` and `mintscope api` as they are started by operators, with
+every setting at its default, on a market that trades; the node is on this
+machine.  A client asks all the time, and every answer says which block it is
+as of.
+"""
+
+import http.client
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from bench.figure import Figure, line
+from bench.process import free_port, python_running, wait_for
+from mintscope.config.child import child_environment
+from mintscope.solana import WSOL
+
+BLOCKS = 200
+CATCH_UP_S = 10.0  # from the first answer that is live
+PAUSE_S = 0.002
+READY_S_MAX = 60.0
+WHAT = "block confirmed to visible in an answer"
+GOALS = {50: "", 99: "goal <= 250 ms"}
+
+
+class Seen(NamedTuple):
+    """When an answer came, and the newest block in it."""
+
+    at_s: float
+    slot: int
+
+
+def run() -> list[Figure]:
+    """Return the middle and the 99th percentile, in milliseconds."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory())
+        chain_port = stack.enter_context(python_running("bench.market"))
+        api_port = free_port()
+        environment = {
+            "MINTSCOPE_DATA_DIR": folder,
+            "MINTSCOPE_CHAIN__RPC_URL": f"http://127.0.0.1:{chain_port}",
+            "MINTSCOPE_CHAIN__START": "first",
+            "MINTSCOPE_API__PORT": str(api_port),
+            "MINTSCOPE_API__RATE_LIMIT_REQUESTS": "1000000",
+            "MINTSCOPE_METRICS__ENABLED": "false",
+            "MINTSCOPE_LOG__LEVEL": "error",
+        }
+        settings = child_environment(environment)
+        stack.enter_context(_command(settings, "ingest"))
+        process = stack.enter_context(_command(settings, "api"))
+        wait_for(api_port, process)
+        seen = _ask_on_and_on(api_port, _credit_token(settings))
+        confirmed = _confirmed(chain_port)
+    late_ms = _late_ms(confirmed, seen)
+    return [
+        Figure(
+            what=f"{WHAT}, p{percent}",
+            who="mintscope",
+            value=late_ms[len(late_ms) * percent // 100],
+            unit="ms",
+            goal=goal,
+        )
+        for percent, goal in GOALS.items()
+    ]
+
+
+def _late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
+    """Return how long each block took to be visible, shortest first."""
+    late, answers = [], iter(seen)
+    answer = next(answers)
+    for slot, at_s in sorted(confirmed.items()):
+        if not seen[0].slot < slot <= seen[-1].slot:
+            continue
+        while answer.slot < slot:
+            answer = next(answers)
+        late.append(1_000 * (answer.at_s - at_s))
+    return sorted(late)
+
+
+def _ask_on_and_on(port: int, token: str) -> list[Seen]:
+    """Ask until BLOCKS blocks have come; return every answer that was as of another one."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    give_up_s = time.monotonic() + READY_S_MAX
+    count_from_s = float("inf")
+    seen: list[Seen] = []
+    while len(seen) <= BLOCKS:
+        connection.request("GET", f"/v1/token/{WSOL}", headers={"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        body = answer.read()
+        at_s = time.monotonic()
+        if answer.status == http.client.OK and answer.headers["x-data-status"] == "live":
+            slot = int(answer.headers["x-data-slot"])
+            count_from_s = min(count_from_s, at_s + CATCH_UP_S)
+            if at_s >= count_from_s and (not seen or slot > seen[-1].slot):
+                seen.append(Seen(at_s, slot))
+        elif seen or at_s > give_up_s:
+            raise RuntimeError(f"expected reports; was {answer.status}: {body[:300]!r}")
+        time.sleep(PAUSE_S)
+    connection.close()
+    return seen
+
+
+def _confirmed(port: int) -> dict[int, float]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    call = {"jsonrpc": "2.0", "id": 1, "method": "bench_confirmed"}
+    connection.request("POST", "/", json.dumps(call))
+    moments = json.loads(connection.getresponse().read())["result"]
+    connection.close()
+    return {int(slot): at_s for slot, at_s in moments.items()}
+
+
+def _credit_token(settings: Mapping[str, str]) -> str:
+    command = [sys.executable, "-m", "mintscope", "credits", "issue", "--credits", "1000000"]
+    issued = subprocess.run(command, env=settings, check=True, capture_output=True, text=True)
+    return issued.stdout.strip()
+
+
+@contextmanager
+def _command(settings: Mapping[str, str], name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command of mintscope until the block ends."""
+    command = [sys.executable, "-m", "mintscope", name]
+    with subprocess.Popen(command, env=settings) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+if __name__ == "__main__":
+    for figure in run():
+        print(line(figure))

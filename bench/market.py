@@ -1,0 +1,63 @@
+"""A market that trades, as a process that remembers when each of its blocks was confirmed.
+
+`python -m bench.market PORT`
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+
+import uvloop
+from typing_extensions import override
+
+from bench.peers_payments.moments import SEED, server
+from mintscope.clock import SystemClock
+from mintscope.devchain.chain import SLOT_MS, Devchain
+from mintscope.devchain.ledger import Commitment
+from mintscope.devchain.methods.table import VmMethods
+from mintscope.devchain.rpc import Methods
+from mintscope.devchain.server import answering
+
+HISTORY_DAYS = 1
+
+
+class Watched(Methods):
+    """Tells its moments, beside everything else."""
+
+    def __init__(self, chain: Devchain) -> None:
+        super().__init__(chain, VmMethods(chain.vm).by_name)
+        self._ledger = chain.ledger
+        self._confirmed: dict[int, float] = {}
+
+    def watch(self) -> None:
+        """Note which block is the newest confirmed one now."""
+        slot = self._ledger.reached(Commitment.CONFIRMED)
+        self._confirmed.setdefault(slot, time.monotonic())
+
+    @override
+    def call(self, method: str, params: Sequence[object]) -> object:
+        if method == "bench_confirmed":
+            return self._confirmed
+        return super().call(method, params)
+
+
+async def serve(port: int) -> None:
+    clock = SystemClock()
+    chain = Devchain(seed=SEED, now=clock.now(), history_days=HISTORY_DAYS)
+    chain.vm.clock = clock
+    methods = Watched(chain)
+    beating = asyncio.create_task(_beat(chain, methods))
+    await server(answering(methods, chain.vm.faults), port)
+    beating.cancel()
+
+
+async def _beat(chain: Devchain, methods: Watched) -> None:
+    while True:
+        await asyncio.sleep(SLOT_MS / 1_000)
+        chain.tick(SystemClock().now())
+        methods.watch()
+
+
+if __name__ == "__main__":
+    uvloop.run(serve(int(sys.argv[1])))
