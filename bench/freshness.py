@@ -85,7 +85,7 @@ def _late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
 
 def _ask_on_and_on(port: int, token: str) -> list[Seen]:
     """Ask until BLOCKS blocks have come; return every answer that was as of another one."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     give_up_s = time.monotonic() + READY_S_MAX
     count_from_s = float("inf")
     seen: list[Seen] = []
@@ -107,7 +107,7 @@ def _ask_on_and_on(port: int, token: str) -> list[Seen]:
 
 
 def _confirmed(port: int) -> dict[int, float]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     call = {"jsonrpc": "2.0", "id": 1, "method": "bench_confirmed"}
     connection.request("POST", "/", json.dumps(call))
     moments = json.loads(connection.getresponse().read())["result"]
