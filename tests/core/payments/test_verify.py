@@ -393,6 +393,7 @@ def test_every_local_reason_is_reached() -> None:
         Reason.NETWORK_FEE,
         Reason.FUNDS,
         Reason.TOO_MANY_FAILURES,
+        Reason.TOO_MANY_PENDING,
         Reason.REVERTED,
         Reason.EXPIRED,
         Reason.VANISHED,
