@@ -17,6 +17,8 @@ from typing import Final, NewType
 
 Credential = NewType("Credential", str)
 CreditToken = NewType("CreditToken", Credential)
+ApplicationSecret = NewType("ApplicationSecret", Credential)
+ApiKey = NewType("ApiKey", Credential)
 CredentialHash = NewType("CredentialHash", bytes)
 
 CHECKSUM_LENGTH: Final = 8
@@ -44,6 +46,16 @@ class CredentialKind(Enum):
 def make_credit_token(entropy: bytes) -> CreditToken:
     """Return the credit token of 28 bytes from a cryptographic generator."""
     return CreditToken(_make(CredentialKind.CREDIT_TOKEN, entropy))
+
+
+def make_application_secret(entropy: bytes) -> ApplicationSecret:
+    """Return the application secret of 28 bytes that nobody else can know."""
+    return ApplicationSecret(_make(CredentialKind.APPLICATION_SECRET, entropy))
+
+
+def make_api_key(entropy: bytes) -> ApiKey:
+    """Return the API key of 36 bytes that nobody else can know."""
+    return ApiKey(_make(CredentialKind.API_KEY, entropy))
 
 
 def is_well_formed(kind: CredentialKind, text: str) -> bool:

@@ -1,0 +1,32 @@
+"""The outbox: letters that were written and are to be sent, by whoever leases them."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from mintscope.accounts.letter import Draft, LetterId
+from mintscope.primitives import UnixMs
+
+LEASE_MS: Final = 60_000
+GIVE_UP_MS: Final = 72 * 3_600_000
+
+
+class Outbox(Protocol):
+    """Where letters wait; the same letter may be sent twice after a crash, never not at all."""
+
+    async def lease(self, now: UnixMs, *, limit: int) -> Sequence[Draft]:
+        """Return letters that are due, oldest first; nobody else gets them for a minute."""
+        ...
+
+    async def sent(self, letter_id: LetterId, now: UnixMs) -> None:
+        """Note that the letter was accepted by the mail server."""
+        ...
+
+    async def failed(
+        self, letter_id: LetterId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
+    ) -> None:
+        """Note why it was not, and when to try again; None: never."""
+        ...
+
+    async def recent(self, *, limit: int) -> Sequence[Draft]:
+        """Return the newest letters, sent or not, for the mailbox page of a demo."""
+        ...

@@ -1,0 +1,36 @@
+"""Sessions of people: kept by the server, ended by it, named by a random id in a cookie."""
+
+from dataclasses import dataclass
+from typing import Final, NewType
+
+from mintscope.accounts.user import User
+from mintscope.primitives import UnixMs
+
+SessionId = NewType("SessionId", int)
+
+IDLE_MS: Final = 30 * 60_000
+ABSOLUTE_MS: Final = 12 * 3_600_000
+FRESH_MS: Final = 10 * 60_000  # how long a password entered counts for what needs it again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A signed-in person at one browser.
+
+    proved_at   when the password was last entered in it
+    agent       what the browser says it is, cut to 200 characters; not to be trusted
+    csrf        the text that every form of this session carries
+    """
+
+    session_id: SessionId
+    user: User
+    created_at: UnixMs
+    seen_at: UnixMs
+    proved_at: UnixMs
+    address: str
+    agent: str
+    csrf: str
+
+    def is_fresh(self, now: UnixMs) -> bool:
+        """Say whether the password was entered a short time ago."""
+        return now - self.proved_at < FRESH_MS

@@ -1,0 +1,1 @@
+"""Sending letters by SMTP."""

@@ -1,0 +1,1 @@
+"""Hashing passwords with argon2id."""
