@@ -1,4 +1,4 @@
-"""API keys: who holds one may act as its user, within its scopes, until it expires or is revoked."""
+"""API keys: who holds one acts as its user, within its scopes, until it ends."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -34,10 +34,10 @@ class Draft:
     letter_id: LetterId
     kind: LetterKind
     recipient: Email
+    written_at: UnixMs
     facts: dict[str, str] = field(default_factory=dict)
     proof_id: ProofId | None = None
     nonce: bytes | None = None
-    written_at: UnixMs = UnixMs(0)
     attempts: int = 0
 
 

@@ -11,7 +11,7 @@ class WeakPassword(ValueError):
 
 
 class Hasher(Protocol):
-    """Turns passwords into hashes, slowly on purpose; implemented with argon2id in `mintscope.passwords`."""
+    """Turns passwords into hashes, slowly on purpose; `mintscope.passwords` does with argon2id."""
 
     async def hash(self, password: str) -> str:
         """Return what may be stored of *password*."""

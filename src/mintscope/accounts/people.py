@@ -55,8 +55,9 @@ class PeopleDesk:
         raise NotImplementedError
 
     async def session(self, cookie: str) -> Session | None:
-        """Return the session if it is neither ended nor expired; it counts as seen (at most one
-        write a minute).
+        """Return the session if it is neither ended nor expired, and note that it was used.
+
+        The note is written at most once a minute.
         """
         raise NotImplementedError
 
