@@ -14,7 +14,7 @@ setup: $(VENV)/run ## install mintscope into .venv
 demo: $(VENV)/demo ## devchain, ingest and api, a market that trades and a buyer who pays
 	@exec $(BIN)/mintscope demo
 
-test: $(VENV)/dev ## every test, about five minutes on two cores
+test: $(VENV)/browser ## every test, about five minutes on two cores
 	@$(BIN)/pytest $(ARGS)
 
 check: $(VENV)/dev ## format, lint, types, layers: fastest first
@@ -43,7 +43,7 @@ lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	done
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) node_modules bench/peers/node_modules
+	rm -rf $(VENV) build node_modules bench/peers/node_modules tests/browser/node_modules
 
 $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "mintscope needs Python 3.11 to 3.13 with the venv module (Debian: apt-get install python3-venv)"; exit 1; }
@@ -63,6 +63,15 @@ $(VENV)/demo: $(VENV)/run requirements/demo.txt
 $(VENV)/dev: $(VENV)/run requirements/dev.txt
 	@echo "installing the test tools ..."
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
+	@touch $@
+
+# Chromium comes from Debian where that is possible; without one the tests in a browser are skipped.
+$(VENV)/browser: $(VENV)/dev tests/browser/package-lock.json
+	@PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/browser --silent --no-audit --no-fund
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
+	  echo "installing the browser ..."; export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium; } >/dev/null 2>&1 \
+	  || echo "Chromium could not be installed"; }
 	@touch $@
 
 $(VENV)/bench: $(VENV)/dev requirements/bench.txt bench/peers/package-lock.json
