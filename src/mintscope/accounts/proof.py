@@ -41,8 +41,13 @@ class Proof:
     subject: int
     email: Email
     nonce: bytes
+    made_at: UnixMs
     expires_at: UnixMs
     used_at: UnixMs | None
+
+    def is_good(self, purpose: Purpose, now: UnixMs) -> bool:
+        """Say whether it may still be used for *purpose*."""
+        return self.purpose is purpose and self.used_at is None and now < self.expires_at
 
 
 def link_text(proof_id: ProofId, link: str) -> str:
