@@ -58,13 +58,15 @@ def make_api_key(entropy: bytes) -> ApiKey:
     return ApiKey(_make(CredentialKind.API_KEY, entropy))
 
 
+def has_form(kind: CredentialKind, text: str) -> bool:
+    """Say whether *text* has the prefix and the digits of *kind*, whatever its checksum."""
+    prefix, digits = kind.value
+    return re.fullmatch(rf"{prefix}[0-9a-f]{{{digits}}}", text) is not None
+
+
 def is_well_formed(kind: CredentialKind, text: str) -> bool:
     """Say whether *text* has the form of *kind* and the checksum fits."""
-    prefix, digits = kind.value
-    return (
-        re.fullmatch(rf"{prefix}[0-9a-f]{{{digits}}}", text) is not None
-        and _checksum(text[:-CHECKSUM_LENGTH]) == text[-CHECKSUM_LENGTH:]
-    )
+    return has_form(kind, text) and _checksum(text[:-CHECKSUM_LENGTH]) == text[-CHECKSUM_LENGTH:]
 
 
 def hint(credential: Credential) -> str:

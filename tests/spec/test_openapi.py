@@ -116,7 +116,7 @@ async def test_it_says_how_to_pay(document: dict[str, Any]) -> None:
 
     assert token["security"] == [{"creditToken": []}, {"x402": []}]
     assert purchase["security"] == [{"x402": []}, {"x402": [], "creditToken": []}]
-    assert set(document["components"]["securitySchemes"]) == {"creditToken", "x402"}
+    assert set(document["components"]["securitySchemes"]) == {"creditToken", "x402", "apiKey"}
     assert "PAYMENT-REQUIRED" in token["responses"]["402"]["headers"]
     assert "PAYMENT-RESPONSE" in token["responses"]["402"]["headers"]
     assert "PAYMENT-RESPONSE" in token["responses"]["200"]["headers"]
