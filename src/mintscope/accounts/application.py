@@ -11,6 +11,7 @@ from typing import Final, NewType
 
 from mintscope.accounts.address import Email
 from mintscope.accounts.scope import Scope
+from mintscope.credentials import CredentialHash
 from mintscope.primitives import UnixMs
 
 SignupId = NewType("SignupId", int)
@@ -72,3 +73,11 @@ class Application:
     note: str
     issued_at: UnixMs | None
     user_removed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeptApplication:
+    """An application and the hash of its secret."""
+
+    application: Application
+    secret_hash: CredentialHash

@@ -9,6 +9,8 @@ Actor = NewType("Actor", str)
 
 COMMAND_LINE: Final = Actor("command line")
 SERVICE: Final = Actor("service")
+APPLICANT: Final = Actor("applicant")  # whoever knows the secret of the application
+MAILBOX: Final = Actor("mailbox")  # whoever followed a link that was sent there
 
 
 def user_actor(user_id: int) -> Actor:
