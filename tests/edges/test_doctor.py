@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic import SecretStr
@@ -16,11 +16,19 @@ from typing_extensions import override
 
 from mintscope.cli.checks_chain import MAINNET, check_chain
 from mintscope.cli.checks_machine import check_folder, check_pepper, check_ports, check_sqlite
+from mintscope.cli.checks_mail import check_mail
 from mintscope.cli.checks_store import check_market, check_money
 from mintscope.cli.doctor import app
 from mintscope.cli.finding import Finding, Level, fail
 from mintscope.clock import ManualClock, SystemClock
-from mintscope.config.sections import ApiConfig, ChainConfig, Config, CreditsConfig, MetricsConfig
+from mintscope.config.sections import (
+    ApiConfig,
+    ChainConfig,
+    Config,
+    CreditsConfig,
+    MailConfig,
+    MetricsConfig,
+)
 from mintscope.market.log import SlotHeader
 from mintscope.market.store import FinalSlot, NewSlot, Unread
 from mintscope.observe import serve_metrics
@@ -268,6 +276,26 @@ def test_money_needs_its_own_pepper(tmp_path: Path) -> None:
     pepper.unlink()
     configured = Config(data_dir=tmp_path, credits=CreditsConfig(pepper=SecretStr(PEPPER.hex())))
     assert levels(list(check_money(configured))) == [Level.OK]
+
+
+@pytest.mark.parametrize(
+    ("delivery", "origin", "level"),
+    [
+        ("none", None, Level.OK),
+        ("page", None, Level.OK),
+        ("smtp", None, Level.WARN),
+        ("smtp", "https://api.example.org", Level.OK),
+    ],
+)
+def test_letters_need_an_address_to_lead_to(
+    delivery: Literal["none", "page", "smtp"], origin: str | None, level: Level
+) -> None:
+    config = Config(mail=MailConfig(delivery=delivery), api=ApiConfig(origin=origin))
+
+    (finding,) = check_mail(config)
+
+    assert finding.level is level
+    assert level is Level.OK or "http://127.0.0.1:8402" in finding.what
 
 
 def test_the_command_exits_0_when_all_is_well(

@@ -31,7 +31,7 @@ def parse_form(fields: Mapping[str, object]) -> Form:
     Fields that nobody asks for are ignored.
     Raises    InvalidFields, which names every field that is wrong
     """
-    reader = _Reader(fields)
+    reader = FieldReader(fields)
     form = Form(
         email=reader.email("email"),
         telegram=reader.handle("telegram"),
@@ -39,19 +39,28 @@ def parse_form(fields: Mapping[str, object]) -> Form:
         user_type=reader.user_type("userType"),
         motivation=reader.motivation("motivation"),
     )
-    if reader.messages:
-        raise InvalidFields(reader.messages)
+    reader.expect_sound()
     return form
 
 
-class _Reader:
-    """Reads fields; what it returns is good only while there are no messages."""
+class FieldReader:
+    """Reads fields; what it returns is good only once `expect_sound` has passed."""
 
     def __init__(self, fields: Mapping[str, object]) -> None:
         self._fields = fields
-        self.messages: list[FieldMessage] = []
+        self._messages: list[FieldMessage] = []
+
+    def expect_sound(self) -> None:
+        """Raise InvalidFields if any field was refused."""
+        if self._messages:
+            raise InvalidFields(self._messages)
+
+    def text(self, name: str) -> str:
+        """Read a required text, whatever it says."""
+        return self._required(name) or ""
 
     def email(self, name: str) -> Email:
+        """Read a required address."""
         text = self._required(name)
         if text is not None:
             try:
@@ -61,6 +70,7 @@ class _Reader:
         return Email("")
 
     def handle(self, name: str) -> str | None:
+        """Read an optional line, trimmed; None for one that is blank."""
         text = (self._text(name) or "").strip()
         if len(text) > HANDLE_LENGTH_MAX:
             self._refuse(name, f"expected at most {HANDLE_LENGTH_MAX} characters; were {len(text)}")
@@ -69,6 +79,7 @@ class _Reader:
         return text or None
 
     def user_type(self, name: str) -> UserType:
+        """Read what the applicant wants to be."""
         text = self._required(name)
         if text is not None:
             try:
@@ -79,6 +90,7 @@ class _Reader:
         return UserType.BOTH
 
     def motivation(self, name: str) -> str:
+        """Read a required text of several lines, trimmed."""
         given = self._required(name)
         text = (given or "").replace("\r\n", "\n").replace("\r", "\n").strip()
         if given is not None and not text:
@@ -107,7 +119,7 @@ class _Reader:
         return None
 
     def _refuse(self, name: str, message: str) -> None:
-        self.messages.append(FieldMessage(name, message))
+        self._messages.append(FieldMessage(name, message))
 
 
 def _is_control(sign: str) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 from mintscope.accounts.address import Email
 from mintscope.accounts.application import ApplicationState
 from mintscope.accounts.exchange import ExchangeDesk
+from mintscope.accounts.form import FieldReader, parse_form
 from mintscope.accounts.scope import in_order
 from mintscope.accounts.signup import SignupDesk
 from mintscope.api.account_wire import BetaSignedUp, Confirmed, Exchanged, Me, Standing
@@ -15,7 +16,7 @@ from mintscope.api.address import ClientAddresses
 from mintscope.api.call import NO_STORE, Call, Reply
 from mintscope.api.exchange_limit import ExchangeLimit
 from mintscope.api.failing import GENERAL
-from mintscope.api.fields import read_fields, read_form
+from mintscope.api.fields import read_fields
 from mintscope.api.gate import Turnstile
 from mintscope.api.key_gate import KeyGate
 from mintscope.api.till import idempotency_key
@@ -77,7 +78,7 @@ class AccountRoutes:
         go on mistyping.
         """
         address = await self._admit(call)
-        form = read_form(await read_fields(call))
+        form = parse_form(await read_fields(call))
         key = _redelivery_key(call)
         await self.signups.pass_through(call, address)
         try:
@@ -95,7 +96,7 @@ class AccountRoutes:
     async def confirm_email(self, call: Call) -> Reply:
         """Confirm the mailbox with the code that was sent there."""
         await self._admit(call)
-        fields = await read_fields(call)
+        fields = FieldReader(await read_fields(call))
         email, secret = fields.email("email"), fields.text("applicationSecret")
         code = fields.text("code")
         fields.expect_sound()
@@ -164,7 +165,7 @@ class AccountRoutes:
 
 async def _credentials(call: Call) -> tuple[Email, str]:
     """Return the address and the secret of the body.  Raises InvalidFields."""
-    fields = await read_fields(call)
+    fields = FieldReader(await read_fields(call))
     email, secret = fields.email("email"), fields.text("applicationSecret")
     fields.expect_sound()
     return email, secret

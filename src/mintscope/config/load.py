@@ -24,6 +24,7 @@ from mintscope.config.sections import (
     PaymentsConfig,
     Section,
 )
+from mintscope.config.values import is_loopback
 
 FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"
 DEFAULT_FILE: Final = Path("mintscope.toml")
@@ -200,6 +201,28 @@ def _contradictions(config: Config) -> list[str]:
         problems.append("api.port: expected another port than those of metrics")
     if config.payments.enabled:
         problems += _unsellable(config.payments, config.chain)
+    return problems + _unsafe(config)
+
+
+def _unsafe(config: Config) -> list[str]:
+    """Return what would give away letters or passwords."""
+    problems = []
+    if config.mail.delivery == "page" and not is_loopback(config.api.host):
+        problems.append(
+            'mail.delivery: expected "smtp" or "none" with an api.host that others can reach:'
+            ' "page" shows every letter, and the links in it, to whoever asks'
+        )
+    if (
+        config.mail.delivery == "smtp"
+        and config.mail.security == "none"
+        and not is_loopback(config.mail.host)
+    ):
+        problems.append('mail.security: expected "starttls" or "tls" for a mail.host elsewhere')
+    taken = {config.api.port}
+    if config.metrics.enabled:
+        taken |= {config.metrics.ingest_port, config.metrics.api_port}
+    if config.web.admin_port is not None and config.web.admin_port in taken - {0}:
+        problems.append("web.admin_port: expected another port than those of api and metrics")
     return problems
 
 

@@ -2,7 +2,7 @@
 
 import re
 from decimal import Decimal
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
@@ -167,3 +167,13 @@ Origin = Annotated[
 Decimals = Annotated[int, Field(ge=0, le=18)]
 Lamports = Annotated[int, Field(ge=0, le=10**18)]
 Usd = Annotated[Decimal, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach *host*."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
