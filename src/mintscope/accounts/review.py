@@ -1,6 +1,6 @@
 """Reviewing applications and removing accounts: what administrators do, every step logged."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mintscope.accounts.application import Application, ApplicationState, SignupId
 from mintscope.accounts.audit import Actor, Event
@@ -19,18 +19,21 @@ class ReviewDesk:
         self,
         state: ApplicationState | None = None,
         *,
-        before: SignupId | None = None,
+        after: SignupId | None = None,
         limit: int = 50,
     ) -> Sequence[Application]:
-        """Return applications: the longest waiting first with a *state*, else the newest first."""
+        """Return applications: the longest waiting first with a *state*, else the newest first.
+
+        after   go on behind this one, in that order
+        """
         raise NotImplementedError
 
     async def application(self, signup_id: SignupId) -> Application | None:
         """Return one."""
         raise NotImplementedError
 
-    async def count_waiting(self) -> int:
-        """Return how many wait for approval."""
+    async def counts(self) -> Mapping[ApplicationState, int]:
+        """Return how many applications there are in each state."""
         raise NotImplementedError
 
     async def approve(
@@ -68,6 +71,10 @@ class ReviewDesk:
 
     async def users(self, *, before: UserId | None = None, limit: int = 50) -> Sequence[User]:
         """Return the users who were not removed, newest first."""
+        raise NotImplementedError
+
+    async def user(self, user_id: UserId) -> User | None:
+        """Return one who was not removed."""
         raise NotImplementedError
 
     async def remove_user(self, user_id: UserId, *, actor: Actor) -> None:
