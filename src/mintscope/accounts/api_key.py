@@ -6,6 +6,7 @@ from typing import Final, NewType
 
 from mintscope.accounts.scope import Scope
 from mintscope.accounts.user import UserId
+from mintscope.credentials import CredentialHash
 from mintscope.primitives import UnixMs
 
 KeyId = NewType("KeyId", int)
@@ -54,6 +55,22 @@ class KeyLine:
         if self.expires_at is not None and now >= self.expires_at:
             return KeyStatus.EXPIRED
         return KeyStatus.ACTIVE
+
+    @property
+    def lifetime_ms(self) -> int | None:
+        """How long it was to live when it was made; None: for ever."""
+        return None if self.expires_at is None else self.expires_at - self.created_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """What is kept of a key when it is made."""
+
+    key_hash: CredentialHash
+    hint: str
+    name: str
+    scopes: frozenset[Scope]
+    expires_at: UnixMs | None
 
 
 @dataclass(frozen=True, slots=True)
