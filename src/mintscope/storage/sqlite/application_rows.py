@@ -1,10 +1,8 @@
 """An application as columns, and back; what several verbs do to it."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import apsw
-import msgspec
 
 from mintscope.accounts.address import Email
 from mintscope.accounts.application import (
@@ -17,10 +15,10 @@ from mintscope.accounts.application import (
 )
 from mintscope.accounts.audit import Actor, Event
 from mintscope.accounts.proof import Purpose
-from mintscope.accounts.scope import Scope, in_order
 from mintscope.credentials import CredentialHash
 from mintscope.primitives import UnixMs
 from mintscope.storage.sqlite.account_events import note
+from mintscope.storage.sqlite.api_key_rows import scopes_of
 
 COLUMNS: Final = """
 a.id, a.email, a.telegram, a.twitter, a.user_type, a.motivation, a.state, a.applied_at,
@@ -103,21 +101,11 @@ def delete(db: apsw.Connection, signup_id: SignupId, at: UnixMs) -> None:
     db.execute(DELETE, (signup_id,))
 
 
-def revoke_keys(db: apsw.Connection, signup_id: SignupId, *, actor: Actor, at: UnixMs) -> None:
+def revoke_issued(db: apsw.Connection, signup_id: SignupId, *, actor: Actor, at: UnixMs) -> None:
     """End the key that was issued for an application, and those that rotations made of it."""
     for (key_id,) in db.execute(REVOKE_KEYS, (signup_id, at)).fetchall():
         why = {"because": subject_of(signup_id)}
         note(db, Event(at=at, actor=actor, action="revoked", subject=f"key:{key_id}", detail=why))
-
-
-def scopes_text(scopes: Iterable[Scope]) -> str:
-    """Return scopes as they are stored."""
-    return msgspec.json.encode(in_order(scopes)).decode()
-
-
-def scopes_of(text: str) -> frozenset[Scope]:
-    """Return the scopes that were stored as *text*."""
-    return frozenset(msgspec.json.decode(text, type=list[Scope]))
 
 
 def _moment(at: int | None) -> UnixMs | None:
