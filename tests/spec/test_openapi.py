@@ -16,7 +16,12 @@ PATHS = {
     "/v1/credits/history",
     "/v1/credits/rotate",
     "/v1/credits/rotate/challenge",
+    "/v1/me",
     "/v1/health",
+    "/api/public/beta-signup",
+    "/api/auth/confirm-email",
+    "/api/auth/application-status",
+    "/api/auth/exchange-secret",
     "/healthz",
     "/readyz",
 }
