@@ -1,5 +1,6 @@
 """Accounts over a real store, and what an agent, its mailbox and an administrator do with them."""
 
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ import apsw
 
 from mintscope.accounts.exchange import ExchangeDesk
 from mintscope.accounts.keys import KeyDesk
+from mintscope.accounts.scope import Scope
 from mintscope.accounts.secrets import AccountSecrets
 from mintscope.accounts.signup import SignupDesk
 from mintscope.clock import Clock
@@ -35,10 +37,30 @@ class Accounts:
     """The desks of one process, and the file they share with all others."""
 
     path: Path
+    file: AccountFile
     secrets: AccountSecrets
     signup: SignupDesk
     exchange: ExchangeDesk
     keys: KeyDesk
+
+    def change(self, query: str, *values: Any) -> None:
+        db = apsw.Connection(str(self.path))
+        try:
+            db.execute(query, values)
+        finally:
+            db.close()
+
+    async def approve(self, signup_id: int, *scopes: Scope) -> None:
+        """Approve an application, as an administrator does."""
+        self.change(
+            "UPDATE application SET state = 'approved', decided_at = 1, decided_by = 'x',"
+            " scopes = ? WHERE id = ?",
+            json.dumps([*scopes]),
+            signup_id,
+        )
+
+    async def remove_user(self, user_id: int) -> None:
+        self.change("UPDATE user SET removed_at = 1 WHERE id = ?", user_id)
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return what the money file holds, read over a connection of its own."""
@@ -66,6 +88,7 @@ async def open_desks(folder: Path, *, pepper: bytes, clock: Clock) -> AsyncItera
     try:
         yield Accounts(
             path=folder / "money.sqlite",
+            file=file,
             secrets=secrets,
             signup=SignupDesk(
                 SqliteSignupStore(file), secrets=secrets, clock=clock, entropy=os.urandom
