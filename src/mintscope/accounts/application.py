@@ -18,6 +18,7 @@ SignupId = NewType("SignupId", int)
 
 MOTIVATION_LENGTH_MAX: Final = 4_000
 HANDLE_LENGTH_MAX: Final = 64
+NOTE_LENGTH_MAX: Final = 2_000
 LAPSE_MS: Final = 72 * 3_600_000
 REDELIVERY_MS: Final = 10 * 60_000
 
@@ -38,6 +39,11 @@ class ApplicationState(StrEnum):
     APPROVED = "approved"
     REJECTED = "rejected"
     KEY_ISSUED = "key_issued"
+
+
+UNDECIDED: Final = frozenset(
+    {ApplicationState.AWAITING_CONFIRMATION, ApplicationState.AWAITING_APPROVAL}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

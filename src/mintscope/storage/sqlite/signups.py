@@ -8,7 +8,7 @@ import apsw
 from mintscope.accounts.address import Email
 from mintscope.accounts.application import (
     LAPSE_MS,
-    ApplicationState,
+    UNDECIDED,
     Form,
     KeptApplication,
     SignupId,
@@ -63,8 +63,6 @@ UPDATE user SET verified_at = ?2
  WHERE kind = 'agent' AND verified_at IS NULL
    AND id = (SELECT user FROM application WHERE id = ?1)
 """
-
-UNDECIDED: Final = {ApplicationState.AWAITING_CONFIRMATION, ApplicationState.AWAITING_APPROVAL}
 
 
 class SqliteSignupStore:
