@@ -28,7 +28,8 @@ class LetterKind(StrEnum):
 class Draft:
     """A letter as the outbox keeps it: no secret, the link and code are derived when it is sent.
 
-    facts   what its text tells, as plain texts: `hint`, `name`, `scopes`, `username`, ...
+    facts   what its text tells; nothing that anybody but us has written
+            approved: `scopes`; new key: `hint`, `scopes`; claim: `username`
     """
 
     letter_id: LetterId

@@ -20,6 +20,7 @@ from mintscope.credentials import (
     make_api_key,
     make_application_secret,
 )
+from mintscope.primitives import UnixMs
 
 NONCE_BYTES: Final = 32
 CODE_DIGITS: Final = 8
@@ -87,6 +88,11 @@ class AccountSecrets:
         """Return the code sent by mail: eight digits."""
         drawn = hmac.digest(self.mail, b"code" + nonce, "sha256")
         return f"{int.from_bytes(drawn[:16]) % 10**CODE_DIGITS:0{CODE_DIGITS}d}"
+
+    def letter_name(self, letter_id: int, written_at: UnixMs) -> str:
+        """Return what a letter is called in the world, the same whenever it is sent."""
+        drawn = hmac.digest(self.mail, f"letter {letter_id} {written_at}".encode(), "sha256")
+        return drawn[:16].hex()
 
     def is_link_of(self, nonce: bytes, link: str) -> bool:
         """Say whether *link* is that of *nonce*, in a time that tells nothing."""
