@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp
 
+from mintscope.api.account_routes import Desks
 from mintscope.api.address import ClientAddresses
 from mintscope.api.app import create_app
 from mintscope.api.follow import Follower
@@ -29,6 +30,7 @@ from mintscope.chain.rpc import Endpoint, Rpc
 from mintscope.clock import Clock, SystemClock
 from mintscope.config.sections import ApiConfig, ChainConfig, Config, MarketConfig
 from mintscope.dex.decode import decode_block
+from mintscope.enrolling import desks_of, open_accounts
 from mintscope.errors import ServiceUnavailable
 from mintscope.ingest.pipeline import Ingest
 from mintscope.market.live import LiveMarket
@@ -117,6 +119,9 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
                 checks.append(Check("chain", sales.expect_chain))
                 shop = _shop(config, sales, origin=f"http://{place(host)}:{port}")
             addresses = ClientAddresses(config.api.trusted_proxies)
+            accounts = await stack.enter_async_context(
+                open_accounts(config, root=pepper(config), clock=clock)
+            )
             app = _app(
                 config.api,
                 reports=follower,
@@ -125,6 +130,7 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
                 clock=clock,
                 addresses=addresses,
                 shop=shop,
+                desks=desks_of(config.accounts, accounts),
             )
             server = make_server(app, clock=clock, addresses=addresses, bounds=_bounds(config.api))
             await stack.enter_async_context(_running(follower.run(), "follow"))
@@ -168,6 +174,7 @@ def _app(  # noqa: PLR0913 - one argument for each part
     clock: Clock,
     addresses: ClientAddresses,
     shop: Shop | None,
+    desks: Desks,
 ) -> ASGIApp:
     return create_app(
         reports=reports,
@@ -183,6 +190,7 @@ def _app(  # noqa: PLR0913 - one argument for each part
         ),
         freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
         shop=shop,
+        desks=desks,
     )
 
 
