@@ -1,6 +1,5 @@
 """Accounts over a real store, and what an agent, its mailbox and an administrator do with them."""
 
-import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,15 +9,20 @@ from typing import Any
 
 import apsw
 
+from mintscope.accounts.application import SignupId
+from mintscope.accounts.audit import COMMAND_LINE
 from mintscope.accounts.exchange import ExchangeDesk
 from mintscope.accounts.keys import KeyDesk
+from mintscope.accounts.review import ReviewDesk
 from mintscope.accounts.scope import Scope
 from mintscope.accounts.secrets import AccountSecrets
 from mintscope.accounts.signup import SignupDesk
+from mintscope.accounts.user import UserId
 from mintscope.clock import Clock
 from mintscope.storage.sqlite.account_file import AccountFile
 from mintscope.storage.sqlite.api_keys import SqliteKeyStore
 from mintscope.storage.sqlite.exchanges import SqliteExchangeStore
+from mintscope.storage.sqlite.reviews import SqliteReviewStore
 from mintscope.storage.sqlite.signups import SqliteSignupStore
 
 EMAIL = "agent@example.org"
@@ -42,6 +46,7 @@ class Accounts:
     signup: SignupDesk
     exchange: ExchangeDesk
     keys: KeyDesk
+    review: ReviewDesk
 
     def change(self, query: str, *values: Any) -> None:
         db = apsw.Connection(str(self.path))
@@ -51,16 +56,17 @@ class Accounts:
             db.close()
 
     async def approve(self, signup_id: int, *scopes: Scope) -> None:
-        """Approve an application, as an administrator does."""
-        self.change(
-            "UPDATE application SET state = 'approved', decided_at = 1, decided_by = 'x',"
-            " scopes = ? WHERE id = ?",
-            json.dumps([*scopes]),
-            signup_id,
+        """Approve an application, confirmed or not, as an administrator may."""
+        await self.review.approve(
+            SignupId(signup_id),
+            scopes=frozenset(scopes),
+            note="",
+            actor=COMMAND_LINE,
+            unconfirmed=True,
         )
 
     async def remove_user(self, user_id: int) -> None:
-        self.change("UPDATE user SET removed_at = 1 WHERE id = ?", user_id)
+        await self.review.remove_user(UserId(user_id), actor=COMMAND_LINE)
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return what the money file holds, read over a connection of its own."""
@@ -96,6 +102,7 @@ async def open_desks(folder: Path, *, pepper: bytes, clock: Clock) -> AsyncItera
             exchange=ExchangeDesk(
                 SqliteExchangeStore(file), secrets=secrets, clock=clock, entropy=os.urandom
             ),
+            review=ReviewDesk(SqliteReviewStore(file), clock=clock, entropy=os.urandom),
             keys=KeyDesk(
                 store=SqliteKeyStore(file), secrets=secrets, clock=clock, entropy=os.urandom
             ),
