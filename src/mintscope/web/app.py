@@ -2,7 +2,7 @@
 
 How a page is made
     1. A module for each group of pages, with a class that holds the desks it needs and has
-       `routes()`, which yields a `Route` for each method of each path.  Add it to `groups` below.
+       `routes()`, which yields a `Route` for each method of each path.  `parts.groups_of` names it.
     2. A handler is `async def show(self, visit: Visit) -> Reply`.  It returns `Page("x.html",
        {facts})`, `Goto("/path", notice="key of notices.NOTICES")` or `Text(...)`.  What a person
        typed wrong is the same page again, `Page(..., errors={field: message}, values={...},
@@ -19,45 +19,51 @@ How a page is made
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from starlette.types import ASGIApp, Scope
 
-from mintscope.accounts.people import PeopleDesk
 from mintscope.clock import Clock
+from mintscope.limits import Limiter
 from mintscope.web.answer import Wording
 from mintscope.web.files import StaticFiles
-from mintscope.web.front import Front, Turnstile
-from mintscope.web.home import HomePages
+from mintscope.web.front import Front
 from mintscope.web.origin import OwnOrigins
+from mintscope.web.parts import Desks, groups_of
 from mintscope.web.render import Features, Renderer
-from mintscope.web.routes import Pages, Table
+from mintscope.web.routes import Table
 
 
-def create_web(
+def create_web(  # noqa: PLR0913 - one argument for each thing that can be replaced
     *,
-    people: PeopleDesk,
+    desks: Desks,
     origins: Sequence[str],
     clock: Clock,
     client: Callable[[Scope], str],
-    turnstile: Turnstile,
+    limiter: Limiter,
+    features: Features | None = None,
 ) -> ASGIApp:
     """Return the pages.
 
-    origins    the addresses at which they are seen: forms come from nowhere else
-    client     who a request comes from, for limits
-    turnstile  counts a form of a client; the seconds to wait if there were too many
+    origins   the addresses at which they are seen, the one in letters first: forms come from
+              nowhere else
+    client    who a request comes from, for limits
+    limiter   how many forms a client may send
+    features  which pages there are; by default all but the mailbox, which needs one
     """
-    groups: list[Pages] = [HomePages()]
-    files = StaticFiles()
-    own = OwnOrigins(origins)
-    renderer = Renderer(static=files.address, features=Features(has_mailbox=False), clock=clock)
+    features = replace(features or Features(), has_mailbox=desks.mailbox is not None)
+    files, own = StaticFiles(), OwnOrigins(origins)
+    groups = groups_of(desks, features, origins)
     return Front(
         table=Table(route for group in groups for route in group.routes()),
-        people=people,
-        wording=Wording(renderer=renderer, is_secure=own.are_secure),
+        people=desks.people,
+        wording=Wording(
+            renderer=Renderer(static=files.address, features=features, clock=clock),
+            is_secure=own.are_secure,
+        ),
         files=files,
         origins=own,
         clock=clock,
         client=client,
-        turnstile=turnstile,
+        limiter=limiter,
     )

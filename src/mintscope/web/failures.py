@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from mintscope.accounts.guesses import TooManyGuesses
 from mintscope.errors import (
     BadRequest,
     InternalError,
@@ -13,6 +14,8 @@ from mintscope.errors import (
 )
 from mintscope.web.origin import Refused
 from mintscope.web.reply import Page
+
+TOO_FAST: Final = "There were more from your address than we take at a time."
 
 
 class Failure(NamedTuple):
@@ -37,7 +40,8 @@ FAILURES: Final[dict[type[Exception], Failure]] = {
         "Go back to the page before, and use its buttons.",
     ),
     PayloadTooLarge: Failure(413, "That is too much text", ""),
-    RateLimited: Failure(429, "Too many attempts", ""),
+    RateLimited: Failure(429, "Too many requests", TOO_FAST),
+    TooManyGuesses: Failure(429, "Too many attempts", TOO_FAST),
     ServiceUnavailable: Failure(
         503,
         "The service is not available just now",
@@ -51,6 +55,9 @@ FAILURES: Final[dict[type[Exception], Failure]] = {
 }
 
 
+WAITS: Final = (RateLimited, TooManyGuesses)
+
+
 def failure_page(error: Exception, *, request_id: str) -> Page:
     """Return the page about *error*: of a bug it tells the request id and nothing else."""
     failure = FAILURES.get(type(error), FAILURES[InternalError])
@@ -61,7 +68,7 @@ def failure_page(error: Exception, *, request_id: str) -> Page:
             "text": failure.text or str(error),
             "status": failure.status,
             "request_id": request_id,
-            "wait_s": error.retry_after_s if isinstance(error, RateLimited) else None,
+            "wait_s": error.retry_after_s if isinstance(error, WAITS) else None,
         },
         status=failure.status,
     )
@@ -71,6 +78,6 @@ def failure_headers(error: Exception) -> list[tuple[str, str]]:
     """Return the headers that belong to *error*."""
     if isinstance(error, MethodNotAllowed):
         return [("allow", error.allowed)]
-    if isinstance(error, RateLimited):
+    if isinstance(error, WAITS):
         return [("retry-after", str(error.retry_after_s))]
     return []

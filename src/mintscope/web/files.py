@@ -29,7 +29,7 @@ class StaticFiles:
         """Return where pages find *name*: another address for other content."""
         return f"/static/{name}?v={self._versions[name]}"
 
-    def answer(self, method: str, path: str, query: str) -> Answer:
+    def answer(self, method: str, path: str, query: bytes) -> Answer:
         """Return the file at *path*; kept for ever if *query* names the content it has.
 
         Raises    NotFound, MethodNotAllowed
@@ -40,7 +40,7 @@ class StaticFiles:
             raise NotFound
         if method not in {"GET", "HEAD"}:
             raise MethodNotAllowed(allowed="GET, HEAD")
-        is_current = query == f"v={self._versions[name]}"
+        is_current = query == f"v={self._versions[name]}".encode()
         return Answer(
             status=200,
             body=body,

@@ -1,39 +1,34 @@
 """What happens to every request: an id, a session, the checks of forms, a page, a count."""
 
-import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 from urllib.parse import urlencode
 
 import structlog
-from starlette.datastructures import Headers
-from starlette.requests import cookie_parser
 from starlette.types import Receive, Scope, Send
 
 from mintscope.accounts.people import Browser, PeopleDesk
-from mintscope.accounts.session import Session
+from mintscope.accounts.session import SessionEnded
 from mintscope.clock import Clock
 from mintscope.errors import NotFound, RateLimited
+from mintscope.limits import Denied, Limiter
 from mintscope.observe import REQUESTS
 from mintscope.web.answer import Answer, Wording
 from mintscope.web.failures import FAILURES, failure_headers, failure_page
 from mintscope.web.files import StaticFiles
 from mintscope.web.form import ClientGone, Form, parse_form, read_form
+from mintscope.web.head import Head
 from mintscope.web.origin import OwnOrigins, expect_csrf
 from mintscope.web.render import Setting
-from mintscope.web.reply import COOKIE, END_SESSION, Goto, Reply
-from mintscope.web.routes import Access, Match, Table
-from mintscope.web.visit import Visit
+from mintscope.web.reply import END_SESSION, Goto, Reply
+from mintscope.web.routes import Access, Route, Table
+from mintscope.web.visit import START, Visit
 
-Turnstile = Callable[[str], Awaitable[int | None]]
-"""Counts one form of a client; the seconds to wait when there were too many."""
-
-UNROUTED: Final = "unrouted"
 STATIC: Final = "/static/"
-AGENT_LENGTH_MAX: Final = 200
-COOKIE_LENGTH: Final = 43
+SIGN_IN: Final = "/sign-in"
+PROVE: Final = "/prove"
 CLIENT_GONE_STATUS: Final = 499  # in the metrics only; nobody received it
 
 log = structlog.get_logger()
@@ -43,8 +38,8 @@ log = structlog.get_logger()
 class Front:
     """The ASGI application: every answer of the pages leaves through here.
 
-    client     who a request comes from, for limits: an address or a network
-    turnstile  how many forms a client may send
+    client   who a request comes from, for limits: an address or a network
+    limiter  how many forms a client may send
     """
 
     table: Table
@@ -54,130 +49,110 @@ class Front:
     origins: OwnOrigins
     clock: Clock
     client: Callable[[Scope], str]
-    turnstile: Turnstile
+    limiter: Limiter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever happens inside."""
         assert scope["type"] == "http"
         began_s = perf_counter()
-        request = _Request(scope, receive)
+        head = Head(scope, receive)
         try:
-            answer = await self._answer(request)
+            answer = await self._answer(head)
         except ClientGone:
-            REQUESTS.count(request.route, CLIENT_GONE_STATUS, perf_counter() - began_s)
+            REQUESTS.count(head.route, CLIENT_GONE_STATUS, perf_counter() - began_s)
             return
-        await answer.send(send, request_id=request.request_id, is_head=scope["method"] == "HEAD")
-        REQUESTS.count(request.route, answer.status, perf_counter() - began_s)
+        await answer.send(send, request_id=head.request_id, is_head=head.method == "HEAD")
+        REQUESTS.count(head.route, answer.status, perf_counter() - began_s)
 
-    async def _answer(self, request: "_Request") -> Answer:
+    async def _answer(self, head: Head) -> Answer:
         try:
-            if request.path.startswith(STATIC):
-                request.route = STATIC
-                return self.files.answer(request.method, request.path, request.query_text)
-            return self._worded(request, await self._reply(request))
+            if head.path.startswith(STATIC):
+                head.route = STATIC
+                return self.files.answer(head.method, head.path, head.query)
+            return self._worded(head, await self._reply(head))
         except ClientGone:
             raise
+        except SessionEnded:
+            return self._worded(head, self._to_sign_in(head))
         except Exception as error:
             if type(error) not in FAILURES:
-                log.exception("request failed", request_id=request.request_id)
-            page = failure_page(error, request_id=request.request_id)
-            answer = self._worded(request, page)
+                log.exception("request failed", request_id=head.request_id)
+            answer = self._worded(head, failure_page(error, request_id=head.request_id))
             answer.headers += failure_headers(error)
             return answer
 
-    async def _reply(self, request: "_Request") -> Reply:
-        match = self.table.find(request.method, request.path)
-        request.route = match.route.path
-        query = parse_form(request.scope["query_string"])
-        request.notice = query.text("notice")
-        is_form = request.method == "POST"
-        client = self.client(request.scope)
-        if is_form:
-            self.origins.expect(request.headers.getlist("origin"))
-            await self._pass_turnstile(client)
-        cookie = request.cookie()
-        request.session = await self.people.session(cookie) if cookie else None
-        refusal = self._refusal(match, request)
-        if refusal is not None:
-            return refusal
-        form = await self._form(request, match) if is_form else Form()
-        agent = request.headers.get("user-agent", "")[:AGENT_LENGTH_MAX]
-        return await match.route.handler(
+    async def _reply(self, head: Head) -> Reply:
+        cookie = head.cookie()
+        head.session = await self.people.session(cookie) if cookie else None
+        route, parameters = self.table.find(head.method, head.path)
+        head.route = route.path
+        query = parse_form(head.query)
+        head.notice = query.text("notice")
+        client = self.client(head.scope)
+        if head.is_form:
+            self.origins.expect(head.headers.getlist("origin"))
+            await self._expect_room(client)
+        detour = self._detour(head, route)
+        if detour is not None:
+            return detour
+        form = await self._form(head, route) if head.is_form else Form()
+        return await route.handler(
             Visit(
-                path=request.path,
+                path=head.path,
                 now=self.clock.now(),
-                browser=Browser(address=client, agent=agent),
-                session=request.session,
-                parameters=match.parameters,
+                browser=Browser(address=client, agent=head.agent),
+                session=head.session,
+                parameters=parameters,
                 query=query,
                 form=form,
+                after=self._own_page(form.text("next") or query.text("next")),
             )
         )
 
-    async def _pass_turnstile(self, client: str) -> None:
-        retry_after_s = await self.turnstile(client)
-        if retry_after_s is not None:
-            raise RateLimited(retry_after_s)
+    async def _expect_room(self, client: str) -> None:
+        verdict = await self.limiter.take(client)
+        if isinstance(verdict, Denied):
+            raise RateLimited(verdict.retry_after_s)
 
-    def _refusal(self, match: Match, request: "_Request") -> Goto | None:
+    def _detour(self, head: Head, route: Route) -> Goto | None:
         """Return where to go first, if the session does not suffice."""
-        access = match.route.access
-        if access is Access.ANYONE:
+        if route.access is Access.ANYONE:
             return None
-        session = request.session
-        if session is None:
-            cookie = END_SESSION if request.cookie() else None
-            return Goto(self._detour("/sign-in", request.path), cookie=cookie)
-        if match.route.is_administration and not session.user.is_administrator:
+        if head.session is None:
+            return self._to_sign_in(head)
+        if route.is_administration and not head.session.user.is_administrator:
             raise NotFound
-        if access is Access.FRESH and not session.is_fresh(self.clock.now()):
-            return Goto(self._detour("/prove", request.path))
+        if route.access is Access.FRESH and not head.session.is_fresh(self.clock.now()):
+            return Goto(self._with_return(PROVE, head))
         return None
 
-    def _detour(self, page: str, path: str) -> str:
-        """Return the address of *page*, from which one comes back to *path* if it is a page."""
-        return f"{page}?{urlencode({'next': path})}" if self.table.has_page(path) else page
+    def _to_sign_in(self, head: Head) -> Goto:
+        head.session = None
+        cookie = END_SESSION if head.cookie() else None
+        return Goto(self._with_return(SIGN_IN, head), cookie=cookie)
 
-    async def _form(self, request: "_Request", match: Match) -> Form:
-        form = await read_form(request.headers.get("content-type", ""), request.receive)
-        if match.route.access is not Access.ANYONE:
-            assert request.session is not None
-            expect_csrf(request.session, form)
+    def _with_return(self, page: str, head: Head) -> str:
+        """Return the address of *page*, from which one comes back here if this is a page."""
+        is_page = self._own_page(head.path) != START
+        return f"{page}?{urlencode({'next': head.path})}" if is_page else page
+
+    def _own_page(self, path: str) -> str:
+        """Return *path* if it is that of a page of ours, else the first page.
+
+        A path is looked up like any other: nothing that leads elsewhere is in the table.
+        """
+        return path if self.table.has_page(path) else START
+
+    async def _form(self, head: Head, route: Route) -> Form:
+        form = await read_form(head.headers.get("content-type", ""), head.receive)
+        if route.access is not Access.ANYONE:
+            assert head.session is not None
+            expect_csrf(head.session, form)
         return form
 
-    def _worded(self, request: "_Request", reply: Reply) -> Answer:
-        setting = Setting(session=request.session, path=request.path, notice=request.notice)
+    def _worded(self, head: Head, reply: Reply) -> Answer:
+        setting = Setting(session=head.session, path=head.path, notice=head.notice)
         answer = self.wording.answer(reply, setting)
-        if "hx-request" in request.headers:
+        if "hx-request" in head.headers:
             answer.for_htmx(reply)
         return answer
-
-
-class _Request:
-    """A request's head, and what is learned of it on the way."""
-
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        self.scope = scope
-        self.receive = receive
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.headers = Headers(scope=scope)
-        self.request_id = secrets.token_hex(8)
-        self.route = UNROUTED
-        self.session: Session | None = None
-        self.notice = ""
-
-    @property
-    def query_text(self) -> str:
-        text: bytes = self.scope["query_string"]
-        return text.decode("latin-1")
-
-    def cookie(self) -> str | None:
-        """Return the session's cookie, if there is one that could be."""
-        found = [
-            value
-            for header in self.headers.getlist("cookie")
-            for name, value in cookie_parser(header).items()
-            if name == COOKIE
-        ]
-        return found[0] if len(found) == 1 and len(found[0]) == COOKIE_LENGTH else None

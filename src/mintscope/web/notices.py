@@ -5,10 +5,10 @@ from typing import Final
 
 NOTICES: Final[Mapping[str, str]] = {
     "signed-up": "Welcome. Your account is ready.",
-    "signed-in": "You are signed in.",
     "signed-out": "You are signed out.",
     "password-changed": "Your password is changed. All other sessions were ended.",
     "password-reset": "Your password is set. Sign in with it.",
+    "reset-sent": "If there is an account with that address, a link is on its way to its mailbox.",
     "verification-sent": "If no letter was sent in the last five minutes, one is on its way.",
     "verified": "Your mailbox is verified.",
     "claim-sent": "If no letter was sent in the last five minutes, one is on its way to the mailbox"

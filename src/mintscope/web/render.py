@@ -35,12 +35,14 @@ class Setting:
 class Features:
     """What the pages offer here, beside what they always do.
 
-    has_mailbox  letters are shown at /mailbox
-    has_api      the API is served at the same address
+    has_people          what people need: accounts, settings; the API is at the same address
+    has_administration  what administrators need
+    has_mailbox         letters are shown at /mailbox
     """
 
-    has_mailbox: bool
-    has_api: bool = True
+    has_people: bool = True
+    has_administration: bool = True
+    has_mailbox: bool = False
 
 
 class Renderer:

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 COOKIE: Final = "__Host-mintscope"
 END_SESSION: Final = ""  # as a cookie: the browser forgets it
+UNMET: Final = 422  # the form is understood, and holds what it must not
+GONE: Final = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +44,8 @@ class Text:
 
 
 Reply = Page | Goto | Text
+
+
+def link_gone(purpose: str) -> Page:
+    """Return the page about a link that is unknown, used or too old; nobody is told which."""
+    return Page("link_gone.html", {"purpose": purpose}, status=GONE)

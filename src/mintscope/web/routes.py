@@ -1,13 +1,16 @@
 """The route table of the pages: one handler for one method of one path, taken literally."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from mintscope.errors import MethodNotAllowed, NotFound
 from mintscope.web.reply import Reply
 from mintscope.web.visit import Visit
+
+SEGMENT: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}")  # nothing that needs quoting in an address
 
 Handler = Callable[[Visit], Awaitable[Reply]]
 
@@ -99,6 +102,17 @@ class Table:
         segments = path.split("/")
         for pattern, expected in self._lengths.get(len(segments), []):
             pairs = list(zip(expected, segments, strict=True))
-            if all(want == has or (want[:1] == "{" and has) for want, has in pairs):
-                return pattern, {want[1:-1]: has for want, has in pairs if want[:1] == "{"}
+            if all(
+                want == has or (_is_variable(want) and SEGMENT.fullmatch(has))
+                for want, has in pairs
+            ):
+                return pattern, {want[1:-1]: has for want, has in pairs if _is_variable(want)}
         raise NotFound
+
+
+def _fits(variable: str, segment: str) -> bool:
+    return _is_variable(variable) and SEGMENT.fullmatch(segment) is not None
+
+
+def _is_variable(segment: str) -> bool:
+    return segment.startswith("{")

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from mintscope.accounts.people import Browser
 from mintscope.accounts.session import Session
 from mintscope.primitives import UnixMs
 from mintscope.web.form import Form
+
+START: Final = "/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +22,7 @@ class Visit:
     form        the fields of a POST, which has passed every check already
     session     None: nobody is signed in
     browser     where it comes from
+    after       the page of ours to go to when done: whatever `next` said, never another site's
     """
 
     path: str
@@ -28,6 +32,7 @@ class Visit:
     parameters: Mapping[str, str] = field(default_factory=dict)
     query: Form = field(default_factory=Form)
     form: Form = field(default_factory=Form)
+    after: str = START
 
     @property
     def signed_in(self) -> Session:
