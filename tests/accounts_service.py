@@ -1,7 +1,7 @@
 """Accounts over a real store, and what an agent, its mailbox and an administrator do with them."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,10 +87,16 @@ class Accounts:
 
 
 @asynccontextmanager
-async def open_desks(folder: Path, *, pepper: bytes, clock: Clock) -> AsyncIterator[Accounts]:
+async def open_desks(
+    folder: Path,
+    *,
+    pepper: bytes,
+    clock: Clock,
+    open_file: Callable[[Path], AccountFile] = AccountFile,
+) -> AsyncIterator[Accounts]:
     """Open desks over the money file of *folder*."""
     secrets = AccountSecrets.derive(pepper)
-    file = AccountFile(folder / "money.sqlite")
+    file = open_file(folder / "money.sqlite")
     try:
         yield Accounts(
             path=folder / "money.sqlite",

@@ -1,6 +1,6 @@
 """The whole API over a real store, with a clock that stands still."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha224
@@ -21,6 +21,7 @@ from mintscope.clock import ManualClock
 from mintscope.credentials import CreditToken, make_credit_token
 from mintscope.errors import ServiceUnavailable
 from mintscope.primitives import UnixMs
+from mintscope.storage.sqlite.account_file import AccountFile
 from mintscope.storage.sqlite.credits import SqliteCreditLedger
 
 NOW = UnixMs(1_750_000_000_000)
@@ -93,6 +94,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     public_limit: Limit = PUBLIC,
     health_limit: Limit = HEALTH,
     account_limits: AccountLimits = AccountLimits(),
+    open_file: Callable[[Path], AccountFile] = AccountFile,
     proxies: tuple[str, ...] = (),
 ) -> AsyncIterator[Service]:
     clock, reports = clock or ManualClock(NOW), FakeReports()
@@ -103,7 +105,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         if failing:
             raise ServiceUnavailable(failing[0])
 
-    async with open_desks(folder, pepper=pepper, clock=clock) as accounts:
+    async with open_desks(folder, pepper=pepper, clock=clock, open_file=open_file) as accounts:
         app = create_app(
             reports=reports,
             ledger=ledger,
