@@ -75,7 +75,7 @@ def remove_user(db: apsw.Connection, user_id: UserId, actor: Actor, at: UnixMs) 
         raise NotPossible(
             f"expected another administrator beside {user.username}, who is the last one"
         )
-    _remove(db, user_id, actor, at, username=user.username)
+    _remove(db, user_id, actor, at)
 
 
 def remove_agent_of(db: apsw.Connection, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
