@@ -62,11 +62,11 @@ def badge(key: KeyLine, now: UnixMs) -> Badge:
 
 def _active(key: KeyLine, now: UnixMs) -> Badge:
     if key.replaced_by is not None:
-        return Badge("Replaced, ends soon", "wait")
+        return Badge("Replaced", "wait")
     if key.expires_at is not None and key.expires_at - now <= EXPIRES_SOON_MS:
         return Badge("Expires soon", "wait")
     if key.last_used_at is None:
         return Badge("Never used", "plain")
     if now - key.last_used_at > IDLE_MS:
-        return Badge("Not used for 30 days", "wait")
+        return Badge("Unused for 30 days", "wait")
     return Badge("Active", "good")
