@@ -1,5 +1,6 @@
 """What happens to every request: an id, a session, the checks of forms, a page, a count."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -29,6 +30,7 @@ from mintscope.web.visit import START, Visit
 STATIC: Final = "/static/"
 SIGN_IN: Final = "/sign-in"
 PROVE: Final = "/prove"
+QUERY: Final = re.compile(r"[A-Za-z0-9._~*%+=&-]{0,1000}")
 CLIENT_GONE_STATUS: Final = 499  # in the metrics only; nobody received it
 
 log = structlog.get_logger()
@@ -133,15 +135,20 @@ class Front:
 
     def _with_return(self, page: str, head: Head) -> str:
         """Return the address of *page*, from which one comes back here if this is a page."""
-        is_page = self._own_page(head.path) != START
-        return f"{page}?{urlencode({'next': head.path})}" if is_page else page
+        query = head.query.decode("latin-1")
+        here = self._own_page(f"{head.path}?{query}" if query else head.path)
+        return f"{page}?{urlencode({'next': here})}" if here != START else page
 
-    def _own_page(self, path: str) -> str:
-        """Return *path* if it is that of a page of ours, else the first page.
+    def _own_page(self, address: str) -> str:
+        """Return *address* if it is that of a page of ours, else the first page.
 
-        A path is looked up like any other: nothing that leads elsewhere is in the table.
+        A path is looked up like any other: nothing that leads elsewhere is in the table.  A query
+        goes along if it is one that a form of ours could have made.
         """
-        return path if self.table.has_page(path) else START
+        path, _, query = address.partition("?")
+        if not self.table.has_page(path):
+            return START
+        return address if QUERY.fullmatch(query) else path
 
     async def _form(self, head: Head, route: Route) -> Form:
         form = await read_form(head.headers.get("content-type", ""), head.receive)

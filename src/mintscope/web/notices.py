@@ -16,4 +16,10 @@ NOTICES: Final[Mapping[str, str]] = {
     "claimed": "The agent's API keys are yours now.",
     "session-ended": "That session is ended.",
     "sessions-ended": "All other sessions are ended.",
+    "key-revoked": "The key is revoked.",
+    "approved": "Approved. A letter is on its way to the applicant.",
+    "rejected": "Rejected. A letter is on its way to the applicant.",
+    "application-reset": "The key is revoked. The same secret can be exchanged once more.",
+    "application-forgotten": "The application is forgotten. Its address may apply again.",
+    "account-removed": "The account is removed.",
 }
