@@ -1,51 +1,106 @@
-"""Accounts in one process: built from the configuration, kept in order while it runs."""
+"""Accounts in one process: built from the configuration, kept in order while it runs.
 
+always   letters are taken from the outbox and delivered
+30 s     the uses of API keys are written down, and once an hour what has lapsed is deleted
+"""
+
+import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Final
+
+import structlog
 
 from mintscope.accounts.exchange import ExchangeDesk
 from mintscope.accounts.keys import KeyDesk
+from mintscope.accounts.outbox import Outbox
 from mintscope.accounts.people import PeopleDesk
 from mintscope.accounts.review import ReviewDesk
 from mintscope.accounts.secrets import AccountSecrets
 from mintscope.accounts.session import Lifetimes
 from mintscope.accounts.signup import SignupDesk
+from mintscope.accounts.wording import LetterWithoutLink
 from mintscope.api.account_routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, Desks
 from mintscope.api.limiter import Limit
 from mintscope.clock import Clock
 from mintscope.config.sections import AccountsConfig, Config, WebConfig
+from mintscope.mail.postman import Postman
 from mintscope.passwords import Argon2Hasher
+from mintscope.posting import Writer, make_postman
+from mintscope.storage.sqlite.account_archive import SqliteAccountArchive
 from mintscope.storage.sqlite.account_file import AccountFile
 from mintscope.storage.sqlite.api_keys import SqliteKeyStore
 from mintscope.storage.sqlite.credits import MONEY_FILE
 from mintscope.storage.sqlite.exchanges import SqliteExchangeStore
+from mintscope.storage.sqlite.outbox import SqliteOutbox
 from mintscope.storage.sqlite.people import SqlitePeopleStore
 from mintscope.storage.sqlite.reviews import SqliteReviewStore
 from mintscope.storage.sqlite.sessions import SqliteSessionStore
 from mintscope.storage.sqlite.signups import SqliteSignupStore
+from mintscope.upkeep import Upkeep
+from mintscope.web.mailbox import Posted
 
-MINUTE_MS = 60_000
-HOUR_MS = 3_600_000
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 3_600_000
+TROUBLE_S: Final = 5.0
+
+log = structlog.get_logger()
+
+
+class ShownOutbox:
+    """The outbox as the page of a demo shows it; implements Mailbox of `web.mailbox`."""
+
+    def __init__(self, outbox: Outbox, write: Writer) -> None:
+        self._outbox = outbox
+        self._write = write
+
+    async def recent(self, *, limit: int) -> Sequence[Posted]:
+        """Return the newest letters, newest first, but those whose link is gone."""
+        posted = []
+        for draft in await self._outbox.recent(limit=limit):
+            with suppress(LetterWithoutLink):
+                posted.append(Posted(draft.letter_id, draft.written_at, self._write(draft)))
+        return posted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """Every desk of this process; they share one file with those of all others."""
+    """Every desk of this process; they share one file with those of all others.
+
+    mailbox   None: letters are not shown
+    """
 
     signup: SignupDesk
     exchange: ExchangeDesk
     review: ReviewDesk
     people: PeopleDesk
     keys: KeyDesk
+    mailbox: ShownOutbox | None
+    postman: Postman
+    upkeep: Upkeep
+
+    async def run(self) -> None:
+        """Deliver letters and keep order, until cancelled; a bug in it is told, and it goes on."""
+        while True:
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self.postman.run())
+                    tasks.create_task(self.upkeep.run())
+            except* Exception:
+                log.exception("looking after accounts failed")
+            await asyncio.sleep(TROUBLE_S)
 
 
 @asynccontextmanager
-async def open_accounts(config: Config, *, root: bytes, clock: Clock) -> AsyncIterator[Accounts]:
+async def open_accounts(
+    config: Config, *, root: bytes, origin: str, clock: Clock
+) -> AsyncIterator[Accounts]:
     """Build the desks.
 
     root      every secret is derived from it: the pepper of credit tokens
+    origin    what the links in letters begin with
     Raises    UnusableStore
     """
     secrets, entropy = AccountSecrets.derive(root), os.urandom
@@ -54,11 +109,12 @@ async def open_accounts(config: Config, *, root: bytes, clock: Clock) -> AsyncIt
         stack.push_async_callback(file.close)
         hasher = Argon2Hasher()
         stack.callback(hasher.close)
+        outbox, write = SqliteOutbox(file), Writer(secrets, origin=origin)
+        lifetimes = _lifetimes(config.web)
+        signup = SignupDesk(SqliteSignupStore(file), secrets=secrets, clock=clock, entropy=entropy)
         keys = KeyDesk(store=SqliteKeyStore(file), secrets=secrets, clock=clock, entropy=entropy)
         yield Accounts(
-            signup=SignupDesk(
-                SqliteSignupStore(file), secrets=secrets, clock=clock, entropy=entropy
-            ),
+            signup=signup,
             exchange=ExchangeDesk(
                 SqliteExchangeStore(file), secrets=secrets, clock=clock, entropy=entropy
             ),
@@ -70,9 +126,18 @@ async def open_accounts(config: Config, *, root: bytes, clock: Clock) -> AsyncIt
                 secrets=secrets,
                 clock=clock,
                 entropy=entropy,
-                lifetimes=_lifetimes(config.web),
+                lifetimes=lifetimes,
             ),
             keys=keys,
+            mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
+            postman=make_postman(config.mail, outbox=outbox, write=write, clock=clock),
+            upkeep=Upkeep(
+                keys=keys,
+                signup=signup,
+                archive=SqliteAccountArchive(file),
+                lifetimes=lifetimes,
+                clock=clock,
+            ),
         )
 
 

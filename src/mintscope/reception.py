@@ -1,9 +1,25 @@
-"""One listener, two applications: programs are sent to the API, people to the pages."""
+"""One listener, two applications: programs are sent to the API, people to the pages.
 
+Administration is on the same listener, or on one of its own that knows nothing else.
+"""
+
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mintscope.api.address import ClientAddresses
+from mintscope.clock import Clock
+from mintscope.config.sections import WebConfig
+from mintscope.config.values import is_loopback
+from mintscope.enrolling import Accounts
+from mintscope.limits import Limit, MovingWindow
+from mintscope.web.app import create_web
+from mintscope.web.parts import Desks
+from mintscope.web.render import Features
+
+FORMS: Final = Limit(name="forms", count=60, window_s=60)
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - read, not bound
 API_PREFIXES: Final = ("/v1/", "/api/")
 API_PATHS: Final = frozenset(("/v1", "/api", "/healthz", "/readyz", "/openapi.json"))
 NOT_FOUND: Final = 404
@@ -55,4 +71,66 @@ def _accepts_html(scope: Scope) -> bool:
     return any(
         (name == b"accept" and b"text/html" in value.lower()) or name == b"hx-request"
         for name, value in scope["headers"]
+    )
+
+
+def with_pages(  # noqa: PLR0913 - one argument for each part
+    api: ASGIApp,
+    web: WebConfig,
+    *,
+    accounts: Accounts,
+    origins: Sequence[str],
+    addresses: ClientAddresses,
+    clock: Clock,
+) -> ASGIApp:
+    """Return what answers on the listener of the API: it alone, or with the pages."""
+    if not web.enabled:
+        return api
+    features = Features(has_administration=web.admin_port is None)
+    pages = _pages(features, accounts, origins, addresses, clock)
+    return Reception(api=api, pages=pages)
+
+
+def administration(
+    *, accounts: Accounts, origins: Sequence[str], addresses: ClientAddresses, clock: Clock
+) -> ASGIApp:
+    """Return what answers on a listener of its own for administrators."""
+    return _pages(Features(has_people=False), accounts, origins, addresses, clock)
+
+
+def origins_of(configured: str | None, host: str, port: int) -> list[str]:
+    """Return the addresses at which people see the pages, the one for letters first.
+
+    Without a configured one, they are those that reach *host* from this machine.
+    """
+    if configured is not None:
+        return [configured]
+    if host in EVERY_ADDRESS:
+        host = "127.0.0.1"
+    named = f"[{host}]" if ":" in host else host
+    names = [named, "localhost"] if is_loopback(host) else [named]
+    return [f"http://{name}:{port}" for name in dict.fromkeys(names)]
+
+
+def _pages(
+    features: Features,
+    accounts: Accounts,
+    origins: Sequence[str],
+    addresses: ClientAddresses,
+    clock: Clock,
+) -> ASGIApp:
+    desks = Desks(
+        people=accounts.people,
+        signup=accounts.signup,
+        keys=accounts.keys,
+        review=accounts.review,
+        mailbox=accounts.mailbox,
+    )
+    return create_web(
+        desks=desks,
+        origins=origins,
+        clock=clock,
+        client=addresses.key,
+        limiter=MovingWindow(FORMS, clock),
+        features=features,
     )
