@@ -39,7 +39,7 @@ class Desks:
 def groups_of(desks: Desks, features: Features, origins: Sequence[str]) -> Iterator[Pages]:
     """Yield every group of pages that is served with *features*."""
     people = desks.people
-    yield HomePages()
+    yield HomePages(people, desks.keys, desks.review, origin=origins[0])
     yield EntryPages(people, may_sign_up=features.has_people)
     yield ProvingPages(people)
     if features.has_people:
