@@ -13,6 +13,7 @@ from mintscope.accounts.application import SignupId
 from mintscope.accounts.audit import COMMAND_LINE
 from mintscope.accounts.exchange import ExchangeDesk
 from mintscope.accounts.keys import KeyDesk
+from mintscope.accounts.proof import ProofId, link_text
 from mintscope.accounts.review import ReviewDesk
 from mintscope.accounts.scope import Scope
 from mintscope.accounts.secrets import AccountSecrets
@@ -84,6 +85,15 @@ class Accounts:
             email,
         )
         return self.secrets.code_of(nonce)
+
+    def link(self, email: str = EMAIL) -> str:
+        """Return the last segment of the link in the newest letter to *email*."""
+        ((proof_id, nonce),) = self.rows(
+            "SELECT proof.id, nonce FROM proof JOIN letter ON letter.proof = proof.id"
+            " WHERE recipient = ? AND kind = 'confirm_application' ORDER BY letter.id DESC LIMIT 1",
+            email,
+        )
+        return link_text(ProofId(proof_id), self.secrets.link_of(nonce))
 
 
 @asynccontextmanager
