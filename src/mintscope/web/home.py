@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from mintscope.accounts.api_key import KeyStatus
+from mintscope.accounts.application import ApplicationState
 from mintscope.accounts.keys import KeyDesk
 from mintscope.accounts.people import PeopleDesk
 from mintscope.accounts.review import ReviewDesk
@@ -37,7 +38,11 @@ class HomePages:
             {
                 "keys": sum(key.status(visit.now) is KeyStatus.ACTIVE for key in keys),
                 "sessions": len(await self._people.sessions(user.user_id)),
-                "waiting": await self._review.count_waiting() if user.is_administrator else 0,
+                "waiting": await self._waiting() if user.is_administrator else 0,
                 "origin": self._origin,
             },
         )
+
+    async def _waiting(self) -> int:
+        """Return how many applications wait for a decision."""
+        return (await self._review.counts()).get(ApplicationState.AWAITING_APPROVAL, 0)
