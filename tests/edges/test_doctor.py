@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -16,7 +16,6 @@ from typing_extensions import override
 
 from mintscope.cli.checks_chain import MAINNET, check_chain
 from mintscope.cli.checks_machine import check_folder, check_pepper, check_ports, check_sqlite
-from mintscope.cli.checks_mail import check_mail
 from mintscope.cli.checks_store import check_market, check_money
 from mintscope.cli.doctor import app
 from mintscope.cli.finding import Finding, Level, fail
@@ -26,7 +25,6 @@ from mintscope.config.sections import (
     ChainConfig,
     Config,
     CreditsConfig,
-    MailConfig,
     MetricsConfig,
 )
 from mintscope.market.log import SlotHeader
@@ -278,26 +276,6 @@ def test_money_needs_its_own_pepper(tmp_path: Path) -> None:
     assert levels(list(check_money(configured))) == [Level.OK]
 
 
-@pytest.mark.parametrize(
-    ("delivery", "origin", "level"),
-    [
-        ("none", None, Level.OK),
-        ("page", None, Level.OK),
-        ("smtp", None, Level.WARN),
-        ("smtp", "https://api.example.org", Level.OK),
-    ],
-)
-def test_letters_need_an_address_to_lead_to(
-    delivery: Literal["none", "page", "smtp"], origin: str | None, level: Level
-) -> None:
-    config = Config(mail=MailConfig(delivery=delivery), api=ApiConfig(origin=origin))
-
-    (finding,) = check_mail(config)
-
-    assert finding.level is level
-    assert level is Level.OK or "http://127.0.0.1:8402" in finding.what
-
-
 def test_the_command_exits_0_when_all_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +283,7 @@ def test_the_command_exits_0_when_all_is_well(
     with node(**healthy(SystemClock().now() // 1000)) as url:
         (tmp_path / "mintscope.toml").write_text(
             f'[chain]\nrpc_url = "{url}"\n[api]\nport = 0\n[metrics]\nenabled = false\n'
+            '[mail]\ndelivery = "page"\n'
         )
         result = CliRunner().invoke(app, [])
 

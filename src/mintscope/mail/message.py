@@ -1,15 +1,19 @@
 """A letter as an Internet message (RFC 5322): one recipient, plain text, no header of others."""
 
+import re
 from datetime import UTC, datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
+from typing import Final
 
 from email_validator import validate_email
 
 from mintscope.accounts.letter import Letter
 from mintscope.primitives import UnixMs
+
+PLAIN: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
 
 
 def message_of(letter: Letter, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
@@ -36,7 +40,7 @@ def ascii_address(address: str) -> str:
 
     Raises    ValueError for what is not one address
     """
-    if address.isascii():
+    if PLAIN.fullmatch(address):
         return address
     parts = validate_email(address, check_deliverability=False, allow_smtputf8=False)
     assert parts.ascii_email is not None, "without SMTPUTF8 there is no other"

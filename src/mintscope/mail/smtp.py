@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -20,6 +20,7 @@ from mintscope.clock import Clock
 from mintscope.mail.message import ascii_address, message_of
 
 REASON_LENGTH_MAX: Final = 200
+FAREWELL_S: Final = 1.0
 PERMANENT: Final = 500
 POLICY: Final = "5.7."  # RFC 3463: it is us whom the server refuses, for now
 
@@ -105,8 +106,11 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
         async with asyncio.timeout(server.timeout_s):
             await client.connect()
             yield client
+        with suppress(SMTPException, OSError):  # accepted is accepted
+            async with asyncio.timeout(FAREWELL_S):
+                await client.quit()
     finally:
-        client.close()  # accepted is accepted: nobody waits for the server's farewell
+        client.close()
 
 
 def _refusal_of(refusal: SMTPRecipientRefused) -> Unsent:
