@@ -63,9 +63,9 @@ class Station:
     def letter(self) -> tuple[int, Any, Any, Any]:
         """Return (attempts, sent_at, given_up_at, reason) of the only letter."""
         statement = "SELECT attempts, sent_at, given_up_at, reason FROM letter"
-        (row,) = self.file.read(lambda db: db.execute(statement).fetchall())
-        attempts, sent_at, given_up_at, reason = row
-        return int(attempts), sent_at, given_up_at, reason
+        rows: list[Any] = self.file.read(lambda db: db.execute(statement).fetchall())
+        attempts, sent_at, given_up_at, reason = rows[0]
+        return attempts, sent_at, given_up_at, reason
 
 
 @pytest.fixture
