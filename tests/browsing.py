@@ -12,6 +12,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, Response, async_playwright
 
+from website import MINUTE_MS, PASSWORD, Website, served_website
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 WIDE: Final = (1280, 900)
 PATIENCE_MS: Final = 10_000
@@ -41,13 +43,34 @@ async def chromium() -> AsyncIterator[Browser]:
         await browser.close()
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
+    """One service for all tests in a browser; each has people of its own there."""
+    async with served_website(tmp_path_factory.mktemp("site")) as site:
+        await site.make_administrator()
+        yield site
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site(lasting_site: Website) -> Website:
+    """The service, so much later that no limit remembers the test before."""
+    lasting_site.clock.advance(6 * MINUTE_MS)
+    return lasting_site
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def visitor(chromium: Browser, site: Website) -> AsyncIterator["Visitor"]:
+    """Somebody nobody knows, at a wide window."""
+    async with visiting(chromium, site.origin) as visitor:
+        yield visitor
+
+
 @dataclass
 class Visitor:
     """Somebody at a browser of their own.
 
     mishaps   what pages did that no page should: errors in scripts, what the policy forbids,
               files that are not there
-    expected  answers of 400 and more that a test asks for on purpose
     """
 
     page: Page
@@ -69,8 +92,9 @@ class Visitor:
 
     async def fill(self, **fields: str) -> None:
         """Type into the fields with these labels; underscores stand for spaces."""
-        for label, text in fields.items():
-            await self.page.get_by_label(label.replace("_", " "), exact=True).fill(text)
+        for name, text in fields.items():
+            label = name.replace("E_mail", "E-mail").replace("_", " ")
+            await self.page.get_by_label(label, exact=True).fill(text)
 
     async def press(self, name: str) -> None:
         """Press the button *name*, and wait for the page it leads to."""
@@ -85,6 +109,18 @@ class Visitor:
     async def reads(self, text: str) -> None:
         """Expect *text* on the page, where it can be seen."""
         await self.page.get_by_text(text).first.wait_for()
+
+    async def sign_up(self, email: str) -> None:
+        """Make an account with PASSWORD."""
+        await self.open("/sign-up")
+        await self.fill(E_mail_address=email, Password=PASSWORD)
+        await self.press("Create the account")
+
+    async def sign_in(self, email: str, path: str = "/") -> None:
+        """Go to *path* by way of signing in with PASSWORD."""
+        await self.open(f"/sign-in?next={path}")
+        await self.fill(E_mail_address=email, Password=PASSWORD)
+        await self.press("Sign in")
 
     @property
     def path(self) -> str:

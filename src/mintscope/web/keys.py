@@ -11,7 +11,7 @@ from mintscope.errors import NotFound
 from mintscope.primitives import UnixMs
 from mintscope.web import key_words
 from mintscope.web.key_form import blank, filled, parse_wish
-from mintscope.web.reply import Goto, Page, Reply
+from mintscope.web.reply import UNMET, Goto, Page, Reply
 from mintscope.web.routes import Access, Route
 from mintscope.web.unmet import Unmet
 from mintscope.web.visit import Visit
@@ -189,7 +189,7 @@ def _ended_at(key: KeyLine) -> UnixMs | None:
 def _form(values: dict[str, str], errors: Any = None) -> Page:
     facts = {"areas": AREAS, "lifetimes": key_words.LIFETIME_NAMES}
     return Page(
-        "keys/new.html", facts, values=values, errors=errors or {}, status=422 if errors else 200
+        "keys/new.html", facts, values=values, errors=errors or {}, status=UNMET if errors else 200
     )
 
 
@@ -200,7 +200,7 @@ def _rotate_page(key: KeyLine, now: UnixMs, errors: Any = None) -> Page:
         facts,
         values={"overlap": OVERLAP},
         errors=errors or {},
-        status=422 if errors else 200,
+        status=UNMET if errors else 200,
     )
 
 

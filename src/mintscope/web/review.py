@@ -9,10 +9,11 @@ from mintscope.accounts.review import NotPossible, ReviewDesk
 from mintscope.accounts.scope import AREAS, UnknownScope, parse_scopes
 from mintscope.errors import BadRequest, NotFound
 from mintscope.web.paging import cut, parse_id, parse_place
-from mintscope.web.reply import Goto, Page, Reply
+from mintscope.web.reply import UNMET, Goto, Page, Reply
 from mintscope.web.routes import Access, Handler, Route
 from mintscope.web.unmet import Unmet
 from mintscope.web.visit import Visit
+from mintscope.web.words import sentence
 
 QUEUE: Final = "/admin"
 EVERY: Final = "all"
@@ -87,7 +88,7 @@ class ReviewPages:
             return _page(application, visit, errors=unmet.errors)
         except NotPossible as error:
             # Somebody else was quicker: the page shows what is so now.
-            return _page(await self._application(visit), visit, errors={"": str(error)})
+            return _page(await self._application(visit), visit, errors={"": sentence(error)})
         return Goto(QUEUE, notice="approved" if decision == "approve" else "rejected")
 
     async def ask_reset(self, visit: Visit) -> Reply:
@@ -177,7 +178,7 @@ def _page(application: Application, visit: Visit, errors: Mapping[str, str] | No
         facts,
         values=notes,
         errors=errors or {},
-        status=422 if errors else 200,
+        status=UNMET if errors else 200,
     )
 
 
@@ -187,7 +188,7 @@ def _confirmation(
     return Page(
         f"admin/{what}.html",
         {"application": application},
-        errors={} if error is None else {"": str(error)},
+        errors={} if error is None else {"": sentence(error)},
         status=200 if error is None else 409,
     )
 

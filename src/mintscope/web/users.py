@@ -7,10 +7,11 @@ from mintscope.accounts.review import NotPossible, ReviewDesk
 from mintscope.accounts.user import User, UserId
 from mintscope.errors import NotFound
 from mintscope.web.paging import cut, parse_id, parse_place
-from mintscope.web.reply import END_SESSION, Goto, Page, Reply
+from mintscope.web.reply import END_SESSION, UNMET, Goto, Page, Reply
 from mintscope.web.review import actor, administration
 from mintscope.web.routes import Access, Route
 from mintscope.web.visit import Visit
+from mintscope.web.words import sentence
 
 USERS: Final = "/admin/users"
 AUDIT: Final = "/admin/audit"
@@ -55,7 +56,7 @@ class UserPages:
         try:
             await self._review.remove_user(user.user_id, actor=actor(visit))
         except NotPossible as error:
-            return _removal(user, visit, field="", error=str(error))
+            return _removal(user, visit, field="", error=sentence(error))
         if user.user_id == visit.signed_in.user.user_id:
             return Goto("/sign-in", notice="account-removed", cookie=END_SESSION)
         return Goto(USERS, notice="account-removed")
@@ -86,5 +87,5 @@ def _removal(user: User, visit: Visit, *, field: str = "", error: str = "") -> P
         {"user": user, "is_own": user.user_id == visit.signed_in.user.user_id},
         values={"username": visit.form.line("username")},
         errors={field: error} if error else {},
-        status=422 if error else 200,
+        status=UNMET if error else 200,
     )
