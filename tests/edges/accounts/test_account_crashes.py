@@ -14,23 +14,19 @@ from typing import Any, Final
 
 import apsw
 import pytest
-from typing_extensions import override
 
 from account_books import contradictions, dump, rows
 from accounts_service import Accounts, open_desks, signup_body
-from mintscope.accounts.application import Application, SignupId
+from mintscope.accounts.application import SignupId
 from mintscope.accounts.audit import COMMAND_LINE
 from mintscope.accounts.form import parse_form
-from mintscope.accounts.letter import LetterKind
-from mintscope.accounts.review import Decision, ReviewDesk
+from mintscope.accounts.review import ReviewDesk
 from mintscope.accounts.scope import Scope
 from mintscope.accounts.signup import Signup
 from mintscope.accounts.user import UserId
 from mintscope.clock import ManualClock
 from mintscope.storage.sqlite.account_file import AccountFile
-from mintscope.storage.sqlite.application_rows import find
-from mintscope.storage.sqlite.letters import write_letter
-from mintscope.storage.sqlite.reviews import SqliteReviewStore
+from mistaken_review import WritesTheLetterAfterwards
 from service import NOW, PEPPER
 
 FORM: Final = parse_form(signup_body())
@@ -198,28 +194,6 @@ async def test_a_crash_leaves_the_state_before_or_the_state_after(
     assert wrong == []
     assert undone_count >= 8  # of statements and pages
     assert done_count >= 1
-
-
-class WritesTheLetterAfterwards(SqliteReviewStore):
-    """The mistake: the letter is not in the transaction of what it tells of."""
-
-    def __init__(self, file: AccountFile) -> None:
-        super().__init__(file)
-        self._own = file
-
-    @override
-    async def decide(self, decision: Decision) -> Application:
-        update = (
-            "UPDATE application SET state = 'approved', decided_at = ?2, decided_by = ?3"
-            " WHERE id = ?1"
-        )
-        values = (decision.signup_id, decision.at, decision.actor)
-        await self._own.write(lambda db: db.execute(update, values).fetchall())
-        kind = LetterKind.APPLICATION_APPROVED
-        await self._own.write(lambda db: write_letter(db, kind, FORM.email, {}, None, decision.at))
-        found = await self._own.write(lambda db: find(db, decision.signup_id))
-        assert found is not None
-        return found
 
 
 async def test_the_crash_points_find_a_letter_written_afterwards(tmp_path: Path) -> None:
