@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from mintscope.accounts.exchange import ExchangeDesk
+from mintscope.accounts.guesses import GuessLimits
 from mintscope.accounts.keys import KeyDesk
 from mintscope.accounts.outbox import Outbox
 from mintscope.accounts.people import PeopleDesk
@@ -127,6 +128,7 @@ async def open_accounts(
                 clock=clock,
                 entropy=entropy,
                 lifetimes=lifetimes,
+                guesses=_guesses(config.web),
             ),
             keys=keys,
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
@@ -164,6 +166,10 @@ def desks_of(config: AccountsConfig, accounts: Accounts) -> Desks:
             name=KEY.name, count=config.key_limit_requests, window_s=config.key_limit_window_s
         ),
     )
+
+
+def _guesses(web: WebConfig) -> GuessLimits:
+    return GuessLimits(one=web.guess_limit, all=web.client_guess_limit, signups=web.sign_up_limit)
 
 
 def _lifetimes(web: WebConfig) -> Lifetimes:
