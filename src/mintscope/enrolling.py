@@ -169,7 +169,9 @@ def desks_of(config: AccountsConfig, accounts: Accounts) -> Desks:
 
 
 def _guesses(web: WebConfig) -> GuessLimits:
-    return GuessLimits(one=web.guess_limit, all=web.client_guess_limit, signups=web.sign_up_limit)
+    return GuessLimits(
+        one=web.guesses_max, all=web.client_guesses_max, signups=web.sign_ups_per_hour_max
+    )
 
 
 def _lifetimes(web: WebConfig) -> Lifetimes:

@@ -313,15 +313,15 @@ class WebConfig(Section):
     session_hours_max: int = Field(
         default=12, ge=1, le=8_760, description="Any session ends after this."
     )
-    guess_limit: Count = Field(
+    guesses_max: Count = Field(
         default=10,
         description="Wrong passwords for an e-mail address from one client in 15 minutes; those of"
         " other clients do not count.",
     )
-    client_guess_limit: Count = Field(
+    client_guesses_max: Count = Field(
         default=50, description="Wrong passwords from one client in 15 minutes, for whomever."
     )
-    sign_up_limit: Count = Field(
+    sign_ups_per_hour_max: Count = Field(
         default=20, description="Accounts that a client may make in an hour."
     )
     admin_host: str = Field(
