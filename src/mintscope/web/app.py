@@ -51,7 +51,9 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
     limiter   how many forms a client may send
     features  which pages there are; by default all but the mailbox, which needs one
     """
-    features = replace(features or Features(), has_mailbox=desks.mailbox is not None)
+    features = features or Features()
+    has_mailbox = features.has_people and desks.mailbox is not None
+    features = replace(features, has_mailbox=has_mailbox)
     files, own = StaticFiles(), OwnOrigins(origins)
     groups = groups_of(desks, features, origins)
     return Front(

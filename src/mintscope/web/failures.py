@@ -14,6 +14,7 @@ from mintscope.errors import (
 )
 from mintscope.web.origin import Refused
 from mintscope.web.reply import Page
+from mintscope.web.words import sentence
 
 TOO_FAST: Final = "There were more from your address than we take at a time."
 
@@ -65,7 +66,7 @@ def failure_page(error: Exception, *, request_id: str) -> Page:
         "failure.html",
         {
             "title": failure.title,
-            "text": failure.text or str(error),
+            "text": failure.text or sentence(error),
             "status": failure.status,
             "request_id": request_id,
             "wait_s": error.retry_after_s if isinstance(error, WAITS) else None,
