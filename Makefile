@@ -18,9 +18,9 @@ test: $(VENV)/browser ## every test, about five minutes on two cores
 	@$(BIN)/pytest $(ARGS)
 
 check: $(VENV)/dev ## format, lint, types, layers: fastest first
-	@$(BIN)/ruff format --check src tests bench
-	@$(BIN)/ruff check --no-cache src tests bench
-	@$(BIN)/mypy src tests bench
+	@$(BIN)/ruff format --check src tests bench examples
+	@$(BIN)/ruff check --no-cache src tests bench examples
+	@$(BIN)/mypy src tests bench examples
 	@$(BIN)/lint-imports
 
 storm: $(VENV)/dev ## the kill -9 storms at full length
@@ -30,8 +30,8 @@ bench: $(VENV)/bench ## every figure of the README, beside its peer
 	@$(BIN)/python -m bench
 
 format: $(VENV)/dev ## rewrite the code as `make check` wants it
-	@$(BIN)/ruff format src tests bench
-	@$(BIN)/ruff check --fix --quiet src tests bench
+	@$(BIN)/ruff format src tests bench examples
+	@$(BIN)/ruff check --fix --quiet src tests bench examples
 
 lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	@for set in run demo dev bench; do \
