@@ -1,6 +1,8 @@
 """What must hold of accounts whatever happened: read by plain SQL, told by the audit log."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,37 +56,45 @@ SELECT id FROM letter WHERE kind = 'confirm_application' AND proof IS NULL
 
 def rows(path: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
     """Return what the file holds."""
-    db = apsw.Connection(str(path))
-    try:
-        db.set_busy_timeout(10_000)
+    with _opened(path) as db:
         return list(db.execute(statement, values))
-    finally:
-        db.close()
 
 
 def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     """Return all of the accounts, to be compared."""
-    return {table: rows(path, f"SELECT * FROM {table} ORDER BY id") for table in TABLES}
+    with _opened(path) as db:
+        return {table: list(db.execute(f"SELECT * FROM {table} ORDER BY id")) for table in TABLES}
 
 
 def contradictions(path: Path) -> list[str]:
     """Return what is wrong: in the tables, and between them, the letters and the log."""
-    found = [
-        f"{what}: {subject}"
-        for what, statement in CONTRADICTIONS.items()
-        for (subject,) in rows(path, statement)
-    ]
-    found += [f"integrity: {each}" for (each,) in rows(path, "PRAGMA integrity_check")]
-    found.remove("integrity: ok")
-    return found + _log_against_states(path) + _log_against_letters(path)
+    with _opened(path) as db:
+        found = [
+            f"{what}: {subject}"
+            for what, statement in CONTRADICTIONS.items()
+            for (subject,) in db.execute(statement)
+        ]
+        found += [f"integrity: {each}" for (each,) in db.execute("PRAGMA integrity_check")]
+        found.remove("integrity: ok")
+        return found + _log_against_states(db) + _log_against_letters(db)
 
 
-def _log_against_states(path: Path) -> list[str]:
+@contextmanager
+def _opened(path: Path) -> Iterator[apsw.Connection]:
+    db = apsw.Connection(str(path))
+    try:
+        db.set_busy_timeout(10_000)
+        yield db
+    finally:
+        db.close()
+
+
+def _log_against_states(db: apsw.Connection) -> list[str]:
     """Replay the log: it says how every application is, and that nothing was issued unasked."""
     told: dict[str, str | None] = {}
     wrong = []
-    for action, subject, because in rows(
-        path, "SELECT action, subject, detail ->> 'because' FROM account_event ORDER BY id"
+    for action, subject, because in db.execute(
+        "SELECT action, subject, detail ->> 'because' FROM account_event ORDER BY id"
     ):
         application = because if action == "issued" else subject
         if not application.startswith("application:"):
@@ -96,18 +106,20 @@ def _log_against_states(path: Path) -> list[str]:
                 told[application] = "awaiting_approval"
         elif action in STATE_AFTER:
             told[application] = STATE_AFTER[action]
-    kept = dict(rows(path, "SELECT 'application:' || id, state FROM application"))
+    kept = {
+        f"application:{number}": state
+        for number, state in db.execute("SELECT id, state FROM application")
+    }
     said = {name: state for name, state in told.items() if state is not None}
     if kept != said:
         wrong.append(f"the log says {said}, the table {kept}")
     return wrong
 
 
-def _log_against_letters(path: Path) -> list[str]:
+def _log_against_letters(db: apsw.Connection) -> list[str]:
     """There is one letter for each event that is written of, and none for anything else."""
     events: Counter[str] = Counter()
-    for action, mailbox in rows(
-        path,
+    for action, mailbox in db.execute(
         "SELECT action, detail ->> 'mailbox' FROM account_event"
         " WHERE subject LIKE 'application:%' OR action = 'issued'",
     ):
@@ -118,7 +130,7 @@ def _log_against_letters(path: Path) -> list[str]:
         "application_rejected": events["rejected"],
         "new_key": events["issued"],
     }
-    written = Counter(kind for (kind,) in rows(path, "SELECT kind FROM letter"))
+    written = Counter(kind for (kind,) in db.execute("SELECT kind FROM letter"))
     return [
         f"{written[kind]} letters {kind}; expected {count}"
         for kind, count in expected.items()
