@@ -52,16 +52,16 @@ async def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def site(lasting_site: Website) -> Website:
+async def live_site(lasting_site: Website) -> Website:
     """The service, so much later that no limit remembers the test before."""
     lasting_site.clock.advance(6 * MINUTE_MS)
     return lasting_site
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def visitor(chromium: Browser, site: Website) -> AsyncIterator["Visitor"]:
+async def visitor(chromium: Browser, live_site: Website) -> AsyncIterator["Visitor"]:
     """Somebody nobody knows, at a wide window."""
-    async with visiting(chromium, site.origin) as visitor:
+    async with visiting(chromium, live_site.origin) as visitor:
         yield visitor
 
 

@@ -65,6 +65,12 @@ class Website:
 
     async def apply(self, email: str, motivation: str = "To trade by myself.") -> SignupId:
         """Apply as an agent; the mailbox is not confirmed yet."""
+        return (await self.apply_for_key(email, motivation))[0]
+
+    async def apply_for_key(
+        self, email: str, motivation: str = "To trade."
+    ) -> tuple[SignupId, str]:
+        """Apply likewise; return the secret too."""
         form = Form(
             email=Email(email),
             telegram="@agent",
@@ -72,7 +78,15 @@ class Website:
             user_type=UserType.TRADER,
             motivation=motivation,
         )
-        return (await self.accounts.signup.apply(form, redelivery_key=None)).signup_id
+        signup = await self.accounts.signup.apply(form, redelivery_key=None)
+        return signup.signup_id, signup.secret
+
+    async def exchange(self, email: str, secret: str) -> str:
+        """Return the API key that the secret of an approved application is exchanged for."""
+        applicant = await self.accounts.exchange.recognise(Email(email), secret)
+        assert applicant is not None
+        issued = await self.accounts.exchange.exchange(applicant, secret, redelivery_key=None)
+        return issued.api_key
 
     async def letter(self, email: str) -> str:
         """Return the newest letter to *email*."""

@@ -40,7 +40,7 @@ async def whose(site: Website, secret: str) -> httpx.Response:
         return await client.get(f"{site.origin}/v1/me", headers=bearer(secret))
 
 
-async def test_a_key_is_made_copied_saved_and_works(site: Website, visitor: Visitor) -> None:
+async def test_a_key_is_made_copied_saved_and_works(live_site: Website, visitor: Visitor) -> None:
     await visitor.sign_up("ann@keys.example")
     await visitor.open(KEYS)
     await visitor.reads("You have no key in force.")
@@ -64,7 +64,7 @@ async def test_a_key_is_made_copied_saved_and_works(site: Website, visitor: Visi
 
     assert visitor.path.rstrip("?") == KEYS
     assert secret not in await visitor.page.content()
-    me = (await whose(site, secret)).json()["data"]
+    me = (await whose(live_site, secret)).json()["data"]
     assert me["keyName"] == "My bot"
     assert me["scopes"] == ["trade:read", "trade:write"]
 
@@ -102,8 +102,8 @@ async def test_loading_the_page_again_shows_the_list_and_makes_no_second_key(
     assert secret not in await visitor.page.content()
 
 
-async def test_a_key_is_made_without_scripts(chromium: Browser, site: Website) -> None:
-    async with visiting(chromium, site.origin, scripts=False) as visitor:
+async def test_a_key_is_made_without_scripts(chromium: Browser, live_site: Website) -> None:
+    async with visiting(chromium, live_site.origin, scripts=False) as visitor:
         await visitor.sign_up("dan@keys.example")
         await ask_for_key(visitor)
         await visitor.press("Create key")
@@ -115,7 +115,7 @@ async def test_a_key_is_made_without_scripts(chromium: Browser, site: Website) -
         await visitor.reads("That was done already")
         await visitor.follow("See your keys")
         assert await visitor.page.get_by_role("link", name="My bot", exact=True).count() == 1
-    assert (await whose(site, secret)).status_code == 200
+    assert (await whose(live_site, secret)).status_code == 200
 
 
 async def test_a_form_that_will_not_do_says_why_and_keeps_what_was_typed(
@@ -152,7 +152,7 @@ async def test_a_preset_is_a_beginning(visitor: Visitor, preset: str, can: int) 
 
 
 async def test_a_key_is_rotated_with_an_overlap_and_revoked(
-    site: Website, visitor: Visitor
+    live_site: Website, visitor: Visitor
 ) -> None:
     await visitor.sign_up("fay@keys.example")
     old = await make_key(visitor)
@@ -164,17 +164,17 @@ async def test_a_key_is_rotated_with_an_overlap_and_revoked(
     await visitor.page.get_by_label("I saved it").check()
     await visitor.press("Done")
     await visitor.reads("Replaced")
-    assert [(await whose(site, key)).status_code for key in (old, new)] == [200, 200]
+    assert [(await whose(live_site, key)).status_code for key in (old, new)] == [200, 200]
 
     await visitor.page.get_by_role("link", name="Revoke My bot").first.click()
     await visitor.reads("This cannot be undone.")
     await visitor.press("Revoke My bot")
     await visitor.reads("The key is revoked.")
-    site.clock.advance(3_600_000)
-    assert [(await whose(site, key)).status_code for key in (old, new)] == [401, 401]
+    live_site.clock.advance(3_600_000)
+    assert [(await whose(live_site, key)).status_code for key in (old, new)] == [401, 401]
 
 
-async def test_an_overlap_that_is_none_is_refused(site: Website, visitor: Visitor) -> None:
+async def test_an_overlap_that_is_none_is_refused(live_site: Website, visitor: Visitor) -> None:
     await visitor.sign_up("gil@keys.example")
     secret = await make_key(visitor)
     await visitor.follow("Rotate My bot")
@@ -182,15 +182,15 @@ async def test_an_overlap_that_is_none_is_refused(site: Website, visitor: Visito
     await visitor.press("Rotate key")
 
     await visitor.reads("Choose one of these.")
-    assert (await whose(site, secret)).status_code == 200
+    assert (await whose(live_site, secret)).status_code == 200
 
 
 async def test_the_password_is_asked_for_again_and_nothing_typed_is_lost(
-    site: Website, visitor: Visitor
+    live_site: Website, visitor: Visitor
 ) -> None:
     await visitor.sign_up("hal@keys.example")
     await ask_for_key(visitor, "Late & slow")
-    site.clock.advance(11 * 60_000)
+    live_site.clock.advance(11 * 60_000)
     await visitor.press("Create key")
     await visitor.reads("What you are about to do needs it once more.")
     password = visitor.page.get_by_label("Password of hal@keys.example", exact=True)
@@ -205,18 +205,18 @@ async def test_the_password_is_asked_for_again_and_nothing_typed_is_lost(
     assert SECRET.fullmatch(await visitor.page.locator("#secret").inner_text())
 
 
-async def test_badges_tell_how_keys_stand(site: Website, visitor: Visitor) -> None:
+async def test_badges_tell_how_keys_stand(live_site: Website, visitor: Visitor) -> None:
     await visitor.sign_up("ida@keys.example")
     secret = await make_key(visitor)
     await visitor.reads("Never used")
-    await whose(site, secret)
-    await site.accounts.keys.flush()
+    await whose(live_site, secret)
+    await live_site.accounts.keys.flush()
     await visitor.page.reload()
     await visitor.reads("Active")
-    site.clock.advance(24 * 86_400_000)
+    live_site.clock.advance(24 * 86_400_000)
     await visitor.sign_in("ida@keys.example", KEYS)
     await visitor.reads("Expires soon")
-    site.clock.advance(7 * 86_400_000)
+    live_site.clock.advance(7 * 86_400_000)
     await visitor.sign_in("ida@keys.example", KEYS)
     await visitor.page.get_by_text("Ended keys").click()
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from mintscope.accounts.application import Application, ApplicationState, SignupId
+from mintscope.accounts.application import UNDECIDED, Application, ApplicationState, SignupId
 from mintscope.accounts.audit import Actor, user_actor
 from mintscope.accounts.review import NotPossible, ReviewDesk
-from mintscope.accounts.scope import AREAS, UnknownScope, parse_scopes
+from mintscope.accounts.scope import AREAS, READ_SCOPES, UnknownScope, parse_scopes
 from mintscope.errors import BadRequest, NotFound
 from mintscope.web.paging import cut, parse_id, parse_place
 from mintscope.web.reply import UNMET, Goto, Page, Reply
@@ -26,7 +26,7 @@ STATE_NAMES: Final = {
     ApplicationState.REJECTED: "Rejected",
     ApplicationState.KEY_ISSUED: "Key issued",
 }
-UNDECIDED: Final = {ApplicationState.AWAITING_APPROVAL, ApplicationState.AWAITING_CONFIRMATION}
+ADMITTED: Final = {ApplicationState.APPROVED, ApplicationState.KEY_ISSUED}
 
 
 class ReviewPages:
@@ -167,6 +167,7 @@ def _page(application: Application, visit: Visit, errors: Mapping[str, str] | No
     facts = {
         "application": application,
         "states": STATE_NAMES,
+        "granted": application.scopes | READ_SCOPES if application.state in ADMITTED else (),
         "is_undecided": application.state in UNDECIDED,
         "is_fresh": visit.signed_in.is_fresh(visit.now),
         "areas": AREAS,
