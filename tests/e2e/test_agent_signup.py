@@ -4,13 +4,11 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from mintscope.config.child import child_environment
+from api_process import api_process, settings
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "agent_signup.py"
 MINTSCOPE = f"{shlex.quote(sys.executable)} -m mintscope"
@@ -32,42 +30,10 @@ STEPS = [
 ]
 
 
-@contextmanager
-def serving(environment: dict[str, str]) -> Iterator[str]:
-    """Yield the address of an api over a folder that is new."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "mintscope", "api"],
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stderr is not None
-            told: list[str] = []
-            while not (found := re.search(r"serving (http://\S+)", "".join(told))):
-                line = process.stderr.readline()
-                assert line, told
-                told.append(line)
-            yield found[1]
-        finally:
-            process.kill()
-
-
 @pytest.mark.timeout(90)
 def test_every_step_is_answered_as_the_specification_says(tmp_path: Path) -> None:
-    environment = child_environment(
-        {
-            "MINTSCOPE_DATA_DIR": str(tmp_path / "data"),
-            "MINTSCOPE_CHAIN__SOURCE": "files",
-            "MINTSCOPE_CHAIN__FILES": str(tmp_path / "none.jsonl"),
-            "MINTSCOPE_API__PORT": "0",
-            "MINTSCOPE_METRICS__ENABLED": "false",
-            "MINTSCOPE_LOG__LEVEL": "error",
-            "MINTSCOPE_MAIL__DELIVERY": "page",
-            "MINTSCOPE_ACCOUNTS__EXCHANGE_LIMIT_WINDOW_S": "1",
-        }
-    )
-    with serving(environment) as origin:
+    environment = settings(tmp_path, MINTSCOPE_ACCOUNTS__EXCHANGE_LIMIT_WINDOW_S="1")
+    with api_process(environment, tmp_path / "log") as origin:
         ran = subprocess.run(
             [
                 *(sys.executable, str(EXAMPLE), origin, "--email", "a@example.org"),
