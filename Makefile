@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PACKAGES := tests/browser src/mintscope/web/assets
 
 .PHONY: help setup demo test check bench storm lock format clean
 
@@ -60,9 +61,12 @@ $(VENV)/demo: $(VENV)/run requirements/demo.txt
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/demo.txt
 	@touch $@
 
-$(VENV)/dev: $(VENV)/run requirements/dev.txt
+$(VENV)/dev: $(VENV)/run requirements/dev.txt $(PACKAGES:=/package-lock.json)
 	@echo "installing the test tools ..."
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
+	@for folder in $(PACKAGES); do \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix $$folder --silent --no-audit --no-fund || exit 1; \
+	done
 	@touch $@
 
 # Chromium comes from Debian where that is possible; without one the tests in a browser are skipped.
