@@ -1,7 +1,7 @@
 """People and their keys over a real file, for tests; nothing but the hashing is quick."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,23 +28,34 @@ SECRETS: Final = AccountSecrets.derive(bytes(range(32)))
 ALICE: Final = Email("alice@example.org")
 MALLORY: Final = Email("mallory@example.org")
 PASSWORD: Final = "correct horse battery"
+OTHER_PASSWORD: Final = "staple horse battery"
 HERE: Final = Browser("192.0.2.1", "Firefox")
 THERE: Final = Browser("198.51.100.7", "curl")
 
 
+async def _nothing() -> None:
+    """Do nothing."""
+
+
 class QuickHasher:
-    """A Hasher that hides nothing, and counts."""
+    """A Hasher that hides nothing, and counts; `meanwhile` happens while it is at work."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.meanwhile: Callable[[], Awaitable[object]] = _nothing
 
     async def hash(self, password: str) -> str:
-        self.count += 1
+        await self._work()
         return f"quick:{password}"
 
     async def matches(self, password: str, stored: str | None) -> bool:
-        self.count += 1
+        await self._work()
         return stored == f"quick:{password}"
+
+    async def _work(self) -> None:
+        self.count += 1
+        meanwhile, self.meanwhile = self.meanwhile, _nothing
+        await meanwhile()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,9 @@ class Desks:
 
     def change(self, statement: str, *columns: Any) -> None:
         self.rows(statement, *columns)
+
+    def bytes_on_disk(self) -> bytes:
+        return self.path.read_bytes() + Path(f"{self.path}-wal").read_bytes()
 
     def link(self, purpose: Purpose) -> str:
         """Return the link of the newest letter for *purpose*, as its reader finds it."""
@@ -92,6 +106,17 @@ class Desks:
 
     async def signed_in(self, email: Email = ALICE, browser: Browser = HERE) -> Session:
         return await self.enter(await self.people.sign_in(email, PASSWORD, browser))
+
+    async def taken_back(self) -> None:
+        """Let Alice set OTHER_PASSWORD by a link in her mailbox."""
+        await self.people.request_reset(ALICE)
+        assert await self.people.reset(self.link(Purpose.RESET_PASSWORD), OTHER_PASSWORD)
+
+    async def owned(self) -> Session:
+        """Return a session of Alice, who has verified her mailbox and has OTHER_PASSWORD."""
+        await self.signed_up()
+        await self.taken_back()
+        return await self.enter(await self.people.sign_in(ALICE, OTHER_PASSWORD, HERE))
 
 
 @asynccontextmanager
