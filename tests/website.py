@@ -23,6 +23,9 @@ from mintscope.passwords import Argon2Hasher
 from mintscope.primitives import UnixMs
 from mintscope.reception import administration, with_pages
 from mintscope.storage.sqlite.credits import SqliteCreditLedger
+from mintscope.web.parts import Desks, groups_of
+from mintscope.web.render import Features
+from mintscope.web.routes import Route
 from served import served
 from service import PEPPER
 
@@ -53,6 +56,19 @@ class Website:
     accounts: Accounts
     clock: ManualClock
     folder: Path
+
+    def routes(self) -> list[Route]:
+        """Return every row of the pages."""
+        accounts = self.accounts
+        desks = Desks(
+            people=accounts.people,
+            signup=accounts.signup,
+            keys=accounts.keys,
+            review=accounts.review,
+            mailbox=accounts.mailbox,
+        )
+        groups = groups_of(desks, Features(), [self.origin])
+        return [route for group in groups for route in group.routes()]
 
     async def make_administrator(self) -> Email:
         """Make the administrator, with PASSWORD."""
