@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -10,9 +11,9 @@ import pytest
 
 from account_books import contradictions, dump, rows
 from accounts_service import Accounts, open_desks, signup_body
-from mintscope.accounts.application import Application, ApplicationState, Form, SignupId
+from mintscope.accounts.application import LAPSE_MS, Application, ApplicationState, Form, SignupId
 from mintscope.accounts.audit import COMMAND_LINE, user_actor
-from mintscope.accounts.exchange import IssuedKey
+from mintscope.accounts.exchange import Applicant, IssuedKey
 from mintscope.accounts.form import parse_form
 from mintscope.accounts.review import NotPossible
 from mintscope.accounts.scope import READ_SCOPES, Scope
@@ -23,6 +24,8 @@ from mintscope.errors import (
     AccountNotFound,
     DuplicateApplication,
     InvalidCredentials,
+    InvalidFields,
+    NotApproved,
     ServiceUnavailable,
 )
 from mintscope.storage.sqlite.account_file import AccountFile
@@ -393,6 +396,109 @@ async def test_a_file_that_does_not_answer_is_unavailable_and_nothing_is_done(
         other.close()
         assert dump(accounts.path) == before
         await accounts.approve(made.signup_id)
+
+
+@pytest.mark.parametrize("state", [STATES.AWAITING_APPROVAL, STATES.REJECTED])
+async def test_the_store_issues_nothing_without_approval_whatever_the_desk_believes(
+    accounts: Accounts, state: ApplicationState
+) -> None:
+    made = await confirmed(accounts)
+    if state is STATES.REJECTED:
+        await accounts.review.reject(made.signup_id, note="", actor=COMMAND_LINE)
+    applicant = await accounts.exchange.recognise(FORM.email, made.secret)
+    assert applicant is not None
+    assert applicant.application.state is state
+    believed = replace(applicant.application, state=STATES.APPROVED)
+
+    for one in (applicant, Applicant(believed)):
+        with pytest.raises(NotApproved):
+            await accounts.exchange.exchange(one, made.secret, redelivery_key=None)
+    assert rows(accounts.path, "SELECT count(*) FROM api_key") == [(0,)]
+
+
+async def test_what_was_forgotten_meanwhile_is_not_exchanged(accounts: Accounts) -> None:
+    made = await approved(accounts)
+    applicant = await accounts.exchange.recognise(FORM.email, made.secret)
+    assert applicant is not None
+    await accounts.review.forget(made.signup_id, actor=COMMAND_LINE)
+
+    with pytest.raises(InvalidCredentials):
+        await accounts.exchange.exchange(applicant, made.secret, redelivery_key=None)
+
+
+async def test_the_code_is_good_for_five_guesses(accounts: Accounts) -> None:
+    made = await accounts.signup.apply(FORM, redelivery_key=None)
+    code = accounts.code()
+    for guess in range(5):
+        with pytest.raises(InvalidFields, match="sixth guess"):
+            await accounts.signup.confirm_by_code(FORM.email, made.secret, f"{guess}")
+
+    with pytest.raises(InvalidFields):
+        await accounts.signup.confirm_by_code(FORM.email, made.secret, code)
+    with pytest.raises(InvalidCredentials):
+        await accounts.signup.confirm_by_code(FORM.email, made.secret[:-1], code)
+    assert await accounts.signup.state(FORM.email, made.secret) is STATES.AWAITING_CONFIRMATION
+
+
+async def test_the_fifth_guess_may_be_right(accounts: Accounts) -> None:
+    made = await accounts.signup.apply(FORM, redelivery_key=None)
+    for guess in range(4):
+        with pytest.raises(InvalidFields):
+            await accounts.signup.confirm_by_code(FORM.email, made.secret, f"{guess}")
+
+    await accounts.signup.confirm_by_code(FORM.email, made.secret, accounts.code())
+    await accounts.signup.confirm_by_code(FORM.email, made.secret, "whatever")  # it is confirmed
+    assert await accounts.signup.state(FORM.email, made.secret) is STATES.AWAITING_APPROVAL
+
+
+async def test_an_application_lapses_where_its_address_applies_again(
+    accounts: Accounts, clock: ManualClock
+) -> None:
+    made = await accounts.signup.apply(FORM, redelivery_key=None)
+    clock.advance(LAPSE_MS - 1)
+    with pytest.raises(DuplicateApplication):
+        await accounts.signup.apply(FORM, redelivery_key=None)
+    clock.advance(1)
+
+    again = await accounts.signup.apply(FORM, redelivery_key=None)
+
+    assert await numbers(accounts) == [again.signup_id]
+    with pytest.raises(InvalidCredentials):
+        await accounts.signup.state(FORM.email, made.secret)
+
+
+async def test_the_sweep_deletes_only_what_nobody_confirmed(
+    accounts: Accounts, clock: ManualClock
+) -> None:
+    await accounts.signup.apply(form_of("a"), redelivery_key=None)
+    await confirmed(accounts, form_of("b"))
+    decided = await accounts.signup.apply(form_of("c"), redelivery_key=None)
+    await accounts.approve(decided.signup_id)
+    clock.advance(LAPSE_MS)
+    late = await accounts.signup.apply(form_of("d"), redelivery_key=None)
+
+    assert await accounts.signup.forget_lapsed() == 1
+    assert await accounts.signup.forget_lapsed() == 0
+    assert await numbers(accounts) == [late.signup_id, decided.signup_id]
+    assert contradictions(accounts.path) == []
+
+
+@pytest.mark.parametrize("is_approved", [True, False])
+async def test_what_somebody_decided_about_is_not_disowned(
+    accounts: Accounts, *, is_approved: bool
+) -> None:
+    made = await accounts.signup.apply(FORM, redelivery_key=None)
+    if is_approved:
+        await accounts.approve(made.signup_id)
+    else:
+        await accounts.review.reject(made.signup_id, note="", actor=COMMAND_LINE)
+
+    assert not await accounts.signup.disown(accounts.link())
+    assert await numbers(accounts) == [made.signup_id]
+    assert await accounts.signup.confirm_by_link(accounts.link())  # the link is not used up
+    found = await accounts.review.application(made.signup_id)
+    assert found is not None
+    assert found.state is (STATES.APPROVED if is_approved else STATES.REJECTED)
 
 
 async def test_an_expired_confirmation_opens_nothing(

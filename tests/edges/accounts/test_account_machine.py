@@ -121,6 +121,9 @@ class AccountMachine(RuleBasedStateMachine):
 
     @rule(email=emails, key=keys, motivation=st.sampled_from(["To trade.", "To watch."]))
     def apply(self, email: str, key: str | None, motivation: str) -> None:
+        self.do_apply(email, key, motivation)
+
+    def do_apply(self, email: str, key: str | None, motivation: str = "To trade.") -> None:
         form = parse_form(signup_body(email, motivation=motivation))
         model = self.kept.get(email)
         now = self.clock.now()
@@ -143,7 +146,9 @@ class AccountMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.kept)
     @rule(data=st.data(), is_right=st.booleans())
     def confirm_by_code(self, *, data: st.DataObject, is_right: bool) -> None:
-        model = self.one(data)
+        self.do_confirm(self.one(data), is_right=is_right)
+
+    def do_confirm(self, model: Model, *, is_right: bool = True) -> None:
         code = model.code if is_right else model.code[::-1] + "0"
         is_late = self.clock.now() - model.at >= LAPSE_MS
         is_good = is_right and model.guesses < GUESSES_MAX and not is_late
@@ -187,7 +192,9 @@ class AccountMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.kept)
     @rule(data=st.data(), key=keys)
     def exchange(self, data: st.DataObject, key: str | None) -> None:
-        model = self.one(data)
+        self.do_exchange(self.one(data), key)
+
+    def do_exchange(self, model: Model, key: str | None) -> None:
         expected, is_again = self.expected_of_exchange(model, key)
         issued = self.attempt(self._exchange(model, key), expected)
         if issued is None:
@@ -229,7 +236,9 @@ class AccountMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.kept)
     @rule(data=st.data(), unconfirmed=st.booleans())
     def approve(self, *, data: st.DataObject, unconfirmed: bool) -> None:
-        model = self.one(data)
+        self.do_approve(self.one(data), unconfirmed=unconfirmed)
+
+    def do_approve(self, model: Model, *, unconfirmed: bool = False) -> None:
         allowed = {PENDING, WAITING} if unconfirmed else {PENDING}
         approved = self.attempt(
             self.accounts.review.approve(
@@ -259,7 +268,9 @@ class AccountMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.kept)
     @rule(data=st.data())
     def reset(self, data: st.DataObject) -> None:
-        model = self.one(data)
+        self.do_reset(self.one(data))
+
+    def do_reset(self, model: Model) -> None:
         can_be = model.state == ISSUED and not model.is_removed
         done = self.attempt(
             self.accounts.review.reset(model.made.signup_id, actor=COMMAND_LINE),
@@ -289,9 +300,26 @@ class AccountMachine(RuleBasedStateMachine):
         )
         model.is_removed = True
 
+    # What usually happens, so that most runs get far.
+
+    @rule(email=emails, key=keys, steps=st.integers(1, 6))
+    def go_on(self, email: str, key: str | None, steps: int) -> None:
+        for _ in range(steps):
+            model = self.kept.get(email)
+            if model is None:
+                self.do_apply(email, key)
+            elif model.state == WAITING:
+                self.do_confirm(model)
+            elif model.state == PENDING:
+                self.do_approve(model)
+            elif model.state == APPROVED:
+                self.do_exchange(model, key)
+            elif model.state == ISSUED:
+                self.do_reset(model)
+
     # What time does.
 
-    @rule(minutes=st.sampled_from([1, 9, 60, 24 * 60, 71 * 60]))
+    @rule(minutes=st.sampled_from([1, 10, 36 * 60]))
     def wait(self, minutes: int) -> None:
         self.clock.advance(minutes * MINUTE_MS)
 

@@ -35,7 +35,8 @@ SELECT {USER_COLUMNS}, password_hash FROM user
 
 AGENTS: Final = f"""
 SELECT {USER_COLUMNS} FROM user
- WHERE email = ? AND kind = 'agent' AND removed_at IS NULL ORDER BY id DESC
+ WHERE email = ? AND kind = 'agent' AND removed_at IS NULL AND verified_at IS NOT NULL
+ ORDER BY id DESC
 """  # noqa: S608  a constant
 
 ADD: Final = """
