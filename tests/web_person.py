@@ -3,12 +3,14 @@
 import re
 from collections.abc import AsyncIterator, Mapping
 from html import unescape
+from html.parser import HTMLParser
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import httpx
 import pytest
+from typing_extensions import override
 
 from website import PASSWORD, Website, website
 
@@ -96,6 +98,38 @@ def words(response: httpx.Response) -> str:
     """Return what a page says, without its markup, in one line."""
     body = response.text.partition("<body>")[2]
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+class _Tags(HTMLParser):
+    """Collects every tag with its attributes, as browsers read them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+
+def tags(response: httpx.Response) -> list[tuple[str, dict[str, str]]]:
+    """Return every tag of a page, and its attributes."""
+    parser = _Tags()
+    parser.feed(response.text)
+    return parser.found
+
+
+def expect_harmless(response: httpx.Response) -> None:
+    """Expect that nothing on a page runs, but for files of ours."""
+    for tag, attributes in tags(response):
+        assert tag not in {"img", "iframe", "object", "style", "base"}
+        assert tag != "script" or attributes["src"].startswith("/static/")
+        for name, value in attributes.items():
+            assert not name.startswith(("on", "hx-on"))
+            assert name != "style"
+            if name in {"href", "src", "action"}:
+                assert re.match(r"[#/](?!/)", value), (tag, name, value)
+    assert "<script>alert" not in response.text
 
 
 def where(response: httpx.Response) -> str:

@@ -25,6 +25,7 @@ class AccountPages:
     def routes(self) -> Iterable[Route]:
         """Return the rows of this group."""
         password, signed_in, fresh = f"{ACCOUNT}/password", Access.SIGNED_IN, Access.FRESH
+        yield Route(method="GET", path="/settings", handler=self.lead, access=signed_in)
         yield Route(method="GET", path=ACCOUNT, handler=self.show, access=signed_in)
         yield Route(
             method="POST",
@@ -37,6 +38,10 @@ class AccountPages:
         )
         yield Route(method="GET", path=password, handler=self.ask_password, access=fresh)
         yield Route(method="POST", path=password, handler=self.change_password, access=fresh)
+
+    async def lead(self, visit: Visit) -> Reply:  # noqa: ARG002
+        """Lead to the page of settings that most people come for."""
+        return Goto("/settings/api-keys")
 
     async def show(self, visit: Visit) -> Reply:
         """Show what the account is, and what can be done with it."""

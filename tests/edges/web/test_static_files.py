@@ -14,6 +14,7 @@ from website import Website
 
 WEB = Path(mintscope.web.__file__).parent
 TEMPLATES = sorted(WEB.glob("templates/**/*.html"))
+FORM = re.compile(r"(<form[^>]*>)(.*?)</form>", re.DOTALL)
 PACKAGE = WEB / "assets" / "node_modules" / "htmx.org"
 
 
