@@ -59,6 +59,5 @@ async def test_what_an_applicant_wrote(site: Website) -> None:
         for path in ["/admin?state=all", f"/admin/applications/{signup_id}"]:
             page = await person.open(path)
             expect_harmless(page)
-            assert "&lt;script&gt;alert(1)" in page.text
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.text
         assert "{{ 7 * 7 }}" in page.text
