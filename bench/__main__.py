@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-MODULES = ("bench.decode", "bench.engine", "bench.http", "bench.payments")
+MODULES = ("bench.decode", "bench.engine", "bench.http", "bench.payments", "bench.accounts")
 
 
 def main() -> int:

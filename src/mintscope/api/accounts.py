@@ -14,6 +14,7 @@ from mintscope.accounts.signup import SignupDesk
 from mintscope.api.account_wire import BetaSignedUp, Confirmed, Exchanged, Me, Standing
 from mintscope.api.address import ClientAddresses
 from mintscope.api.call import NO_STORE, Call, Reply
+from mintscope.api.even_time import evenly
 from mintscope.api.exchange_limit import ExchangeLimit
 from mintscope.api.failing import GENERAL
 from mintscope.api.fields import read_fields
@@ -100,14 +101,14 @@ class AccountRoutes:
         email, secret = fields.email("email"), fields.text("applicationSecret")
         code = fields.text("code")
         fields.expect_sound()
-        await self.signup.confirm_by_code(email, secret, code)
+        await evenly(self.signup.confirm_by_code(email, secret, code))
         return _reply(call, 200, Confirmed(message=CONFIRMED))
 
     async def application_status(self, call: Call) -> Reply:
         """Tell how far an application is, without spending an attempt at the exchange."""
         await self._admit(call)
         email, secret = await _credentials(call)
-        state = await self.signup.state(email, secret)
+        state = await evenly(self.signup.state(email, secret))
         return _reply(call, 200, Standing(state=state, message=STANDINGS[state]))
 
     async def exchange_secret(self, call: Call) -> Reply:
@@ -119,7 +120,7 @@ class AccountRoutes:
         address = await self._admit(call)
         email, secret = await _credentials(call)
         key = _redelivery_key(call)
-        applicant = await self.exchange.recognise(email, secret)
+        applicant = await evenly(self.exchange.recognise(email, secret))
         is_right = applicant is not None and applicant.is_known
         await self.exchanges.pass_through(call, email, address=address, is_right=is_right)
         if not has_form(CredentialKind.APPLICATION_SECRET, secret):
