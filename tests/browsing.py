@@ -16,7 +16,7 @@ from website import MINUTE_MS, PASSWORD, Website, served_website
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 WIDE: Final = (1280, 900)
-PATIENCE_MS: Final = 10_000
+PATIENCE_MS: Final = 30_000
 CHROMIUM_ARGUMENTS: Final = (
     "--no-sandbox",
     "--disable-gpu",

@@ -100,6 +100,7 @@ WHO: Final = {
 }
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.asyncio(loop_scope="session")
 async def test_every_page_passes_every_check(
     chromium: Browser, tmp_path_factory: pytest.TempPathFactory
