@@ -17,6 +17,9 @@ from mintscope.web.unmet import Unmet
 from mintscope.web.visit import Visit
 
 LIST: Final = "/settings/api-keys"
+NO_ROOM: Final = (
+    f"You have {KEYS_PER_USER_MAX} active keys, so both cannot work at once: end the old one now."
+)
 OVERLAP: Final = "24h"
 ID_DIGITS_MAX: Final = 18
 
@@ -121,10 +124,13 @@ class KeyPages:
         if overlap not in OVERLAPS_MS:
             return _rotate_page(key, visit.now, errors={"overlap": "Choose one of these."})
         issued = None
-        if _may_rotate(key, visit.now):
-            issued = await self._keys.rotate(
-                visit.signed_in, key.key_id, overlap_ms=OVERLAPS_MS[overlap]
-            )
+        try:
+            if _may_rotate(key, visit.now):
+                issued = await self._keys.rotate(
+                    visit.signed_in, key.key_id, overlap_ms=OVERLAPS_MS[overlap]
+                )
+        except TooManyKeys:
+            return _rotate_page(key, visit.now, errors={"overlap": NO_ROOM})
         if issued is None:
             return Page("keys/sent_before.html", status=409)
         return self._shown_once(issued, visit.now, replaces=key, overlap=overlap)
