@@ -115,3 +115,14 @@ async def test_nothing_can_be_claimed_in_a_session_that_ended(desks: Desks) -> N
 
     with pytest.raises(SessionEnded):
         await desks.people.claim(session, link)
+
+
+async def test_whoever_has_not_verified_the_mailbox_claims_nothing_with_a_link(
+    desks: Desks,
+) -> None:
+    agent, _ = await agent_of(desks)
+    session = await desks.owned()
+    link = await claim_link(desks, session, agent)
+    desks.change("UPDATE user SET verified_at = NULL WHERE kind = 'person'")
+
+    assert await desks.people.claim(session, link) is None
