@@ -1,11 +1,14 @@
 """Signing up, signing in, signing out."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from mintscope.accounts.address import Email, UnusableEmail, parse_email
 from mintscope.accounts.password import WeakPassword, expect_password
 from mintscope.accounts.people import EmailTaken, PeopleDesk, WrongPassword
+from mintscope.accounts.session import SessionEnded
+from mintscope.errors import ServiceUnavailable
 from mintscope.web.reply import END_SESSION, UNMET, Goto, Page, Reply
 from mintscope.web.routes import Access, Route
 from mintscope.web.visit import START, Visit
@@ -56,10 +59,12 @@ class EntryPages:
         return _again("sign_up.html", visit, address, errors)
 
     async def _welcome(self, visit: Visit, cookie: str) -> Reply:
+        """Ask for the mailbox to be verified; the account is there, with or without that."""
         await self._leave(visit)
-        session = await self._people.session(cookie)
-        if session is not None:
-            await self._people.request_verification(session)
+        with suppress(ServiceUnavailable, SessionEnded):
+            session = await self._people.session(cookie)
+            if session is not None:
+                await self._people.request_verification(session)
         return Goto(visit.after, notice="signed-up", cookie=cookie)
 
     async def ask_sign_in(self, visit: Visit) -> Reply:
@@ -83,9 +88,10 @@ class EntryPages:
         return _again("sign_in.html", visit, address, errors)
 
     async def _leave(self, visit: Visit) -> None:
-        """End the session that a new one replaces."""
+        """End the session that a new one replaces; it ends by itself if that cannot be done now."""
         if visit.session is not None:
-            await self._people.sign_out(visit.session)
+            with suppress(ServiceUnavailable):
+                await self._people.sign_out(visit.session)
 
     async def sign_out(self, visit: Visit) -> Reply:
         """End the session here and in the browser."""

@@ -102,10 +102,7 @@ class Table:
         segments = path.split("/")
         for pattern, expected in self._lengths.get(len(segments), []):
             pairs = list(zip(expected, segments, strict=True))
-            if all(
-                want == has or (_is_variable(want) and SEGMENT.fullmatch(has))
-                for want, has in pairs
-            ):
+            if all(want == has or _fits(want, has) for want, has in pairs):
                 return pattern, {want[1:-1]: has for want, has in pairs if _is_variable(want)}
         raise NotFound
 

@@ -1,58 +1,57 @@
 """What people read when something goes wrong: words, a way on, and nothing of the inside."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from mintscope.accounts.session import Session
+from mintscope.accounts.people import PeopleDesk
+from mintscope.accounts.session import SessionEnded
 from mintscope.errors import InvalidCredentials, ServiceUnavailable
 from mintscope.limits import Limit, MovingWindow
 from mintscope.observe import REQUESTS
 from mintscope.web.app import create_web
 from mintscope.web.parts import Desks
-from web_person import ORIGIN, Person, words
+from web_person import ORIGIN, Person, where, words
 from website import Website
 
 SECRET = "the secret inside"
 HTMX = {"hx-request": "true"}
 
 
-@asynccontextmanager
-async def with_failure(site: Website, error: Exception) -> AsyncIterator[Person]:
-    """Somebody at pages whose sessions cannot be looked up."""
+class FailingDesk:
+    """Stands where the desk of people stands; what is named in *verbs* fails."""
 
-    class Failing:
-        """Stands where the desk of people stands, and fails."""
+    def __init__(self, people: PeopleDesk, error: Exception, *verbs: str) -> None:
+        self._people = people
+        self._error = error
+        self._verbs = verbs
 
-        async def session(self, _cookie: str) -> Session | None:
-            raise error
+    def __getattr__(self, verb: str) -> Any:
+        return self._fail if verb in self._verbs else getattr(self._people, verb)
 
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AssertionError(name)
+    async def _fail(self, *_: object) -> NoReturn:
+        raise self._error
 
+
+def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
+    """Return somebody at pages whose desk of people fails; by default to look up a session."""
     accounts = site.accounts
-    desks = Desks(
-        people=Failing(),  # type: ignore[arg-type]  # a desk that fails needs nothing of one
-        signup=accounts.signup,
-        keys=accounts.keys,
-        review=accounts.review,
-    )
+    people: Any = FailingDesk(accounts.people, error, *(verbs or ["session"]))
     app = create_web(
-        desks=desks,
+        desks=Desks(
+            people=people, signup=accounts.signup, keys=accounts.keys, review=accounts.review
+        ),
         origins=[ORIGIN],
         clock=site.clock,
         client=lambda _: "here",
         limiter=MovingWindow(Limit(name="forms", count=60, window_s=60), site.clock),
     )
-    failing = Website(ORIGIN, app, app, accounts, site.clock, site.folder)
-    async with Person(failing) as person:
-        person.client.cookies.set("__Host-mintscope", "A" * 43, domain="shop.example")
-        yield person
+    person = Person(Website(ORIGIN, app, app, accounts, site.clock, site.folder))
+    person.client.cookies.set("__Host-mintscope", "A" * 43, domain="shop.example")
+    return person
 
 
 async def test_a_bug_tells_the_request_id_and_nothing_else(site: Website) -> None:
@@ -83,6 +82,24 @@ async def test_a_store_that_does_not_answer_is_503(site: Website) -> None:
             assert response.status_code == 503
             assert "Nothing was changed. Try again in a moment." in words(response)
             assert SECRET not in response.text
+
+
+async def test_an_account_that_was_made_is_there_whatever_fails_after_it(site: Website) -> None:
+    error = ServiceUnavailable("")
+    async with with_failure(site, error, "request_verification", "sign_out") as person:
+        person.client.cookies.clear()
+        for arrive in [person.sign_up, person.sign_in]:
+            assert where(await arrive()) in {"/?notice=signed-up", "/"}
+            assert await person.csrf()
+
+
+async def test_a_session_ended_in_the_middle_of_a_form_leads_to_signing_in(site: Website) -> None:
+    async with with_failure(site, SessionEnded(), "change_password") as person:
+        person.client.cookies.clear()
+        await person.sign_up()
+        response = await person.send("/settings/account/password", {"password": "a new good one"})
+        assert where(response) == "/sign-in?next=%2Fsettings%2Faccount%2Fpassword"
+        assert "Max-Age=0" in response.headers["set-cookie"]
 
 
 async def test_a_page_that_is_not_there_is_404(alice: Person) -> None:
