@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 import httpx
 import pytest
+from starlette.types import ASGIApp
 from typing_extensions import override
 
 from website import PASSWORD, Website, website
@@ -40,12 +41,17 @@ async def alice(site: Website) -> AsyncIterator["Person"]:
 
 
 class Person:
-    """One browser, at *address*; redirects are looked at, not followed."""
+    """One browser, at *address*; redirects are looked at, not followed.
 
-    def __init__(self, site: Website, *, address: str = "198.51.100.1") -> None:
+    app   another listener than the public one
+    """
+
+    def __init__(
+        self, site: Website, *, address: str = "198.51.100.1", app: ASGIApp | None = None
+    ) -> None:
         self.site = site
         transport = httpx.ASGITransport(
-            site.app, raise_app_exceptions=False, client=(address, 50_000)
+            app or site.app, raise_app_exceptions=False, client=(address, 50_000)
         )
         self.client = httpx.AsyncClient(transport=transport, base_url=site.origin, headers=BROWSER)
 

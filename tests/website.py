@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import apsw
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fake_reports import FakeReports
@@ -56,6 +57,14 @@ class Website:
     accounts: Accounts
     clock: ManualClock
     folder: Path
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return what the money file holds, read over a connection of its own."""
+        db = apsw.Connection(str(self.folder / "money.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return list(db.execute(query))
+        finally:
+            db.close()
 
     def routes(self) -> list[Route]:
         """Return every row of the pages."""
