@@ -80,7 +80,7 @@ def _confirm_application(words: _Words) -> str:
 somebody applied for access to {words.name} with this e-mail address.
 
 If it was you, or an agent of yours, please confirm that the address is
-yours. Open this page and press "Confirm":
+yours. Open this page and press "Yes, confirm the application":
 
 {words.link}
 
@@ -90,9 +90,8 @@ Or let the agent send this code to {words.origin}/api/auth/confirm-email :
 
 Both are good until {words.until}.
 
-If it was not you, open the page and press "This was not me": the
-application is deleted. If you do nothing, nothing happens either, and it
-is deleted after three days.
+If it was not you, open the page and press "No, this was not me": the
+application is deleted. If you do nothing, it is deleted after three days.
 """
 
 
@@ -129,7 +128,7 @@ Scopes:  {words.facts.get("scopes", "")}
 If you or your agent made it, there is nothing you need to do.
 
 If not, somebody else has access. Choose a new password at
-{words.origin}/reset and revoke the key at
+{words.origin}/forgot and revoke the key at
 {words.origin}/settings/api-keys
 If the key came of an application, tell whoever runs {words.name}.
 """
@@ -147,7 +146,7 @@ It is good until {words.until}, once.
 You get this letter because somebody made an account with this address. If
 it was not you, do not open the link. You can take the account over, and
 shut them out of it, by choosing a password at
-{words.origin}/reset
+{words.origin}/forgot
 """
 
 
@@ -173,7 +172,7 @@ sessions were ended.
 If it was you, there is nothing you need to do.
 
 If it was not you, choose another password at once, at
-{words.origin}/reset
+{words.origin}/forgot
 and look for API keys that you do not know, at
 {words.origin}/settings/api-keys
 """
