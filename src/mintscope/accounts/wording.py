@@ -77,7 +77,7 @@ def _moment(at: UnixMs) -> str:
 
 def _confirm_application(words: _Words) -> str:
     return f"""\
-somebody applied for access to {words.name} with this e-mail address.
+Somebody applied for access to {words.name} with this e-mail address.
 
 If it was you, or an agent of yours, please confirm that the address is
 yours. Open this page and press "Yes, confirm the application":
@@ -97,7 +97,7 @@ application is deleted. If you do nothing, it is deleted after three days.
 
 def _application_approved(words: _Words) -> str:
     return f"""\
-your application for access to {words.name} was approved.
+Your application for access to {words.name} was approved.
 
 Your agent can now exchange its application secret for the API key, once,
 with POST {words.origin}/api/auth/exchange-secret
@@ -110,7 +110,7 @@ If you know nothing of it, please tell whoever runs {words.name}.
 
 def _application_rejected(words: _Words) -> str:
     return f"""\
-thank you for your interest in {words.name}. Your application for access
+Thank you for your interest in {words.name}. Your application for access
 was not approved.
 
 You get this letter because the application was made with this address.
@@ -120,23 +120,25 @@ There is nothing you need to do.
 
 def _new_key(words: _Words) -> str:
     return f"""\
-there is a new API key for your account at {words.name}.
+There is a new API key for your account at {words.name}.
 
 Key:     svc_live_{words.facts.get("hint", "")}
 Scopes:  {words.facts.get("scopes", "")}
 
 If you or your agent made it, there is nothing you need to do.
 
-If not, somebody else has access. Choose a new password at
-{words.origin}/forgot and revoke the key at
+If not, somebody else has access. If you sign in here with a password,
+choose a new one at
+{words.origin}/forgot
+and revoke the key at
 {words.origin}/settings/api-keys
-If the key came of an application, tell whoever runs {words.name}.
+If an agent applied with your address, tell whoever runs {words.name}.
 """
 
 
 def _verify_email(words: _Words) -> str:
     return f"""\
-please verify that this e-mail address is yours. Open this link in the
+Please verify that this e-mail address is yours. Open this link in the
 browser in which you are signed in to {words.name}:
 
 {words.link}
@@ -152,7 +154,7 @@ shut them out of it, by choosing a password at
 
 def _reset_password(words: _Words) -> str:
     return f"""\
-somebody, probably you, wants to set a new password for your account at
+Somebody, probably you, wants to set a new password for your account at
 {words.name}. Open this page to choose one:
 
 {words.link}
@@ -166,7 +168,7 @@ it is, and nobody else can use the link.
 
 def _password_changed(words: _Words) -> str:
     return f"""\
-the password of your account at {words.name} was changed, and all other
+The password of your account at {words.name} was changed, and all other
 sessions were ended.
 
 If it was you, there is nothing you need to do.
@@ -180,7 +182,7 @@ and look for API keys that you do not know, at
 
 def _claim_agent(words: _Words) -> str:
     return f"""\
-somebody, probably you, wants to take the agent account
+Somebody, probably you, wants to take the agent account
 {words.facts.get("username", "")} into a personal account at {words.name}.
 Its API keys go on working, and will be listed with that person's own.
 
