@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from desks import PASSWORD
-from web_person import ALICE, COOKIE, MALLORY, ORIGIN, Person, where, words
-from website import MINUTE_MS, Website
+from web_person import ALICE, COOKIE, MALLORY, Person, where, words
+from website import MINUTE_MS, PASSWORD, Website
 
 PLANTED = "A" * 43
 OTHER_PASSWORD = "a different good one"
@@ -53,6 +52,15 @@ async def test_every_sign_in_is_a_new_session(alice: Person) -> None:
     await alice.sign_in()
     assert alice.cookie != first
     assert words(await alice.open("/settings/sessions")).count("Firefox on Linux") == 1
+
+
+async def test_signing_up_once_more_ends_the_session_before(alice: Person) -> None:
+    kept = alice.cookie
+    assert kept is not None
+    await alice.sign_up(MALLORY)
+    async with Person(alice.site) as other:
+        other.client.cookies.set(COOKIE, kept, domain="shop.example")
+        assert (await other.open("/settings/account")).status_code == 303
 
 
 async def test_several_cookies_are_none(alice: Person) -> None:
@@ -187,4 +195,3 @@ async def test_pages_of_settings_are_for_those_signed_in(site: Website) -> None:
             assert "set-cookie" not in response.headers
         page = await stranger.open("/sign-in?next=/settings/account")
         assert "Sign in to go on to where you were." in words(page)
-    assert site.origin == ORIGIN
