@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -55,3 +56,9 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
             return found[1]
         time.sleep(0.05)
     raise AssertionError(log.read_text())
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

@@ -1,7 +1,6 @@
 """No secret that a client holds is in the log, the files or the metrics of a process at DEBUG."""
 
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ import httpx
 import pytest
 
 from accounts_service import CONFIRM_PATH, EXCHANGE_PATH, SIGNUP_PATH, STATUS_PATH, signup_body
-from api_process import api_process, settings
+from api_process import api_process, free_port, settings
 
 AGENT, PERSON = "agent@example.org", "person@example.org"
 PASSWORD, NEW_PASSWORD = "correct horse battery staple", "another horse, another battery"
@@ -180,8 +179,3 @@ def kept(folder: Path) -> dict[str, bytes]:
         for path in (folder / "data").rglob("*")
         if path.is_file() and path.name != "pepper"
     }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
