@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mintscope.accounts.address import Email
 from mintscope.accounts.audit import COMMAND_LINE
 from mintscope.accounts.user import User
 from mintscope.config.sections import WebConfig
@@ -48,7 +49,7 @@ async def test_whoever_removes_their_own_account_is_signed_out(
 ) -> None:
     user = await only_user(site)
     await site.accounts.review.make_administrator(
-        "second@example.org", password_hash="unused", actor=COMMAND_LINE
+        Email("second@example.org"), password_hash="unused", actor=COMMAND_LINE
     )
     answer = await administrator.send(
         f"/admin/users/{user.user_id}/remove", {"username": user.username}
