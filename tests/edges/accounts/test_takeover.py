@@ -156,6 +156,7 @@ async def test_a_link_is_good_for_its_purpose_alone(desks: Desks) -> None:
     resetting = desks.link(Purpose.RESET_PASSWORD)
 
     assert not await desks.people.reset(verifying, OTHER_PASSWORD)
+    assert await desks.people.find_reset(verifying) is None
     assert not await desks.people.verify(session, resetting)
     assert await desks.people.claim(session, resetting) is None
 
