@@ -10,6 +10,7 @@ from accounts_service import SIGNUP_PATH, STATUS_PATH, signup_body
 from agent import Agent
 from mintscope.api.limiter import Limit
 from mintscope.credentials import make_application_secret
+from mintscope.errors import ServiceUnavailable
 from service import AccountLimits, Service, bearer, running_service
 
 WRONG = make_application_secret(bytes(28))
@@ -62,6 +63,23 @@ async def test_a_mistake_does_not_count_like_a_signup(service: Service) -> None:
 
     assert [answer.status_code for answer in answers] == [201] * 5
     assert refused.status_code == 400
+
+
+async def test_a_signup_that_could_not_be_kept_does_not_count(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise ServiceUnavailable("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(service.accounts.signup, "apply", fail)
+        failed = [await sign_up(service, 0) for _ in range(6)]
+    answers = [await sign_up(service, number) for number in range(5)]
+
+    assert [answer.status_code for answer in failed] == [503] * 6
+    assert failed[0].json().keys() == {"success", "status", "error", "messages"}
+    assert failed[0].json()["error"]["code"] == "SERVICE_UNAVAILABLE"
+    assert [answer.status_code for answer in answers] == [201] * 5
 
 
 async def test_signups_of_others_count_against_them_whatever_they_claim(

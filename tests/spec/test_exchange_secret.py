@@ -10,6 +10,7 @@ from accounts_service import EMAIL, EXCHANGE_PATH
 from agent import Agent
 from mintscope.accounts.scope import READ_SCOPES, Scope
 from mintscope.credentials import CredentialKind, is_well_formed, make_application_secret
+from mintscope.errors import ServiceUnavailable
 from service import Service
 
 STRANGER = make_application_secret(bytes(28))
@@ -224,6 +225,26 @@ async def test_every_refusal_has_this_one_shape(agent: Agent) -> None:
     expect_refusal(too_large, 413, "PAYLOAD_TOO_LARGE")
     expect_refusal(other_method, 405, "METHOD_NOT_ALLOWED")
     expect_refusal(key, 400, "VALIDATION_ERROR")
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "code"),
+    [
+        (ServiceUnavailable("the disk is full"), 503, "SERVICE_UNAVAILABLE"),
+        (RuntimeError("a bug, and its secret"), 500, "INTERNAL_ERROR"),
+    ],
+)
+async def test_failures_of_ours_have_it_too(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, failure: Exception, status: int, code: str
+) -> None:
+    async def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(agent.service.accounts.exchange, "recognise", fail)
+    response = await agent.exchange()
+
+    body = expect_refusal(response, status, code)
+    assert "a bug" not in body["messages"][0]["message"]
 
 
 async def test_the_same_idempotency_key_gives_the_key_again(agent: Agent) -> None:
