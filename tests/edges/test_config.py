@@ -154,7 +154,7 @@ def test_lists_headers_and_slots_are_read_from_the_environment(
         ('[payments]\nprice_usd = "NaN"', "payments.price_usd (mintscope.toml): expected a finite"),
         (
             '[api]\nhost = "0.0.0.0"\n[mail]\ndelivery = "page"',
-            'mail.delivery: expected "smtp" or "none" with an api.host that others can reach',
+            'mail.delivery: expected "smtp" or "none" where others can reach the api (api.host,',
         ),
         (
             '[mail]\ndelivery = "smtp"\nhost = "mail.example.org"\nsecurity = "none"',
@@ -183,6 +183,15 @@ def test_letters_may_be_shown_to_this_machine(folder: Path, host: str) -> None:
     (folder / "mintscope.toml").write_text(f'[api]\nhost = "{host}"\n[mail]\ndelivery = "page"\n')
 
     assert load().config.mail.delivery == "page"
+
+
+@pytest.mark.parametrize(
+    "beyond", ['origin = "https://api.example.org"', 'trusted_proxies = ["10.0.0.0/8"]']
+)
+def test_letters_are_not_shown_through_a_proxy(folder: Path, beyond: str) -> None:
+    (folder / "mintscope.toml").write_text(f'[api]\n{beyond}\n[mail]\ndelivery = "page"\n')
+
+    assert any(problem.startswith("mail.delivery: ") for problem in problems())
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "api.example.org", ""])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -19,6 +20,7 @@ from pydantic_core import ErrorDetails
 from mintscope.config.sections import (
     DELIMITER,
     PREFIX,
+    ApiConfig,
     ChainConfig,
     Config,
     PaymentsConfig,
@@ -207,10 +209,11 @@ def _contradictions(config: Config) -> list[str]:
 def _unsafe(config: Config) -> list[str]:
     """Return what would give away letters or passwords."""
     problems = []
-    if config.mail.delivery == "page" and not is_loopback(config.api.host):
+    if config.mail.delivery == "page" and _is_reachable(config.api):
         problems.append(
-            'mail.delivery: expected "smtp" or "none" with an api.host that others can reach:'
-            ' "page" shows every letter, and the links in it, to whoever asks'
+            'mail.delivery: expected "smtp" or "none" where others can reach the api (api.host,'
+            ' api.origin, api.trusted_proxies): "page" shows every letter, and the links in it, to'
+            " whoever asks"
         )
     if (
         config.mail.delivery == "smtp"
@@ -224,6 +227,13 @@ def _unsafe(config: Config) -> list[str]:
     if config.web.admin_port is not None and config.web.admin_port in taken - {0}:
         problems.append("web.admin_port: expected another port than those of api and metrics")
     return problems
+
+
+def _is_reachable(api: ApiConfig) -> bool:
+    """Say whether anybody beyond this machine is served, by ourselves or through a proxy."""
+    origin_host = "localhost" if api.origin is None else urlsplit(api.origin).hostname or ""
+    hosts_are_own = is_loopback(api.host) and is_loopback(origin_host)
+    return not hosts_are_own or bool(api.trusted_proxies)
 
 
 def _unsellable(payments: PaymentsConfig, chain: ChainConfig) -> list[str]:
