@@ -44,10 +44,8 @@ class AccountFile:
         Whatever *work* raises undoes it.
         Raises    ServiceUnavailable when the file does not answer in time
         """
-        try:
+        with _unavailable_on_error():
             return await self._group.run(lambda: self._write(work))
-        except ServiceUnavailable as cause:
-            raise ServiceUnavailable(UNAVAILABLE) from cause
 
     def read(self, work: Work[T]) -> T:
         """Return what *work* returns; all its statements see one and the same commit.
@@ -64,7 +62,7 @@ class AccountFile:
         self._reading.close()
 
     def _write(self, work: Work[T]) -> T:
-        with _unavailable_on_error(), transaction(self._writing):
+        with transaction(self._writing):
             return work(self._writing)
 
 
@@ -72,6 +70,8 @@ class AccountFile:
 def _unavailable_on_error() -> Iterator[None]:
     try:
         yield
+    except ServiceUnavailable as cause:  # the queue's, which speaks of charges
+        raise ServiceUnavailable(UNAVAILABLE) from cause
     except apsw.Error as cause:
         log.exception("the money file does not answer")
         raise ServiceUnavailable(UNAVAILABLE) from cause
