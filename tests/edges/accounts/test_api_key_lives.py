@@ -22,11 +22,12 @@ NEVER: Final = 10**9
 Step = tuple[str, int, int]
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["make", "make", "rotate", "revoke", "wait"]),
+        st.sampled_from(["make", "rotate", "rotate", "revoke", "wait", "wait"]),
         st.sampled_from([0, 2, 3, 8]),
         st.integers(0, 9),
     ),
-    max_size=12,
+    min_size=12,
+    max_size=30,
 )
 
 
