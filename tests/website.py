@@ -157,8 +157,8 @@ async def website(
 
 
 @asynccontextmanager
-async def served_website(folder: Path) -> AsyncIterator[Website]:
-    """Build the service and serve it on the loopback address."""
+async def served_website(folder: Path, *, alone: bool = False) -> AsyncIterator[Website]:
+    """Build the service and serve it on the loopback address; or administration *alone*."""
     app: ASGIApp | None = None
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
@@ -169,5 +169,5 @@ async def served_website(folder: Path) -> AsyncIterator[Website]:
         served(door, BOUNDS) as place,
         website(folder, origin=f"http://127.0.0.1:{place.port}") as site,
     ):
-        app = site.app
+        app = site.administration if alone else site.app
         yield site

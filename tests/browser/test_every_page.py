@@ -73,6 +73,10 @@ ADDRESSES: Final = {
         "user-remove": "/admin/users/{user}/remove",
         "audit": "/admin/audit",
     },
+    "administrator alone": {
+        "alone-start": "/",
+        "alone-queue": "/admin",
+    },
 }
 SENT_AS_THEY_STAND: Final = {
     "stranger": {
@@ -90,6 +94,9 @@ SENT_AS_THEY_STAND: Final = {
         "application-wrong": ("/admin/applications/{unconfirmed}", "Approve"),
         "user-remove-wrong": ("/admin/users/{user}/remove", "Remove the account"),
     },
+    "administrator alone": {
+        "alone-home": ("/", "Sign out"),
+    },
 }
 ELSEWHERE: Final = {"/prove", "/settings"}  # looked at when it is asked for; leads to the keys
 WHO: Final = {
@@ -97,6 +104,7 @@ WHO: Final = {
     "newcomer": NEWCOMER,
     "person": PERSON,
     "administrator": ADMINISTRATOR,
+    "administrator alone": ADMINISTRATOR,
 }
 
 
@@ -117,7 +125,11 @@ async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
     """Look at every page as *role*, at a service of its own."""
     email = WHO[role]
     faults: list[Fault] = []
-    async with served_website(folder) as site, visiting(chromium, site.origin) as visitor:
+    alone = role == "administrator alone"
+    async with (
+        served_website(folder, alone=alone) as site,
+        visiting(chromium, site.origin) as visitor,
+    ):
         places = await scene_at(site)
         if email is not None:
             await visitor.sign_in(email)
