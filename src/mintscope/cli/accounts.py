@@ -3,7 +3,8 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from logging import CRITICAL
 from typing import Final, TypeVar
@@ -36,9 +37,9 @@ def ask(file: ConfigFile, question: Question[T]) -> T:
     Works while the service runs.
     """
     config = configured(file).config
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL))
     try:
-        return asyncio.run(_ask(config, question))
+        with _without_log():
+            return asyncio.run(_ask(config, question))
     except (NotPossible, UnusableStore) as error:
         typer.echo(str(error), err=True)
     except ServiceUnavailable as error:
@@ -63,6 +64,17 @@ def moment(at: UnixMs | None) -> str:
     if at is None:
         return NEVER
     return datetime.fromtimestamp(at // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """Say what goes wrong once, in one line, and not in the words of a service's log."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 async def _ask(config: Config, question: Question[T]) -> T:
