@@ -27,6 +27,7 @@ from mintscope.api.account_routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, Desks
 from mintscope.api.limiter import Limit
 from mintscope.clock import Clock
 from mintscope.config.sections import AccountsConfig, Config, WebConfig
+from mintscope.housekeeping import Housekeeping
 from mintscope.mail.postman import Postman
 from mintscope.passwords import Argon2Hasher
 from mintscope.posting import Writer, make_postman
@@ -40,7 +41,6 @@ from mintscope.storage.sqlite.people import SqlitePeopleStore
 from mintscope.storage.sqlite.reviews import SqliteReviewStore
 from mintscope.storage.sqlite.sessions import SqliteSessionStore
 from mintscope.storage.sqlite.signups import SqliteSignupStore
-from mintscope.upkeep import Upkeep
 from mintscope.web.mailbox import Posted
 
 MINUTE_MS: Final = 60_000
@@ -80,7 +80,7 @@ class Accounts:
     keys: KeyDesk
     mailbox: ShownOutbox | None
     postman: Postman
-    upkeep: Upkeep
+    housekeeping: Housekeeping
 
     async def run(self) -> None:
         """Deliver letters and keep order, until cancelled; a bug in it is told, and it goes on."""
@@ -88,7 +88,7 @@ class Accounts:
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self.postman.run())
-                    tasks.create_task(self.upkeep.run())
+                    tasks.create_task(self.housekeeping.run())
             except* Exception:
                 log.exception("looking after accounts failed")
             await asyncio.sleep(TROUBLE_S)
@@ -133,7 +133,7 @@ async def open_accounts(
             keys=keys,
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
             postman=make_postman(config.mail, outbox=outbox, write=write, clock=clock),
-            upkeep=Upkeep(
+            housekeeping=Housekeeping(
                 keys=keys,
                 signup=signup,
                 archive=SqliteAccountArchive(file),

@@ -19,7 +19,7 @@ DELETE FROM proof WHERE min(coalesce(used_at, expires_at), expires_at) < ?
 
 
 class SqliteAccountArchive:
-    """Implements Archive of `upkeep`."""
+    """Implements Archive of `housekeeping`."""
 
     def __init__(self, file: AccountFile) -> None:
         self._file = file

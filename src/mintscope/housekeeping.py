@@ -36,7 +36,7 @@ class Archive(Protocol):
         ...
 
 
-class Upkeep:
+class Housekeeping:
     """Does it, for as long as it runs."""
 
     def __init__(
