@@ -3,12 +3,16 @@
 Administration is on the same listener, or on one of its own that knows nothing else.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
+import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mintscope.api.address import ClientAddresses
+from mintscope.api.protocol import Bounds
+from mintscope.api.server import listen, make_server, serving_beside
 from mintscope.clock import Clock
 from mintscope.config.sections import WebConfig
 from mintscope.config.values import is_loopback
@@ -20,6 +24,8 @@ from mintscope.web.render import Features
 
 FORMS: Final = Limit(name="forms", count=60, window_s=60)
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - read, not bound
+
+log = structlog.get_logger()
 API_PREFIXES: Final = ("/v1/", "/api/")
 API_PATHS: Final = frozenset(("/v1", "/api", "/healthz", "/readyz", "/openapi.json"))
 NOT_FOUND: Final = 404
@@ -89,6 +95,32 @@ def with_pages(  # noqa: PLR0913 - one argument for each part
     features = Features(has_administration=web.admin_port is None)
     pages = _pages(features, accounts, origins, addresses, clock)
     return Reception(api=api, pages=pages)
+
+
+@asynccontextmanager
+async def serving_administrators(
+    web: WebConfig,
+    *,
+    accounts: Accounts,
+    addresses: ClientAddresses,
+    clock: Clock,
+    bounds: Bounds,
+) -> AsyncIterator[None]:
+    """Serve administrators on a listener of their own beside the block, if there is to be one.
+
+    Raises    OSError for an address in use
+    """
+    if not web.enabled or web.admin_port is None:
+        yield
+        return
+    listener = listen(web.admin_host, web.admin_port)
+    host, port = listener.getsockname()[:2]
+    origins = origins_of(None, host, port)
+    app = administration(accounts=accounts, origins=origins, addresses=addresses, clock=clock)
+    server = make_server(app, clock=clock, addresses=addresses, bounds=bounds)
+    async with serving_beside(server, listener):
+        log.info("serving administrators", address=origins[0])
+        yield
 
 
 def administration(

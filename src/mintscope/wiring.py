@@ -12,7 +12,6 @@ from contextlib import (
 )
 from typing import Any, Final
 
-import structlog
 from starlette.types import ASGIApp
 
 from mintscope.api.account_routes import Desks
@@ -22,7 +21,7 @@ from mintscope.api.follow import Follower
 from mintscope.api.health import Check
 from mintscope.api.limiter import HEALTH, PUBLIC, Limit
 from mintscope.api.protocol import Bounds
-from mintscope.api.server import listen, make_server, serving_beside
+from mintscope.api.server import listen, make_server
 from mintscope.api.shop import Shop
 from mintscope.api.v1 import Freshness
 from mintscope.chain.files import FileSource
@@ -31,7 +30,7 @@ from mintscope.chain.rpc import Endpoint, Rpc
 from mintscope.clock import Clock, SystemClock
 from mintscope.config.sections import ApiConfig, ChainConfig, Config, MarketConfig
 from mintscope.dex.decode import decode_block
-from mintscope.enrolling import Accounts, desks_of, open_accounts
+from mintscope.enrolling import desks_of, open_accounts
 from mintscope.errors import ServiceUnavailable
 from mintscope.ingest.pipeline import Ingest
 from mintscope.market.live import LiveMarket
@@ -40,7 +39,7 @@ from mintscope.market.store import MarketStore, Retention, Tracking
 from mintscope.market.timeframe import Timeframe
 from mintscope.observe import serve_metrics
 from mintscope.primitives import Mint, Slot
-from mintscope.reception import administration, origins_of, with_pages
+from mintscope.reception import origins_of, serving_administrators, with_pages
 from mintscope.selling import Sales, open_sales
 from mintscope.solana import WSOL, Source
 from mintscope.storage.folder import held
@@ -62,8 +61,6 @@ DAY_S: Final = 86_400
 MICRO_USD: Final = 1_000_000
 
 Progress = Callable[[int, int], None]
-
-log = structlog.get_logger()
 
 
 async def run_ingest(config: Config, progress: Progress) -> None:
@@ -146,10 +143,13 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
                 addresses=addresses,
                 clock=clock,
             )
+            bounds = _bounds(config.api)
             await stack.enter_async_context(
-                _administration(config, accounts=accounts, addresses=addresses, clock=clock)
+                serving_administrators(
+                    config.web, accounts=accounts, addresses=addresses, clock=clock, bounds=bounds
+                )
             )
-            server = make_server(app, clock=clock, addresses=addresses, bounds=_bounds(config.api))
+            server = make_server(app, clock=clock, addresses=addresses, bounds=bounds)
             await stack.enter_async_context(_running(follower.run(), "follow"))
             ready(host, port)
             await server.serve(sockets=[listener])
@@ -169,26 +169,6 @@ async def _running(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-@asynccontextmanager
-async def _administration(
-    config: Config, *, accounts: Accounts, addresses: ClientAddresses, clock: Clock
-) -> AsyncIterator[None]:
-    """Serve administrators on a listener of their own, if there is to be one."""
-    web = config.web
-    if not web.enabled or web.admin_port is None:
-        yield
-        return
-    listener = listen(web.admin_host, web.admin_port)
-    host, port = listener.getsockname()[:2]
-    app = administration(
-        accounts=accounts, origins=origins_of(None, host, port), addresses=addresses, clock=clock
-    )
-    server = make_server(app, clock=clock, addresses=addresses, bounds=_bounds(config.api))
-    async with serving_beside(server, listener):
-        log.info("serving administrators", address=f"http://{place(host)}:{port}")
-        yield
 
 
 def _shop(config: Config, sales: Sales, *, origin: str) -> Shop:
