@@ -81,9 +81,7 @@ class Table:
         rows = self._rows[pattern]
         route = rows.get("GET" if method == "HEAD" else method)
         if route is None:
-            allowed = [
-                each for name in rows for each in ([name, "HEAD"] if name == "GET" else [name])
-            ]
+            allowed = [*rows, "HEAD"] if "GET" in rows else [*rows]
             raise MethodNotAllowed(allowed=", ".join(sorted(allowed)))
         return Match(route, parameters)
 
@@ -102,13 +100,15 @@ class Table:
         segments = path.split("/")
         for pattern, expected in self._lengths.get(len(segments), []):
             pairs = list(zip(expected, segments, strict=True))
-            if all(want == has or _fits(want, has) for want, has in pairs):
+            if all(_fits(want, has) for want, has in pairs):
                 return pattern, {want[1:-1]: has for want, has in pairs if _is_variable(want)}
         raise NotFound
 
 
-def _fits(variable: str, segment: str) -> bool:
-    return _is_variable(variable) and SEGMENT.fullmatch(segment) is not None
+def _fits(expected: str, segment: str) -> bool:
+    if _is_variable(expected):
+        return SEGMENT.fullmatch(segment) is not None
+    return segment == expected
 
 
 def _is_variable(segment: str) -> bool:
