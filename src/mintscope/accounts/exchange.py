@@ -14,6 +14,7 @@ from mintscope.accounts.application import (
     KeptApplication,
     SignupId,
 )
+from mintscope.accounts.recognition import recognise
 from mintscope.accounts.scope import READ_SCOPES
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.user import username_of
@@ -24,7 +25,6 @@ from mintscope.primitives import UnixMs
 
 KEY_NAME: Final = "agent signup"
 SUFFIX_BYTES: Final = 4
-NOBODYS_HASH: Final = CredentialHash(bytes(32))  # compared with where there is no application
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,6 @@ class Applicant:
     """An application, asked for by somebody who knows its secret: `recognise` makes them."""
 
     application: Application
-    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +126,8 @@ class ExchangeDesk:
         secret, any state.
         """
         digest = self._secrets.hash(secret)
-        kept = await self._store.find(email)
-        expected = NOBODYS_HASH if kept is None else kept.secret_hash
-        if not hmac.compare_digest(digest, expected) or kept is None:
-            return None
-        return Applicant(kept.application)
+        application = recognise(await self._store.find(email), digest)
+        return None if application is None else Applicant(application)
 
     async def exchange(
         self, applicant: Applicant, secret: str, *, redelivery_key: str | None

@@ -15,6 +15,7 @@ from mintscope.accounts.application import (
     SignupId,
 )
 from mintscope.accounts.proof import Proof, ProofId, Purpose, parse_link
+from mintscope.accounts.recognition import recognise
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.clock import Clock
 from mintscope.credentials import ApplicationSecret, CredentialHash
@@ -31,7 +32,6 @@ WRONG_CODE: Final = (
     "expected the eight digits of the letter; it is wrong, too old, or the sixth guess:"
     " the letter's link works all the same"
 )
-NOBODYS_HASH: Final = CredentialHash(bytes(32))  # compared with where there is no application
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +224,10 @@ class SignupDesk:
 
     async def _recognise(self, email: Email, secret: str) -> Application:
         digest = self._secrets.hash(secret)
-        kept = await self._store.find(email)
-        expected = NOBODYS_HASH if kept is None else kept.secret_hash
-        if not hmac.compare_digest(digest, expected) or kept is None:
+        application = recognise(await self._store.find(email), digest)
+        if application is None:
             raise InvalidCredentials
-        return kept.application
+        return application
 
     async def _find_proof(self, text: str) -> Proof | None:
         """Return the proof of the link *text* if it is good now."""

