@@ -148,6 +148,13 @@ async def test_whoever_forgot_sets_a_new_password_by_mail(alice: Person) -> None
         assert "Verified" in words(await elsewhere.open("/settings/account"))
 
 
+async def test_whoever_resets_while_signed_in_signs_in_again(alice: Person) -> None:
+    await alice.send("/forgot", {"email": ALICE})
+    link = await alice.site.link(ALICE)
+    assert where(await alice.send(link, {"password": NEW_PASSWORD})).startswith("/sign-in")
+    assert alice.cookie is None
+
+
 async def test_nothing_tells_whether_there_is_an_account(alice: Person) -> None:
     async with Person(alice.site) as other:
         known = await other.send("/forgot", {"email": ALICE})
