@@ -79,6 +79,8 @@ class Agent:
                 return dict(answer.json())
             if answer.status_code not in {401, 429, 503}:
                 raise SystemExit(f"expected a key, was {told(answer)}")
+            if self.status().json().get("state") == "rejected":
+                raise SystemExit("the application was rejected")
             time.sleep(max(self.poll_s, int(answer.headers.get("retry-after", 0))))
         raise SystemExit("nobody has approved the application within 48 hours")
 
