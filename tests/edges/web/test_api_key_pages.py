@@ -152,7 +152,12 @@ async def test_a_wish_that_cannot_be_met_is_told(alice: Person, query: str, comp
 async def test_to_write_is_to_read_and_nothing_is_given_unasked(
     alice: Person, access: str, scopes: list[str]
 ) -> None:
-    secret = await make(alice, f"{KEYS}/new/review?name=Bot&{access}")
+    address = f"{KEYS}/new/review?name=Bot&{access}"
+    promised = words(await alice.open(address)).partition("It cannot")[0]
+    secret = await make(alice, address)
     answer = await alice.client.get("/v1/me", headers=bearer(secret))
 
     assert answer.json()["data"]["scopes"] == scopes
+    assert ("See orders and trades." in promised) == ("trade:read" in scopes)
+    assert ("See groups and their members." in promised) == ("groups:read" in scopes)
+    assert ("Place and cancel orders." in promised) == ("trade:write" in scopes)
