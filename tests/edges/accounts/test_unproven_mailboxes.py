@@ -14,12 +14,15 @@ import accounts_service
 import desks
 from accounts_service import Accounts, signup_body
 from desks import ALICE, Desks
+from mintscope.accounts.audit import COMMAND_LINE
 from mintscope.accounts.exchange import IssuedKey
 from mintscope.accounts.form import parse_form
 from mintscope.accounts.people import WrongPassword
+from mintscope.accounts.proof import Purpose
+from mintscope.accounts.scope import Scope
 from mintscope.accounts.signup import Signup
 from mintscope.accounts.user import UserId
-from mintscope.errors import InvalidFields
+from mintscope.errors import InvalidFields, KeyAlreadyExists
 from service import PEPPER
 
 FORM = parse_form(signup_body(ALICE))
@@ -139,3 +142,35 @@ async def test_a_session_ends_with_the_account(house: House) -> None:
     assert await house.people.people.session(cookie) is None
     with pytest.raises(WrongPassword):
         await house.people.people.sign_in(ALICE, desks.PASSWORD, desks.HERE)
+
+
+@pytest.mark.parametrize("verb", ["reset", "forget"])
+async def test_a_rotation_does_not_save_the_key_of_an_application(house: House, verb: str) -> None:
+    alice = await house.people.owned()
+    made = await house.approved(is_confirmed=True)
+    issued = await house.exchanged(made)
+    rotated = await house.people.keys.rotate(alice, issued.line.key_id, overlap_ms=3_600_000)
+    own = await house.people.keys.create(
+        alice, name="own", scopes=frozenset(Scope), lifetime_ms=None
+    )
+    assert rotated is not None
+
+    await getattr(house.agents.review, verb)(made.signup_id, actor=COMMAND_LINE)
+
+    assert await house.agents.keys.find(issued.api_key) is None
+    assert await house.agents.keys.find(rotated.api_key) is None
+    assert await house.agents.keys.find(own.api_key) is not None
+    assert await house.agents.review.user(alice.user.user_id) is not None
+
+
+async def test_a_claimed_agents_application_goes_on_with_its_person(house: House) -> None:
+    made = await house.approved(is_confirmed=True)
+    issued = await house.exchanged(made)
+    alice = await house.people.owned()
+    assert await house.people.people.request_claim(alice, issued.line.user_id)
+    assert await house.people.people.claim(alice, house.people.link(Purpose.CLAIM_AGENT))
+
+    with pytest.raises(KeyAlreadyExists):
+        await house.exchanged(made)
+    await house.agents.review.reset(made.signup_id, actor=COMMAND_LINE)
+    assert (await house.exchanged(made)).line.user_id == alice.user.user_id
