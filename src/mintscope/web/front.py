@@ -129,7 +129,6 @@ class Front:
         return None
 
     def _to_sign_in(self, head: Head) -> Goto:
-        head.session = None
         cookie = END_SESSION if head.cookie() else None
         return Goto(self._with_return(SIGN_IN, head), cookie=cookie)
 
