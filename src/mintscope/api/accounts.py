@@ -7,7 +7,7 @@ import msgspec
 
 from mintscope.accounts.address import Email
 from mintscope.accounts.application import ApplicationState
-from mintscope.accounts.exchange import ExchangeDesk
+from mintscope.accounts.exchange import ExchangeDesk, IssuedKey
 from mintscope.accounts.form import FieldReader, parse_form
 from mintscope.accounts.scope import in_order
 from mintscope.accounts.signup import SignupDesk
@@ -120,14 +120,7 @@ class AccountRoutes:
         address = await self._admit(call)
         email, secret = await _credentials(call)
         key = _redelivery_key(call)
-        applicant = await evenly(self.exchange.recognise(email, secret))
-        is_right = applicant is not None
-        await self.exchanges.pass_through(call, email, address=address, is_right=is_right)
-        if not has_form(CredentialKind.APPLICATION_SECRET, secret):
-            raise InvalidSecretFormat
-        if applicant is None:
-            raise InvalidCredentials
-        issued = await self.exchange.exchange(applicant, secret, redelivery_key=key)
+        issued = await evenly(self._exchange(call, address, email, secret, key))
         answer = Exchanged(
             api_key=issued.api_key,
             user_id=issued.line.user_id,
@@ -137,6 +130,18 @@ class AccountRoutes:
             message=KEY_SHOWN,
         )
         return _reply(call, 200, answer)
+
+    async def _exchange(
+        self, call: Call, address: str, email: Email, secret: str, redelivery_key: str | None
+    ) -> IssuedKey:
+        applicant = await self.exchange.recognise(email, secret)
+        is_right = applicant is not None
+        await self.exchanges.pass_through(call, email, address=address, is_right=is_right)
+        if not has_form(CredentialKind.APPLICATION_SECRET, secret):
+            raise InvalidSecretFormat
+        if applicant is None:
+            raise InvalidCredentials
+        return await self.exchange.exchange(applicant, secret, redelivery_key=redelivery_key)
 
     async def get_me(self, call: Call) -> Reply:
         """Endpoint 7: tell whose the API key is, and what it allows."""
