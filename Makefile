@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PACKAGES := tests/browser src/mintscope/web/assets
 
 .PHONY: help setup demo test check bench storm lock format clean
 
@@ -14,13 +15,13 @@ setup: $(VENV)/run ## install mintscope into .venv
 demo: $(VENV)/demo ## devchain, ingest and api, a market that trades and a buyer who pays
 	@exec $(BIN)/mintscope demo
 
-test: $(VENV)/dev ## every test, about five minutes on two cores
+test: $(VENV)/browser ## every test, about five minutes on two cores
 	@$(BIN)/pytest $(ARGS)
 
 check: $(VENV)/dev ## format, lint, types, layers: fastest first
-	@$(BIN)/ruff format --check src tests bench
-	@$(BIN)/ruff check --no-cache src tests bench
-	@$(BIN)/mypy src tests bench
+	@$(BIN)/ruff format --check src tests bench examples
+	@$(BIN)/ruff check --no-cache src tests bench examples
+	@$(BIN)/mypy src tests bench examples
 	@$(BIN)/lint-imports
 
 storm: $(VENV)/dev ## the kill -9 storms at full length
@@ -30,8 +31,8 @@ bench: $(VENV)/bench ## every figure of the README, beside its peer
 	@$(BIN)/python -m bench
 
 format: $(VENV)/dev ## rewrite the code as `make check` wants it
-	@$(BIN)/ruff format src tests bench
-	@$(BIN)/ruff check --fix --quiet src tests bench
+	@$(BIN)/ruff format src tests bench examples
+	@$(BIN)/ruff check --fix --quiet src tests bench examples
 
 lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	@for set in run demo dev bench; do \
@@ -43,7 +44,7 @@ lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	done
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) node_modules bench/peers/node_modules
+	rm -rf $(VENV) build node_modules bench/peers/node_modules tests/browser/node_modules
 
 $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "mintscope needs Python 3.11 to 3.13 with the venv module (Debian: apt-get install python3-venv)"; exit 1; }
@@ -60,9 +61,21 @@ $(VENV)/demo: $(VENV)/run requirements/demo.txt
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/demo.txt
 	@touch $@
 
-$(VENV)/dev: $(VENV)/run requirements/dev.txt
+$(VENV)/dev: $(VENV)/run requirements/dev.txt $(PACKAGES:=/package-lock.json)
 	@echo "installing the test tools ..."
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
+	@for folder in $(PACKAGES); do \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix $$folder --silent --no-audit --no-fund || exit 1; \
+	done
+	@touch $@
+
+# Chromium comes from Debian where that is possible; without one the tests in a browser are skipped.
+$(VENV)/browser: $(VENV)/dev tests/browser/package-lock.json
+	@PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/browser --silent --no-audit --no-fund
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
+	  echo "installing the browser ..."; export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium; } >/dev/null 2>&1 \
+	  || echo "Chromium could not be installed"; }
 	@touch $@
 
 $(VENV)/bench: $(VENV)/dev requirements/bench.txt bench/peers/package-lock.json

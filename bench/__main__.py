@@ -3,7 +3,14 @@
 import subprocess
 import sys
 
-MODULES = ("bench.decode", "bench.engine", "bench.http", "bench.freshness", "bench.payments")
+MODULES = (
+    "bench.decode",
+    "bench.engine",
+    "bench.http",
+    "bench.freshness",
+    "bench.payments",
+    "bench.accounts",
+)
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
 """The whole API over a real store, with a clock that stands still."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha224
@@ -9,7 +9,9 @@ from pathlib import Path
 import httpx
 from starlette.types import ASGIApp
 
+from accounts_service import Accounts, open_desks
 from fake_reports import FakeReports
+from mintscope.api.account_routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, Desks
 from mintscope.api.address import ClientAddresses
 from mintscope.api.app import create_app
 from mintscope.api.health import Check
@@ -19,6 +21,7 @@ from mintscope.clock import ManualClock
 from mintscope.credentials import CreditToken, make_credit_token
 from mintscope.errors import ServiceUnavailable
 from mintscope.primitives import UnixMs
+from mintscope.storage.sqlite.account_file import AccountFile
 from mintscope.storage.sqlite.credits import SqliteCreditLedger
 
 NOW = UnixMs(1_750_000_000_000)
@@ -42,6 +45,7 @@ class Service:
     reports: FakeReports
     client: httpx.AsyncClient
     failing_check: list[str]
+    accounts: Accounts
     issued_count: int = 0
 
     async def issue(self, credit_count: int) -> CreditToken:
@@ -58,6 +62,28 @@ class Service:
         return await self.ledger.balance(account)
 
 
+@dataclass(frozen=True, kw_only=True)
+class AccountLimits:
+    """How often agents may ask; by default as often as the specification says."""
+
+    signup: Limit = SIGNUP
+    exchange: Limit = EXCHANGE
+    everything: Limit = ACCOUNTS
+    key: Limit = KEY
+
+
+def desks_of(accounts: Accounts, limits: AccountLimits = AccountLimits()) -> Desks:
+    return Desks(
+        signup=accounts.signup,
+        exchange=accounts.exchange,
+        keys=accounts.keys,
+        signup_limit=limits.signup,
+        exchange_limit=limits.exchange,
+        limit=limits.everything,
+        key_limit=limits.key,
+    )
+
+
 @asynccontextmanager
 async def running_service(  # noqa: PLR0913  one argument for each thing that can differ
     folder: Path,
@@ -67,6 +93,8 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     shop: Shop | None = None,
     public_limit: Limit = PUBLIC,
     health_limit: Limit = HEALTH,
+    account_limits: AccountLimits = AccountLimits(),
+    open_file: Callable[[Path], AccountFile] = AccountFile,
     proxies: tuple[str, ...] = (),
 ) -> AsyncIterator[Service]:
     clock, reports = clock or ManualClock(NOW), FakeReports()
@@ -77,18 +105,20 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         if failing:
             raise ServiceUnavailable(failing[0])
 
-    app = create_app(
-        reports=reports,
-        ledger=ledger,
-        checks=[Check("store", ledger.expect_writable), Check("chain", probe)],
-        clock=clock,
-        addresses=ClientAddresses(proxies),
-        public_limit=public_limit,
-        health_limit=health_limit,
-        shop=shop,
-    )
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"
-    ) as client:
-        yield Service(app, clock, ledger, reports, client, failing)
+    async with open_desks(folder, pepper=pepper, clock=clock, open_file=open_file) as accounts:
+        app = create_app(
+            reports=reports,
+            ledger=ledger,
+            checks=[Check("store", ledger.expect_writable), Check("chain", probe)],
+            clock=clock,
+            addresses=ClientAddresses(proxies),
+            public_limit=public_limit,
+            health_limit=health_limit,
+            shop=shop,
+            desks=desks_of(accounts, account_limits),
+        )
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"
+        ) as client:
+            yield Service(app, clock, ledger, reports, client, failing, accounts)
     await ledger.close()

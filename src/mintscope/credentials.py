@@ -17,6 +17,8 @@ from typing import Final, NewType
 
 Credential = NewType("Credential", str)
 CreditToken = NewType("CreditToken", Credential)
+ApplicationSecret = NewType("ApplicationSecret", Credential)
+ApiKey = NewType("ApiKey", Credential)
 CredentialHash = NewType("CredentialHash", bytes)
 
 CHECKSUM_LENGTH: Final = 8
@@ -46,13 +48,25 @@ def make_credit_token(entropy: bytes) -> CreditToken:
     return CreditToken(_make(CredentialKind.CREDIT_TOKEN, entropy))
 
 
+def make_application_secret(entropy: bytes) -> ApplicationSecret:
+    """Return the application secret of 28 bytes that nobody else can know."""
+    return ApplicationSecret(_make(CredentialKind.APPLICATION_SECRET, entropy))
+
+
+def make_api_key(entropy: bytes) -> ApiKey:
+    """Return the API key of 36 bytes that nobody else can know."""
+    return ApiKey(_make(CredentialKind.API_KEY, entropy))
+
+
+def has_form(kind: CredentialKind, text: str) -> bool:
+    """Say whether *text* has the prefix and the digits of *kind*, whatever its checksum."""
+    prefix, digits = kind.value
+    return re.fullmatch(rf"{prefix}[0-9a-f]{{{digits}}}", text) is not None
+
+
 def is_well_formed(kind: CredentialKind, text: str) -> bool:
     """Say whether *text* has the form of *kind* and the checksum fits."""
-    prefix, digits = kind.value
-    return (
-        re.fullmatch(rf"{prefix}[0-9a-f]{{{digits}}}", text) is not None
-        and _checksum(text[:-CHECKSUM_LENGTH]) == text[-CHECKSUM_LENGTH:]
-    )
+    return has_form(kind, text) and _checksum(text[:-CHECKSUM_LENGTH]) == text[-CHECKSUM_LENGTH:]
 
 
 def hint(credential: Credential) -> str:

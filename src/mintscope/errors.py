@@ -20,6 +20,14 @@
   x PaymentUnavailable      PAYMENT_UNAVAILABLE
   x InvalidProof            INVALID_PROOF
   x RotatedRecently         ROTATED_RECENTLY
+  x InvalidFields           VALIDATION_ERROR
+  x DuplicateApplication    DUPLICATE_APPLICATION
+  x InvalidCredentials      INVALID_CREDENTIALS
+  x NotApproved             NOT_APPROVED
+  x InvalidSecretFormat     INVALID_SECRET_FORMAT
+  x KeyAlreadyExists        KEY_ALREADY_EXISTS
+  x AccountNotFound         ACCOUNT_NOT_FOUND
+  x InsufficientScope       INSUFFICIENT_SCOPE
   x BadRequest              BAD_REQUEST
   x NotFound                NOT_FOUND
   x MethodNotAllowed        METHOD_NOT_ALLOWED
@@ -36,8 +44,9 @@ operator may read goes into `raise ... from cause` or `add_note`.  HTTP does
 not appear here; `api.errors` owns the one table from code to status.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 
 class ErrorCode(StrEnum):
@@ -62,6 +71,14 @@ class ErrorCode(StrEnum):
     PRICE_UNAVAILABLE = "PRICE_UNAVAILABLE"
     INVALID_PROOF = "INVALID_PROOF"
     ROTATED_RECENTLY = "ROTATED_RECENTLY"
+    VALIDATION_ERROR = "VALIDATION_ERROR"
+    DUPLICATE_APPLICATION = "DUPLICATE_APPLICATION"
+    INVALID_CREDENTIALS = "INVALID_CREDENTIALS"
+    NOT_APPROVED = "NOT_APPROVED"
+    INVALID_SECRET_FORMAT = "INVALID_SECRET_FORMAT"
+    KEY_ALREADY_EXISTS = "KEY_ALREADY_EXISTS"
+    ACCOUNT_NOT_FOUND = "ACCOUNT_NOT_FOUND"
+    INSUFFICIENT_SCOPE = "INSUFFICIENT_SCOPE"
     BAD_REQUEST = "BAD_REQUEST"
     NOT_FOUND = "NOT_FOUND"
     METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
@@ -200,6 +217,93 @@ class RotatedRecently(ServiceError):
     """The credits were moved, or bought and used, too short a time ago to be moved by a wallet."""
 
     code = ErrorCode.ROTATED_RECENTLY
+
+
+class FieldMessage(NamedTuple):
+    """What is wrong with one field of a body, or with all of it ("general")."""
+
+    field: str
+    message: str
+
+
+class InvalidFields(ServiceError):
+    """Fields are missing, or hold what they must not."""
+
+    code = ErrorCode.VALIDATION_ERROR
+
+    def __init__(self, messages: Sequence[FieldMessage]) -> None:
+        super().__init__("; ".join(f"{field}: {message}" for field, message in messages))
+        self.messages = tuple(messages)
+
+
+class DuplicateApplication(ServiceError):
+    """There is an application for this mailbox, in whatever state."""
+
+    code = ErrorCode.DUPLICATE_APPLICATION
+
+    def __init__(self) -> None:
+        super().__init__("There is an application for this e-mail address already.")
+
+
+NOT_TOLD_APART = (
+    "The e-mail address or the secret is wrong, or the application is not approved yet."
+)
+
+
+class InvalidCredentials(ServiceError):
+    """No application has this mailbox and this secret."""
+
+    code = ErrorCode.INVALID_CREDENTIALS
+
+    def __init__(self) -> None:
+        super().__init__(NOT_TOLD_APART)
+
+
+class NotApproved(ServiceError):
+    """The secret is right, the application is not approved."""
+
+    code = ErrorCode.NOT_APPROVED
+
+    def __init__(self) -> None:
+        super().__init__(NOT_TOLD_APART)
+
+
+class InvalidSecretFormat(ServiceError):
+    """The secret cannot be one of ours."""
+
+    code = ErrorCode.INVALID_SECRET_FORMAT
+
+    def __init__(self) -> None:
+        super().__init__(NOT_TOLD_APART)
+
+
+class KeyAlreadyExists(ServiceError):
+    """The secret was exchanged before."""
+
+    code = ErrorCode.KEY_ALREADY_EXISTS
+
+    def __init__(self) -> None:
+        super().__init__(
+            "An API key was already issued for this application; it cannot be shown again."
+        )
+
+
+class AccountNotFound(ServiceError):
+    """The account that the application led to was removed."""
+
+    code = ErrorCode.ACCOUNT_NOT_FOUND
+
+    def __init__(self) -> None:
+        super().__init__("The account of this application was removed.")
+
+
+class InsufficientScope(ServiceError):
+    """The API key is good, but not for this."""
+
+    code = ErrorCode.INSUFFICIENT_SCOPE
+
+    def __init__(self, *, scope: str) -> None:
+        super().__init__(f"expected an API key with the scope {scope}; this one lacks it")
 
 
 class BadRequest(ServiceError):

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp
 
+from mintscope.api.account_routes import Desks
 from mintscope.api.address import ClientAddresses
 from mintscope.api.app import create_app
 from mintscope.api.follow import Follower
@@ -29,6 +30,7 @@ from mintscope.chain.rpc import Endpoint, Rpc
 from mintscope.clock import Clock, SystemClock
 from mintscope.config.sections import ApiConfig, ChainConfig, Config, MarketConfig
 from mintscope.dex.decode import decode_block
+from mintscope.enrolling import desks_of, open_accounts
 from mintscope.errors import ServiceUnavailable
 from mintscope.ingest.pipeline import Ingest
 from mintscope.market.live import LiveMarket
@@ -37,6 +39,7 @@ from mintscope.market.store import MarketStore, Retention, Tracking
 from mintscope.market.timeframe import Timeframe
 from mintscope.observe import serve_metrics
 from mintscope.primitives import Mint, Slot
+from mintscope.reception import origins_of, serving_administrators, with_pages
 from mintscope.selling import Sales, open_sales
 from mintscope.solana import WSOL, Source
 from mintscope.storage.folder import held
@@ -117,6 +120,11 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
                 checks.append(Check("chain", sales.expect_chain))
                 shop = _shop(config, sales, origin=f"http://{place(host)}:{port}")
             addresses = ClientAddresses(config.api.trusted_proxies)
+            origins = origins_of(config.api.origin, host, port)
+            accounts = await stack.enter_async_context(
+                open_accounts(config, root=pepper(config), origin=origins[0], clock=clock)
+            )
+            await stack.enter_async_context(_running(accounts.run(), "accounts"))
             app = _app(
                 config.api,
                 reports=follower,
@@ -125,8 +133,23 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
                 clock=clock,
                 addresses=addresses,
                 shop=shop,
+                desks=desks_of(config.accounts, accounts),
             )
-            server = make_server(app, clock=clock, addresses=addresses, bounds=_bounds(config.api))
+            app = with_pages(
+                app,
+                config.web,
+                accounts=accounts,
+                origins=origins,
+                addresses=addresses,
+                clock=clock,
+            )
+            bounds = _bounds(config.api)
+            await stack.enter_async_context(
+                serving_administrators(
+                    config.web, accounts=accounts, addresses=addresses, clock=clock, bounds=bounds
+                )
+            )
+            server = make_server(app, clock=clock, addresses=addresses, bounds=bounds)
             await stack.enter_async_context(_running(follower.run(), "follow"))
             spare_what_is_there()
             ready(host, port)
@@ -169,6 +192,7 @@ def _app(  # noqa: PLR0913 - one argument for each part
     clock: Clock,
     addresses: ClientAddresses,
     shop: Shop | None,
+    desks: Desks,
 ) -> ASGIApp:
     return create_app(
         reports=reports,
@@ -184,6 +208,7 @@ def _app(  # noqa: PLR0913 - one argument for each part
         ),
         freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
         shop=shop,
+        desks=desks,
     )
 
 

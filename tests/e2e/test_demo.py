@@ -90,7 +90,7 @@ def _is_gone(pid: int) -> bool:
     return "\nState:\tZ" in (text := _text(Path(f"/proc/{pid}/status"))) or not text
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(200)
 def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> None:
     with running(tmp_path) as demo:
         _expect_a_buyer(demo.lines)
@@ -124,12 +124,33 @@ def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> N
         balance = httpx.get(balance_url, headers=bearer, timeout=10)
         assert balance.json()["data"] == {"balance": left - 1}
 
+        _expect_an_agent(demo.lines)
         children = children_of(demo.process.pid)
         assert len(children) == 3
         demo.process.send_signal(signal.SIGINT)
         assert demo.process.wait(END_S) == 0
         assert all(_is_gone(child) for child in children)
         assert list(tmp_path.iterdir()) == []
+
+
+def _expect_an_agent(lines: list[str]) -> None:
+    """The line that is printed runs an agent, from its signup to the end of its account."""
+    line = next(line for line in lines if "--approve-with" in line)
+    ran = subprocess.run(
+        shlex.split(line), capture_output=True, text=True, timeout=READY_S, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "404 ACCOUNT_NOT_FOUND" in ran.stdout
+    (pages,) = [line.split()[-1] for line in lines if line.startswith("  pages ")]
+    (told,) = [line for line in lines if line.startswith("  administrator ")]
+    email, password = told.split()[1].rstrip(","), told.split()[-1]
+    signed_in = httpx.post(
+        f"{pages}sign-in",
+        data={"email": email, "password": password},
+        headers={"origin": pages.rstrip("/")},
+        timeout=10,
+    )
+    assert (signed_in.status_code, "set-cookie" in signed_in.headers) == (303, True)
 
 
 def _expect_a_buyer(lines: list[str]) -> None:

@@ -152,6 +152,16 @@ def test_lists_headers_and_slots_are_read_from_the_environment(
         ('[payments]\npools = ["a:b"]', "payments.pools (mintscope.toml): expected a token mint"),
         ("[payments]\nprice_usd = 0", "payments.price_usd (mintscope.toml): expected greater"),
         ('[payments]\nprice_usd = "NaN"', "payments.price_usd (mintscope.toml): expected a finite"),
+        (
+            '[api]\nhost = "0.0.0.0"\n[mail]\ndelivery = "page"',
+            'mail.delivery: expected "smtp" or "none" where others can reach the api (api.host,',
+        ),
+        (
+            '[mail]\ndelivery = "smtp"\nhost = "mail.example.org"\nsecurity = "none"',
+            'mail.security: expected "starttls" or "tls" for a mail.host elsewhere',
+        ),
+        ("[web]\nadmin_port = 8402", "web.admin_port: expected another port"),
+        ("[web]\nadmin_port = 9465", "web.admin_port: expected another port"),
         ('[log]\nlevel = "loud"', "expected 'debug', 'info', 'warning' or 'error'; was 'loud'"),
         ("[chain\n", "mintscope.toml: expected TOML; "),
         (
@@ -166,6 +176,29 @@ def test_a_mistake_in_the_file_is_named(folder: Path, text: str, expected: str) 
     (problem,) = problems()
 
     assert expected in problem
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_letters_may_be_shown_to_this_machine(folder: Path, host: str) -> None:
+    (folder / "mintscope.toml").write_text(f'[api]\nhost = "{host}"\n[mail]\ndelivery = "page"\n')
+
+    assert load().config.mail.delivery == "page"
+
+
+@pytest.mark.parametrize(
+    "beyond", ['origin = "https://api.example.org"', 'trusted_proxies = ["10.0.0.0/8"]']
+)
+def test_letters_are_not_shown_through_a_proxy(folder: Path, beyond: str) -> None:
+    (folder / "mintscope.toml").write_text(f'[api]\n{beyond}\n[mail]\ndelivery = "page"\n')
+
+    assert any(problem.startswith("mail.delivery: ") for problem in problems())
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "api.example.org", ""])
+def test_letters_are_shown_to_nobody_else(folder: Path, host: str) -> None:
+    (folder / "mintscope.toml").write_text(f'[api]\nhost = "{host}"\n[mail]\ndelivery = "page"\n')
+
+    assert any(problem.startswith("mail.delivery: ") for problem in problems())
 
 
 @pytest.mark.parametrize(
@@ -333,7 +366,7 @@ def test_every_name_with_a_size_says_its_unit() -> None:
     """A number without a unit is a number somebody will misread."""
     plain = ("_max", "_requests", "_per_day", "_version", "_in_flight", "port", "start", "decimals")
     lamports = ("_lamports", "_lamports_min")
-    units = ("_s", "_ms", "_bytes_max", "_slots", "_hours", "_days", *lamports, *plain)
+    units = ("_s", "_ms", "_bytes_max", "_slots", "_minutes", "_hours", "_days", *lamports, *plain)
 
     for _, _, group in settings():
         for setting in group:

@@ -20,7 +20,13 @@ from mintscope.cli.checks_store import check_market, check_money
 from mintscope.cli.doctor import app
 from mintscope.cli.finding import Finding, Level, fail
 from mintscope.clock import ManualClock, SystemClock
-from mintscope.config.sections import ApiConfig, ChainConfig, Config, CreditsConfig, MetricsConfig
+from mintscope.config.sections import (
+    ApiConfig,
+    ChainConfig,
+    Config,
+    CreditsConfig,
+    MetricsConfig,
+)
 from mintscope.market.log import SlotHeader
 from mintscope.market.store import FinalSlot, NewSlot, Unread
 from mintscope.observe import serve_metrics
@@ -277,6 +283,7 @@ def test_the_command_exits_0_when_all_is_well(
     with node(**healthy(SystemClock().now() // 1000)) as url:
         (tmp_path / "mintscope.toml").write_text(
             f'[chain]\nrpc_url = "{url}"\n[api]\nport = 0\n[metrics]\nenabled = false\n'
+            '[mail]\ndelivery = "page"\n'
         )
         result = CliRunner().invoke(app, [])
 

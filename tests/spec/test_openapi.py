@@ -4,10 +4,13 @@ from typing import Any
 
 import pytest
 
+from accounts_service import signup_body
+from agent import Agent
 from fake_reports import TRACKED
 from service import Service, bearer
 from shopfront import Shopfront
 
+CREDENTIALS = {"email": "agent@example.org", "applicationSecret": "svc_app_" + "0" * 64}
 PATHS = {
     "/v1/token/{tokenAddress}",
     "/v1/credits/bundles",
@@ -16,7 +19,12 @@ PATHS = {
     "/v1/credits/history",
     "/v1/credits/rotate",
     "/v1/credits/rotate/challenge",
+    "/v1/me",
     "/v1/health",
+    "/api/public/beta-signup",
+    "/api/auth/confirm-email",
+    "/api/auth/application-status",
+    "/api/auth/exchange-secret",
     "/healthz",
     "/readyz",
 }
@@ -110,13 +118,86 @@ async def test_every_refusal_of_a_sale_is_announced(
     assert response.json()["error"]["code"] in announced[str(response.status_code)]["description"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/public/beta-signup", {}),
+        ("/api/public/beta-signup", {"x": "x" * 20_000}),
+        ("/api/public/beta-signup", signup_body("taken@example.org")),
+        ("/api/auth/confirm-email", CREDENTIALS | {"code": "00000000"}),
+        ("/api/auth/application-status", CREDENTIALS),
+        ("/api/auth/exchange-secret", CREDENTIALS),
+        ("/api/auth/exchange-secret", CREDENTIALS | {"applicationSecret": "x"}),
+        ("/api/auth/exchange-secret", {}),
+    ],
+)
+async def test_every_refusal_of_an_account_is_announced_in_its_shape(
+    service: Service, document: dict[str, Any], path: str, body: dict[str, Any]
+) -> None:
+    await service.client.post("/api/public/beta-signup", json=signup_body("taken@example.org"))
+    response = await service.client.post(path, json=body)
+    announced = document["paths"][path]["post"]["responses"][str(response.status_code)]
+    reference = announced["content"]["application/json"]["schema"]["$ref"]
+    schema = document["components"]["schemas"][reference.rpartition("/")[2]]
+    told = response.json()
+    code = response.headers.get("x-error-code") or told["error"]["code"]
+
+    assert code in announced["description"]
+    assert set(told) == set(schema["properties"]) - {"retryAfter"}
+    assert ("X-Error-Code" in announced["headers"]) == ("x-error-code" in response.headers)
+
+
+async def test_every_answer_of_an_account_is_announced(
+    service: Service, document: dict[str, Any]
+) -> None:
+    def schema(path: str, method: str, status: str) -> dict[str, Any]:
+        operation = document["paths"][path][method]
+        found: dict[str, Any] = operation["responses"][status]["content"]["application/json"]
+        found = found["schema"]
+        if "properties" in found:
+            found = found["properties"]["data"]
+        name = found["$ref"].rpartition("/")[2]
+        return dict(document["components"]["schemas"][name]["properties"])
+
+    agent = Agent(service)
+    signed_up = await agent.post("/api/public/beta-signup", signup_body())
+    agent.signup_id = signed_up.json()["signupId"]
+    agent.secret = signed_up.json()["applicationSecret"]
+    await agent.be_approved()
+    status = await agent.status()
+    exchanged = await agent.exchange()
+    key = exchanged.json()["apiKey"]
+    me = (await service.client.get("/v1/me", headers=bearer(key))).json()["data"]
+
+    assert set(schema("/api/public/beta-signup", "post", "201")) == set(signed_up.json())
+    assert set(schema("/api/auth/application-status", "post", "200")) == set(status.json())
+    assert set(schema("/api/auth/exchange-secret", "post", "200")) == set(exchanged.json())
+    assert set(schema("/v1/me", "get", "200")) == set(me)
+
+
+async def test_it_says_what_to_send_for_a_key(document: dict[str, Any]) -> None:
+    def body(path: str) -> dict[str, Any]:
+        request = document["paths"][path]["post"]["requestBody"]
+        assert request["required"] is True
+        name = request["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        return dict(document["components"]["schemas"][name])
+
+    assert document["paths"]["/v1/me"]["get"]["security"] == [{"apiKey": []}]
+    signup, exchange = body("/api/public/beta-signup"), body("/api/auth/exchange-secret")
+    assert set(signup["properties"]) == {"email", "telegram", "twitter", "userType", "motivation"}
+    assert set(signup["required"]) == {"email", "userType", "motivation"}
+    assert set(exchange["required"]) == set(exchange["properties"]) == set(CREDENTIALS)
+    assert set(body("/api/auth/confirm-email")["required"]) == {*CREDENTIALS, "code"}
+    assert document["components"]["schemas"]["UserType"]["enum"] == ["both", "provider", "trader"]
+
+
 async def test_it_says_how_to_pay(document: dict[str, Any]) -> None:
     token = document["paths"]["/v1/token/{tokenAddress}"]["get"]
     purchase = document["paths"]["/v1/credits/purchase"]["post"]
 
     assert token["security"] == [{"creditToken": []}, {"x402": []}]
     assert purchase["security"] == [{"x402": []}, {"x402": [], "creditToken": []}]
-    assert set(document["components"]["securitySchemes"]) == {"creditToken", "x402"}
+    assert set(document["components"]["securitySchemes"]) == {"creditToken", "x402", "apiKey"}
     assert "PAYMENT-REQUIRED" in token["responses"]["402"]["headers"]
     assert "PAYMENT-RESPONSE" in token["responses"]["402"]["headers"]
     assert "PAYMENT-RESPONSE" in token["responses"]["200"]["headers"]

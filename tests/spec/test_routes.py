@@ -46,7 +46,9 @@ async def test_other_methods_are_405_and_run_nothing(
         "/v1/credits/balance%0A",
         "/healthz%0A",
         "/v1/credits",
-        "/v1/me",
+        "/v1/me/",
+        "/api/auth/exchange-secret/",
+        "/api/public",
     ],
 )
 async def test_other_spellings_are_404(service: Service, path: str) -> None:

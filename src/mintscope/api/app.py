@@ -5,6 +5,7 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
+from mintscope.api.account_routes import Desks, account_routes
 from mintscope.api.address import ClientAddresses
 from mintscope.api.credits import CreditRoutes
 from mintscope.api.front import Front
@@ -59,12 +60,14 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     health_limit: Limit = HEALTH,
     freshness: Freshness | None = None,
     shop: Shop | None = None,
+    desks: Desks | None = None,
 ) -> ASGIApp:
     """Return the API.
 
     checks     what /v1/health and /readyz ask
     addresses  who is believed about a client's address; by default nobody
     shop       who sells; without one nothing is for sale
+    desks      who keeps the accounts; without them there are none
     """
     addresses = addresses or ClientAddresses()
     gate = Gate(ledger=ledger, limiter=MovingWindow(public_limit, clock), addresses=addresses)
@@ -187,6 +190,8 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
             refusals=(ErrorCode.SERVICE_UNAVAILABLE,),
         ),
     ]
+    if desks is not None:
+        routes += account_routes(desks, addresses=addresses, clock=clock)
     document = Document(routes)
     routes.append(
         Route(

@@ -9,7 +9,6 @@ from starlette.types import Receive, Scope, Send
 from mintscope.api.call import NO_STORE, Call, ClientGone, Header, Reply
 from mintscope.api.errors import STATUS
 from mintscope.api.routes import Table
-from mintscope.api.wire import failure
 from mintscope.clock import Clock
 from mintscope.errors import (
     InternalError,
@@ -76,5 +75,8 @@ class Front:
             call.reply_headers.append((b"retry-after", b"%d" % error.retry_after_s))
         if isinstance(error, PriceUnavailable):
             call.reply_headers.append((b"retry-after", b"%d" % PRICE_RETRY_S))
-        body = failure(error, at=self._clock.now(), request_id=call.request_id)
+        failing = self._table.failing(call.scope["path"])
+        if failing.hides_code:
+            call.reply_headers.append((b"x-error-code", error.code.encode()))
+        body = failing.write(error, at=self._clock.now(), request_id=call.request_id)
         return Reply(STATUS[error.code], body)

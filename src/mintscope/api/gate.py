@@ -30,6 +30,13 @@ NOTHING_PRESENTED: Final = (
     " payment of its own (x402), on the terms of the header PAYMENT-REQUIRED where there is one."
 )
 NO_CREDIT_LEFT: Final = "The credit token is valid and holds no credits; nothing was charged."
+LIMIT_HEADERS: Final = {
+    b"ratelimit-policy",
+    b"ratelimit",
+    b"x-ratelimit-limit",
+    b"x-ratelimit-remaining",
+    b"x-ratelimit-reset",
+}
 
 
 class Receipt(NamedTuple):
@@ -160,6 +167,10 @@ class Turnstile:
     async def pass_through(self, call: Call, key: LimitKey) -> None:
         """Count *call* against the limit of *key*, or raise RateLimited."""
         verdict = await self._limiter.take(key)
+        if call.reply_headers:  # of two limits the reply tells the later, narrower one
+            call.reply_headers = [
+                header for header in call.reply_headers if header[0] not in LIMIT_HEADERS
+            ]
         call.reply_headers += self._headers(verdict)
         if isinstance(verdict, Denied):
             raise RateLimited(verdict.retry_after_s)

@@ -1,6 +1,6 @@
 """GET /openapi.json: the route table and the wire structs, as OpenAPI 3.1."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +9,7 @@ from mintscope import __version__
 from mintscope.api.call import Call, Reply
 from mintscope.api.errors import STATUS
 from mintscope.api.routes import Route
-from mintscope.api.wire import Failure, Meta
+from mintscope.api.wire import Meta
 from mintscope.errors import ErrorCode
 
 REF: Final = "#/components/schemas/{name}"
@@ -33,7 +33,20 @@ CREDIT_HEADERS: Final = {
     "X-Data-Age-Ms": "Age of the data in milliseconds.",
     "X-Data-Status": "live, or degraded when the data is older than 30 s.",
 }
+CODE_HEADERS: Final = {
+    "X-Error-Code": "The code, which the body does not carry.",
+}
+WAIT_HEADERS: Final = {
+    "Retry-After": "Seconds to wait.",
+}
 PROOFS: Final = {
+    "apiKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "svc_live_<80 hex>",
+        "description": "An API key, from POST /api/auth/exchange-secret or made by a person under"
+        " Settings > API Keys; it acts for its owner within its scopes.",
+    },
     "creditToken": {
         "type": "http",
         "scheme": "bearer",
@@ -64,8 +77,12 @@ class Document:
 
 def describe(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the OpenAPI document of *routes*."""
-    shapes = (shape for route in routes for shape in (route.data, route.body))
-    types = [Meta, Failure, *dict.fromkeys(shape for shape in shapes if shape is not None)]
+    shapes = (
+        shape
+        for route in routes
+        for shape in (route.failing.body_type, route.data, route.body, route.answer)
+    )
+    types = [Meta, *dict.fromkeys(shape for shape in shapes if shape is not None)]
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     names = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
@@ -92,7 +109,7 @@ def _operation(route: Route, names: dict[Any, dict[str, Any]]) -> dict[str, Any]
         "operationId": route.handler.__name__,
         "responses": {
             str(route.status): _success(route, names),
-            **_refusals((*route.refusals, *EVERYWHERE), names[Failure]),
+            **_refusals(route, names[route.failing.body_type]),
         },
     }
     if route.proofs:
@@ -137,7 +154,9 @@ def _success(route: Route, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:
         if ("creditToken",) in route.proofs:
             headers = headers | CREDIT_HEADERS
     schema: dict[str, Any] = {"type": "object"}
-    if route.data is not None:
+    if route.answer is not None:
+        schema = names[route.answer]
+    elif route.data is not None:
         schema = {
             "type": "object",
             "properties": {
@@ -160,15 +179,16 @@ def _headers(texts: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _refusals(codes: Iterable[ErrorCode], failure: dict[str, Any]) -> dict[str, Any]:
+def _refusals(route: Route, failure: dict[str, Any]) -> dict[str, Any]:
     """Return one response for each status, naming the codes that share it."""
     by_status: dict[int, list[ErrorCode]] = {}
-    for code in codes:
+    for code in (*route.refusals, *EVERYWHERE):
         by_status.setdefault(STATUS[code], []).append(code)
+    hidden = CODE_HEADERS if route.failing.hides_code else {}
     return {
         str(status): {
             "description": ", ".join(codes),
-            "headers": _headers(_refusal_headers(codes)),
+            "headers": _headers(_refusal_headers(codes) | hidden),
             "content": {"application/json": {"schema": failure}},
         }
         for status, codes in sorted(by_status.items())
@@ -183,4 +203,6 @@ def _refusal_headers(codes: Sequence[ErrorCode]) -> dict[str, str]:
         headers |= PAYMENT_HEADERS
     if ErrorCode.PAYMENT_PENDING in codes:
         headers |= PENDING_HEADERS
+    if ErrorCode.RATE_LIMITED in codes:
+        headers |= WAIT_HEADERS
     return headers

@@ -30,7 +30,7 @@ from uvicorn.server import ServerState
 from mintscope.api.address import NOWHERE, ClientAddresses, network_key
 from mintscope.api.call import GONE
 from mintscope.api.errors import STATUS
-from mintscope.api.wire import failure
+from mintscope.api.failing import BOTH_SHAPES, ENVELOPE
 from mintscope.clock import Clock
 from mintscope.errors import (
     BadRequest,
@@ -165,6 +165,7 @@ class HardenedProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._bounds = self.guard.bounds
+        self.url = b""  # uvicorn sets it when a request begins
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._fault: ServiceError | None = None  # what made the parser stop
@@ -304,7 +305,8 @@ class HardenedProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
             return
         request_id = token_hex(8).encode()
-        body = failure(error, at=self.guard.clock.now(), request_id=request_id)
+        failing = BOTH_SHAPES if self.url.startswith(b"/api/") else ENVELOPE
+        body = failing.write(error, at=self.guard.clock.now(), request_id=request_id)
         self.transport.write(
             b"%bcontent-type: application/json\r\ncontent-length: %d\r\ncache-control: no-store\r\n"
             b"x-request-id: %b\r\nconnection: close\r\n\r\n%b"

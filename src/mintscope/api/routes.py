@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mintscope.api.call import Call, Reply
+from mintscope.api.failing import ENVELOPE, Failing
 from mintscope.errors import ErrorCode, MethodNotAllowed, NotFound
 
 Handler = Callable[[Call], Awaitable[Reply]]
@@ -34,6 +35,8 @@ class Route:
                         alternative, none for a route that is open to everyone
     is_charged          its success costs a credit or a payment
     body                the type of its body
+    answer              the type of its whole answer, where that is no envelope
+    failing             what its failures look like
     """
 
     method: str
@@ -47,6 +50,8 @@ class Route:
     is_charged: bool = False
     query: tuple[Query, ...] = ()
     body: Any = None
+    answer: Any = None
+    failing: Failing = ENVELOPE
 
     @property
     def parameter(self) -> str | None:
@@ -78,14 +83,22 @@ class Table:
 
         Raises NotFound, or MethodNotAllowed for a path that has other methods.
         """
-        parameter = ""
-        rows = self._fixed.get(path)
-        if rows is None:
-            before, _, parameter = path.rpartition("/")
-            rows = self._open.get(before) if parameter else None
+        rows, parameter = self._rows(path)
         if rows is None:
             raise NotFound
         route = rows.get(method)
         if route is None:
             raise MethodNotAllowed(allowed=", ".join(rows))
         return Match(route, parameter)
+
+    def failing(self, path: str) -> Failing:
+        """Return what failures at *path* look like, whatever the method."""
+        rows, _ = self._rows(path)
+        return ENVELOPE if rows is None else next(iter(rows.values())).failing
+
+    def _rows(self, path: str) -> tuple[dict[str, Route] | None, str]:
+        rows = self._fixed.get(path)
+        if rows is not None:
+            return rows, ""
+        before, _, parameter = path.rpartition("/")
+        return self._open.get(before) if parameter else None, parameter

@@ -4,8 +4,8 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 import uvicorn
@@ -47,10 +47,15 @@ def spare_what_is_there() -> None:
 class Server(uvicorn.Server):
     """A uvicorn server that ends quietly: uvicorn's own dies of the signal that stopped it."""
 
+    obeys_signals = True
+
     @override
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop on SIGINT and SIGTERM; a second SIGINT does not wait for open answers."""
+        if not self.obeys_signals:
+            yield
+            return
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -85,3 +90,15 @@ def make_server(
             timeout_graceful_shutdown=GRACE_S,
         )
     )
+
+
+@asynccontextmanager
+async def serving_beside(server: Server, listener: socket.socket) -> AsyncIterator[None]:
+    """Run *server* beside the block, which is another's: signals are for that one."""
+    server.obeys_signals = False
+    task = asyncio.create_task(server.serve(sockets=[listener]), name="serve beside")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await task

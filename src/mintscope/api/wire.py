@@ -154,12 +154,15 @@ def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
 
 
 def failure(error: ServiceError, *, at: UnixMs, request_id: bytes) -> bytes:
+    """Return the envelope that tells *error*, encoded."""
+    return msgspec.json.encode(envelope_of(error, at, request_id))
+
+
+def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
     """Return the envelope that tells *error*."""
-    return msgspec.json.encode(
-        Failure(
-            error=ErrorBody(code=error.code, message=str(error)),
-            meta=Meta(timestamp=timestamp(at), request_id=request_id.decode()),
-        )
+    return Failure(
+        error=ErrorBody(code=error.code, message=str(error)),
+        meta=Meta(timestamp=timestamp(at), request_id=request_id.decode()),
     )
 
 

@@ -6,6 +6,8 @@ import typer
 
 from mintscope import __version__
 from mintscope.cli import (
+    admin,
+    applications,
     buy,
     config,
     decode,
@@ -17,6 +19,7 @@ from mintscope.cli import (
     sales,
     serve,
     tokens,
+    users,
 )
 from mintscope.cli import (
     credits as credit_tokens,
@@ -36,6 +39,9 @@ for noun in (
     credit_tokens,
     buy,
     sales,
+    applications,
+    users,
+    admin,
     decode,
     indicators,
     config,

@@ -92,6 +92,8 @@ def check_ports(config: Config) -> Iterator[Finding]:
     if metrics.enabled:
         yield _check_port("metrics.ingest_port", metrics.host, metrics.ingest_port, "/metrics")
         yield _check_port("metrics.api_port", metrics.host, metrics.api_port, "/metrics")
+    if config.web.enabled and config.web.admin_port is not None:
+        yield _check_port("web.admin_port", config.web.admin_host, config.web.admin_port, "/")
 
 
 def _check_port(key: str, host: str, port: int, path: str) -> Finding:

@@ -14,6 +14,7 @@ import typer
 
 from mintscope.cli.children import ChildEnded, Children
 from mintscope.cli.demo_buyer import DemoFailed, Errand, buy
+from mintscope.cli.demo_people import invite_people, make_administrator
 from mintscope.config.child import child_environment
 from mintscope.config.sections import ApiConfig
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
@@ -54,6 +55,8 @@ def _run(folder: Path) -> None:
             "MINTSCOPE_CHAIN__START": "first",
             "MINTSCOPE_MARKET__MINTS": ",".join(traded.values()),
             "MINTSCOPE_API__PORT": str(api_port),
+            "MINTSCOPE_MAIL__DELIVERY": "page",
+            "MINTSCOPE_ACCOUNTS__SIGNUP_LIMIT_REQUESTS": "100",
             "MINTSCOPE_METRICS__ENABLED": "false",
             "MINTSCOPE_LOG__LEVEL": "warning",
             **_selling(genesis, world),
@@ -66,10 +69,14 @@ def _run(folder: Path) -> None:
         children.start("ingest", ["ingest"])
         children.start("api", ["api"])
         credit_token = _issue(environment)
+        password = make_administrator(environment)
         _until(children, lambda: _is_ready(origin, credit_token))
         if not children.stopping:
             _show(Errand(origin=origin, rpc_url=rpc_url, genesis=genesis))
             _invite(origin, credit_token, traded)
+            invite_people(origin, password, folder)
+            typer.echo("\nCtrl-C ends all of it.")
+            sys.stdout.flush()
         children.wait()
 
 
@@ -150,8 +157,6 @@ def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
     typer.echo("Other tokens on this market:\n")
     for symbol, mint in traded.items():
         typer.echo(f"  {symbol:6} {mint}")
-    typer.echo("\nCtrl-C ends all of it.")
-    sys.stdout.flush()
 
 
 def _free_port(preferred: int) -> int:

@@ -7,6 +7,8 @@ import typer
 
 from mintscope.cli.checks_chain import check_chain
 from mintscope.cli.checks_machine import check_folder, check_pepper, check_ports, check_sqlite
+from mintscope.cli.checks_mail import check_mail
+from mintscope.cli.checks_pages import check_pages
 from mintscope.cli.checks_payments import check_payments
 from mintscope.cli.checks_store import check_market, check_money
 from mintscope.cli.config import ConfigFile
@@ -22,6 +24,8 @@ CHECKS: Final[Sequence[Check]] = (
     check_market,
     check_money,
     check_payments,
+    check_mail,
+    check_pages,
     check_ports,
 )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -19,11 +20,13 @@ from pydantic_core import ErrorDetails
 from mintscope.config.sections import (
     DELIMITER,
     PREFIX,
+    ApiConfig,
     ChainConfig,
     Config,
     PaymentsConfig,
     Section,
 )
+from mintscope.config.values import is_loopback
 
 FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"
 DEFAULT_FILE: Final = Path("mintscope.toml")
@@ -200,7 +203,37 @@ def _contradictions(config: Config) -> list[str]:
         problems.append("api.port: expected another port than those of metrics")
     if config.payments.enabled:
         problems += _unsellable(config.payments, config.chain)
+    return problems + _unsafe(config)
+
+
+def _unsafe(config: Config) -> list[str]:
+    """Return what would give away letters or passwords."""
+    problems = []
+    if config.mail.delivery == "page" and _is_reachable(config.api):
+        problems.append(
+            'mail.delivery: expected "smtp" or "none" where others can reach the api (api.host,'
+            ' api.origin, api.trusted_proxies): "page" shows every letter, and the links in it, to'
+            " whoever asks"
+        )
+    if (
+        config.mail.delivery == "smtp"
+        and config.mail.security == "none"
+        and not is_loopback(config.mail.host)
+    ):
+        problems.append('mail.security: expected "starttls" or "tls" for a mail.host elsewhere')
+    taken = {config.api.port}
+    if config.metrics.enabled:
+        taken |= {config.metrics.ingest_port, config.metrics.api_port}
+    if config.web.admin_port is not None and config.web.admin_port in taken - {0}:
+        problems.append("web.admin_port: expected another port than those of api and metrics")
     return problems
+
+
+def _is_reachable(api: ApiConfig) -> bool:
+    """Say whether anybody beyond this machine is served, by ourselves or through a proxy."""
+    origin_host = "localhost" if api.origin is None else urlsplit(api.origin).hostname or ""
+    hosts_are_own = is_loopback(api.host) and is_loopback(origin_host)
+    return not hosts_are_own or bool(api.trusted_proxies)
 
 
 def _unsellable(payments: PaymentsConfig, chain: ChainConfig) -> list[str]:

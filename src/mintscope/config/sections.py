@@ -16,9 +16,12 @@ from mintscope.config.values import (
     Headers,
     Key,
     Lamports,
+    Mailbox,
     Mints,
     Networks,
     OptionalAddress,
+    OptionalPort,
+    OptionalSecret,
     OptionalUrl,
     Origin,
     Paths,
@@ -203,9 +206,9 @@ class CreditsConfig(Section):
 
     pepper: Pepper = Field(
         default=None,
-        description="Key of the hashes that credit tokens are stored as, at least 64 hexadecimal"
-        " digits. Unset: kept in the file `pepper` of data_dir, made at first use. BACK IT UP:"
-        " without it every credit token is void.",
+        description="Key of the hashes that credit tokens, application secrets and API keys are"
+        " stored as, at least 64 hexadecimal digits. Unset: kept in the file `pepper` of data_dir,"
+        " made at first use. BACK IT UP: without it all of them are void.",
     )
 
 
@@ -295,6 +298,82 @@ class PaymentsConfig(Section):
     )
 
 
+class AccountsConfig(Section):
+    """Agents that sign up, and what they may ask how often."""
+
+    signup_limit_requests: Count = Field(
+        default=5, description="Applications a client may make in a window, new or known already."
+    )
+    signup_limit_window_s: int = Field(default=3_600, ge=1, le=86_400, description="That window.")
+    exchange_limit_requests: Count = Field(
+        default=1,
+        description="Exchanges an e-mail address may try in a window, with the right secret; and"
+        " with any other, for each client.",
+    )
+    exchange_limit_window_s: int = Field(default=5, ge=1, le=86_400, description="That window.")
+    limit_requests: Count = Field(
+        default=60, description="Requests under /api a client may make in a window, whatever for."
+    )
+    limit_window_s: int = Field(default=60, ge=1, le=86_400, description="That window.")
+    key_limit_requests: Count = Field(
+        default=60, description="Requests an API key may make in a window."
+    )
+    key_limit_window_s: int = Field(default=60, ge=1, le=86_400, description="That window.")
+
+
+class WebConfig(Section):
+    """Pages for people, on the listener of the api."""
+
+    enabled: bool = Field(default=True, description="Serve them.")
+    session_idle_minutes: int = Field(
+        default=30, ge=1, le=10_080, description="An unused session ends after this."
+    )
+    session_hours_max: int = Field(
+        default=12, ge=1, le=8_760, description="Any session ends after this."
+    )
+    guesses_max: Count = Field(
+        default=10,
+        description="Wrong passwords for an e-mail address from one client in 15 minutes; those of"
+        " other clients do not count.",
+    )
+    client_guesses_max: Count = Field(
+        default=50, description="Wrong passwords from one client in 15 minutes, for whomever."
+    )
+    sign_ups_per_hour_max: Count = Field(
+        default=20, description="Accounts that a client may make in an hour."
+    )
+    admin_host: str = Field(
+        default="127.0.0.1", description="Address of a listener for administrators alone."
+    )
+    admin_port: OptionalPort = Field(
+        default=None,
+        description="Its port. Unset: there is none, administration is on the listener of the api.",
+    )
+
+
+class MailConfig(Section):
+    """Letters to applicants and people."""
+
+    delivery: Literal["none", "smtp", "page"] = Field(
+        default="none",
+        description="smtp: by the server named here; none: letters wait in the outbox; page: they"
+        " are shown at /mailbox to everyone, for demos on the loopback address only.",
+    )
+    host: str = Field(default="127.0.0.1", description="The mail server.")
+    port: Port = Field(default=587, description="Its port.")
+    security: Literal["starttls", "tls", "none"] = Field(
+        default="starttls",
+        description="How the connection is protected; none only to the loopback address.",
+    )
+    username: str = Field(default="", description="Sign in with this name; empty: do not.")
+    password: OptionalSecret = Field(default=None, description="And this password.")
+    sender: Mailbox = Field(
+        default="mintscope@localhost",
+        description="The address letters come from, as `no-reply@example.org`.",
+    )
+    timeout_s: Seconds = Field(default=20.0, description="For one letter.")
+
+
 class LogConfig(Section):
     """Log lines, on stderr."""
 
@@ -335,6 +414,9 @@ class Config(BaseSettings):
     api: ApiConfig = ApiConfig()
     credits: CreditsConfig = CreditsConfig()
     payments: PaymentsConfig = PaymentsConfig()
+    accounts: AccountsConfig = AccountsConfig()
+    web: WebConfig = WebConfig()
+    mail: MailConfig = MailConfig()
     log: LogConfig = LogConfig()
     metrics: MetricsConfig = MetricsConfig()
 

@@ -2,13 +2,14 @@
 
 import re
 from decimal import Decimal
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
+from mintscope.accounts.address import UnusableEmail, parse_email
 from mintscope.config.keypair import parse_keypair
 from mintscope.credentials import PEPPER_BYTES_MIN
 from mintscope.errors import InvalidTokenAddress
@@ -108,6 +109,15 @@ def _expect_origin(value: str) -> str:
     return value
 
 
+def _parse_mailbox(value: str) -> str:
+    if value.endswith("@localhost"):
+        return value
+    try:
+        return parse_email(value)
+    except UnusableEmail as error:
+        raise ValueError(str(error)) from error
+
+
 def _expect_token_program(value: str) -> str:
     if value not in {TOKEN_PROGRAM, TOKEN_2022_PROGRAM}:
         raise ValueError(f"expected {TOKEN_PROGRAM} or {TOKEN_2022_PROGRAM}")
@@ -135,6 +145,11 @@ Pepper = Annotated[
 ]
 Start = Annotated[int | Literal["latest", "first"], BeforeValidator(_parse_start)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
+OptionalPort = Annotated[
+    Annotated[int, Field(ge=1, le=65_535)] | None, BeforeValidator(_empty_is_none)
+]
+OptionalSecret = Annotated[SecretStr | None, BeforeValidator(_empty_is_none)]
+Mailbox = Annotated[str, AfterValidator(_parse_mailbox)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Address = Annotated[str, AfterValidator(_parse_mint)]
@@ -153,3 +168,13 @@ Decimals = Annotated[int, Field(ge=0, le=18)]
 Lamports = Annotated[int, Field(ge=0, le=10**18)]
 Usd = Annotated[Decimal, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
 Share = Annotated[Decimal, Field(gt=0, le=1_000, allow_inf_nan=False)]
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach *host*."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 
+from accounts_service import EXCHANGE_PATH
 from fake_reports import TRACKED
 from mintscope.api.limiter import Limit
 from mintscope.api.protocol import Bounds
@@ -133,6 +134,23 @@ async def test_a_head_over_16_kib_is_431(server: Served, data: bytes) -> None:
 )
 async def test_a_body_over_64_kib_is_413(server: Served, data: bytes) -> None:
     assert await refusal(server, data) == (413, "PAYLOAD_TOO_LARGE")
+
+
+async def test_what_is_refused_before_a_handler_has_the_shapes_of_its_path(
+    server: Served,
+) -> None:
+    start = f"POST {EXCHANGE_PATH} HTTP/1.1\r\n".encode() + HOST
+    for data, code in (
+        (b"Content-Length: 65537\r\n\r\n", "PAYLOAD_TOO_LARGE"),
+        (b"X: " + b"a" * 20_000 + b"\r\n\r\n", "HEADERS_TOO_LARGE"),
+        (b"Content-Length: 10\r\n\r\nabc", "REQUEST_TIMEOUT"),
+    ):
+        async with server.connection() as client:
+            await client.send(start + data)
+            _, _, body = await client.answer()
+        told = json.loads(body)
+        assert (told["success"], told["status"], told["error"]["code"]) == (False, "error", code)
+        assert told["messages"] == [{"field": "general", "message": told["error"]["message"]}]
 
 
 @pytest.mark.parametrize(

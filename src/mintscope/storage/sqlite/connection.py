@@ -57,12 +57,11 @@ def transaction(db: apsw.Connection) -> Iterator[apsw.Connection]:
     db.execute("BEGIN IMMEDIATE")
     try:
         yield db
+        db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:  # a full disk has already rolled back
             db.execute("ROLLBACK")
         raise
-    else:
-        db.execute("COMMIT")
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Applications, people, agents and their API keys: pure rules."""

@@ -1,0 +1,33 @@
+"""E-mail addresses, in the one form in which they are compared, limited and stored."""
+
+import unicodedata
+from typing import Final, NewType
+
+from email_validator import EmailNotValidError, validate_email
+
+Email = NewType("Email", str)
+
+EMAIL_LENGTH_MAX: Final = 254  # RFC 5321, 4.5.3.1.3, without the angle brackets
+
+
+class UnusableEmail(ValueError):
+    """A text that is no address we can write to; the message may be shown to whoever sent it."""
+
+
+def parse_email(text: str) -> Email:
+    """Return *text* trimmed, in NFKC and lower case, both parts.
+
+    Raises    UnusableEmail for anything that is not one address with an ASCII local part
+    """
+    normal = unicodedata.normalize("NFKC", text).strip().lower()
+    if not normal:
+        raise UnusableEmail("expected an e-mail address; it is empty")
+    if len(normal) > EMAIL_LENGTH_MAX:
+        raise UnusableEmail(f"expected at most {EMAIL_LENGTH_MAX} characters; were {len(normal)}")
+    try:
+        parts = validate_email(
+            normal, check_deliverability=False, allow_smtputf8=False, strict=True
+        )
+    except EmailNotValidError as cause:
+        raise UnusableEmail(f"expected an e-mail address, as name@example.org. {cause}") from cause
+    return Email(parts.normalized.lower())

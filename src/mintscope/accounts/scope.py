@@ -1,0 +1,76 @@
+"""What an API key may do, in the words of the specification."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Scope(StrEnum):
+    """One permission, `area:verb`; in the order in which lists of scopes are shown."""
+
+    TRADE_READ = "trade:read"
+    TRADE_WRITE = "trade:write"
+    WALLETS_READ = "wallets:read"
+    WALLETS_WRITE = "wallets:write"
+    SIGNALS_READ = "signals:read"
+    SIGNALS_WRITE = "signals:write"
+    GROUPS_READ = "groups:read"
+    GROUPS_WRITE = "groups:write"
+
+    @property
+    def area(self) -> str:
+        """What it is about."""
+        return self.value.partition(":")[0]
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it can change anything."""
+        return self.value.endswith(":write")
+
+
+class Area(NamedTuple):
+    """The two scopes of an area, and what each allows, for people."""
+
+    name: str
+    read: str
+    write: str
+
+
+AREAS: Final = (
+    Area("trade", "See orders and trades.", "Place and cancel orders."),
+    Area("wallets", "See linked wallets and their balances.", "Link and unlink wallets."),
+    Area("signals", "Read signals.", "Publish and withdraw signals."),
+    Area("groups", "See groups and their members.", "Create groups, add and remove members."),
+)
+READ_SCOPES: Final = frozenset(scope for scope in Scope if not scope.is_write)
+
+
+class UnknownScope(ValueError):
+    """A text that names no scope."""
+
+
+def parse_scopes(texts: Iterable[str]) -> frozenset[Scope]:
+    """Return the scopes named by *texts*.
+
+    Raises UnknownScope, which says which ones there are.
+    """
+    scopes = set()
+    for text in texts:
+        try:
+            scopes.add(Scope(text))
+        except ValueError:
+            known = ", ".join(Scope)
+            raise UnknownScope(f"expected scopes among {known}; was {text!r}") from None
+    return frozenset(scopes)
+
+
+def in_order(scopes: Iterable[Scope]) -> list[Scope]:
+    """Return *scopes* in the order in which they are shown."""
+    wanted = frozenset(scopes)
+    return [scope for scope in Scope if scope in wanted]
+
+
+def with_reads(scopes: Iterable[Scope]) -> frozenset[Scope]:
+    """Return *scopes* and, for each that writes, the one that reads the same area."""
+    chosen = frozenset(scopes)
+    return chosen | {Scope(f"{scope.area}:read") for scope in chosen}

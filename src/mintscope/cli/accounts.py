@@ -1,0 +1,91 @@
+"""What the commands about accounts share: the desk they ask, and how texts of others are shown."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from logging import CRITICAL
+from typing import Final, TypeVar
+
+import apsw
+import structlog
+import typer
+
+from mintscope.accounts.review import NotPossible, ReviewDesk
+from mintscope.cli.config import ConfigFile, configured
+from mintscope.clock import SystemClock
+from mintscope.config.sections import Config
+from mintscope.errors import ServiceUnavailable
+from mintscope.primitives import UnixMs
+from mintscope.storage.sqlite.account_file import AccountFile
+from mintscope.storage.sqlite.connection import UnusableStore
+from mintscope.storage.sqlite.credits import MONEY_FILE
+from mintscope.storage.sqlite.reviews import SqliteReviewStore
+
+T = TypeVar("T")
+Question = Callable[[ReviewDesk], Awaitable[T]]
+
+EXIT_NOT_POSSIBLE: Final = 1
+NEVER: Final = "-"
+
+
+def ask(file: ConfigFile, question: Question[T]) -> T:
+    """Return what *question* finds at the desk of the installation, or say why not and exit 1.
+
+    Works while the service runs.
+    """
+    config = configured(file).config
+    try:
+        with _without_log():
+            return asyncio.run(_ask(config, question))
+    except (NotPossible, UnusableStore) as error:
+        typer.echo(str(error), err=True)
+    except ServiceUnavailable as error:
+        typer.echo(f"{error} {error.__cause__ or ''}".strip(), err=True)
+    except (OSError, apsw.Error) as error:
+        typer.echo(f"the money file in {config.data_dir} does not answer: {error}", err=True)
+    raise typer.Exit(EXIT_NOT_POSSIBLE)
+
+
+def visible(text: str) -> str:
+    """Return *text* of a stranger in one line that cannot command a terminal.
+
+    Control characters, and those that turn lines around or hide, are shown as their numbers.
+    """
+    plain = "".join(sign if sign.isprintable() else _number(sign) for sign in text)
+    encoding = sys.stdout.encoding or "utf-8"
+    return plain.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def moment(at: UnixMs | None) -> str:
+    """Return a time as people and programs read it."""
+    if at is None:
+        return NEVER
+    return datetime.fromtimestamp(at // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """Say what goes wrong once, in one line, and not in the words of a service's log."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+async def _ask(config: Config, question: Question[T]) -> T:
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = AccountFile(config.data_dir / MONEY_FILE)
+    desk = ReviewDesk(SqliteReviewStore(file), clock=SystemClock(), entropy=os.urandom)
+    try:
+        return await question(desk)
+    finally:
+        await file.close()
+
+
+def _number(sign: str) -> str:
+    return sign.encode("unicode_escape").decode()

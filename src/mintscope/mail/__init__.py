@@ -1,0 +1,1 @@
+"""Letters on their way: as messages, by SMTP, out of the outbox."""

@@ -1,0 +1,117 @@
+"""The postman: takes letters out of the outbox and hands them to whoever delivers.
+
+At least once: whoever is killed between handing over and noting hands over
+again, under the same Message-ID.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from mintscope.accounts.letter import Draft, Letter
+from mintscope.accounts.outbox import Outbox, retry_at
+from mintscope.accounts.wording import LetterWithoutLink
+from mintscope.clock import Clock
+from mintscope.errors import ServiceUnavailable
+from mintscope.mail.smtp import Refused, Unsent
+from mintscope.observe import LETTERS, LETTERS_WAITING
+from mintscope.primitives import UnixMs
+
+POLL_S: Final = 0.5
+TROUBLE_S: Final = 5.0
+AT_ONCE: Final = 4  # within a lease: each takes its timeout at most
+
+log = structlog.get_logger()
+
+
+class Post(Protocol):
+    """Whoever delivers; `mail.smtp` does."""
+
+    async def send(self, letter: Letter) -> None:
+        """Deliver.  Raises Refused, or Unsent for all that may get better."""
+        ...
+
+
+class PagePost:
+    """Delivers by doing nothing: a page shows what is in the outbox."""
+
+    async def send(self, letter: Letter) -> None:
+        """Let be."""
+
+
+class Postman:
+    """Delivers what is due, for as long as it runs.
+
+    post      None: letters stay in the outbox, and are counted
+    compose   writes the letter of a draft
+    """
+
+    def __init__(
+        self,
+        *,
+        outbox: Outbox,
+        post: Post | None,
+        compose: Callable[[Draft], Letter],
+        clock: Clock,
+    ) -> None:
+        self._outbox = outbox
+        self._post = post
+        self._compose = compose
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Deliver letters, each within a second of being written; has no end."""
+        while True:
+            try:
+                count = await self.round()
+            except Exception as trouble:  # whatever it is, later letters are not to wait for it
+                is_bug = not isinstance(trouble, ServiceUnavailable)
+                log.warning("letters could not be looked for", exc_info=is_bug, why=str(trouble))
+                await asyncio.sleep(TROUBLE_S)
+            else:
+                if not count:
+                    await asyncio.sleep(POLL_S)
+
+    async def round(self) -> int:
+        """Deliver some of what is due now; return how many were taken.
+
+        Raises    ServiceUnavailable
+        """
+        taken = await self._take()
+        outcomes = await asyncio.gather(*map(self._deliver, taken), return_exceptions=True)
+        LETTERS_WAITING.set(await self._outbox.count_waiting())
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return len(taken)
+
+    async def _take(self) -> Sequence[Draft]:
+        if self._post is None:
+            return []
+        return await self._outbox.lease(self._clock.now(), limit=AT_ONCE)
+
+    async def _deliver(self, draft: Draft) -> None:
+        assert self._post is not None
+        try:
+            await self._post.send(self._compose(draft))
+        except (Refused, LetterWithoutLink) as failure:
+            await self._fail(draft, failure, None)
+        except Unsent as failure:
+            await self._fail(draft, failure, retry_at(draft, self._clock.now()))
+        else:
+            await self._outbox.sent(draft.letter_id, self._clock.now())
+            LETTERS.labels("sent").inc()
+
+    async def _fail(self, draft: Draft, failure: Exception, again_at: UnixMs | None) -> None:
+        now = self._clock.now()
+        reason = str(failure)
+        await self._outbox.failed(draft.letter_id, now, reason=reason, retry_at=again_at)
+        about = {"letter": draft.letter_id, "kind": str(draft.kind), "reason": reason}
+        if again_at is None:
+            LETTERS.labels("given_up").inc()
+            log.error("a letter was given up", **about)
+        else:
+            LETTERS.labels("failed").inc()
+            log.warning("a letter was not sent", **about, retry_s=(again_at - now) // 1000)

@@ -1,0 +1,1 @@
+"""Pages for people: sign up, sign in, API keys, review."""

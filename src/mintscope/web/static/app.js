@@ -1,0 +1,46 @@
+// Conveniences only: every page does its work without this file.
+"use strict";
+
+for (const element of document.querySelectorAll("[data-with-script]")) element.hidden = false;
+
+// <button data-copy="ID">: puts the text of that element on the clipboard, and says so.
+async function copy(button) {
+  const source = document.getElementById(button.dataset.copy);
+  let copied = true;
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+  } catch {
+    // Not every browser, and none without https, has a clipboard to write to.
+    getSelection().selectAllChildren(source);
+    copied = document.execCommand("copy");
+  }
+  const before = button.dataset.label ?? button.textContent;
+  button.dataset.label = before;
+  button.textContent = copied ? "Copied" : "Press Ctrl+C";
+  const status = document.getElementById("copy-status");
+  if (status) status.textContent = copied ? "Copied to the clipboard." : "Selected: press Ctrl+C.";
+  setTimeout(() => {
+    button.textContent = before;
+    if (status) status.textContent = "";
+  }, 4000);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (button) copy(button);
+});
+
+// <input type="checkbox" data-saved="PATH">: until it is ticked, leaving the page is asked about.
+// What is shown here is nowhere else, and at the address of the page there is only the form that
+// was sent: to load it again means PATH.
+const saved = document.querySelector("[data-saved]");
+if (saved) {
+  const done = saved.form.querySelector("button");
+  const follow = () => { done.disabled = !saved.checked; };
+  history.replaceState(null, "", saved.dataset.saved);
+  saved.addEventListener("change", follow);
+  follow();
+  addEventListener("beforeunload", (event) => {
+    if (!saved.checked) event.preventDefault();
+  });
+}

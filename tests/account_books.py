@@ -1,0 +1,138 @@
+"""What must hold of accounts whatever happened: read by plain SQL, told by the audit log."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+TABLES: Final = ("user", "application", "api_key", "session", "proof", "letter", "account_event")
+
+# What the log says an application is after such an event; None: gone.
+STATE_AFTER: Final = {
+    "applied": "awaiting_confirmation",
+    "approved": "approved",
+    "rejected": "rejected",
+    "reset": "approved",
+    "issued": "key_issued",
+    "disowned": None,
+    "lapsed": None,
+    "forgotten": None,
+}
+
+CONTRADICTIONS: Final = {
+    "two keys in force for one application": """
+SELECT application FROM api_key WHERE application IS NOT NULL AND revoked_at IS NULL
+ GROUP BY application HAVING count(*) > 1
+""",
+    "a key in force of an application that has none": """
+SELECT k.id FROM api_key AS k LEFT JOIN application AS a ON a.id = k.application
+ WHERE k.application IS NOT NULL AND k.revoked_at IS NULL AND a.state IS NOT 'key_issued'
+""",
+    "an application that has a key, and there is none": """
+SELECT id FROM application AS a
+ WHERE state = 'key_issued' AND NOT EXISTS (SELECT 1 FROM api_key WHERE application = a.id)
+""",
+    "a key of one that was removed": """
+SELECT k.id FROM api_key AS k JOIN user AS u ON u.id = k.user
+ WHERE u.removed_at IS NOT NULL AND k.revoked_at IS NULL
+""",
+    "a key of somebody else's": """
+SELECT a.id FROM application AS a JOIN api_key AS k ON k.application = a.id
+ WHERE k.revoked_at IS NULL AND k.user <> a.user
+""",
+    "a proof of nothing": """
+SELECT p.id FROM proof AS p LEFT JOIN application AS a ON a.id = p.subject
+ WHERE p.purpose = 'confirm_application' AND a.id IS NULL
+""",
+    "a letter that would carry a proof that is gone": """
+SELECT id FROM letter WHERE kind = 'confirm_application' AND proof IS NULL
+   AND sent_at IS NULL AND given_up_at IS NULL
+""",
+}
+
+
+def rows(path: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Return what the file holds."""
+    with _opened(path) as db:
+        return list(db.execute(statement, values))
+
+
+def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Return all of the accounts, to be compared."""
+    with _opened(path) as db:
+        return {table: list(db.execute(f"SELECT * FROM {table} ORDER BY id")) for table in TABLES}
+
+
+def contradictions(path: Path) -> list[str]:
+    """Return what is wrong: in the tables, and between them, the letters and the log."""
+    with _opened(path) as db:
+        found = [
+            f"{what}: {subject}"
+            for what, statement in CONTRADICTIONS.items()
+            for (subject,) in db.execute(statement)
+        ]
+        found += [f"integrity: {each}" for (each,) in db.execute("PRAGMA integrity_check")]
+        found.remove("integrity: ok")
+        return found + _log_against_states(db) + _log_against_letters(db)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[apsw.Connection]:
+    db = apsw.Connection(str(path))
+    try:
+        db.set_busy_timeout(10_000)
+        yield db
+    finally:
+        db.close()
+
+
+def _log_against_states(db: apsw.Connection) -> list[str]:
+    """Replay the log: it says how every application is, and that nothing was issued unasked."""
+    told: dict[str, str | None] = {}
+    wrong = []
+    for action, subject, because in db.execute(
+        "SELECT action, subject, detail ->> 'because' FROM account_event ORDER BY id"
+    ):
+        application = because if action == "issued" else subject
+        if not application.startswith("application:"):
+            continue
+        if action == "issued" and told.get(application) != "approved":
+            wrong.append(f"{application}: issued when {told.get(application)}")
+        if action == "confirmed":
+            if told[application] == "awaiting_confirmation":
+                told[application] = "awaiting_approval"
+        elif action in STATE_AFTER:
+            told[application] = STATE_AFTER[action]
+    kept = {
+        f"application:{number}": state
+        for number, state in db.execute("SELECT id, state FROM application")
+    }
+    said = {name: state for name, state in told.items() if state is not None}
+    if kept != said:
+        wrong.append(f"the log says {said}, the table {kept}")
+    return wrong
+
+
+def _log_against_letters(db: apsw.Connection) -> list[str]:
+    """There is one letter for each event that is written of, and none for anything else."""
+    events: Counter[str] = Counter()
+    for action, mailbox in db.execute(
+        "SELECT action, detail ->> 'mailbox' FROM account_event"
+        " WHERE subject LIKE 'application:%' OR action = 'issued'",
+    ):
+        events[action] += not (action == "rejected" and mailbox == "unconfirmed")
+    expected = {
+        "confirm_application": events["applied"],
+        "application_approved": events["approved"] + events["reset"],
+        "application_rejected": events["rejected"],
+        "new_key": events["issued"],
+    }
+    written = Counter(kind for (kind,) in db.execute("SELECT kind FROM letter"))
+    return [
+        f"{written[kind]} letters {kind}; expected {count}"
+        for kind, count in expected.items()
+        if written[kind] != count
+    ]

@@ -1,0 +1,173 @@
+"""Every page, in both schemes, wide and narrow, as strangers, people and administrators see it.
+
+The pictures are in `build/screenshots`.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import pytest
+from playwright.async_api import Browser
+
+from browsing import Visitor, visiting
+from mintscope.web.routes import Table
+from page_checks import Fault, look_at
+from page_scene import NEWCOMER, PERSON, scene_at
+from website import ADMINISTRATOR, MINUTE_MS, Website, served_website, website
+
+ADDRESSES: Final = {
+    "stranger": {
+        "home": "/",
+        "sign-up": "/sign-up",
+        "sign-in": "/sign-in",
+        "sign-in-to-go-on": "/sign-in?next=/settings/api-keys",
+        "forgot": "/forgot",
+        "reset": "{reset}",
+        "reset-gone": "/reset/1.gone",
+        "confirm": "{confirm}",
+        "confirm-gone": "/confirm/1.gone",
+        "confirmed": "/confirmed",
+        "disowned": "/disowned",
+        "mailbox": "/mailbox",
+        "mailbox-of-nobody": "/mailbox?to=nobody@every.example",
+        "letter": "/mailbox/{letter}",
+        "missing": "/nothing-here",
+    },
+    "newcomer": {
+        "start-new": "/",
+        "account-new": "/settings/account",
+        "verify": "/verify/1.x",
+        "keys-none": "/settings/api-keys",
+    },
+    "person": {
+        "start": "/",
+        "keys": "/settings/api-keys",
+        "key-new": "/settings/api-keys/new",
+        "key-new-preset": "/settings/api-keys/new?preset=trading-bot",
+        "key-new-wrong": "/settings/api-keys/new/review?name=&trade=all&lifetime=2d",
+        "key-review": "/settings/api-keys/new/review?name=Bot&trade=write&signals=read",
+        "key-review-bare": "/settings/api-keys/new/review?name=Bot&lifetime=never",
+        "key": "/settings/api-keys/{used}",
+        "key-replaced": "/settings/api-keys/{old}",
+        "key-revoked": "/settings/api-keys/{ended}",
+        "key-rotate": "/settings/api-keys/{used}/rotate",
+        "key-revoke": "/settings/api-keys/{used}/revoke",
+        "account": "/settings/account",
+        "password": "/settings/account/password",
+        "sessions": "/settings/sessions",
+        "claim": "/claim/1.x",
+    },
+    "administrator": {
+        "start-administrator": "/",
+        "queue": "/admin",
+        "queue-all": "/admin?state=all",
+        "queue-empty": "/admin?state=all&after=1",
+        "application": "/admin/applications/{waiting}",
+        "application-unconfirmed": "/admin/applications/{unconfirmed}",
+        "application-issued": "/admin/applications/{issued}",
+        "application-rejected": "/admin/applications/{rejected}",
+        "application-reset": "/admin/applications/{issued}/reset",
+        "application-forget": "/admin/applications/{issued}/forget",
+        "users": "/admin/users",
+        "user-remove": "/admin/users/{user}/remove",
+        "audit": "/admin/audit",
+    },
+    "administrator alone": {
+        "alone-start": "/",
+        "alone-queue": "/admin",
+    },
+}
+SENT_AS_THEY_STAND: Final = {
+    "stranger": {
+        "sign-up-wrong": ("/sign-up", "Create the account"),
+        "sign-in-wrong": ("/sign-in", "Sign in"),
+        "forgot-wrong": ("/forgot", "Send the link"),
+        "reset-wrong": ("{reset}", "Set the password"),
+    },
+    "newcomer": {},
+    "person": {
+        "password-wrong": ("/settings/account/password", "Set the password"),
+        "key-shown-once": ("/settings/api-keys/new/review?name=Bot&trade=write", "Create key"),
+    },
+    "administrator": {
+        "application-wrong": ("/admin/applications/{unconfirmed}", "Approve"),
+        "user-remove-wrong": ("/admin/users/{user}/remove", "Remove the account"),
+    },
+    "administrator alone": {
+        "alone-home": ("/", "Sign out"),
+    },
+}
+ELSEWHERE: Final = {"/prove", "/settings"}  # looked at when it is asked for; leads to the keys
+WHO: Final = {
+    "stranger": None,
+    "newcomer": NEWCOMER,
+    "person": PERSON,
+    "administrator": ADMINISTRATOR,
+    "administrator alone": ADMINISTRATOR,
+}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.asyncio(loop_scope="session")
+async def test_every_page_passes_every_check(
+    chromium: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async with asyncio.TaskGroup() as tours:
+        looking = [
+            tours.create_task(tour(chromium, tmp_path_factory.mktemp(role), role)) for role in WHO
+        ]
+
+    assert [fault for each in looking for fault in each.result()] == []
+
+
+async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
+    """Look at every page as *role*, at a service of its own."""
+    email = WHO[role]
+    faults: list[Fault] = []
+    alone = role == "administrator alone"
+    async with (
+        served_website(folder, alone=alone) as site,
+        visiting(chromium, site.origin) as visitor,
+    ):
+        places = await scene_at(site)
+        if email is not None:
+            await visitor.sign_in(email)
+        for name, address in ADDRESSES[role].items():
+            await visitor.open(address.format_map(places))
+            faults += await look_at(visitor.page, name)
+        for name, (address, button) in SENT_AS_THEY_STAND[role].items():
+            await visitor.open(address.format_map(places))
+            await visitor.press(button)
+            faults += await look_at(visitor.page, name)
+        if role == "newcomer":
+            faults += await look_when_stale(site, visitor)
+    return faults
+
+
+async def look_when_stale(site: Website, visitor: Visitor) -> list[Fault]:
+    """Look at the page that asks for the password again."""
+    site.clock.advance(11 * MINUTE_MS)
+    await visitor.open("/settings/api-keys/new")
+    faults = await look_at(visitor.page, "prove")
+    await visitor.press("Go on")
+    return faults + await look_at(visitor.page, "prove-wrong")
+
+
+async def test_no_page_is_left_out(tmp_path: Path) -> None:
+    async with website(tmp_path) as site:
+        routes = site.routes()
+    table = Table(routes)
+    addresses = [address for each in ADDRESSES.values() for address in each.values()]
+    paths = [address.partition("?")[0] for address in addresses]
+    paths = [path.format_map(AnyPlace()) for path in paths]
+    looked_at = {table.find("GET", path)[0].path for path in paths if table.has_page(path)}
+
+    assert {route.path for route in routes if route.method == "GET"} - looked_at == ELSEWHERE
+
+
+class AnyPlace(dict[str, str]):
+    """Stands for whatever is between braces."""
+
+    def __missing__(self, name: str) -> str:
+        return {"reset": "/reset/1.x", "confirm": "/confirm/1.x"}.get(name, "1")

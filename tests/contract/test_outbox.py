@@ -1,0 +1,173 @@
+"""What every Outbox promises, on SQLite."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import pytest
+
+from mintscope.accounts.address import Email
+from mintscope.accounts.letter import LetterId, LetterKind
+from mintscope.accounts.outbox import LEASE_MS
+from mintscope.accounts.proof import HOUR_MS, ProofId, Purpose
+from mintscope.primitives import UnixMs
+from mintscope.storage.sqlite.account_file import AccountFile
+from mintscope.storage.sqlite.letters import write_letter
+from mintscope.storage.sqlite.outbox import SqliteOutbox
+from mintscope.storage.sqlite.proofs import open_proof, use_proof
+
+NOW: Final = UnixMs(1_700_000_000_000)
+ALICE: Final = Email("alice@example.org")
+NONCE: Final = bytes(range(32))
+
+
+def later(ms: int) -> UnixMs:
+    return UnixMs(NOW + ms)
+
+
+@dataclass
+class Box:
+    """An outbox, a second one on the same file, and what they say of letters."""
+
+    outbox: SqliteOutbox
+    other: SqliteOutbox
+    file: AccountFile
+
+    async def write(self, at: UnixMs = NOW, **facts: str) -> LetterId:
+        return await self.file.write(
+            lambda db: write_letter(db, LetterKind.NEW_KEY, ALICE, facts, None, at)
+        )
+
+    async def write_link(self, at: UnixMs = NOW) -> tuple[LetterId, ProofId]:
+        def write(db: apsw.Connection) -> tuple[LetterId, ProofId]:
+            proof = open_proof(db, Purpose.RESET_PASSWORD, 7, ALICE, NONCE, at)
+            kind = LetterKind.RESET_PASSWORD
+            return write_letter(db, kind, ALICE, {}, proof, at), proof
+
+        return await self.file.write(write)
+
+    def row(self, letter_id: LetterId) -> dict[str, Any]:
+        names = "attempts", "sent_at", "given_up_at", "reason", "due_at"
+        row = self.file.read(
+            lambda db: db.execute(
+                f"SELECT {', '.join(names)} FROM letter WHERE id = ?", (letter_id,)
+            ).fetchone()
+        )
+        assert row is not None
+        return dict(zip(names, row, strict=True))
+
+
+@pytest.fixture
+async def box(tmp_path: Path) -> AsyncIterator[Box]:
+    file, second = (AccountFile(tmp_path / "money.sqlite") for _ in range(2))
+    yield Box(SqliteOutbox(file), SqliteOutbox(second), file)
+    await file.close()
+    await second.close()
+
+
+async def test_a_letter_is_leased_as_it_was_written(box: Box) -> None:
+    letter_id = await box.write(hint="...12345678", scopes="trade:read")
+
+    (draft,) = await box.outbox.lease(NOW, limit=10)
+
+    assert draft.letter_id == letter_id
+    assert draft.kind is LetterKind.NEW_KEY
+    assert draft.recipient == ALICE
+    assert draft.written_at == NOW
+    assert draft.facts == {"hint": "...12345678", "scopes": "trade:read"}
+    assert (draft.proof_id, draft.nonce, draft.attempts) == (None, None, 0)
+
+
+async def test_a_letter_with_a_link_brings_what_it_is_made_of(box: Box) -> None:
+    _, proof_id = await box.write_link()
+
+    (draft,) = await box.outbox.lease(NOW, limit=10)
+
+    assert (draft.proof_id, draft.nonce) == (proof_id, NONCE)
+
+
+async def test_the_oldest_go_first_and_no_more_than_asked_for(box: Box) -> None:
+    ids = [await box.write(later(index)) for index in range(5)]
+
+    taken = await box.outbox.lease(later(10), limit=3)
+
+    assert [draft.letter_id for draft in taken] == ids[:3]
+
+
+async def test_nobody_else_gets_a_leased_letter_for_a_minute(box: Box) -> None:
+    await box.write()
+    assert await box.outbox.lease(NOW, limit=10)
+
+    assert await box.other.lease(later(LEASE_MS - 1), limit=10) == []
+    assert await box.other.lease(later(LEASE_MS), limit=10)
+
+
+async def test_a_sent_letter_is_never_leased_again(box: Box) -> None:
+    letter_id = await box.write()
+    await box.outbox.lease(NOW, limit=10)
+    await box.outbox.sent(letter_id, later(5))
+
+    assert await box.outbox.lease(later(10 * LEASE_MS), limit=10) == []
+    assert await box.outbox.count_waiting() == 0
+    row = box.row(letter_id)
+    assert (row["sent_at"], row["attempts"], row["reason"]) == (later(5), 1, None)
+
+
+async def test_a_failed_letter_is_due_when_it_was_said(box: Box) -> None:
+    letter_id = await box.write()
+    await box.outbox.lease(NOW, limit=10)
+    again_at = later(90_000)
+    await box.outbox.failed(letter_id, later(5), reason="451 later", retry_at=again_at)
+
+    assert await box.outbox.count_waiting() == 1
+    assert await box.outbox.lease(later(89_999), limit=10) == []
+    (draft,) = await box.outbox.lease(again_at, limit=10)
+    assert draft.attempts == 1
+    assert box.row(letter_id)["reason"] == "451 later"
+
+
+async def test_a_letter_that_was_given_up_is_never_leased_again(box: Box) -> None:
+    letter_id = await box.write()
+    await box.outbox.lease(NOW, limit=10)
+    await box.outbox.failed(letter_id, later(5), reason="550 nobody", retry_at=None)
+
+    assert await box.outbox.lease(later(10 * LEASE_MS), limit=10) == []
+    assert await box.outbox.count_waiting() == 0
+    assert box.row(letter_id)["given_up_at"] == later(5)
+
+
+async def test_what_is_told_of_a_sent_letter_later_changes_nothing(box: Box) -> None:
+    letter_id = await box.write()
+    await box.outbox.sent(letter_id, NOW)
+    before = box.row(letter_id)
+    await box.outbox.failed(letter_id, later(5), reason="timeout", retry_at=None)
+    await box.outbox.sent(letter_id, later(9))
+
+    assert box.row(letter_id) == before
+
+
+async def test_a_link_that_was_used_is_not_sent_any_more(box: Box) -> None:
+    letter_id, proof_id = await box.write_link()
+    await box.file.write(lambda db: use_proof(db, proof_id, Purpose.RESET_PASSWORD, later(1)))
+
+    assert await box.outbox.lease(later(2), limit=10) == []
+    assert box.row(letter_id)["given_up_at"] == later(2)
+
+
+async def test_a_link_that_has_expired_is_not_sent_any_more(box: Box) -> None:
+    letter_id, _ = await box.write_link()
+
+    assert await box.outbox.lease(later(HOUR_MS), limit=10) == []
+    assert "link" in box.row(letter_id)["reason"]
+
+
+async def test_the_newest_are_shown_whatever_became_of_them(box: Box) -> None:
+    ids = [await box.write() for _ in range(4)]
+    await box.outbox.sent(ids[3], NOW)
+    await box.outbox.failed(ids[2], NOW, reason="550", retry_at=None)
+
+    shown = await box.outbox.recent(limit=3)
+
+    assert [draft.letter_id for draft in shown] == ids[:0:-1]

@@ -1,0 +1,209 @@
+"""Kill -9 while agents apply, are approved and exchange: nothing told is lost, nothing is half.
+
+Two processes at once do all there is to do on one file, and write down what they were told.  They
+are killed, again and again; then everybody who was cut off goes on with the same Idempotency-Key.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from random import Random
+from time import sleep
+from typing import Any, Final, TextIO
+
+import pytest
+
+from account_books import contradictions, rows
+from accounts_service import Accounts, open_desks, signup_body
+from mintscope.accounts.application import ApplicationState
+from mintscope.accounts.audit import COMMAND_LINE
+from mintscope.accounts.form import parse_form
+from mintscope.accounts.review import ReviewDesk
+from mintscope.accounts.scope import READ_SCOPES
+from mintscope.clock import SystemClock
+from mintscope.credentials import hash_credential
+from mistaken_review import WritesTheLetterAfterwards
+from processes import running
+from service import PEPPER
+
+FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
+KILLS = 200 if FULL else 12
+CLERKS, AGENTS = 2, 4
+TOLD: Final = "told.jsonl"
+MISTAKEN_STORMS_MAX, MISTAKEN_KILLS = 10, 3
+
+
+@dataclass(frozen=True)
+class Shift:
+    """One life of a process: where, which, and whether it makes the mistake."""
+
+    folder: Path
+    name: str
+    is_mistaken: bool = False
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an agent was told, by name of what it is."""
+
+    email: str
+    what: str
+    value: str
+
+
+class Agent:
+    """Does all that leads to a key; its redelivery keys are always the same."""
+
+    def __init__(self, accounts: Accounts, email: str) -> None:
+        self._accounts = accounts
+        self._form = parse_form(signup_body(email))
+
+    async def come_to_a_key(self) -> AsyncIterator[Told]:
+        """Go all the way, from wherever it was left; yield what it is told."""
+        accounts, email = self._accounts, self._form.email
+        made = await accounts.signup.apply(self._form, redelivery_key=self._key("signup"))
+        yield Told(email, "secret", made.secret)
+        await accounts.signup.confirm_by_code(email, made.secret, accounts.code(email))
+        yield Told(email, "confirmed", "")
+        if await accounts.signup.state(email, made.secret) is ApplicationState.AWAITING_APPROVAL:
+            await accounts.review.approve(
+                made.signup_id, scopes=READ_SCOPES, note="", actor=COMMAND_LINE
+            )
+        yield Told(email, "approved", "")
+        applicant = await accounts.exchange.recognise(email, made.secret)
+        assert applicant is not None
+        issued = await accounts.exchange.exchange(
+            applicant, made.secret, redelivery_key=self._key("exchange")
+        )
+        yield Told(email, "key", issued.api_key)
+
+    def _key(self, what: str) -> str:
+        return f"the-{what}-key-of-{self._form.email}"
+
+
+def work(tells: Any, shift: Shift) -> None:
+    """Be a process, until it is killed."""
+    asyncio.run(_work(tells, shift))
+
+
+async def _work(tells: Any, shift: Shift) -> None:
+    async with open_desks(shift.folder, pepper=PEPPER, clock=SystemClock()) as accounts:
+        if shift.is_mistaken:
+            review = ReviewDesk(
+                WritesTheLetterAfterwards(accounts.file), clock=SystemClock(), entropy=os.urandom
+            )
+            accounts.review = review
+        tells.send("ready")
+        with (shift.folder / TOLD).open("a", buffering=1) as notes:  # a line, a write
+            await asyncio.gather(
+                *(_apply_for_ever(accounts, f"{shift.name}-{n}", notes) for n in range(AGENTS))
+            )
+
+
+async def _apply_for_ever(accounts: Accounts, name: str, notes: TextIO) -> None:
+    for number in count():
+        agent = Agent(accounts, f"{name}-{number}@example.org")
+        async for told in agent.come_to_a_key():
+            notes.write(json.dumps(astuple(told)) + "\n")
+
+
+def storm(folder: Path, kills: int, *, is_mistaken: bool = False) -> None:
+    """Let processes work, and kill them."""
+    random = Random(7)
+    for number in range(kills):
+        with ExitStack() as stack:
+            for clerk in range(CLERKS):
+                shift = Shift(folder, f"agent-{number}-{clerk}", is_mistaken=is_mistaken)
+                stack.enter_context(running(work, shift))
+            sleep(random.uniform(0.02, 0.25))
+
+
+def told_in(folder: Path) -> list[Told]:
+    """Return what was written down; a line that the kill cut was not."""
+    lines = (folder / TOLD).read_text().splitlines(keepends=True)
+    return [Told(*json.loads(line)) for line in lines if line.endswith("]\n")]
+
+
+def lost(folder: Path, told: list[Told]) -> list[str]:
+    """Return what somebody was told and the file does not know."""
+    money = folder / "money.sqlite"
+    columns = "email, state, confirmed_at IS NOT NULL, secret_hash"
+    kept = {
+        email: (state, is_confirmed, digest)
+        for email, state, is_confirmed, digest in rows(money, f"SELECT {columns} FROM application")
+    }
+    keys = {digest for (digest,) in rows(money, "SELECT key_hash FROM api_key")}
+    missing = []
+    for each in told:
+        state, is_confirmed, digest = kept.get(each.email, ("", 0, b""))
+        is_kept = {
+            "secret": digest == hash_credential(each.value, pepper=PEPPER),
+            "confirmed": bool(is_confirmed),
+            "approved": state in {"approved", "key_issued"},
+            "key": hash_credential(each.value, pepper=PEPPER) in keys,
+        }
+        if not is_kept[each.what]:
+            missing.append(f"{each.email}: {each.what}")
+    return missing
+
+
+async def go_on(folder: Path, told: list[Told]) -> list[str]:
+    """Let everybody who was cut off go on; return who was told something else than before."""
+    emails = {each.email for each in told}
+    emails |= {email for (email,) in rows(folder / "money.sqlite", "SELECT email FROM application")}
+    before = {(each.email, each.what): each.value for each in told}
+    other: list[str] = []
+    async with open_desks(folder, pepper=PEPPER, clock=SystemClock()) as accounts:
+        for email in sorted(emails):
+            other += [
+                f"{email}: another {each.what}"
+                async for each in Agent(accounts, email).come_to_a_key()
+                if before.get((email, each.what), each.value) != each.value
+            ]
+    return other
+
+
+async def found_after(folder: Path, kills: int, *, is_mistaken: bool = False) -> list[str]:
+    """Storm, look, go on, look again; return what is wrong."""
+    await asyncio.to_thread(partial(storm, folder, kills, is_mistaken=is_mistaken))
+    money, told = folder / "money.sqlite", told_in(folder)
+    wrong = contradictions(money) + lost(folder, told)
+    if wrong:
+        return wrong
+    wrong = await go_on(folder, told) + contradictions(money)
+    applications, keys = rows(
+        money, "SELECT (SELECT count(*) FROM application), (SELECT count(*) FROM api_key)"
+    )[0]
+    if applications != keys:
+        wrong.append(f"{applications} applications, {keys} keys")
+    return wrong
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(1_800 if FULL else 120)
+async def test_nothing_told_is_lost_to_kill_9(tmp_path: Path) -> None:
+    assert await found_after(tmp_path, KILLS) == []
+
+    finished = sum(each.what == "key" for each in told_in(tmp_path))
+    begun = len({each.email for each in told_in(tmp_path)})
+    assert finished >= KILLS  # it was a storm, not a calm
+    assert begun > finished  # and it cut somebody off
+
+
+async def test_the_storm_finds_a_letter_written_afterwards(tmp_path: Path) -> None:
+    """A short storm is chance: what one of them may miss, several do not."""
+    for number in range(MISTAKEN_STORMS_MAX):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if any(
+            "letters" in each
+            for each in await found_after(folder, MISTAKEN_KILLS, is_mistaken=True)
+        ):
+            return
+    pytest.fail(f"{MISTAKEN_STORMS_MAX} storms did not find it")

@@ -1,0 +1,160 @@
+"""1,000 exchanges of one secret at once, from two processes: one key."""
+
+import asyncio
+import os
+from collections import Counter
+from dataclasses import dataclass
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+from typing_extensions import override
+
+from account_books import contradictions, rows
+from accounts_service import Accounts, open_desks, signup_body
+from mintscope.accounts.exchange import Applicant, ExchangeDesk, Issue, Offer
+from mintscope.accounts.form import parse_form
+from mintscope.accounts.signup import Signup
+from mintscope.clock import ManualClock, SystemClock
+from mintscope.errors import ServiceError
+from mintscope.storage.sqlite.exchanges import SqliteExchangeStore
+from processes import processes
+from service import NOW, PEPPER
+
+PROCESSES, TASKS = 2, 500
+START_S, RACE_S = 60, 90
+FORM: Final = parse_form(signup_body())
+KEY: Final = "the-key-of-the-agent-0"
+
+FORGET_STATE: Final = """
+UPDATE application SET state = 'approved', issued_at = NULL, key_nonce = NULL
+"""
+
+
+class SelectsThenUpdates(SqliteExchangeStore):
+    """The mistake: the state is tested before the transaction that changes it, and not in it."""
+
+    @override
+    async def issue(self, offer: Offer) -> Issue:
+        kept = await self.find(FORM.email)
+        assert kept is not None
+        if kept.application.state == "approved":
+            await asyncio.sleep(0)  # the others read it, too
+            await self._file.write(lambda db: db.execute(FORGET_STATE).fetchall())
+        return await super().issue(offer)
+
+
+@dataclass(frozen=True)
+class Race:
+    """What every process is told."""
+
+    folder: Path
+    secret: str
+    key: str | None = None
+    is_mistaken: bool = False
+
+
+def run(tells: Any, go: Event, race: Race) -> None:
+    """Be one of the processes: get ready, wait, exchange, tell."""
+    tells.send(asyncio.run(_exchange_all(tells, go, race)))
+
+
+async def _exchange_all(tells: Any, go: Event, race: Race) -> list[str]:
+    async with open_desks(race.folder, pepper=PEPPER, clock=SystemClock()) as accounts:
+        desk = _mistaken(accounts) if race.is_mistaken else accounts.exchange
+        applicants = [await desk.recognise(FORM.email, race.secret) for _ in range(TASKS)]
+
+        async def exchange(applicant: Applicant | None) -> str:
+            assert applicant is not None
+            try:
+                issued = await desk.exchange(applicant, race.secret, redelivery_key=race.key)
+            except ServiceError as refusal:
+                return refusal.code
+            return issued.api_key
+
+        tells.send("ready")
+        assert go.wait(START_S)
+        return list(await asyncio.gather(*map(exchange, applicants)))
+
+
+def _mistaken(accounts: Accounts) -> ExchangeDesk:
+    return ExchangeDesk(
+        SelectsThenUpdates(accounts.file),
+        secrets=accounts.secrets,
+        clock=SystemClock(),
+        entropy=os.urandom,
+    )
+
+
+async def approved(folder: Path) -> Signup:
+    """Return an application that is approved now."""
+    async with open_desks(folder, pepper=PEPPER, clock=ManualClock(NOW)) as accounts:
+        made = await accounts.signup.apply(FORM, redelivery_key=None)
+        await accounts.signup.confirm_by_code(FORM.email, made.secret, accounts.code())
+        await accounts.approve(made.signup_id)
+        return made
+
+
+def answers(race: Race) -> list[str]:
+    """Return what everybody was answered."""
+    go = processes.Event()
+    racers = []
+    for _ in range(PROCESSES):
+        hears, tells = processes.Pipe(duplex=False)
+        process = processes.Process(target=run, args=(tells, go, race))
+        process.start()
+        tells.close()
+        racers.append((hears, process))
+    try:
+        for hears, _ in racers:
+            assert hears.poll(START_S)
+            assert hears.recv() == "ready"
+        go.set()
+        told: list[str] = []
+        for hears, _ in racers:
+            assert hears.poll(RACE_S)
+            told += hears.recv()
+        return told
+    finally:
+        for hears, process in racers:
+            process.kill()
+            process.join()
+            hears.close()
+
+
+async def test_a_thousand_exchanges_of_one_secret_give_one_key(tmp_path: Path) -> None:
+    made = await approved(tmp_path)
+
+    told = answers(Race(tmp_path, made.secret))
+
+    money = tmp_path / "money.sqlite"
+    counted = Counter(told)
+    assert counted.pop("KEY_ALREADY_EXISTS") == PROCESSES * TASKS - 1
+    assert [key[:9] for key in counted] == ["svc_live_"]
+    assert rows(money, "SELECT count(*) FROM api_key") == [(1,)]
+    assert rows(money, "SELECT count(*) FROM user") == [(1,)]
+    assert contradictions(money) == []
+
+
+async def test_with_one_idempotency_key_all_of_them_get_that_key(tmp_path: Path) -> None:
+    made = await approved(tmp_path)
+
+    told = answers(Race(tmp_path, made.secret, key=KEY))
+
+    assert len(set(told)) == 1
+    assert told[0].startswith("svc_live_")
+    assert rows(tmp_path / "money.sqlite", "SELECT count(*) FROM api_key") == [(1,)]
+    assert contradictions(tmp_path / "money.sqlite") == []
+
+
+async def test_the_race_finds_a_desk_that_selects_then_updates(tmp_path: Path) -> None:
+    made = await approved(tmp_path)
+    db = apsw.Connection(str(tmp_path / "money.sqlite"))
+    db.execute("DROP INDEX api_key_signup")
+    db.close()
+
+    told = answers(Race(tmp_path, made.secret, is_mistaken=True))
+
+    assert len({each for each in told if each.startswith("svc_live_")}) > 1
+    assert contradictions(tmp_path / "money.sqlite") != []

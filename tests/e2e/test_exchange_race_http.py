@@ -1,0 +1,106 @@
+"""1,000 exchanges of one secret at once over HTTP, at two processes, limits raised: one key."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from account_books import contradictions, rows
+from accounts_service import EMAIL, EXCHANGE_PATH, open_desks, signup_body
+from fake_reports import FakeReports
+from mintscope.accounts.form import parse_form
+from mintscope.api.app import create_app
+from mintscope.api.protocol import Bounds
+from mintscope.clock import SystemClock
+from mintscope.config.sections import AccountsConfig, Config
+from mintscope.enrolling import desks_of, open_accounts
+from mintscope.storage.sqlite.credits import SqliteCreditLedger
+from processes import running
+from served import Client, Served, served
+from service import PEPPER
+
+PROCESSES, CONNECTIONS, PIPELINED = 2, 250, 2
+ANSWER_S: Final = 60
+RAISED: Final = AccountsConfig(exchange_limit_requests=1_000_000, limit_requests=1_000_000)
+FORM: Final = parse_form(signup_body())
+
+
+def serve(tells: Any, folder: Path) -> None:
+    """Be one of the api processes; tell the port."""
+    asyncio.run(_serve(tells, folder))
+
+
+async def _serve(tells: Any, folder: Path) -> None:
+    clock = SystemClock()
+    config = Config(data_dir=folder, accounts=RAISED)
+    ledger = SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=clock)
+    async with open_accounts(config, root=PEPPER, origin="http://x", clock=clock) as accounts:
+        app = create_app(
+            reports=FakeReports(),
+            ledger=ledger,
+            checks=[],
+            clock=clock,
+            desks=desks_of(config.accounts, accounts),
+        )
+        async with served(app, Bounds()) as server:
+            tells.send(server.port)
+            await asyncio.Event().wait()
+
+
+async def approved(folder: Path) -> str:
+    """Return the secret of an application that is approved now."""
+    async with open_desks(folder, pepper=PEPPER, clock=SystemClock()) as accounts:
+        made = await accounts.signup.apply(FORM, redelivery_key=None)
+        await accounts.signup.confirm_by_code(FORM.email, made.secret, accounts.code())
+        await accounts.approve(made.signup_id)
+        return made.secret
+
+
+async def answers(ports: Sequence[int], secret: str) -> list[tuple[int, str, bytes]]:
+    """Ask over connections that are open already; return status, code and body of every answer."""
+    body = json.dumps({"email": EMAIL, "applicationSecret": secret})
+    request = (
+        f"POST {EXCHANGE_PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n{body}"
+    ).encode()
+
+    async def hear(client: Client) -> list[tuple[int, str, bytes]]:
+        heard = []
+        for _ in range(PIPELINED):
+            status, headers, answer = await client.answer()
+            heard.append((status, headers.get("x-error-code", ""), answer))
+        return heard
+
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(Served(port, asyncio.Event()).connection())
+            for _ in range(CONNECTIONS)
+            for port in ports
+        ]
+        for client in clients:
+            client.writer.write(request * PIPELINED)
+        async with asyncio.timeout(ANSWER_S):
+            told = await asyncio.gather(*map(hear, clients))
+    return [each for heard in told for each in heard]
+
+
+async def test_one_of_a_thousand_is_answered_with_the_key(tmp_path: Path) -> None:
+    secret = await approved(tmp_path)
+    with ExitStack() as stack:
+        ports = [stack.enter_context(running(serve, tmp_path))[0] for _ in range(PROCESSES)]
+        told = await answers(ports, secret)
+    money = tmp_path / "money.sqlite"
+
+    assert Counter((status, code) for status, code, _ in told) == {
+        (200, ""): 1,
+        (409, "KEY_ALREADY_EXISTS"): PROCESSES * CONNECTIONS * PIPELINED - 1,
+    }
+    assert len({body for status, _, body in told if status == 409}) == 1
+    ((hint,),) = rows(money, "SELECT hint FROM api_key")
+    (issued,) = [json.loads(body) for status, _, body in told if status == 200]
+    assert issued["keyHint"] == hint == f"...{issued['apiKey'][-8:]}"
+    assert rows(money, "SELECT count(*) FROM user") == [(1,)]
+    assert contradictions(money) == []

@@ -1,0 +1,128 @@
+"""How often passwords may be guessed, and by whom; over a real file."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from desks import ALICE, HERE, MALLORY, PASSWORD, THERE, Desks, open_desks
+from mintscope.accounts.address import Email
+from mintscope.accounts.guesses import TooManyGuesses
+from mintscope.accounts.people import Browser, WrongPassword
+from mintscope.errors import ServiceUnavailable
+
+FIVE_MINUTES_MS = 300_000
+QUARTER_MS = 900_000
+
+
+@pytest.fixture
+async def desks(tmp_path: Path) -> AsyncIterator[Desks]:
+    async with open_desks(tmp_path) as desks:
+        yield desks
+
+
+async def test_wrong_passwords_are_limited_and_right_ones_are_not(desks: Desks) -> None:
+    await desks.signed_up()
+    for _ in range(30):
+        await desks.people.sign_in(ALICE, PASSWORD, HERE)
+    for _ in range(10):
+        with pytest.raises(WrongPassword):
+            await desks.people.sign_in(ALICE, "wrong password", HERE)
+    before = desks.hasher.count
+
+    with pytest.raises(TooManyGuesses) as failure:
+        await desks.people.sign_in(ALICE, PASSWORD, HERE)
+
+    assert failure.value.retry_after_s == 900
+    assert desks.hasher.count == before
+    desks.clock.advance(QUARTER_MS)
+    await desks.people.sign_in(ALICE, PASSWORD, HERE)
+
+
+async def test_strangers_cannot_lock_the_owner_out(desks: Desks) -> None:
+    await desks.signed_up()
+    for number in range(200):
+        stranger = Browser(f"198.51.100.{number}", "")
+        with pytest.raises(WrongPassword):
+            await desks.people.sign_in(ALICE, "wrong password", stranger)
+
+    await desks.people.sign_in(ALICE, PASSWORD, HERE)
+
+
+async def test_one_client_cannot_try_a_few_passwords_on_everybody(desks: Desks) -> None:
+    for number in range(50):
+        with pytest.raises(WrongPassword):
+            await desks.people.sign_in(Email(f"p{number}@example.org"), PASSWORD, THERE)
+
+    with pytest.raises(TooManyGuesses):
+        await desks.people.sign_in(Email("another@example.org"), PASSWORD, THERE)
+
+
+async def test_what_was_refused_for_one_address_costs_nothing_for_others(desks: Desks) -> None:
+    for _ in range(10):
+        with pytest.raises(WrongPassword):
+            await desks.people.sign_in(ALICE, "wrong password", HERE)
+    for _ in range(100):
+        with pytest.raises(TooManyGuesses):
+            await desks.people.sign_in(ALICE, "wrong password", HERE)
+
+    await desks.signed_up(MALLORY)
+    await desks.people.sign_in(MALLORY, PASSWORD, HERE)
+
+
+async def test_a_guess_nobody_looked_at_does_not_count(desks: Desks) -> None:
+    async def be_busy() -> None:
+        raise ServiceUnavailable("busy")
+
+    await desks.signed_up()
+    for _ in range(20):
+        desks.hasher.meanwhile = be_busy
+        with pytest.raises(ServiceUnavailable):
+            await desks.people.sign_in(ALICE, PASSWORD, HERE)
+
+    await desks.people.sign_in(ALICE, PASSWORD, HERE)
+
+
+async def test_a_stolen_session_has_few_guesses_and_uses_up_its_own(desks: Desks) -> None:
+    stolen = await desks.signed_up()
+    for _ in range(10):
+        with pytest.raises(WrongPassword):
+            await desks.people.prove(stolen, "wrong password")
+    with pytest.raises(TooManyGuesses):
+        await desks.people.prove(stolen, PASSWORD)
+
+    own = await desks.signed_in()
+    await desks.people.prove(own, PASSWORD)
+
+
+async def test_accounts_of_one_client_are_limited(desks: Desks) -> None:
+    for number in range(20):
+        await desks.people.sign_up(Email(f"p{number}@example.org"), PASSWORD, HERE)
+    with pytest.raises(TooManyGuesses):
+        await desks.people.sign_up(ALICE, PASSWORD, HERE)
+
+    await desks.people.sign_up(ALICE, PASSWORD, THERE)
+
+
+async def test_letters_about_one_thing_are_five_minutes_apart(desks: Desks) -> None:
+    session = await desks.signed_up()
+    for _ in range(3):
+        await desks.people.request_reset(ALICE)
+        await desks.people.request_verification(session)
+    desks.clock.advance(FIVE_MINUTES_MS)
+    await desks.people.request_reset(ALICE)
+
+    assert [kind for kind, _ in desks.letters()] == [
+        "reset_password",
+        "verify_email",
+        "reset_password",
+    ]
+
+
+async def test_as_much_is_written_for_a_stranger_but_no_letter(desks: Desks) -> None:
+    await desks.signed_up()
+    for email in (ALICE, MALLORY):
+        await desks.people.request_reset(email)
+
+    assert desks.rows("SELECT email, length(nonce) FROM proof") == [(ALICE, 32), (MALLORY, 32)]
+    assert desks.letters() == [("reset_password", ALICE)]

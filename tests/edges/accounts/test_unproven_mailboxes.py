@@ -1,0 +1,176 @@
+"""Whoever applies with a stranger's address gains nothing of the stranger's, and the other way.
+
+Only what both have proven to read is one person's: the application its mailbox, the person hers.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import accounts_service
+import desks
+from accounts_service import Accounts, signup_body
+from desks import ALICE, Desks
+from mintscope.accounts.audit import COMMAND_LINE
+from mintscope.accounts.exchange import IssuedKey
+from mintscope.accounts.form import parse_form
+from mintscope.accounts.people import WrongPassword
+from mintscope.accounts.proof import Purpose
+from mintscope.accounts.scope import Scope
+from mintscope.accounts.signup import Signup
+from mintscope.accounts.user import UserId
+from mintscope.errors import InvalidFields, KeyAlreadyExists
+from service import PEPPER
+
+FORM = parse_form(signup_body(ALICE))
+
+
+@dataclass
+class House:
+    """Agents' desks and people's, over one file."""
+
+    agents: Accounts
+    people: Desks
+
+    async def approved(self, *, is_confirmed: bool) -> Signup:
+        made = await self.agents.signup.apply(FORM, redelivery_key=None)
+        if is_confirmed:
+            await self.agents.signup.confirm_by_code(ALICE, made.secret, self.agents.code(ALICE))
+        await self.agents.approve(made.signup_id)  # unconfirmed, if need be
+        return made
+
+    async def exchanged(self, made: Signup) -> IssuedKey:
+        applicant = await self.agents.exchange.recognise(ALICE, made.secret)
+        assert applicant is not None
+        return await self.agents.exchange.exchange(applicant, made.secret, redelivery_key=None)
+
+    def kind_of(self, user_id: UserId) -> str:
+        ((kind,),) = self.agents.rows("SELECT kind FROM user WHERE id = ?", user_id)
+        return str(kind)
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with AsyncExitStack() as stack:
+        people = await stack.enter_async_context(desks.open_desks(tmp_path))
+        agents = await stack.enter_async_context(
+            accounts_service.open_desks(tmp_path, pepper=PEPPER, clock=people.clock)
+        )
+        yield House(agents, people)
+
+
+async def test_a_confirmed_application_gives_its_key_to_the_person_of_the_mailbox(
+    house: House,
+) -> None:
+    alice = await house.people.owned()
+
+    issued = await house.exchanged(await house.approved(is_confirmed=True))
+
+    assert issued.line.user_id == alice.user.user_id
+    assert issued.username == alice.user.username
+
+
+async def test_an_unconfirmed_application_gives_its_key_to_nobody_else(house: House) -> None:
+    alice = await house.people.owned()
+
+    issued = await house.exchanged(await house.approved(is_confirmed=False))
+
+    assert issued.line.user_id != alice.user.user_id
+    assert house.kind_of(issued.line.user_id) == "agent"
+
+
+async def test_a_person_who_has_verified_nothing_gets_no_key(house: House) -> None:
+    await house.people.signed_up(ALICE)  # whoever it is
+
+    issued = await house.exchanged(await house.approved(is_confirmed=True))
+
+    assert house.kind_of(issued.line.user_id) == "agent"
+
+
+async def test_the_agent_of_an_unconfirmed_application_cannot_be_claimed(house: House) -> None:
+    """Its key is in the hands of whoever applied: it must not come to act for Alice."""
+    issued = await house.exchanged(await house.approved(is_confirmed=False))
+    alice = await house.people.owned()
+
+    assert await house.people.people.claimable(alice) == []
+    assert not await house.people.people.request_claim(alice, issued.line.user_id)
+
+
+async def test_once_the_mailbox_is_confirmed_it_can(house: House) -> None:
+    made = await house.approved(is_confirmed=False)
+    issued = await house.exchanged(made)
+    alice = await house.people.owned()
+
+    await house.agents.signup.confirm_by_code(ALICE, made.secret, house.agents.code(ALICE))
+
+    claimable = await house.people.people.claimable(alice)
+    assert [user.user_id for user in claimable] == [issued.line.user_id]
+
+
+async def test_a_removed_person_gets_no_key(house: House) -> None:
+    alice = await house.people.owned()
+    await house.agents.remove_user(alice.user.user_id)
+
+    issued = await house.exchanged(await house.approved(is_confirmed=True))
+
+    assert house.kind_of(issued.line.user_id) == "agent"
+    assert issued.line.user_id != alice.user.user_id
+
+
+async def test_guesses_do_not_close_the_link(house: House) -> None:
+    """Who guesses may be the squatter; who has the link is not."""
+    made = await house.agents.signup.apply(FORM, redelivery_key=None)
+    link = house.agents.link(ALICE)
+    for _ in range(6):
+        with pytest.raises(InvalidFields):
+            await house.agents.signup.confirm_by_code(ALICE, made.secret, "00000000x")
+
+    assert await house.agents.signup.find_by_link(link) == ALICE
+    assert await house.agents.signup.disown(link)
+    await house.agents.signup.apply(FORM, redelivery_key=None)
+
+
+async def test_a_session_ends_with_the_account(house: House) -> None:
+    cookie = await house.people.people.sign_up(ALICE, desks.PASSWORD, desks.HERE)
+    session = await house.people.enter(cookie)
+
+    await house.agents.remove_user(session.user.user_id)
+
+    assert await house.people.people.session(cookie) is None
+    with pytest.raises(WrongPassword):
+        await house.people.people.sign_in(ALICE, desks.PASSWORD, desks.HERE)
+
+
+@pytest.mark.parametrize("verb", ["reset", "forget"])
+async def test_a_rotation_does_not_save_the_key_of_an_application(house: House, verb: str) -> None:
+    alice = await house.people.owned()
+    made = await house.approved(is_confirmed=True)
+    issued = await house.exchanged(made)
+    rotated = await house.people.keys.rotate(alice, issued.line.key_id, overlap_ms=3_600_000)
+    own = await house.people.keys.create(
+        alice, name="own", scopes=frozenset(Scope), lifetime_ms=None
+    )
+    assert rotated is not None
+
+    await getattr(house.agents.review, verb)(made.signup_id, actor=COMMAND_LINE)
+
+    assert await house.agents.keys.find(issued.api_key) is None
+    assert await house.agents.keys.find(rotated.api_key) is None
+    assert await house.agents.keys.find(own.api_key) is not None
+    assert await house.agents.review.user(alice.user.user_id) is not None
+
+
+async def test_a_claimed_agents_application_goes_on_with_its_person(house: House) -> None:
+    made = await house.approved(is_confirmed=True)
+    issued = await house.exchanged(made)
+    alice = await house.people.owned()
+    assert await house.people.people.request_claim(alice, issued.line.user_id)
+    assert await house.people.people.claim(alice, house.people.link(Purpose.CLAIM_AGENT))
+
+    with pytest.raises(KeyAlreadyExists):
+        await house.exchanged(made)
+    await house.agents.review.reset(made.signup_id, actor=COMMAND_LINE)
+    assert (await house.exchanged(made)).line.user_id == alice.user.user_id

@@ -1,0 +1,184 @@
+"""Administration: for administrators alone, on the listener it is meant to be on."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.accounts.address import Email
+from mintscope.accounts.audit import COMMAND_LINE
+from mintscope.accounts.user import User
+from mintscope.config.sections import WebConfig
+from mintscope.web.routes import Route
+from web_person import ALICE, ORIGIN, Person, expect_harmless, where, words
+from website import ADMINISTRATOR, PASSWORD, Website, website
+
+SHARED = {"/", "/sign-in", "/sign-out", "/prove"}  # what both listeners need
+HOSTILE = "<script>alert(1)</script>\"'{{7*7}}"
+
+
+@pytest.fixture
+async def administrator(site: Website) -> AsyncIterator[Person]:
+    """An administrator, signed in."""
+    await site.make_administrator()
+    async with Person(site) as person:
+        await person.sign_in(ADMINISTRATOR)
+        yield person
+
+
+async def only_user(site: Website) -> User:
+    (user,) = await site.accounts.review.users()
+    return user
+
+
+async def test_the_last_administrator_cannot_be_removed(
+    site: Website, administrator: Person
+) -> None:
+    user = await only_user(site)
+    answer = await administrator.send(
+        f"/admin/users/{user.user_id}/remove", {"username": user.username}
+    )
+
+    assert answer.status_code == 422
+    assert "administrator" in words(answer)
+    assert await only_user(site) == user
+
+
+async def test_whoever_removes_their_own_account_is_signed_out(
+    site: Website, administrator: Person
+) -> None:
+    user = await only_user(site)
+    await site.accounts.review.make_administrator(
+        Email("second@example.org"), password_hash="unused", actor=COMMAND_LINE
+    )
+    answer = await administrator.send(
+        f"/admin/users/{user.user_id}/remove", {"username": user.username}
+    )
+
+    assert where(answer) == "/sign-in?notice=account-removed"
+    assert administrator.cookie is None
+    assert where(await administrator.open("/admin")).startswith("/sign-in")
+
+
+@pytest.mark.parametrize("typed", ["", "admin", "ADMIN"])
+async def test_a_removal_takes_the_whole_name(
+    site: Website, administrator: Person, typed: str
+) -> None:
+    async with Person(site) as person:
+        await person.sign_up()
+        answer = await administrator.send("/admin/users/2/remove", {"username": typed})
+        assert answer.status_code == 422
+        assert (await person.open("/settings/api-keys")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/admin?state=nothing",
+        "/admin?after=x",
+        "/admin?after=-1",
+        f"/admin?after={'9' * 19}",
+        "/admin/applications/7",
+        "/admin/applications/x",
+        "/admin/applications/7/reset",
+        "/admin/users?before=1e3",
+        "/admin/users/7/remove",
+        "/admin/audit?before=x",
+    ],
+)
+async def test_what_is_nowhere_is_404(administrator: Person, path: str) -> None:
+    assert (await administrator.open(path)).status_code == 404
+
+
+async def test_a_decision_is_one_of_two_and_a_scope_one_that_is(
+    site: Website, administrator: Person
+) -> None:
+    path = f"/admin/applications/{await site.apply('agent@example.org')}"
+    other = await administrator.send(path, {"decision": "maybe"})
+    unknown = await administrator.send(
+        path, {"decision": "approve", "scope": "root", "unconfirmed": "yes"}
+    )
+
+    assert other.status_code == unknown.status_code == 400
+    assert "Expected the decision approve or reject; was 'maybe'." in words(other)
+    assert "Mailbox not confirmed" in words(await administrator.open(path))
+
+
+async def test_an_application_says_what_it_says_as_text(
+    site: Website, administrator: Person
+) -> None:
+    signup_id = await site.apply("agent@example.org", f"  {HOSTILE}\n\n\tEnd")
+    path = f"/admin/applications/{signup_id}"
+    form = {"decision": "approve", "approve-note": HOSTILE, "unconfirmed": "yes"}
+    again = await administrator.send(path, {"decision": "approve", "approve-note": HOSTILE})
+    expect_harmless(again)
+    assert "&lt;script&gt;" in again.text.partition("<textarea")[2]
+    await administrator.send(path, form)
+    page = await administrator.open(path)
+    expect_harmless(page)
+    assert page.text.count("&lt;script&gt;") == 2  # the motivation, and the note
+    assert "\n\n\tEnd" in page.text
+
+
+async def test_every_step_is_in_the_log(site: Website, administrator: Person) -> None:
+    signup_id = await site.apply("agent@example.org")
+    form = {"decision": "approve", "unconfirmed": "yes", "scope": ["trade:write", "groups:write"]}
+    await administrator.send(f"/admin/applications/{signup_id}", form)
+    log = words(await administrator.open("/admin/audit"))
+
+    assert "user:1 approved" in log
+    assert f"application:{signup_id}" in log
+
+
+@pytest.fixture
+async def apart(tmp_path: Path) -> AsyncIterator[Website]:
+    """A service whose administration is on a listener of its own."""
+    async with website(tmp_path, web=WebConfig(admin_port=1), origin=ORIGIN) as site:
+        await site.make_administrator()
+        yield site
+
+
+def paths(site: Website, *, administration: bool) -> list[Route]:
+    return [
+        route
+        for route in site.routes()
+        if route.is_administration is administration and route.path not in SHARED
+    ]
+
+
+async def test_with_a_listener_of_its_own_the_public_one_knows_no_administration(
+    apart: Website,
+) -> None:
+    async with Person(apart) as person:
+        await person.sign_in(ADMINISTRATOR)
+        for route in paths(apart, administration=True):
+            path = route.path.replace("{application}", "1").replace("{user}", "1")
+            answer = await (person.open if route.method == "GET" else person.send)(path)
+            assert answer.status_code == 404, path
+        assert "/admin" not in (await person.open("/")).text
+
+
+async def test_the_listener_of_administration_knows_nothing_else(apart: Website) -> None:
+    async with Person(apart, app=apart.administration) as person:
+        assert where(await person.open("/admin")) == "/sign-in?next=%2Fadmin"
+        await person.sign_in(ADMINISTRATOR)
+        for path in ("/", "/admin", "/admin/users", "/admin/audit", "/prove"):
+            assert (await person.open(path)).status_code < 400
+        for route in paths(apart, administration=False):
+            path = route.path.replace("{", "").replace("}", "")
+            answer = await (person.open if route.method == "GET" else person.send)(path)
+            assert answer.status_code == 404, path
+        for path in ("/v1/me", "/api/public/beta-signup", "/openapi.json", "/healthz"):
+            assert (await person.open(path)).status_code == 404
+        page = (await person.open("/")).text
+        for link in set(page.split('href="')[1:]):
+            assert link.startswith(("/admin", "/static", '/"', "#")), link[:40]
+        assert where(await person.send("/sign-out")) == "/?notice=signed-out"
+
+
+async def test_people_may_sign_in_there_and_find_nothing(apart: Website) -> None:
+    async with Person(apart) as public, Person(apart, app=apart.administration) as person:
+        await public.sign_up()
+        await person.sign_in(ALICE, PASSWORD)
+        assert (await person.open("/admin")).status_code == 404
+        assert "/admin" not in (await person.open("/")).text.partition("<main")[2]

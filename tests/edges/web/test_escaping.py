@@ -1,0 +1,63 @@
+"""Texts of strangers are texts on every page, whatever is in them."""
+
+from web_person import Person, expect_harmless
+from website import Website
+
+HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'{{ 7 * 7 }}{% raw %}"
+MOTIVATION = f"{HOSTILE}\njavascript:alert(1)"
+
+
+async def test_what_a_browser_says_it_is(alice: Person) -> None:
+    async with Person(alice.site) as other:
+        other.client.headers["user-agent"] = HOSTILE
+        await other.sign_in()
+        for visitor in [alice, other]:
+            page = await visitor.open("/settings/sessions")
+            expect_harmless(page)
+            assert "An unknown browser" in page.text
+
+
+async def test_what_was_typed_wrong(site: Website) -> None:
+    async with Person(site) as person:
+        for path in ["/sign-up", "/sign-in", "/forgot"]:
+            response = await person.send(path, {"email": HOSTILE, "next": f"/{HOSTILE}"})
+            assert response.status_code == 422
+            expect_harmless(response)
+            assert "&lt;script&gt;alert(1)&lt;/script&gt;" in response.text  # typed once, kept
+
+
+async def test_what_an_address_says(site: Website) -> None:
+    async with Person(site) as person:
+        for path in [
+            "/reset/{}",
+            "/confirm/{}",
+            "/mailbox/{}",
+            "/{}",
+            "/sign-in?next={}",
+            "/?a={}",
+        ]:
+            expect_harmless(await person.open(path.format(HOSTILE)))
+
+
+async def test_what_a_header_says(site: Website) -> None:
+    async with Person(site) as person:
+        headers = {"origin": HOSTILE, "content-type": HOSTILE}
+        response = await person.client.post("/sign-in", content=b"a=b", headers=headers)
+        assert response.status_code == 403
+        expect_harmless(response)
+        headers = {"origin": site.origin, "content-type": HOSTILE}
+        response = await person.client.post("/sign-in", content=b"a=b", headers=headers)
+        assert response.status_code == 400
+        expect_harmless(response)
+
+
+async def test_what_an_applicant_wrote(site: Website) -> None:
+    administrator = await site.make_administrator()
+    signup_id = await site.apply("agent@example.org", MOTIVATION)
+    async with Person(site) as person:
+        await person.sign_in(administrator)
+        for path in ["/admin?state=all", f"/admin/applications/{signup_id}"]:
+            page = await person.open(path)
+            expect_harmless(page)
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.text
+        assert "{{ 7 * 7 }}" in page.text

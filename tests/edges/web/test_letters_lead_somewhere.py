@@ -1,0 +1,39 @@
+"""Every address that stands in a letter is one that answers."""
+
+import re
+
+import pytest
+
+from desks import NOW
+from mintscope.accounts.address import Email
+from mintscope.accounts.letter import Draft, LetterId, LetterKind
+from mintscope.accounts.proof import ProofId
+from mintscope.accounts.secrets import AccountSecrets
+from mintscope.accounts.wording import compose
+from web_person import ORIGIN, Person
+from website import Website
+
+SECRETS = AccountSecrets.derive(bytes(32))
+
+
+@pytest.mark.parametrize("kind", LetterKind)
+async def test_a_letter_leads_to_what_is_there(site: Website, kind: LetterKind) -> None:
+    draft = Draft(
+        letter_id=LetterId(1),
+        kind=kind,
+        recipient=Email("alice@example.org"),
+        written_at=NOW,
+        proof_id=ProofId(1),
+        nonce=bytes(32),
+    )
+    written = compose(draft, origin=ORIGIN, secrets=SECRETS, name="mintscope")
+    paths = {link.removeprefix(ORIGIN) or "/" for link in re.findall(rf"{ORIGIN}\S*", written.text)}
+    assert paths
+    known = {re.sub(r"{\w+}", "1.x", route.path) for route in site.routes()}
+    async with Person(site) as person:
+        for path in paths:
+            if path.startswith("/api/"):
+                status = (await person.client.post(path, json={})).status_code
+                assert status in {400, 401}
+            else:
+                assert re.sub(r"/1\.[\w-]{43}$", "/1.x", path) in known

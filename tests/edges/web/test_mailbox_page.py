@@ -1,0 +1,97 @@
+"""The mailbox of a demo: letters for people and for scripts, and nothing where they are sent."""
+
+import httpx
+import pytest
+
+from mintscope.accounts.letter import Letter, LetterId
+from mintscope.limits import Limit, MovingWindow
+from mintscope.primitives import UnixMs
+from mintscope.web.app import create_web
+from mintscope.web.mailbox import Posted
+from mintscope.web.parts import Desks
+from web_person import ALICE, ORIGIN, Person, expect_harmless, tags, words
+from website import NOW, Website
+
+AGENT = "agent@example.org"
+SCRIPT = "<script>alert(1)</script>"
+
+
+class Letters:
+    """A mailbox with one letter that tries everything."""
+
+    async def recent(self, *, limit: int) -> list[Posted]:
+        text = f'{SCRIPT}\n{ORIGIN}/reset/1.x"onclick=x\nhttps://evil.example/\njavascript:x'
+        letter = Letter(recipient=ALICE, subject=SCRIPT, text=text, message_id="1")  # type: ignore[arg-type]
+        return [Posted(LetterId(7), UnixMs(NOW), letter)][:limit]
+
+
+def pages_with(site: Website, mailbox: Letters | None) -> Website:
+    accounts = site.accounts
+    app = create_web(
+        desks=Desks(
+            people=accounts.people,
+            signup=accounts.signup,
+            keys=accounts.keys,
+            review=accounts.review,
+            mailbox=mailbox,
+        ),
+        origins=[ORIGIN],
+        clock=site.clock,
+        client=lambda _: "here",
+        limiter=MovingWindow(Limit(name="forms", count=60, window_s=60), site.clock),
+    )
+    return Website(ORIGIN, app, app, accounts, site.clock, site.folder)
+
+
+async def test_letters_are_listed_newest_first(site: Website) -> None:
+    await site.apply(AGENT)
+    site.clock.advance(60_000)
+    async with Person(site) as person:
+        await person.sign_up(ALICE)
+        listed = words(await person.open("/mailbox"))
+        assert listed.index(ALICE) < listed.index(AGENT)
+        only = words(await person.open(f"/mailbox?to={AGENT.upper()}"))
+        assert AGENT in only
+        assert ALICE not in only
+        none = words(await person.open("/mailbox?to=nobody@example.org"))
+        assert "No letters yet to nobody@example.org" in none
+
+
+async def test_a_script_reads_a_letter_as_it_would_have_been_sent(site: Website) -> None:
+    await site.apply(AGENT)
+    async with Person(site) as person:
+        response = await person.open("/mailbox/1.txt")
+        assert response.headers["content-type"] == "text/plain; charset=utf-8"
+        assert response.text == await site.letter(AGENT)
+        assert (await site.link(AGENT)) in response.text
+        page = await person.open("/mailbox/1")
+        assert (
+            f'href="{await site.link(AGENT)}"' in page.text
+        )  # a path: whatever this host is called
+
+
+@pytest.mark.parametrize("name", ["2", "0", "x", "1.html", "-1", ".txt", "1.txt.txt", "9" * 40])
+async def test_other_letters_are_not_there(site: Website, name: str) -> None:
+    await site.apply(AGENT)
+    async with Person(site) as person:
+        assert (await person.open(f"/mailbox/{name}")).status_code == 404
+
+
+async def test_what_letters_say_is_text(site: Website) -> None:
+    async with Person(pages_with(site, Letters())) as person:
+        pages: list[httpx.Response] = [
+            await person.open("/mailbox"), await person.open("/mailbox/7"),
+            await person.open("/mailbox?to=" + SCRIPT),
+        ]  # fmt: skip
+    for page in pages:
+        expect_harmless(page)
+        assert "&lt;script&gt;" in page.text
+    links = [attributes["href"] for tag, attributes in tags(pages[1]) if tag == "a"]
+    assert '/reset/1.x"onclick=x' in links
+
+
+async def test_where_letters_are_sent_there_is_no_mailbox(site: Website) -> None:
+    async with Person(pages_with(site, None)) as person:
+        for path in ["/mailbox", "/mailbox/1", "/mailbox/1.txt"]:
+            assert (await person.open(path)).status_code == 404
+        assert "/mailbox" not in (await person.open("/")).text

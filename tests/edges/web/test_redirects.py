@@ -1,0 +1,114 @@
+"""Redirects stay on this site, whatever a link or a header says."""
+
+import pytest
+
+from web_person import ALICE, ORIGIN, Person, where, words
+from website import PASSWORD, Website
+
+ELSEWHERE = [
+    "https://evil.example/",
+    "//evil.example/",
+    "///evil.example/",
+    "/\\evil.example/",
+    "\\\\evil.example",
+    "https:evil.example",
+    "javascript:alert(1)",
+    "/%2f/evil.example",
+    "/settings/account/../../evil",
+    "/settings/account\r\nset-cookie: a=b",
+    "/reset/x\r\nset-cookie: a=b",
+    "/settings/account#//evil.example",
+    "/settings/account;//evil.example",
+    "@evil.example/",
+    ".evil.example/",
+    " /settings/account",
+    "/nothing-here",
+    "/sign-out",  # no page: it answers POST alone
+    "settings/account",
+    "/settings/account/",
+]
+OWN = [
+    "/settings/account",
+    "/settings/api-keys",
+    "/settings/api-keys/new?preset=none",
+    "/claim/12.abcDEF-_",
+    "/",
+]
+
+
+async def test_whoever_is_signed_in_already_stays_here(alice: Person) -> None:
+    for elsewhere in ELSEWHERE:
+        for page in ["/sign-in", "/sign-up", "/prove"]:
+            response = await alice.client.get(page, params={"next": elsewhere})
+            assert where(response) == "/", elsewhere
+
+
+async def test_whoever_signs_in_stays_here(alice: Person) -> None:
+    async with Person(alice.site) as again:
+        for elsewhere in ELSEWHERE[:8]:
+            assert where(await again.sign_in(next=elsewhere)) == "/", elsewhere
+            response = await again.send("/prove", {"password": PASSWORD, "next": elsewhere})
+            assert where(response) == "/", elsewhere
+
+
+async def test_whoever_signs_in_goes_on_to_where_they_were(alice: Person) -> None:
+    async with Person(alice.site) as again:
+        for own in OWN:
+            assert where(await again.sign_in(next=own)) == own
+
+
+async def test_whoever_signs_up_goes_on_too(site: Website) -> None:
+    async with Person(site) as person:
+        fields = {"email": ALICE, "password": PASSWORD, "next": "/settings/api-keys"}
+        assert where(await person.send("/sign-up", fields)) == (
+            "/settings/api-keys?notice=signed-up"
+        )
+
+
+async def test_a_query_that_no_form_of_ours_makes_does_not_come_along(alice: Person) -> None:
+    page = "/settings/api-keys/new"
+    for query in [
+        "a=//evil.example", "a=b\r\nset-cookie:x", "a=<b>", "a=b#c", "a=b\\c", "a" * 2_000,
+    ]:  # fmt: skip
+        response = await alice.client.get("/prove", params={"next": f"{page}?{query}"})
+        assert where(response) == page, query
+
+
+async def test_a_notice_is_one_of_ours_or_none(site: Website) -> None:
+    async with Person(site) as person:
+        assert "You are signed out." in words(await person.open("/?notice=signed-out"))
+        page = await person.open("/?notice=Call+this+number")
+        assert "Call this number" not in page.text
+        assert 'class="notice"' not in page.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example"},
+        {"x-forwarded-host": "evil.example"},
+        {"forwarded": "host=evil.example"},
+        {"x-forwarded-proto": "gopher"},
+        {"x-original-url": "/admin"},
+    ],
+)
+async def test_what_a_request_says_about_its_host_is_never_used(
+    site: Website, headers: dict[str, str]
+) -> None:
+    async with Person(site) as person:
+        for path in ["/", "/sign-in", "/nothing", "/settings/account"]:
+            response = await person.open(path, **headers)
+            shown = response.text + str(response.headers)
+            assert "evil.example" not in shown
+            assert "gopher" not in shown
+        await person.sign_up()
+        await person.send("/forgot", {"email": ALICE}, **headers)
+    assert (await site.link(ALICE)).startswith("/reset/")
+    letter = await site.letter(ALICE)
+    assert f"{ORIGIN}/reset/" in letter
+    assert "evil.example" not in letter
+
+
+async def test_no_redirect_names_a_host(alice: Person) -> None:
+    for path in ["/prove", "/sign-in", "/sign-up"]:
+        assert where(await alice.open(path)) == "/"

@@ -1,0 +1,211 @@
+"""Limits of the account endpoints: nobody can use up those of somebody else."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from accounts_service import SIGNUP_PATH, STATUS_PATH, signup_body
+from agent import Agent
+from mintscope.api.limiter import Limit
+from mintscope.credentials import make_application_secret
+from mintscope.errors import ServiceUnavailable
+from service import AccountLimits, Service, bearer, running_service
+
+WRONG = make_application_secret(bytes(28))
+PROXY = "127.0.0.1"  # the peer address of the client within this process
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+async def proxied(tmp_path: Path) -> AsyncIterator[Service]:
+    """The service behind a proxy that tells clients' addresses."""
+    async with running_service(tmp_path, proxies=(PROXY,)) as service:
+        yield service
+
+
+async def sign_up(service: Service, number: int, **headers: str) -> httpx.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    body = signup_body(f"agent{number}@example.org")
+    return await service.client.post(SIGNUP_PATH, json=body, headers=named)
+
+
+async def test_5_signups_an_hour_and_an_address(service: Service) -> None:
+    answers = []
+    for number in range(6):
+        answers.append(await sign_up(service, number))
+        service.clock.advance(60_000)
+    service.clock.advance(HOUR_MS - 6 * 60_000)
+    answers.append(await sign_up(service, 6))
+
+    assert [answer.status_code for answer in answers] == [201] * 5 + [429, 201]
+    denied = answers[5]
+    assert denied.json().keys() == {"success", "status", "error", "messages", "retryAfter"}
+    assert denied.json()["error"]["code"] == "RATE_LIMITED"
+    assert denied.json()["retryAfter"] == int(denied.headers["retry-after"]) == 3_300
+    assert denied.headers.get_list("ratelimit-policy") == ['"signup";q=5;w=3600']
+    assert denied.headers.get_list("x-ratelimit-remaining") == ["0"]
+
+
+async def test_a_duplicate_counts_like_a_signup(service: Service) -> None:
+    answers = [await sign_up(service, 0) for _ in range(6)]
+
+    assert [answer.status_code for answer in answers] == [201] + [409] * 4 + [429]
+
+
+async def test_a_mistake_does_not_count_like_a_signup(service: Service) -> None:
+    for _ in range(10):
+        refused = await service.client.post(SIGNUP_PATH, json={"email": "x"})
+        assert refused.status_code == 400
+    answers = [await sign_up(service, number) for number in range(5)]
+    refused = await service.client.post(SIGNUP_PATH, json={"email": "x"})
+
+    assert [answer.status_code for answer in answers] == [201] * 5
+    assert refused.status_code == 400
+
+
+async def test_a_signup_that_could_not_be_kept_does_not_count(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise ServiceUnavailable("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(service.accounts.signup, "apply", fail)
+        failed = [await sign_up(service, 0) for _ in range(6)]
+    answers = [await sign_up(service, number) for number in range(5)]
+
+    assert [answer.status_code for answer in failed] == [503] * 6
+    assert failed[0].json().keys() == {"success", "status", "error", "messages"}
+    assert failed[0].json()["error"]["code"] == "SERVICE_UNAVAILABLE"
+    assert [answer.status_code for answer in answers] == [201] * 5
+
+
+async def test_signups_of_others_count_against_them_whatever_they_claim(
+    service: Service, proxied: Service
+) -> None:
+    """Whoever writes a victim's address into X-Forwarded-For spends their own limit."""
+    for number in range(6):
+        direct = await sign_up(service, number, x_forwarded_for=f"198.51.100.{number}")
+        behind = await sign_up(proxied, number, x_forwarded_for="203.0.113.7, 198.51.100.9")
+    victim = await sign_up(proxied, 7, x_forwarded_for="203.0.113.7")
+
+    assert (direct.status_code, behind.status_code) == (429, 429)
+    assert victim.status_code == 201
+
+
+async def test_60_requests_a_minute_under_api_whatever_they_ask(service: Service) -> None:
+    answers = [await service.client.post(STATUS_PATH, json={}) for _ in range(61)]
+
+    assert [answer.status_code for answer in answers] == [400] * 60 + [429]
+    assert answers[0].headers["ratelimit-policy"] == '"accounts";q=60;w=60'
+    assert answers[0].headers["x-ratelimit-remaining"] == "59"
+    assert answers[-1].json()["error"]["code"] == "RATE_LIMITED"
+    assert (await sign_up(service, 1)).status_code == 429
+    exchange = await Agent(service, secret=WRONG).exchange()
+    assert exchange.status_code == 429
+    assert exchange.json().keys() == {"status", "messages", "retryAfter"}
+    service.clock.advance(60_000)
+    assert (await sign_up(service, 1)).status_code == 201
+
+
+async def test_60_requests_a_minute_and_a_key(service: Service) -> None:
+    keys = [await Agent(service, email=f"{name}@example.org").key() for name in "ab"]
+    answers = [await service.client.get("/v1/me", headers=bearer(keys[0])) for _ in range(61)]
+    other = await service.client.get("/v1/me", headers=bearer(keys[1]))
+
+    assert [answer.status_code for answer in answers] == [200] * 60 + [429]
+    assert answers[0].headers["ratelimit-policy"] == '"key";q=60;w=60'
+    assert other.status_code == 200
+
+
+async def test_what_is_no_key_counts_against_the_address_alone(service: Service) -> None:
+    key = await Agent(service).key()
+    answers = [
+        await service.client.get("/v1/me", headers=bearer(f"svc_live_{number:080x}"))
+        for number in range(61)
+    ]
+    good = await service.client.get("/v1/me", headers=bearer(key))
+
+    assert [answer.status_code for answer in answers] == [401] * 60 + [429]
+    assert good.status_code == 200
+
+
+async def test_an_attacker_cannot_lock_an_agent_out(proxied: Service) -> None:
+    """Polls every 4 s for 60 s, from the victim's own address and others: the victim's first
+    right exchange is answered 200.
+    """
+    victim = Agent(proxied)
+    await victim.sign_up()
+    await victim.confirm()
+    await victim.be_approved()
+    addresses = ["203.0.113.7", "198.51.100.1", "198.51.100.2"]
+
+    attacks = []
+    for _ in range(15):
+        attacks += [
+            (await victim.exchange(WRONG, x_forwarded_for=address)).status_code
+            for address in addresses
+        ]
+        proxied.clock.advance(4_000)
+    attacks.append((await victim.exchange(WRONG, x_forwarded_for=addresses[0])).status_code)
+    rescued = await victim.exchange(x_forwarded_for=addresses[0])
+
+    assert set(attacks) == {401, 429}
+    assert rescued.status_code == 200, rescued.text
+
+
+async def test_the_owner_has_one_turn_wherever_it_comes_from(proxied: Service) -> None:
+    agent = Agent(proxied)
+    await agent.sign_up()
+    first = await agent.exchange(x_forwarded_for="203.0.113.7")
+    second = await agent.exchange(x_forwarded_for="203.0.113.8")
+
+    assert (first.status_code, second.status_code) == (401, 429)
+    assert first.headers.get_list("ratelimit-policy") == ['"exchange";q=1;w=5']
+    assert second.json()["retryAfter"] == 5
+
+
+async def test_a_stranger_has_one_turn_for_an_address_of_mail(proxied: Service) -> None:
+    agent = Agent(proxied)
+    await agent.sign_up()
+
+    async def guess(address: str, email: str) -> int:
+        agent.email = email
+        return (await agent.exchange(WRONG, x_forwarded_for=address)).status_code
+
+    assert await guess("203.0.113.7", "agent@example.org") == 401
+    assert await guess("203.0.113.7", "agent@example.org") == 429
+    assert await guess("203.0.113.7", " AGENT@example.org") == 429
+    assert await guess("203.0.113.8", "agent@example.org") == 401
+    assert await guess("203.0.113.7", "other@example.org") == 401
+
+
+async def test_a_limit_costs_no_attempt(proxied: Service) -> None:
+    """Who is told to wait is not made to wait longer for having asked."""
+    agent = Agent(proxied)
+    await agent.sign_up()
+    await agent.exchange()
+    for _ in range(4):
+        proxied.clock.advance(1_000)
+        assert (await agent.exchange()).status_code == 429
+    proxied.clock.advance(1_000)
+
+    assert (await agent.exchange()).status_code == 401
+
+
+async def test_limits_are_configured(tmp_path: Path) -> None:
+    limits = AccountLimits(
+        signup=Limit(name="signup", count=1, window_s=9),
+        exchange=Limit(name="exchange", count=2, window_s=7),
+    )
+    async with running_service(tmp_path, account_limits=limits) as service:
+        agent = Agent(service)
+        await agent.sign_up()
+        again = await sign_up(service, 1)
+        answers = [await agent.exchange() for _ in range(3)]
+
+    assert again.status_code == 429
+    assert [answer.status_code for answer in answers] == [401, 401, 429]
+    assert answers[-1].json()["retryAfter"] == 7

@@ -1,0 +1,56 @@
+"""POST /api/auth/application-status: how far it is, without spending an exchange."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from accounts_service import EMAIL, SIGNUP_PATH, STATUS_PATH, signup_body
+from service import Service
+
+
+@pytest.fixture
+async def secret(service: Service) -> str:
+    response = await service.client.post(SIGNUP_PATH, json=signup_body())
+    return str(response.json()["applicationSecret"])
+
+
+async def ask(service: Service, secret: Any, email: Any = EMAIL) -> httpx.Response:
+    return await service.client.post(
+        STATUS_PATH, json={"email": email, "applicationSecret": secret}
+    )
+
+
+async def test_it_tells_the_state_in_words_too(service: Service, secret: str) -> None:
+    response = await ask(service, secret)
+
+    assert response.status_code == 200
+    assert response.headers["cache-control"] == "no-store"
+    assert response.json() == {
+        "success": True,
+        "state": "awaiting_confirmation",
+        "message": "Confirm the mailbox with the code of the letter.",
+    }
+
+
+async def test_nobody_is_told_without_the_secret(service: Service, secret: str) -> None:
+    answers = [
+        await ask(service, "svc_app_" + "0" * 64),
+        await ask(service, "svc_app_" + "0" * 64, "stranger@example.org"),
+        await ask(service, secret, "stranger@example.org"),
+        await ask(service, "x"),
+    ]
+
+    assert {answer.status_code for answer in answers} == {401}
+    assert len({answer.content for answer in answers}) == 1
+    assert answers[0].json()["error"]["code"] == "INVALID_CREDENTIALS"
+
+
+@pytest.mark.parametrize("field", ["email", "applicationSecret"])
+async def test_400_validation_error_names_the_field(service: Service, field: str) -> None:
+    body: dict[str, Any] = {"email": EMAIL, "applicationSecret": "x"}
+
+    response = await service.client.post(STATUS_PATH, json=body | {field: None})
+
+    assert response.status_code == 400
+    assert [told["field"] for told in response.json()["messages"]] == [field]

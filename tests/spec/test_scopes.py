@@ -1,0 +1,97 @@
+"""Scopes of API keys, shown on routes as later ones will have them: 403 INSUFFICIENT_SCOPE."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from starlette.types import ASGIApp
+
+from agent import Agent
+from mintscope.accounts.keys import KeyDesk
+from mintscope.accounts.scope import Scope
+from mintscope.api.address import ClientAddresses
+from mintscope.api.call import Call, Reply
+from mintscope.api.front import Front
+from mintscope.api.key_gate import KeyGate
+from mintscope.api.limiter import Limit, MovingWindow
+from mintscope.api.routes import Route, Table
+from mintscope.clock import Clock
+from service import Service, bearer
+
+
+def app_of(keys: KeyDesk, clock: Clock) -> ASGIApp:
+    """Return an application with a route for each scope: /v1/{scope}."""
+    gate = KeyGate(
+        keys=keys,
+        limiter=MovingWindow(Limit(name="key", count=20, window_s=60), clock),
+        addresses=ClientAddresses(),
+    )
+
+    def route(scope: Scope) -> Route:
+        async def answer(call: Call) -> Reply:
+            holder = await gate.authorize(call, scope)
+            return Reply(200, holder.username.encode())
+
+        return Route(method="GET", path=f"/v1/{scope}", handler=answer, summary="", data=None)
+
+    return Front(Table(map(route, Scope)), clock)
+
+
+@asynccontextmanager
+async def guarded(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    app = app_of(service.accounts.keys, service.clock)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    "granted",
+    [(), (Scope.TRADE_WRITE,), (Scope.WALLETS_WRITE, Scope.GROUPS_WRITE), tuple(Scope)],
+)
+async def test_a_key_opens_what_its_scopes_say_and_nothing_else(
+    service: Service, granted: tuple[Scope, ...]
+) -> None:
+    key = await Agent(service).key(*granted)
+    reads = {Scope.TRADE_READ, Scope.WALLETS_READ, Scope.SIGNALS_READ, Scope.GROUPS_READ}
+    async with guarded(service) as client:
+        opened = {
+            scope
+            for scope in Scope
+            if (await client.get(f"/v1/{scope}", headers=bearer(key))).status_code == 200
+        }
+
+    assert opened == reads | set(granted)
+
+
+async def test_403_insufficient_scope(service: Service) -> None:
+    key = await Agent(service).key()
+    async with guarded(service) as client:
+        response = await client.get("/v1/trade:write", headers=bearer(key))
+
+    assert response.status_code == 403
+    body = response.json()
+    assert body["success"] is False
+    assert body["error"] == {
+        "code": "INSUFFICIENT_SCOPE",
+        "message": "expected an API key with the scope trade:write; this one lacks it",
+    }
+    assert body["meta"]["requestId"] == response.headers["x-request-id"]
+
+
+async def test_who_has_no_key_is_401_and_not_403(service: Service) -> None:
+    async with guarded(service) as client:
+        missing = await client.get("/v1/trade:write")
+        unknown = await client.get("/v1/trade:write", headers=bearer("svc_live_" + "0" * 80))
+
+    assert (missing.status_code, missing.json()["error"]["code"]) == (401, "MISSING_TOKEN")
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (401, "INVALID_TOKEN")
+
+
+async def test_a_refusal_for_lack_of_scope_counts_against_the_key(service: Service) -> None:
+    key = await Agent(service).key()
+    async with guarded(service) as client:
+        answers = [await client.get("/v1/trade:write", headers=bearer(key)) for _ in range(21)]
+
+    assert [answer.status_code for answer in answers] == [403] * 20 + [429]
