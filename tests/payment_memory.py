@@ -47,7 +47,7 @@ class Row:
 class MemoryPaymentStore:
     rows: dict[MessageHash, Row] = field(default_factory=dict)
     balances: Counter[object] = field(default_factory=Counter)  # by token hash or account
-    heirs: dict[object, object] = field(default_factory=dict)
+    heirs: dict[object, tuple[object, UnixMs]] = field(default_factory=dict)  # and since when
     fund_lamports: int | None = None
     is_closed: bool = False
     resolutions: int = 0
@@ -145,9 +145,9 @@ class MemoryPaymentStore:
         assert self.balances[account] > 0
         self.balances[account] -= 1
 
-    def rotate(self, account: object, heir: object) -> None:
+    def rotate(self, account: object, heir: object, now: UnixMs) -> None:
         self.balances[heir] += self.balances.pop(account, 0)
-        self.heirs.setdefault(account, heir)
+        self.heirs.setdefault(account, (heir, now))
 
     def _seen(self, row: Row) -> Payment:
         goods, account = row.payment.goods, _account(row.payment)
@@ -162,8 +162,8 @@ class MemoryPaymentStore:
         if isinstance(after.goods, Report):
             return
         account: object = _account(after)
-        while account in self.heirs:
-            account = self.heirs[account]
+        while account in self.heirs and self.heirs[account][1] >= after.begun_at:
+            account = self.heirs[account][0]
         if after.state is State.ISSUED:
             self.balances[account] += row.frozen if row.handed_out else after.goods.credits
             row.handed_out, row.frozen = True, 0

@@ -90,7 +90,7 @@ class MemoryDesk:
 
     async def rotate(self, account: CreditAccount) -> CreditAccount:
         heir = CreditAccount(100 + len(self.store.balances) + len(self.store.heirs))
-        self.store.rotate(account, heir)
+        self.store.rotate(account, heir, NOW)
         return heir
 
 
@@ -498,6 +498,19 @@ async def test_a_top_up_follows_its_token(desk: Desk) -> None:
     assert issued.goods == asked.payment.goods
     assert desk.credits(asked.payment.goods) == 0
     assert desk.credits(TopUp(credits=50, account=heir)) == 53
+
+
+async def test_a_top_up_of_a_token_that_was_rotated_before_stays_on_it(desk: Desk) -> None:
+    """Whoever pays for an old token means it: a thief may have rotated it."""
+    account = desk.open_account(3)
+    heir = await desk.rotate(account)
+    goods = TopUp(credits=50, account=account)
+    asked = promise("a", goods=goods, begun_at=UnixMs(NOW + 1))
+    await desk.store.begin(asked)
+    await resolve(desk, asked, LANDED)
+
+    assert desk.credits(goods) == 50
+    assert desk.credits(TopUp(credits=50, account=heir)) == 3
 
 
 async def test_what_was_never_begun_is_not_resolved(desk: Desk) -> None:

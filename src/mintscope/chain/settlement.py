@@ -171,7 +171,7 @@ class RpcPaymentChain:
         )
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Say of each whether we have paid its fee; None where that cannot be read."""
+        """Say of each whether we have signed it and it paid us; None where that cannot be read."""
         said = await asyncio.gather(*(self._is_sponsored(each) for each in signatures))
         return dict(zip(signatures, said, strict=True))
 
@@ -276,7 +276,12 @@ class RpcPaymentChain:
             return None
         if found is None:
             return None
-        return found.transaction.message.account_keys[:1] == [self._terms.fee_payer]
+        if found.transaction.message.account_keys[:1] != [self._terms.fee_payer]:
+            return False
+        try:  # the fee payer may have opened the treasury's account, which is no payment
+            return self._received(found) > 0
+        except ValueError:
+            return None
 
     def _received(self, found: Transaction) -> int:
         """Return by how much the treasury's balance grew, in atoms of the payment token.

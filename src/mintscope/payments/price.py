@@ -1,9 +1,11 @@
 """What the payment token is worth, or why nobody may say.
 
 Its market may be thin, and whoever moves it moves our prices.  So a price
-needs liquidity on both sides, recent trades, two averages that agree, and no
-jump; of the two averages the lower one counts, so that lifting the market for
-a moment never makes credits cheap.
+needs liquidity on both sides, recent trades, two averages that agree, pools that
+hold about as much of one side as of the other at that price, and no jump.  The
+last is no detail: trades count wherever they are made, also in a pool that
+somebody opened to trade with himself.  Of the two averages the lower one counts,
+so that lifting the market for a moment never makes credits cheap.
 """
 
 from collections.abc import Sequence
@@ -21,6 +23,7 @@ TWAP_MINUTES: Final = 30
 DISAGREEMENT_MAX: Final = 0.05
 CHANGE_PER_MINUTE_MAX: Final = 0.30
 SIDE_USD_MIN: Final = 1_000.0
+SIDES_RATIO_MAX: Final = 2.0
 TRADE_AGE_S_MAX: Final = 24 * 3_600
 LAG_S_MAX: Final = 60.0
 FEED_AGE_MS_MAX: Final = 60_000
@@ -35,6 +38,7 @@ class Doubt(StrEnum):
     LAGGING = "market data is more than 60 s behind"
     NO_TRADE = "no trade within 24 h"
     SHALLOW = "less than 1,000 USD on one side of its pools"
+    LOPSIDED = "its pools hold more than twice as much of one side as of the other at its price"
     DISAGREEMENT = "the averages of 5 and 30 minutes differ by more than 5 %"
     JUMP = "it moved by more than 30 % in a minute"
     STALE_FEED = "the feed's price is more than 60 s old, or dated ahead"
@@ -93,6 +97,8 @@ def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
     recent, long = vwap(market.minutes, now_s), twap(market.minutes, now_s)
     if not abs(recent - long) <= DISAGREEMENT_MAX * long:
         return Doubt.DISAGREEMENT
+    if not _is_even(market, min(recent, long)):
+        return Doubt.LOPSIDED
     return _quote(Decimal(repr(min(recent, long))), now)
 
 
@@ -131,6 +137,13 @@ def twap(minutes: Sequence[Minute], now: UnixS) -> float:
         if since == horizon:
             break
     return total / weight if weight else minutes[-1].close
+
+
+def _is_even(market: TokenMarket, price: float) -> bool:
+    """Say whether the named pools would trade at about *price*, if what they hold decides that."""
+    base_usd = market.base_usd / market.minutes[-1].close * price
+    low, high = sorted((base_usd, market.quote_usd))
+    return high <= SIDES_RATIO_MAX * low
 
 
 def _quote(usd: Decimal, observed_at: UnixMs) -> Quote | Doubt:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 from mintscope.market.log import LoadedMint
 from mintscope.market.timeframe import Timeframe, bucket
-from mintscope.payments.price import Minute, TokenMarket
+from mintscope.payments.price import TWAP_MINUTES, Minute, TokenMarket
 from mintscope.primitives import Mint, UnixS
 from mintscope.solana import LAMPORTS_PER_SOL, STABLES, WSOL
 
@@ -49,8 +50,9 @@ def market_of(
     """Return the market of *token*; its sides are worth nothing where there is no price."""
     minutes = minutes_of(token)
     price = minutes[-1].close if minutes else 0.0
-    sol_minutes = minutes_of(sol)
-    sol_usd = sol_minutes[-1].close if sol_minutes else 0.0
+    # The last trade of a minute may be anybody's, at any price; those of most minutes are not.
+    sol_closes = [each.close for each in minutes_of(sol)[-TWAP_MINUTES:]]
+    sol_usd = median(sol_closes) if sol_closes else 0.0
     return TokenMarket(
         minutes=minutes,
         base_usd=reserves.base / 10**decimals * price,

@@ -35,7 +35,7 @@ class TreasuryHistory(Protocol):
         ...
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Say of each whether we have paid its fee: nobody else signs with that key.
+        """Say of each whether it is a payment that we signed: the fee is ours, and it paid us.
 
         None where that cannot be told: it is not there yet, or not to be read.
         """

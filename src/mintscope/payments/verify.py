@@ -148,6 +148,8 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
     # One account per payer, so that what is reserved for a payer is reserved in that account.
     if source != terms.token_account(envelope.accounts[PAYER_AT]):
         raise _Wrong(Reason.SOURCE)
+    if source == destination:  # the treasury pays itself: nothing would arrive
+        raise _Wrong(Reason.RECIPIENT)
     if int.from_bytes(data[1:9], "little") != asked.amount:
         raise _Wrong(Reason.AMOUNT)
     return source

@@ -76,6 +76,17 @@ def test_twap_holds_each_price_until_the_next_trade() -> None:
     assert twap([ago(0, 3.0)], UnixS(NOW_S)) == 3.0
 
 
+@pytest.mark.parametrize("factor", [100.0, 3.0, 0.3])
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_trades_in_a_pool_of_ones_own_move_no_price(factor: float, is_hidden: bool) -> None:  # noqa: FBT001
+    """For an hour somebody trades with himself; at the end, honestly, lest it be seen."""
+    traded = [ago(minutes, 2.0 * factor, 10**9) for minutes in range(60, 1, -1)]
+    last = ago(1, 2.0 if is_hidden else 2.0 * factor, 10_000)
+    pools = {"base_usd": 5_000 * last.close, "quote_usd": 10_000.0}  # 5,000 tokens, 2 USD each
+
+    assert isinstance(price_of_market(market(*traded, last, **pools), NOW), Doubt)
+
+
 @pytest.mark.parametrize(
     ("broken", "doubt"),
     [
@@ -86,6 +97,9 @@ def test_twap_holds_each_price_until_the_next_trade() -> None:
         (market(*STEADY, base_usd=999.9), Doubt.SHALLOW),
         (market(*STEADY, quote_usd=999.9), Doubt.SHALLOW),
         (market(*STEADY, quote_usd=float("nan")), Doubt.SHALLOW),
+        (market(*STEADY, base_usd=2_000.1), Doubt.LOPSIDED),
+        (market(*STEADY, quote_usd=2_000.1), Doubt.LOPSIDED),
+        (market(*STEADY, quote_usd=float("inf")), Doubt.LOPSIDED),
         (market(*STEADY[:-5], ago(1, 2.2)), Doubt.DISAGREEMENT),
         (market(*STEADY[:-5], ago(1, 1.8)), Doubt.DISAGREEMENT),
         (market(ago(1, float("nan"))), Doubt.DISAGREEMENT),

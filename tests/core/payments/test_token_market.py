@@ -58,6 +58,13 @@ def test_sides_are_worth_what_their_tokens_are() -> None:
     assert market.lag_s == 3.0
 
 
+def test_no_single_trade_says_what_sol_is_worth() -> None:
+    sol = loaded([*(candle(minute, 160.0) for minute in range(5)), candle(5, 16_000.0)], [])
+    reserves = Reserves(base=1, quotes={WSOL: 10**9})
+
+    assert market_of(loaded([], []), sol, reserves, decimals=6, lag_s=0).quote_usd == 160.0
+
+
 def test_without_a_price_nothing_is_worth_anything() -> None:
     nothing = loaded([candle(0, None, 4, 5)], [])
     reserves = Reserves(base=10**12, quotes={WSOL: 10**12})

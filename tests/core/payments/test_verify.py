@@ -231,6 +231,10 @@ CORPUS: Final[dict[str, tuple[Callable[[], bytes], Reason]]] = {
     ),
     "another source": (lambda: with_transfer(source=OTHER), Reason.SOURCE),
     "from the treasury to itself": (lambda: with_transfer(source=TERMS.treasury), Reason.SOURCE),
+    "the treasury's owner, who pays himself": (
+        lambda: recipe(payer=keypair("treasury")).build(),
+        Reason.RECIPIENT,
+    ),
     "one atom less": (lambda: recipe(amount=AMOUNT - 1).build(), Reason.AMOUNT),
     "one atom more": (lambda: recipe(amount=AMOUNT + 1).build(), Reason.AMOUNT),
     "nothing": (lambda: recipe(amount=0).build(), Reason.AMOUNT),

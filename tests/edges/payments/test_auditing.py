@@ -1,11 +1,18 @@
 """Each invariant holds after anything that happens, and each is missed when it is broken."""
 
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import apsw
 import pytest
+from solders.instruction import AccountMeta, Instruction
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.system_program import ID as SYSTEM
+from solders.transaction import VersionedTransaction
 
 from mintscope.credits.ledger import CreditAccount
 from mintscope.payments.audit import PAGES_MAX, compare
@@ -25,6 +32,9 @@ from payment_world import (
     buy,
     world_at,
 )
+
+ASSOCIATED_TOKEN: Final = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
+CREATE_IDEMPOTENT: Final = b"\x01"
 
 
 @pytest.fixture
@@ -147,6 +157,28 @@ async def test_a_payment_without_a_row_is_found(world: World) -> None:
     found = await world.audit()
 
     assert Violation(Invariant.LANDED_IS_KNOWN, outcome.payment.signature) in found
+
+
+async def test_the_fee_payer_may_have_opened_the_treasurys_account(world: World) -> None:
+    """`spl-token create-account --fee-payer` with the key at hand is no payment without a row."""
+    world.cashier()
+    fee_payer, terms = world.vm.genesis.fee_payer, world.terms
+    accounts = [
+        AccountMeta(fee_payer.pubkey(), is_signer=True, is_writable=True),
+        AccountMeta(terms.treasury, is_signer=False, is_writable=True),
+        *(
+            AccountMeta(Pubkey.from_string(key), is_signer=False, is_writable=False)
+            for key in (terms.pay_to, terms.asset, str(SYSTEM), terms.token_program)
+        ),
+    ]
+    opening = Instruction(ASSOCIATED_TOKEN, CREATE_IDEMPOTENT, accounts)
+    message = MessageV0.try_compile(fee_payer.pubkey(), [opening], [], world.blockhash())
+    wire = bytes(VersionedTransaction(message, [fee_payer]))
+    world.methods.call("sendTransaction", [b64encode(wire).decode(), {"encoding": "base64"}])
+    world.slots(60)
+
+    assert len((await world.chains[0].arrivals(after=None, before=None)).succeeded) == 1
+    assert await world.audit(full=True) == []
 
 
 def test_what_others_send_us_is_no_payment() -> None:

@@ -412,6 +412,8 @@ async def test_only_what_we_have_sponsored_is_ours() -> None:
     found: dict[str, Any] = {
         "ours": transaction(),
         "a gift": transaction(fee_payer="somebody"),
+        "the opening of the treasury": transaction(pre=[], post=[balance(2, 0)]),
+        "unclear": transaction(post=[balance(2, 2**63)]),
         "gone": None,
         "odd": {},
     }
@@ -419,7 +421,14 @@ async def test_only_what_we_have_sponsored_is_ours() -> None:
     async with chain(node) as settlement:
         ours = await settlement.sponsored([Signature(name) for name in found])
 
-    assert ours == {"ours": True, "a gift": False, "gone": None, "odd": None}
+    assert ours == {
+        "ours": True,
+        "a gift": False,
+        "the opening of the treasury": False,
+        "unclear": None,
+        "gone": None,
+        "odd": None,
+    }
 
 
 ODD: Final[list[Any]] = [

@@ -11,7 +11,7 @@ from mintscope.payments.rotation import Purchased
 from mintscope.payments.store import Inconsistent
 from mintscope.primitives import Signature, UnixMs, Wallet
 
-GOODS: Final = "SELECT id, holder, entry, frozen FROM payment WHERE message_hash = ?"
+GOODS: Final = "SELECT id, holder, entry, frozen, begun_at FROM payment WHERE message_hash = ?"
 HAND_OUT: Final = """
 UPDATE payment SET account = coalesce(account, ?2), holder = ?2, entry = ?3 WHERE id = ?1
 """
@@ -30,12 +30,13 @@ RETURNING id
 
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
 
-# Where the credits of an account went, rotation by rotation.
+# Where the credits of an account went, rotation by rotation, since a moment.  Whoever tops up a
+# token that was rotated before means that token: it may be a thief who has rotated it.
 HEIR: Final = """
 WITH RECURSIVE heir (id, rotations) AS (
     SELECT ?1, 0 UNION ALL
-    SELECT a.successor, heir.rotations + 1 FROM heir JOIN credit_account AS a ON a.id = heir.id
-     WHERE a.successor IS NOT NULL)
+    SELECT next.id, heir.rotations + 1 FROM heir JOIN credit_account AS a ON a.id = heir.id
+      JOIN credit_account AS next ON next.id = a.successor AND next.issued_at >= ?2)
 SELECT id FROM heir ORDER BY rotations DESC LIMIT 1
 """
 
@@ -59,9 +60,11 @@ class PaymentGoods:
         """Hand the credits of *payment* out, or take them back, as its new state demands."""
         if isinstance(payment.goods, Report):
             return
-        row_id, holder, entry, frozen = self._db.execute(GOODS, (payment.message_hash,)).get
+        row_id, holder, entry, frozen, begun_at = self._db.execute(
+            GOODS, (payment.message_hash,)
+        ).get
         if payment.state is State.ISSUED and entry is None:
-            self._hand_out(row_id, payment.goods, now)
+            self._hand_out(row_id, payment.goods, begun_at, now)
         elif payment.state is State.ISSUED and frozen:
             self._enter(holder, "thaw", frozen, now)
             self._db.execute(FREEZE, (row_id, 0))
@@ -98,13 +101,15 @@ class PaymentGoods:
         self._db.execute(SUCCEED, (holder, opened))
         return balance
 
-    def _hand_out(self, row_id: int, goods: NewToken | TopUp, now: UnixMs) -> None:
+    def _hand_out(
+        self, row_id: int, goods: NewToken | TopUp, begun_at: UnixMs, now: UnixMs
+    ) -> None:
         if isinstance(goods, NewToken):
             opened = self._db.execute(OPEN_ACCOUNT, (goods.token_hash, goods.hint, now)).get
             entry = self._enter(opened, "payment", goods.credits, now)
             self._db.execute(HAND_OUT, (row_id, opened, entry))
         else:  # the token may have been rotated meanwhile
-            heir = int(self._db.execute(HEIR, (goods.account,)).get)
+            heir = int(self._db.execute(HEIR, (goods.account, begun_at)).get)
             entry = self._enter(heir, "top_up", goods.credits, now)
             self._db.execute(HAND_OUT, (row_id, heir, entry))
 
