@@ -15,6 +15,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Request, Respons
 from website import MINUTE_MS, PASSWORD, Website, served_website
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+AXE: Final = ROOT / "tests" / "browser" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE: Final = (1280, 900)
 PATIENCE_MS: Final = 30_000
 CHROMIUM_ARGUMENTS: Final = (
@@ -32,8 +33,9 @@ CHROMIUM_ARGUMENTS: Final = (
 async def chromium() -> AsyncIterator[Browser]:
     """The machine's Chromium; tests are skipped where there is none, but never in CI."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        reason = "did not run: there is no Chromium on this machine; `make test` says why"
+    if path is None or not AXE.exists():
+        missing = "Chromium" if path is None else "axe-core"
+        reason = f"did not run: there is no {missing} here; `make test` fetches it where it can"
         pytest.fail(reason) if "CI" in os.environ else pytest.skip(reason)  # noqa: TID251
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(

@@ -6,9 +6,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from playwright.async_api import Page
 
-from browsing import ROOT
+from browsing import AXE, ROOT
 
-AXE: Final = ROOT / "tests" / "browser" / "node_modules" / "axe-core" / "axe.min.js"
 PICTURES: Final = ROOT / "build" / "screenshots"
 WIDTHS: Final = {"wide": (1280, 900), "narrow": (360, 780)}
 NARROWEST: Final = (320, 640)

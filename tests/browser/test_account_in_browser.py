@@ -174,3 +174,8 @@ class TestScripts:
             await ann.reads("No letters yet.")
             await own_site.apply("late@browser.example")
             await ann.reads("to late@browser.example")
+            letter = ann.page.locator("#letter-1")
+            await letter.focus()
+            await own_site.apply("later@browser.example")
+            await ann.reads("to later@browser.example")
+            await expect(letter).to_be_focused()

@@ -126,3 +126,26 @@ async def test_an_agent_is_claimed_by_whoever_reads_its_mailbox(
     await visitor.page.get_by_role("main").get_by_role("button").click()
     await visitor.reads("The agent's API keys are yours now.")
     assert await visitor.page.get_by_role("link", name="Revoke").count() == 1
+
+
+async def test_what_cannot_be_done_is_told_on_a_page_like_all_others(visitor: Visitor) -> None:
+    await visitor.sign_up("clumsy@people.example")
+    await visitor.open("/settings/account/password")
+    await visitor.page.locator("main [name=csrf]").evaluate("field => { field.value = 'x' }")
+    await visitor.press("Set the password")
+    await visitor.reads("This form belongs to another session, or to none.")
+    await visitor.open("/settings/account/password")
+    await visitor.page.locator("#password").evaluate("field => { field.maxLength = 99999 }")
+    await visitor.page.locator("#password").fill("x" * 17_000)
+    await visitor.press("Set the password")
+    await visitor.reads("That is too much text")
+    for path, title in (
+        ("/settings/api-keys/new?name=a&name=b", "That request cannot be read"),
+        ("/settings/account/verify", "That is not how this page is used"),
+        ("/settings/api-keys/1", "There is nothing here"),
+        ("/admin", "There is nothing here"),
+    ):
+        await visitor.open(path)
+        await visitor.reads(title)
+    await visitor.follow("Go to the start")
+    await visitor.reads("Signed in as clumsy@people.example.")

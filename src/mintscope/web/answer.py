@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from starlette.types import Send
 
 from mintscope.web.render import Renderer, Setting
-from mintscope.web.reply import COOKIE, END_SESSION, Goto, Page, Reply, Text
+from mintscope.web.reply import COOKIE, END_SESSION, Goto, Nothing, Page, Reply, Text
 
 HTML: Final = "text/html; charset=utf-8"
 PLAIN: Final = "text/plain; charset=utf-8"
@@ -93,10 +93,12 @@ class Wording:
             case Goto():
                 answer = Answer(status=HTTPStatus.SEE_OTHER, body=b"", content_type=PLAIN)
                 answer.headers.append(("location", _location(reply)))
+            case Nothing():
+                answer = Answer(status=HTTPStatus.NO_CONTENT, body=b"", content_type=PLAIN)
         answer.headers += GUARDS
         if self.is_secure:
             answer.headers.append(SECURE_GUARD)
-        if not isinstance(reply, Text) and reply.cookie is not None:
+        if isinstance(reply, Page | Goto) and reply.cookie is not None:
             answer.headers.append(("set-cookie", _cookie(reply.cookie)))
         return answer
 

@@ -6,11 +6,12 @@ from typing import Any, Final
 from mintscope.accounts.api_key import KEYS_PER_USER_MAX, OVERLAPS_MS, KeyId, KeyLine, KeyStatus
 from mintscope.accounts.exchange import IssuedKey
 from mintscope.accounts.keys import KeyDesk, TooManyKeys
-from mintscope.accounts.scope import AREAS
+from mintscope.accounts.scope import AREAS, in_order
 from mintscope.errors import NotFound
 from mintscope.primitives import UnixMs
 from mintscope.web import key_words
 from mintscope.web.key_form import blank, filled, parse_wish
+from mintscope.web.paging import parse_id
 from mintscope.web.reply import UNMET, Goto, Page, Reply
 from mintscope.web.routes import Access, Route
 from mintscope.web.unmet import Unmet
@@ -21,7 +22,6 @@ NO_ROOM: Final = (
     f"You have {KEYS_PER_USER_MAX} active keys, so both cannot work at once: end the old one now."
 )
 OVERLAP: Final = "24h"
-ID_DIGITS_MAX: Final = 18
 
 
 class KeyPages:
@@ -169,11 +169,10 @@ def _chosen(keys: Sequence[KeyLine], visit: Visit) -> KeyLine:
 
     Raises    NotFound
     """
-    text = visit.parameters["key"]
-    if text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX:
-        for key in keys:
-            if key.key_id == KeyId(int(text)):
-                return key
+    wanted = KeyId(parse_id(visit.parameters["key"]))
+    for key in keys:
+        if key.key_id == wanted:
+            return key
     raise NotFound
 
 
@@ -219,5 +218,6 @@ def _facts(key: KeyLine, now: UnixMs) -> dict[str, Any]:
         "may_rotate": _may_rotate(key, now),
         "ended_at": _ended_at(key),
         "badge": key_words.badge(key, now),
+        "scopes": in_order(key.scopes),
         "summary": key_words.summary(key.scopes),
     }

@@ -8,7 +8,7 @@ from mintscope.accounts.letter import Letter, LetterId
 from mintscope.errors import NotFound
 from mintscope.primitives import UnixMs
 from mintscope.web.paging import parse_id
-from mintscope.web.reply import Page, Reply, Text
+from mintscope.web.reply import Nothing, Page, Reply, Text
 from mintscope.web.routes import Route
 from mintscope.web.visit import Visit
 
@@ -46,11 +46,14 @@ class MailboxPages:
         yield Route(method="GET", path="/mailbox/{letter}", handler=self.show)
 
     async def list(self, visit: Visit) -> Reply:
-        """Show what was written, or what was written to the address `to`."""
-        wanted = visit.query.line("to").lower()
+        """Show what was written; with `to` to that address, with `after` if any is newer."""
+        wanted, after = visit.query.line("to").lower(), visit.query.line("after")
         posted = await self._mailbox.recent(limit=SHOWN_MAX)
         shown = [each for each in posted if wanted in {"", each.letter.recipient}]
-        return Page("mailbox.html", {"letters": shown, "wanted": wanted})
+        newest = shown[0].letter_id if shown else 0
+        if after and newest <= parse_id(after):
+            return Nothing()
+        return Page("mailbox.html", {"letters": shown, "wanted": wanted, "newest": newest})
 
     async def show(self, visit: Visit) -> Reply:
         """Show one; with `.txt` behind its number, nothing but its text."""

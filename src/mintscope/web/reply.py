@@ -43,7 +43,12 @@ class Text:
     text: str
 
 
-Reply = Page | Goto | Text
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """There is nothing new: what the browser shows may stay."""
+
+
+Reply = Page | Goto | Text | Nothing
 
 
 def link_gone(purpose: str) -> Page:

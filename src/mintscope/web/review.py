@@ -12,7 +12,7 @@ from mintscope.accounts.application import (
 )
 from mintscope.accounts.audit import Actor, user_actor
 from mintscope.accounts.review import NotPossible, ReviewDesk
-from mintscope.accounts.scope import AREAS, READ_SCOPES, UnknownScope, parse_scopes
+from mintscope.accounts.scope import AREAS, READ_SCOPES, UnknownScope, in_order, parse_scopes
 from mintscope.errors import BadRequest, NotFound
 from mintscope.web.paging import cut, parse_id, parse_place
 from mintscope.web.reply import UNMET, Goto, Page, Reply
@@ -169,10 +169,11 @@ def _note(visit: Visit, field: str) -> str:
 
 
 def _page(application: Application, visit: Visit, errors: Mapping[str, str] | None = None) -> Page:
+    is_admitted = application.state in ADMITTED
     facts = {
         "application": application,
         "states": STATE_NAMES,
-        "granted": application.scopes | READ_SCOPES if application.state in ADMITTED else (),
+        "granted": in_order(application.scopes | READ_SCOPES) if is_admitted else [],
         "is_undecided": application.state in UNDECIDED,
         "is_fresh": visit.signed_in.is_fresh(visit.now),
         "areas": AREAS,

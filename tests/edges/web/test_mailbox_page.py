@@ -70,6 +70,20 @@ async def test_a_script_reads_a_letter_as_it_would_have_been_sent(site: Website)
         )  # a path: whatever this host is called
 
 
+async def test_whoever_has_the_newest_letter_is_told_of_newer_ones_alone(site: Website) -> None:
+    async with Person(site) as person:
+        assert (await person.open("/mailbox?after=0")).status_code == 204
+        await site.apply(AGENT)
+        assert (await person.open("/mailbox?after=0")).status_code == 200
+        nothing = await person.open("/mailbox?after=1")
+        assert (nothing.status_code, nothing.content) == (204, b"")
+        assert "content-length" not in nothing.headers
+        await person.sign_up(ALICE)
+        assert (await person.open("/mailbox?after=1")).status_code == 200
+        assert (await person.open(f"/mailbox?after=1&to={AGENT}")).status_code == 204
+        assert (await person.open("/mailbox?after=x")).status_code == 404
+
+
 @pytest.mark.parametrize("name", ["2", "0", "x", "1.html", "-1", ".txt", "1.txt.txt", "9" * 40])
 async def test_other_letters_are_not_there(site: Website, name: str) -> None:
     await site.apply(AGENT)
