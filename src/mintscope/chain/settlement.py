@@ -8,7 +8,7 @@ treasury's balance before and after, in that very transaction.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import httpx
 from solders.pubkey import Pubkey
@@ -36,6 +36,8 @@ from mintscope.payments.requirement import Terms
 from mintscope.payments.treasury import Arrivals
 from mintscope.primitives import Signature, Wallet
 
+Answer = TypeVar("Answer")
+
 ATOMS_MAX: Final = 2**63 - 1  # more cannot be stored, and no token of any worth has as many
 POLL_S: Final = 0.05
 PATIENT_POLL_S: Final = 0.5  # once nothing is fresh any more
@@ -44,6 +46,7 @@ POLLS_IN_FLIGHT_MAX: Final = 4
 HEIGHT_S: Final = 1.0
 BEHIND_S: Final = 0.4  # a slot: what one node is commonly behind another
 UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
+AUDITS_AT_ONCE: Final = 4  # transactions; whoever waits for a payment comes between them
 EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
 
 
@@ -66,6 +69,7 @@ class RpcPaymentChain:
         self._sleep = sleep
         self._waiting: dict[Signature, list[asyncio.Future[Sighting]]] = {}
         self._reading: set[Signature] = set()
+        self._audits = asyncio.Semaphore(AUDITS_AT_ONCE)
         self._fresh_until_s = 0.0
         self._height: asyncio.Task[int] | None = None
         self._height_at_s = 0.0
@@ -159,7 +163,7 @@ class RpcPaymentChain:
             ),
             return_exceptions=True,
         )
-        return _sightings(seen)
+        return _answered(seen, or_else=Unseen())
 
     async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
         """Return a page of what came after *after* and before *before*, newest first."""
@@ -172,8 +176,10 @@ class RpcPaymentChain:
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
         """Say of each whether we have signed it and it paid us; None where that cannot be read."""
-        said = await asyncio.gather(*(self._is_sponsored(each) for each in signatures))
-        return dict(zip(signatures, said, strict=True))
+        said = await asyncio.gather(
+            *(self._is_sponsored(each) for each in signatures), return_exceptions=True
+        )
+        return dict(zip(signatures, _answered(said, or_else=None), strict=True))
 
     async def finalized_height(self) -> int:
         """Return the height of the newest block that no fork can take back."""
@@ -271,7 +277,8 @@ class RpcPaymentChain:
 
     async def _is_sponsored(self, signature: Signature) -> bool | None:
         try:
-            found = await self._node.transaction(signature)
+            async with self._audits:
+                found = await self._node.transaction(signature)
         except Unintelligible:
             return None
         if found is None:
@@ -302,16 +309,16 @@ class RpcPaymentChain:
         return balance(found.meta.post_token_balances) - balance(found.meta.pre_token_balances)
 
 
-def _sightings(seen: Sequence[Sighting | BaseException]) -> list[Sighting]:
-    """Return what was *seen*; one question that was not answered does not spoil the others.
+def _answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
+    """Return *answers*; one question that was not answered does not spoil the others.
 
     Raises    ChainUnavailable where none was answered, and whatever else was raised
     """
-    troubles = [each for each in seen if isinstance(each, BaseException)]
+    troubles = [each for each in answers if isinstance(each, BaseException)]
     for trouble in troubles:
-        if not isinstance(trouble, ChainUnavailable) or len(troubles) == len(seen):
+        if not isinstance(trouble, ChainUnavailable) or len(troubles) == len(answers):
             raise trouble
-    return [Unseen() if isinstance(each, BaseException) else each for each in seen]
+    return [or_else if isinstance(each, BaseException) else each for each in answers]
 
 
 def _atoms(entry: TokenBalance) -> int:

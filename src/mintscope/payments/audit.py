@@ -74,13 +74,13 @@ class Auditor:
         return violations
 
     async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:
-        await self._settle_issued()
-        doubted = await self._books.doubts(now=self._clock.now(), count_max=BATCH)
-        await self._compare(doubted, violations)
-        if full:
+        if full:  # before any question: a node that is silent only delays it
             scan = await self._books.scan(Scope.ALL)
             if scan is None or scan.finished_at is not None:
                 await self._books.keep_scan(Scope.ALL, Scan())
+        await self._settle_issued()
+        doubted = await self._books.doubts(now=self._clock.now(), count_max=BATCH)
+        await self._compare(doubted, violations)
         await self._scan(Scope.NEW, await self._books.scan(Scope.NEW) or Scan(), violations)
         scan = await self._books.scan(Scope.ALL)
         if scan is not None and scan.finished_at is None:

@@ -20,7 +20,7 @@ from mintscope.payments.chain import ChainUnavailable
 from mintscope.payments.invariants import Invariant, Violation
 from mintscope.payments.outcome import Obstacle, Settled, Unavailable, Unresolved
 from mintscope.payments.payment import TopUp
-from mintscope.payments.treasury import Scope
+from mintscope.payments.treasury import Scan, Scope
 from mintscope.primitives import Signature
 from mintscope.storage.sqlite.payment_books import SqlitePaymentBooks
 from payment_world import (
@@ -211,6 +211,26 @@ async def test_an_outage_of_the_node_is_no_contradiction(world: World) -> None:
 
     assert [violation.invariant for violation in broken] == [Invariant.BALANCE_IS_SUM]
     assert await world.audit() == []
+
+
+async def test_a_node_that_is_silent_only_delays_the_daily_comparison(
+    world: World, books: SqlitePaymentBooks
+) -> None:
+    await buy(world.cashier(), world.pay(world.cashier().require(RESOURCE, AMOUNT)))
+    world.seconds(60)
+    await world.audit()
+    world.go_wrong(calls={"*": {"kind": "http"}})
+    with pytest.raises(ChainUnavailable):
+        await world.audit(full=True)
+    world.go_wrong()
+    under_way = await books.scan(Scope.ALL)
+    await world.audit()
+    await world.audit()
+    ended = await books.scan(Scope.ALL)
+
+    assert under_way == Scan()
+    assert ended is not None
+    assert ended.finished_at == world.clock.now()
 
 
 @pytest.mark.parametrize("blind", ["getSignatureStatuses", "getTransaction"])

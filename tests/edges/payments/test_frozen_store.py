@@ -110,9 +110,25 @@ class Town:
         except ServiceUnavailable:
             pass
 
+    async def spend_at_last(self, token: str) -> None:
+        """Spend one credit for certain, even on a busy machine."""
+        spent_before = self.spent
+        async with asyncio.timeout(HANG_S):
+            while self.spent == spent_before:
+                await self.spend(token)
+
     async def reconcile(self) -> None:
         with suppress(ServiceUnavailable):
             await self.world.reconciler().once()
+
+    async def reconcile_at_last(self) -> None:
+        """Reconcile once nothing is held up, even on a busy machine with a store of no patience."""
+        await self.thawed()
+        async with asyncio.timeout(HANG_S):
+            while True:
+                with suppress(ServiceUnavailable):
+                    await self.world.reconciler().once()
+                    return
 
     async def thawed(self) -> None:
         """Wait until every writer has done what it was held up with."""
@@ -221,10 +237,11 @@ async def test_a_frozen_database_loses_nothing_and_promises_nothing(tmp_path: Pa
     async with town_at(tmp_path) as town:
         for number, way in enumerate(islice(cycle(WAYS), FREEZES)):
             await freeze_once(town, number, way)
+        await town.thawed()
         for token in town.tokens.values():
-            await town.spend(token)
+            await town.spend_at_last(token)
         town.world.slots(EXPIRY_SLOTS)
-        await town.reconcile()
+        await town.reconcile_at_last()
         await town.thawed()  # what is owed has been given back
 
     world = town.world

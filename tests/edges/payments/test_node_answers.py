@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httpx
 import msgspec
@@ -13,7 +13,7 @@ from solders.transaction import VersionedTransaction
 
 from mintscope.chain.payment_node import ANSWER_BYTES_MAX, PAGE
 from mintscope.chain.rpc import Endpoint
-from mintscope.chain.settlement import POLL_S, RpcPaymentChain
+from mintscope.chain.settlement import AUDITS_AT_ONCE, POLL_S, RpcPaymentChain
 from mintscope.clock import ManualClock
 from mintscope.payments.chain import ChainUnavailable, Rejected, Simulated, UnknownBlockhash
 from mintscope.payments.envelope import Envelope, Signed, open_envelope
@@ -472,3 +472,36 @@ async def test_one_answer_that_never_comes_keeps_nobody_else_waiting() -> None:
         node.answers["getTransaction"] = httpx.Response(500)
         with pytest.raises(ChainUnavailable):
             await settlement.look([SIGNATURE, good])
+
+
+async def test_one_arrival_that_is_not_told_keeps_no_other_from_being_compared() -> None:
+    """Anybody may send dust: a node that is asked about all of it does not answer each time."""
+    node = Node(
+        getTransaction=lambda params: (
+            httpx.Response(429) if params[0] == SIGNATURE else transaction()
+        )
+    )
+    async with chain(node) as settlement:
+        told = await settlement.sponsored([SIGNATURE, Signature("t" * 88)])
+        with pytest.raises(ChainUnavailable):
+            await settlement.sponsored([SIGNATURE])
+
+    assert list(told.values()) == [None, True]
+
+
+async def test_audits_leave_room_for_payments() -> None:
+    node, now, most = Node(getTransaction=transaction()), 0, 0
+
+    async def slowly(request: httpx.Request) -> httpx.Response:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        now -= 1
+        return node(request)
+
+    async with chain(cast("Any", slowly)) as settlement:
+        await settlement.sponsored([Signature(f"{n:088}") for n in range(100)])
+
+    assert 1 < most <= AUDITS_AT_ONCE
