@@ -79,7 +79,7 @@ async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[F
         rules = RULES if scheme == "light" else ["color-contrast"]
         faults += [Fault(where, each) for each in await _violations(page, rules)]
         faults += [Fault(where, f"too wide: {each}") for each in await page.evaluate(TOO_WIDE)]
-        await _picture(page, pictures / f"{name}-{scheme}-{width}.jpg")
+        await _picture(page, pictures / f"{name}-{scheme}-{width}.png")
     await _resize(page, NARROWEST)
     faults += [
         Fault(f"{name}, {NARROWEST[0]}", f"too wide: {each}")
@@ -127,4 +127,4 @@ async def _keyboard(page: Page) -> list[str]:
 
 async def _picture(page: Page, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    await page.screenshot(path=path, full_page=True, type="jpeg", quality=90)
+    await page.screenshot(path=path, full_page=True)
