@@ -16,7 +16,7 @@ from mintscope.primitives import UnixMs
 from mintscope.storage.sqlite.account_events import note
 from mintscope.storage.sqlite.account_file import AccountFile
 from mintscope.storage.sqlite.api_key_rows import revoke_keys
-from mintscope.storage.sqlite.letters import write_letter
+from mintscope.storage.sqlite.letters import tell_owner, write_letter
 from mintscope.storage.sqlite.proofs import end_proofs, find_proof, open_proof, use_proof
 from mintscope.storage.sqlite.session_rows import USER_COLUMNS, expect_session, user_of
 from mintscope.storage.sqlite.sessions import END_OTHERS, open_session
@@ -215,7 +215,7 @@ def _set_password(db: apsw.Connection, user: User, password_hash: str, at: UnixM
     """Keep the hash, end the links that would set another, and tell the owner."""
     db.execute(SET_PASSWORD, (user.user_id, password_hash))
     end_proofs(db, Purpose.RESET_PASSWORD, user.user_id, at)
-    write_letter(db, LetterKind.PASSWORD_CHANGED, user.email, {}, None, at)
+    tell_owner(db, user, LetterKind.PASSWORD_CHANGED, {}, at)
 
 
 def _note(db: apsw.Connection, user: User, action: str, at: UnixMs, **detail: str) -> None:
