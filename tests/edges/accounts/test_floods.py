@@ -10,11 +10,13 @@ import pytest
 from desks import HERE, OTHER_PASSWORD, Desks, open_desks
 from mintscope.accounts.api_key import KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX, KeyId
 from mintscope.accounts.keys import TooManyKeys
+from mintscope.accounts.proof import Purpose
 from mintscope.accounts.scope import Scope
 from mintscope.accounts.session import Session
 
 DAY_MS: Final = 86_400_000
 TIMES: Final = 20
+LETTERS_MS: Final = 300_000  # one in five minutes
 A_DAY: Final = 5  # letters of a kind, to a mailbox that nobody has verified
 
 
@@ -54,6 +56,16 @@ async def test_a_stranger_whose_address_was_taken_is_not_flooded(desks: Desks) -
     )
     await make_and_rotate(desks, mallory, 1)
     assert written(desks)["new_key"] == A_DAY + 1
+
+
+async def test_links_to_verify_are_a_few_a_day(desks: Desks) -> None:
+    session = await desks.signed_up()
+    for _ in range(TIMES):
+        await desks.people.request_verification(session)
+        desks.clock.advance(LETTERS_MS)
+
+    assert written(desks) == {"verify_email": A_DAY}
+    assert await desks.people.verify(session, desks.link(Purpose.VERIFY_EMAIL))
 
 
 async def test_the_reset_that_ends_a_flood_is_told(desks: Desks) -> None:

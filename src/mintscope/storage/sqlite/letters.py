@@ -45,11 +45,16 @@ def write_letter(  # noqa: PLR0913, PLR0917 - a row
 def tell_owner(
     db: apsw.Connection, owner: User, kind: LetterKind, facts: Mapping[str, str], at: UnixMs
 ) -> None:
-    """Write to a person of what was done in the account, inside a transaction.
+    """Write to a person of what was done in the account, if it may be; inside a transaction."""
+    if may_write(db, owner, kind, at):
+        write_letter(db, kind, owner.email, facts, None, at)
+
+
+def may_write(db: apsw.Connection, owner: User, kind: LetterKind, at: UnixMs) -> bool:
+    """Say whether a person may be written to, who asked for it in the account.
 
     A few times a day only while the mailbox is not verified: whoever signed up with a stranger's
     address must not be able to flood the stranger.
     """
-    mailbox = (owner.user_id, owner.email, kind)
-    if not db.execute(IS_ENOUGH, (*mailbox, at - DAY_MS, UNVERIFIED_MAX)).get:
-        write_letter(db, kind, owner.email, facts, None, at)
+    asked = (owner.user_id, owner.email, kind, at - DAY_MS, UNVERIFIED_MAX)
+    return not db.execute(IS_ENOUGH, asked).get
