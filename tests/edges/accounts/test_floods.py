@@ -7,12 +7,12 @@ from typing import Final
 
 import pytest
 
-from desks import HERE, OTHER_PASSWORD, Desks, open_desks
+from desks import ALICE, HERE, MALLORY, OTHER_PASSWORD, PASSWORD, Desks, open_desks
 from mintscope.accounts.api_key import KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX, KeyId
 from mintscope.accounts.keys import TooManyKeys
 from mintscope.accounts.proof import Purpose
 from mintscope.accounts.scope import Scope
-from mintscope.accounts.session import Session
+from mintscope.accounts.session import SESSIONS_PER_USER_MAX, Session
 
 DAY_MS: Final = 86_400_000
 TIMES: Final = 20
@@ -118,3 +118,17 @@ async def test_of_many_ended_keys_the_newest_are_shown_and_all_that_work(desks: 
     assert len(shown) == KEYS_SHOWN_MAX
     assert shown[0].key_id == first
     assert shown[1].key_id == first + KEYS_SHOWN_MAX
+
+
+async def test_of_many_sessions_the_oldest_end(desks: Desks) -> None:
+    other = await desks.signed_up(MALLORY)
+    first = await desks.people.sign_up(ALICE, PASSWORD, HERE)
+    second, *_, last = [
+        await desks.people.sign_in(ALICE, PASSWORD, HERE) for _ in range(SESSIONS_PER_USER_MAX)
+    ]
+
+    assert await desks.people.session(first) is None
+    session = await desks.enter(second)
+    assert await desks.people.session(last) is not None
+    assert len(await desks.people.sessions(session.user.user_id)) == SESSIONS_PER_USER_MAX
+    assert len(await desks.people.sessions(other.user.user_id)) == 1
