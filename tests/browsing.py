@@ -10,7 +10,15 @@ from typing import Final
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, Request, Response, async_playwright
+from playwright.async_api import (
+    Browser,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    async_playwright,
+    expect,
+)
 
 from website import MINUTE_MS, PASSWORD, Website, served_website
 
@@ -37,6 +45,7 @@ async def chromium() -> AsyncIterator[Browser]:
         missing = "Chromium" if path is None else "axe-core"
         reason = f"did not run: there is no {missing} here; `make test` fetches it where it can"
         pytest.fail(reason) if "CI" in os.environ else pytest.skip(reason)  # noqa: TID251
+    expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=path, args=list(CHROMIUM_ARGUMENTS)

@@ -8,12 +8,13 @@ from pydantic import SecretStr, ValidationError
 from solders.keypair import Keypair
 from typer.testing import CliRunner
 
+from mintscope.accounts.outbox import LEASE_MS
 from mintscope.api.protocol import Bounds
 from mintscope.chain.poll import Polling
 from mintscope.cli.config import app, toml_template
 from mintscope.config.keypair import UnusableKeypair
 from mintscope.config.load import ConfigError, Origin, load, settings
-from mintscope.config.sections import Config, PaymentsConfig
+from mintscope.config.sections import Config, MailConfig, PaymentsConfig
 from mintscope.market.store import DEFAULT_RETENTION, Retention
 from mintscope.market.timeframe import Timeframe
 from mintscope.selling import CannotSell, fee_payer_of, terms_of
@@ -398,6 +399,12 @@ def test_the_defaults_are_those_of_the_components() -> None:
         connections_max=api.connections_max,
         connections_per_client_max=api.connections_per_client_max,
     )
+
+
+def test_a_letter_is_given_up_while_nobody_else_may_send_it() -> None:
+    MailConfig(timeout_s=LEASE_MS / 1000 - 10)
+    with pytest.raises(ValidationError, match="timeout_s"):
+        MailConfig(timeout_s=LEASE_MS / 1000)
 
 
 def test_the_least_retention_allowed_is_enough_to_load_a_mint() -> None:

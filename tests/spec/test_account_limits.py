@@ -48,6 +48,42 @@ async def test_5_signups_an_hour_and_an_address(service: Service) -> None:
     assert denied.headers.get_list("x-ratelimit-remaining") == ["0"]
 
 
+async def test_20_signups_an_hour_and_an_ipv6_site(proxied: Service) -> None:
+    """Whoever has a /48 has 65,536 networks, and each application writes to a mailbox."""
+    networks = [f"2001:db8:1:{number:x}::1" for number in range(21)]
+    answers = [
+        await sign_up(proxied, number, x_forwarded_for=network)
+        for number, network in enumerate(networks)
+    ]
+    refused = [
+        (await sign_up(proxied, 21, x_forwarded_for=networks[20])).status_code for _ in range(3)
+    ]
+    elsewhere = [
+        await sign_up(proxied, 22 + number, x_forwarded_for=f"2001:db8:2:{number:x}::1")
+        for number in range(20)
+    ]
+
+    assert [answer.status_code for answer in answers] == [201] * 20 + [429]
+    assert refused == [429] * 3
+    assert [answer.status_code for answer in elsewhere] == [201] * 20
+
+
+async def test_a_network_that_asks_too_often_uses_up_nothing_of_its_site(proxied: Service) -> None:
+    first = [
+        (await sign_up(proxied, number, x_forwarded_for="2001:db8:1::1")).status_code
+        for number in range(30)
+    ]
+    others = [
+        (
+            await sign_up(proxied, 30 + each, x_forwarded_for=f"2001:db8:1:{each + 1:x}::1")
+        ).status_code
+        for each in range(16)
+    ]
+
+    assert first == [201] * 5 + [429] * 25
+    assert others == [201] * 15 + [429]
+
+
 async def test_a_duplicate_counts_like_a_signup(service: Service) -> None:
     answers = [await sign_up(service, 0) for _ in range(6)]
 

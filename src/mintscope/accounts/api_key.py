@@ -13,6 +13,8 @@ KeyId = NewType("KeyId", int)
 
 NAME_LENGTH_MAX: Final = 64
 KEYS_PER_USER_MAX: Final = 100
+KEYS_PER_DAY_MAX: Final = 200
+KEYS_SHOWN_MAX: Final = 500
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 OVERLAPS_MS: Final = {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS}

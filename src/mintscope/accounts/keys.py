@@ -23,7 +23,7 @@ from mintscope.primitives import UnixMs
 
 
 class TooManyKeys(Exception):
-    """The user has as many active keys as anybody may have."""
+    """The user has as many active keys, or has made as many in a day, as anybody may."""
 
 
 class KeyStore(Protocol):
@@ -37,8 +37,8 @@ class KeyStore(Protocol):
         """Write down when keys were used, where that is later than what is written."""
         ...
 
-    async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
-        """Return the user's keys, newest first."""
+    async def of_user(self, user_id: UserId, now: UnixMs) -> Sequence[KeyLine]:
+        """Return the user's keys, active first, newest first; KEYS_SHOWN_MAX at most."""
         ...
 
     async def add(self, session: Session, key: NewKey, at: UnixMs) -> KeyLine:
@@ -118,10 +118,8 @@ class KeyDesk:
             raise
 
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
-        """Return the user's keys, active first, newest first."""
-        lines = await self._store.of_user(user_id)
-        now = self._clock.now()
-        return sorted(lines, key=lambda line: line.status(now) is not KeyStatus.ACTIVE)
+        """Return the user's keys, active first, newest first; of many that ended, the newest."""
+        return await self._store.of_user(user_id, self._clock.now())
 
     async def create(
         self, session: Session, *, name: str, scopes: frozenset[Scope], lifetime_ms: int | None
@@ -154,7 +152,7 @@ class KeyDesk:
                   ServiceUnavailable
         """
         now = self._clock.now()
-        lines = await self._store.of_user(session.user.user_id)
+        lines = await self._store.of_user(session.user.user_id, now)
         old = next((line for line in lines if line.key_id == key_id), None)
         if old is None or old.status(now) is not KeyStatus.ACTIVE:
             return None

@@ -210,7 +210,7 @@ class PeopleDesk:
         return await self._people.reset(proof.proof_id, hashed, self._clock.now())
 
     async def request_verification(self, session: Session) -> None:
-        """Write a link to the person's mailbox, at most one in five minutes."""
+        """Write a link to the person's mailbox, at most one in five minutes and five in a day."""
         now = self._clock.now()
         await self._write_one(
             f"verify {session.user.user_id}",

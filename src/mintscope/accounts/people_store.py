@@ -71,7 +71,7 @@ class PeopleStore(Protocol):
         ...
 
     async def request_verification(self, session: Session, nonce: bytes, at: UnixMs) -> None:
-        """Open a proof and write VERIFY_EMAIL.  Raises SessionEnded."""
+        """Open a proof and write VERIFY_EMAIL, unless enough were written.  Raises SessionEnded."""
         ...
 
     async def verify(self, session: Session, proof_id: ProofId, at: UnixMs) -> bool:

@@ -14,6 +14,7 @@ ABSOLUTE_MS: Final = 12 * 3_600_000
 FRESH_MS: Final = 10 * 60_000  # how long a password entered counts for what needs it again
 NOTE_MS: Final = 60_000
 AGENT_LENGTH_MAX: Final = 200
+SESSIONS_PER_USER_MAX: Final = 100
 
 
 class SessionEnded(Exception):

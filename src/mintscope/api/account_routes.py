@@ -25,6 +25,7 @@ from mintscope.api.gate import Turnstile
 from mintscope.api.key_gate import KeyGate
 from mintscope.api.limiter import Limit, MovingWindow
 from mintscope.api.routes import Route
+from mintscope.api.signup_limit import SignupLimit
 from mintscope.clock import Clock
 from mintscope.errors import ErrorCode
 
@@ -63,7 +64,7 @@ def account_routes(desks: Desks, *, addresses: ClientAddresses, clock: Clock) ->
         exchange=desks.exchange,
         gate=gate,
         everything=Turnstile(MovingWindow(desks.limit, clock)),
-        signups=Turnstile(MovingWindow(desks.signup_limit, clock)),
+        signups=SignupLimit(desks.signup_limit, clock),
         exchanges=ExchangeLimit(desks.exchange_limit, clock),
         addresses=addresses,
         clock=clock,

@@ -20,6 +20,7 @@ from mintscope.api.failing import GENERAL
 from mintscope.api.fields import read_fields
 from mintscope.api.gate import Turnstile
 from mintscope.api.key_gate import KeyGate
+from mintscope.api.signup_limit import SignupLimit
 from mintscope.api.till import idempotency_key
 from mintscope.api.wire import Meta, Wire, success, timestamp
 from mintscope.clock import Clock
@@ -67,7 +68,7 @@ class AccountRoutes:
     exchange: ExchangeDesk
     gate: KeyGate
     everything: Turnstile
-    signups: Turnstile
+    signups: SignupLimit
     exchanges: ExchangeLimit
     addresses: ClientAddresses
     clock: Clock

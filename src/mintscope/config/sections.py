@@ -302,7 +302,9 @@ class AccountsConfig(Section):
     """Agents that sign up, and what they may ask how often."""
 
     signup_limit_requests: Count = Field(
-        default=5, description="Applications a client may make in a window, new or known already."
+        default=5,
+        description="Applications a client may make in a window, new or known already; the clients"
+        " of an IPv6 /48 together make four times as many.",
     )
     signup_limit_window_s: int = Field(default=3_600, ge=1, le=86_400, description="That window.")
     exchange_limit_requests: Count = Field(
@@ -371,7 +373,13 @@ class MailConfig(Section):
         default="mintscope@localhost",
         description="The address letters come from, as `no-reply@example.org`.",
     )
-    timeout_s: Seconds = Field(default=20.0, description="For one letter.")
+    timeout_s: float = Field(
+        default=20.0,
+        gt=0,
+        le=50,
+        allow_inf_nan=False,
+        description="For one letter; below the minute after which another process may send it.",
+    )
 
 
 class LogConfig(Section):

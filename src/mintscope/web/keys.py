@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from mintscope.accounts.api_key import KEYS_PER_USER_MAX, OVERLAPS_MS, KeyId, KeyLine, KeyStatus
+from mintscope.accounts.api_key import (
+    KEYS_PER_DAY_MAX,
+    KEYS_PER_USER_MAX,
+    OVERLAPS_MS,
+    KeyId,
+    KeyLine,
+    KeyStatus,
+)
 from mintscope.accounts.exchange import IssuedKey
 from mintscope.accounts.keys import KeyDesk, TooManyKeys
 from mintscope.accounts.scope import AREAS, in_order
@@ -20,6 +27,7 @@ from mintscope.web.visit import Visit
 LIST: Final = "/settings/api-keys"
 NO_ROOM: Final = (
     f"You have {KEYS_PER_USER_MAX} active keys, so both cannot work at once: end the old one now."
+    f" Or you have made {KEYS_PER_DAY_MAX} in a day, which is as many as anybody may."
 )
 OVERLAP: Final = "24h"
 
@@ -98,7 +106,8 @@ class KeyPages:
                 visit.signed_in, name=wish.name, scopes=wish.scopes, lifetime_ms=wish.lifetime_ms
             )
         except TooManyKeys:
-            return Page("keys/too_many.html", {"keys_max": KEYS_PER_USER_MAX}, status=409)
+            facts = {"keys_max": KEYS_PER_USER_MAX, "day_max": KEYS_PER_DAY_MAX}
+            return Page("keys/too_many.html", facts, status=409)
         return self._shown_once(issued, visit.now)
 
     async def show(self, visit: Visit) -> Reply:

@@ -9,7 +9,8 @@ NOTICES: Final[Mapping[str, str]] = {
     "password-changed": "Your password is changed. All other sessions were ended.",
     "password-reset": "Your password is set. Sign in with it.",
     "reset-sent": "If there is an account with that address, a link is on its way to its mailbox.",
-    "verification-sent": "If no letter was sent in the last five minutes, one is on its way.",
+    "verification-sent": "If no letter was sent in the last five minutes, nor five in a day, one is"
+    " on its way.",
     "verified": "Your mailbox is verified.",
     "claim-sent": "If no letter was sent in the last five minutes, one is on its way to the mailbox"
     " of that agent. Open its link here, in this browser.",

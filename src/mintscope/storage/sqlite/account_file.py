@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Final, NoReturn, TypeVar
 
 import apsw
@@ -42,10 +43,15 @@ class AccountFile:
         """Return what *work* returns, once what it changed is durable.
 
         Whatever *work* raises undoes it.
-        Raises    ServiceUnavailable when the file does not answer in time
+        Raises    ServiceUnavailable when the file does not answer in time; nothing is done then
         """
+        refused = Event()
         with _unavailable_on_error():
-            return await self._group.run(lambda: self._write(work))
+            try:
+                return await self._group.run(lambda: self._write(work, refused))
+            except ServiceUnavailable:
+                refused.set()
+                raise
 
     def read(self, work: Work[T]) -> T:
         """Return what *work* returns; all its statements see one and the same commit.
@@ -61,9 +67,13 @@ class AccountFile:
         self._writing.close()
         self._reading.close()
 
-    def _write(self, work: Work[T]) -> T:
+    def _write(self, work: Work[T], refused: Event) -> T:
+        """Do *work*, unless whoever wants it was refused while it waited for the lock."""
         with transaction(self._writing):
-            return work(self._writing)
+            answer = work(self._writing)
+            if refused.is_set():
+                raise ServiceUnavailable(UNAVAILABLE)
+            return answer
 
 
 @contextmanager

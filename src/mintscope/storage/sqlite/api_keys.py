@@ -5,7 +5,16 @@ from typing import Final
 
 import apsw
 
-from mintscope.accounts.api_key import KEYS_PER_USER_MAX, Holder, KeyId, KeyLine, NewKey
+from mintscope.accounts.api_key import (
+    DAY_MS,
+    KEYS_PER_DAY_MAX,
+    KEYS_PER_USER_MAX,
+    KEYS_SHOWN_MAX,
+    Holder,
+    KeyId,
+    KeyLine,
+    NewKey,
+)
 from mintscope.accounts.audit import Event, user_actor
 from mintscope.accounts.keys import TooManyKeys
 from mintscope.accounts.letter import LetterKind
@@ -17,7 +26,7 @@ from mintscope.primitives import UnixMs
 from mintscope.storage.sqlite.account_events import note
 from mintscope.storage.sqlite.account_file import AccountFile
 from mintscope.storage.sqlite.api_key_rows import COLUMNS, add_key, line_of
-from mintscope.storage.sqlite.letters import write_letter
+from mintscope.storage.sqlite.letters import tell_owner
 from mintscope.storage.sqlite.session_rows import expect_session
 
 FIND: Final = f"""
@@ -25,7 +34,11 @@ SELECT {COLUMNS}, username FROM api_key JOIN user ON user.id = api_key.user
  WHERE key_hash = ? AND removed_at IS NULL
 """  # noqa: S608  a constant
 
-OF_USER: Final = f"SELECT {COLUMNS} FROM api_key WHERE user = ? ORDER BY id DESC"  # noqa: S608
+# Whoever makes keys and ends them all day must not make pages slow for everybody.
+OF_USER: Final = f"""
+SELECT {COLUMNS} FROM api_key WHERE user = ?1
+ ORDER BY revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) DESC, id DESC LIMIT ?3
+"""  # noqa: S608  a constant
 
 NOTE_USE: Final = """
 UPDATE api_key SET last_used_at = ?2 WHERE id = ?1 AND coalesce(last_used_at, 0) < ?2
@@ -34,6 +47,10 @@ UPDATE api_key SET last_used_at = ?2 WHERE id = ?1 AND coalesce(last_used_at, 0)
 COUNT_ACTIVE: Final = """
 SELECT count(*) FROM api_key
  WHERE user = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2)
+"""
+
+COUNT_MADE: Final = """
+SELECT count(*) FROM api_key WHERE user = ?1 AND application IS NULL AND created_at > ?2
 """
 
 REVOKE: Final = """
@@ -66,9 +83,10 @@ class SqliteKeyStore:
         uses = list(used_at.items())
         await self._file.write(lambda db: db.executemany(NOTE_USE, uses).fetchall())
 
-    async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
-        """Return the user's keys, newest first."""
-        rows = self._file.read(lambda db: db.execute(OF_USER, (user_id,)).fetchall())
+    async def of_user(self, user_id: UserId, now: UnixMs) -> Sequence[KeyLine]:
+        """Return the user's keys, active first, newest first; KEYS_SHOWN_MAX at most."""
+        asked = (user_id, now, KEYS_SHOWN_MAX)
+        rows = self._file.read(lambda db: db.execute(OF_USER, asked).fetchall())
         return [line_of(row) for row in rows]
 
     async def add(self, session: Session, key: NewKey, at: UnixMs) -> KeyLine:
@@ -117,7 +135,9 @@ class SqliteKeyStore:
 
 
 def _expect_room(db: apsw.Connection, user_id: UserId, at: UnixMs) -> None:
-    if int(db.execute(COUNT_ACTIVE, (user_id, at)).get) >= KEYS_PER_USER_MAX:
+    active = int(db.execute(COUNT_ACTIVE, (user_id, at)).get)
+    made = int(db.execute(COUNT_MADE, (user_id, at - DAY_MS)).get)
+    if active >= KEYS_PER_USER_MAX or made >= KEYS_PER_DAY_MAX:
         raise TooManyKeys
 
 
@@ -129,7 +149,7 @@ def _tell(db: apsw.Connection, session: Session, line: KeyLine, action: str, at:
     """
     _note(db, session, action, line.key_id, at, hint=line.hint)
     facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
-    write_letter(db, LetterKind.NEW_KEY, session.user.email, facts, None, at)
+    tell_owner(db, session.user, LetterKind.NEW_KEY, facts, at)
 
 
 def _note(

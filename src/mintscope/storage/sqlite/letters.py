@@ -9,11 +9,20 @@ import msgspec
 from mintscope.accounts.address import Email
 from mintscope.accounts.letter import LetterId, LetterKind
 from mintscope.accounts.proof import ProofId
+from mintscope.accounts.user import User
 from mintscope.primitives import UnixMs
 
 WRITE: Final = """
 INSERT INTO letter (kind, recipient, facts, proof, written_at, due_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?5) RETURNING id
+"""
+
+UNVERIFIED_MAX: Final = 5  # letters of a kind in a day, to a mailbox that may be a stranger's
+DAY_MS: Final = 86_400_000
+
+IS_ENOUGH: Final = """
+SELECT EXISTS (SELECT 1 FROM user WHERE id = ?1 AND verified_at IS NULL)
+   AND (SELECT count(*) FROM letter WHERE recipient = ?2 AND kind = ?3 AND written_at > ?4) >= ?5
 """
 
 
@@ -31,3 +40,21 @@ def write_letter(  # noqa: PLR0913, PLR0917 - a row
     """
     told = msgspec.json.encode(dict(facts)).decode()
     return LetterId(db.execute(WRITE, (kind, recipient, told, proof, at)).get)
+
+
+def tell_owner(
+    db: apsw.Connection, owner: User, kind: LetterKind, facts: Mapping[str, str], at: UnixMs
+) -> None:
+    """Write to a person of what was done in the account, if it may be; inside a transaction."""
+    if may_write(db, owner, kind, at):
+        write_letter(db, kind, owner.email, facts, None, at)
+
+
+def may_write(db: apsw.Connection, owner: User, kind: LetterKind, at: UnixMs) -> bool:
+    """Say whether a person may be written to, who asked for it in the account.
+
+    A few times a day only while the mailbox is not verified: whoever signed up with a stranger's
+    address must not be able to flood the stranger.
+    """
+    asked = (owner.user_id, owner.email, kind, at - DAY_MS, UNVERIFIED_MAX)
+    return not db.execute(IS_ENOUGH, asked).get

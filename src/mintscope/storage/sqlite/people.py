@@ -16,7 +16,7 @@ from mintscope.primitives import UnixMs
 from mintscope.storage.sqlite.account_events import note
 from mintscope.storage.sqlite.account_file import AccountFile
 from mintscope.storage.sqlite.api_key_rows import revoke_keys
-from mintscope.storage.sqlite.letters import write_letter
+from mintscope.storage.sqlite.letters import may_write, tell_owner, write_letter
 from mintscope.storage.sqlite.proofs import end_proofs, find_proof, open_proof, use_proof
 from mintscope.storage.sqlite.session_rows import USER_COLUMNS, expect_session, user_of
 from mintscope.storage.sqlite.sessions import END_OTHERS, open_session
@@ -134,6 +134,8 @@ class SqlitePeopleStore:
         def request(db: apsw.Connection) -> None:
             expect_session(db, session)
             user = session.user
+            if not may_write(db, user, LetterKind.VERIFY_EMAIL, at):
+                return
             proof_id = open_proof(db, Purpose.VERIFY_EMAIL, user.user_id, user.email, nonce, at)
             write_letter(db, LetterKind.VERIFY_EMAIL, user.email, {}, proof_id, at)
 
@@ -215,7 +217,7 @@ def _set_password(db: apsw.Connection, user: User, password_hash: str, at: UnixM
     """Keep the hash, end the links that would set another, and tell the owner."""
     db.execute(SET_PASSWORD, (user.user_id, password_hash))
     end_proofs(db, Purpose.RESET_PASSWORD, user.user_id, at)
-    write_letter(db, LetterKind.PASSWORD_CHANGED, user.email, {}, None, at)
+    tell_owner(db, user, LetterKind.PASSWORD_CHANGED, {}, at)
 
 
 def _note(db: apsw.Connection, user: User, action: str, at: UnixMs, **detail: str) -> None:

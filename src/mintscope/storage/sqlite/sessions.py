@@ -6,7 +6,13 @@ from typing import Final
 import apsw
 
 from mintscope.accounts.people_store import Person
-from mintscope.accounts.session import NewSession, Session, SessionEnded, SessionId
+from mintscope.accounts.session import (
+    SESSIONS_PER_USER_MAX,
+    NewSession,
+    Session,
+    SessionEnded,
+    SessionId,
+)
 from mintscope.accounts.user import UserId
 from mintscope.credentials import CredentialHash
 from mintscope.primitives import UnixMs
@@ -39,6 +45,10 @@ UPDATE session SET proved_at = ?4
 """
 
 END: Final = "DELETE FROM session WHERE user = ? AND id = ?"
+END_OLDEST: Final = """
+DELETE FROM session WHERE user = ?1 AND id <= (
+    SELECT id FROM session WHERE user = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)
+"""
 END_OTHERS: Final = "DELETE FROM session WHERE user = ? AND id <> ?"
 
 
@@ -91,7 +101,13 @@ class SqliteSessionStore:
 
 
 def open_session(db: apsw.Connection, person: Person, session: NewSession, at: UnixMs) -> bool:
-    """Keep a session, inside a transaction; False if the password is another by now."""
+    """Keep a session, inside a transaction; False if the password is another by now.
+
+    Beyond SESSIONS_PER_USER_MAX the oldest ends: pages read all of them.
+    """
     who = (person.user.user_id, person.password_hash)
     db.execute(OPEN, (*who, session.cookie_hash, session.address, session.agent, at))
-    return db.changes() == 1
+    is_kept = db.changes() == 1
+    if is_kept:
+        db.execute(END_OLDEST, (person.user.user_id, SESSIONS_PER_USER_MAX))
+    return is_kept

@@ -115,6 +115,7 @@ CREATE TABLE letter (
     reason      TEXT                                -- why the last attempt failed
 ) STRICT;
 
+CREATE INDEX letter_recipient ON letter (recipient, kind, written_at);
 CREATE INDEX letter_due ON letter (due_at) WHERE sent_at IS NULL AND given_up_at IS NULL;
 
 -- What administrators and account owners did.
