@@ -7,7 +7,7 @@ import pytest
 
 from service import Service, running_service
 
-pytest_plugins = ["devchain_history", "shopfront"]
+pytest_plugins = ["devchain_history", "payment_desks", "shopfront"]
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
