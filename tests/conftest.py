@@ -7,7 +7,7 @@ import pytest
 
 from service import Service, running_service
 
-pytest_plugins = ["browsing", "devchain_history", "shopfront", "web_person"]
+pytest_plugins = ["browsing", "devchain_history", "payment_desks", "shopfront", "web_person"]
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
