@@ -109,9 +109,9 @@ async def send(shop: httpx.AsyncClient, paid: Paid, *, key: str | None = None) -
     return await shop.post(PURCHASE, headers=headers)
 
 
-async def redeem(shop: httpx.AsyncClient, paid: Paid) -> None:
+async def redeem(shop: httpx.AsyncClient, paid: Paid, *, tries: int = PENDING_MAX) -> None:
     """Send the payment again until it is known what became of it."""
-    for _ in range(PENDING_MAX):
+    for _ in range(tries):
         paid.answer = await send(shop, paid)
         if paid.answer.status_code != 503:
             return
