@@ -19,8 +19,10 @@ from mintscope.payments.payment import (
 )
 from mintscope.payments.refusal import Reason
 from mintscope.payments.store import (
+    DAY_MS,
     FINAL_AFTER_MS,
     HOUR_MS,
+    WALLET_LAMPORTS_MIN,
     Begun,
     Found,
     Inconsistent,
@@ -103,10 +105,25 @@ class MemoryPaymentStore:
         excess = _find_excess(promise, reverted, pending, sold)
         if excess is not None:
             return Overdrawn(excess)
-        at_risk = sum(row.payment.fee_lamports for row in reverted + pending)
-        if at_risk + payment.fee_lamports > promise.budget.fee_lamports:
+        burned = _fees(reverted) + payment.fee_lamports
+        if burned > promise.budget.fee_lamports or self._is_promised_too_much(promise, pending):
             return SalesClosed()
         return None
+
+    def _is_promised_too_much(self, promise: Promise, pending: list[Row]) -> bool:
+        now, fee = promise.payment.begun_at, promise.payment.fee_lamports
+        buyers = {
+            row.payment.payer
+            for row in self.rows.values()
+            if row.payment.state is State.ISSUED and now - row.resolved_at < DAY_MS
+        }
+        most = promise.budget.in_flight_fee_lamports
+        if self.fund_lamports is not None:
+            most = min(most, self.fund_lamports + _fees(pending) - WALLET_LAMPORTS_MIN)
+        if _fees(pending) + fee > most:
+            return True
+        of_strangers = [row for row in pending if row.payment.payer not in buyers]
+        return promise.payment.payer not in buyers and _fees(of_strangers) + fee > most / 2
 
     async def resolve(
         self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
@@ -118,6 +135,8 @@ class MemoryPaymentStore:
         if after != row.payment:
             row.lease_until = UnixMs(now + FINAL_AFTER_MS)
             if after.state is not row.payment.state:
+                if self.fund_lamports is not None and after.reason is Reason.EXPIRED:
+                    self.fund_lamports += after.fee_lamports
                 self.resolutions += 1
                 row.resolved, row.resolved_at = self.resolutions, now
                 self._move_goods(row, after)
@@ -184,15 +203,19 @@ def _find_excess(
             [row for row in rows if getattr(row.payment, who) == getattr(payment, who)]
             for rows in (reverted, pending, sold)
         )
-        if len(failed_here) >= promise.budget.failures:
+        forgiven = len(sold_here) + 1 if who == "address" else 0
+        if len(failed_here) >= promise.budget.failures + forgiven:
             return Reason.TOO_MANY_FAILURES
         at_risk_here = failed_here + pending_here
         if len(at_risk_here) >= at_first + len(sold_here) or (
-            (sum(row.payment.fee_lamports for row in at_risk_here) + payment.fee_lamports) * 10
-            > promise.budget.fee_lamports
+            (_fees(at_risk_here) + payment.fee_lamports) * 10 > promise.budget.fee_lamports
         ):
             return Reason.TOO_MANY_PENDING
     return None
+
+
+def _fees(rows: list[Row]) -> int:
+    return sum(row.payment.fee_lamports for row in rows)
 
 
 def _account(payment: Payment) -> bytes | CreditAccount | None:

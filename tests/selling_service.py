@@ -118,6 +118,7 @@ def config_of(folder: Path, rpc_url: str, genesis: Genesis) -> Config:
             in_flight_per_payer_max=1_000_000,
             in_flight_per_address_max=1_000_000,
             fees_per_hour_lamports=10**15,
+            fees_in_flight_lamports=10**15,
         ),
     )
 

@@ -131,6 +131,7 @@ async def open_sales(
             in_flight_payer=payments.in_flight_per_payer_max,
             in_flight_address=payments.in_flight_per_address_max,
             fee_lamports=payments.fees_per_hour_lamports,
+            in_flight_fee_lamports=payments.fees_in_flight_lamports,
         )
         board = PriceBoard(
             source,

@@ -280,7 +280,8 @@ class PaymentsConfig(Section):
     )
     failures_per_hour_max: Count = Field(
         default=Budget().failures,
-        description="Payments that may fail on chain, per payer and per client address.",
+        description="Payments that may fail on chain within the hour, per payer; per client"
+        " address, which may have many payers behind it, more than those that were good.",
     )
     in_flight_per_payer_max: Count = Field(
         default=Budget().in_flight_payer,
@@ -293,8 +294,13 @@ class PaymentsConfig(Section):
     )
     fees_per_hour_lamports: Lamports = Field(
         default=Budget().fee_lamports,
-        description="Network fees that no sale has earned back; beyond, nothing is sold. One payer"
-        " or client address may put a tenth of them at risk.",
+        description="Network fees of payments that failed on chain; beyond, nothing is sold. One"
+        " payer or client address may put a tenth of them at risk, with payments under way.",
+    )
+    fees_in_flight_lamports: Lamports = Field(
+        default=Budget().in_flight_fee_lamports,
+        description="Network fees of payments under way, never more than the fee payer has. Who has"
+        " bought nothing within 24 hours shares half of them; beyond, nothing is sold.",
     )
 
 

@@ -11,6 +11,7 @@ from mintscope.payments.refusal import Reason
 from mintscope.primitives import Signature, UnixMs
 
 HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
 FINAL_AFTER_MS: Final = 15_000  # how long after a resolution its finality is looked for
 FEE_SHARES: Final = 10  # how many must lose fees at once before everybody is stopped
 WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay
@@ -37,19 +38,23 @@ class Found:
 class Budget:
     """What may be lost in any hour, to bad luck or to somebody who means it.
 
-    failures             payments that landed and reverted, per payer and per address
-    in_flight_payer      of a payer that has bought nothing within the hour: pending payments and
-                         those that reverted; one more for each that it has bought
-    in_flight_address    likewise of a client address, which may have many payers behind it
-    fee_lamports         network fees that no sale has earned back: of reverted and pending
-                         payments; a tenth of it of one payer or address
-    fund_lamports_min    with less of the fee payer's that is not promised yet, nothing is sold
+    failures                  payments that landed and reverted, of a payer; of an address, which
+                              may have many payers behind it, more than those that were good
+    in_flight_payer           of a payer that has bought nothing within the hour: pending payments
+                              and those that reverted; one more for each that it has bought
+    in_flight_address         likewise of a client address
+    fee_lamports              network fees of payments that reverted; a tenth of it of one payer or
+                              address, there with those of pending payments
+    in_flight_fee_lamports    network fees of pending payments, which cost nothing if they never
+                              land; half of it for payers that have bought within the day
+    fund_lamports_min         with less of the fee payer's that is not promised yet, nothing is sold
     """
 
     failures: int = 3
     in_flight_payer: int = 8
     in_flight_address: int = 64
     fee_lamports: int = 20_000_000
+    in_flight_fee_lamports: int = 100_000_000
     fund_lamports_min: int = WALLET_LAMPORTS_MIN + SPARE_LAMPORTS
 
     @property
@@ -71,19 +76,53 @@ class Conduct:
     sold: int
     fee_lamports: int
 
-    def find_excess(self, budget: Budget, *, in_flight: int, fee_lamports: int) -> Reason | None:
+    def find_excess(self, budget: Budget, *, fee_lamports: int, is_address: bool) -> Reason | None:
         """Say what speaks against one more payment that costs *fee_lamports*.
 
-        So nobody reverts more often in an hour than *in_flight* and once for
-        each payment of the hour that was good.
+        So nobody reverts more often in an hour than may be in flight and once
+        for each payment of the hour that was good.
         """
-        if self.reverted >= budget.failures:
+        in_flight = budget.in_flight_address if is_address else budget.in_flight_payer
+        # One payer that fails must not stop all who share its address.
+        failures_max = budget.failures + self.sold if is_address else budget.failures - 1
+        if self.reverted > failures_max:
             return Reason.TOO_MANY_FAILURES
         if self.reverted + self.pending >= in_flight + self.sold:
             return Reason.TOO_MANY_PENDING
         if self.fee_lamports + fee_lamports > budget.fee_lamports_each:
             return Reason.TOO_MANY_PENDING
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeesAtRisk:
+    """Network fees that all payers together have burned or may burn yet, in lamports.
+
+    reverted     of payments that reverted within the hour
+    pending      of those under way
+    strangers    of those under way whose payers have bought nothing within the day
+    fund         what the fee payer has beyond *pending*, None before the first look
+    """
+
+    reverted: int
+    pending: int
+    strangers: int
+    fund: int | None
+
+    def allow(self, budget: Budget, *, fee_lamports: int, is_stranger: bool) -> bool:
+        """Say whether one more payment that costs *fee_lamports* may begin.
+
+        What never lands costs its sender nothing, so strangers have half of
+        what may be promised: they cannot use up what buyers need.
+        """
+        promised_max = budget.in_flight_fee_lamports
+        if self.fund is not None:
+            promised_max = min(promised_max, self.pending + self.fund - WALLET_LAMPORTS_MIN)
+        return (
+            self.reverted + fee_lamports <= budget.fee_lamports
+            and self.pending + fee_lamports <= promised_max
+            and not (is_stranger and 2 * (self.strangers + fee_lamports) > promised_max)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

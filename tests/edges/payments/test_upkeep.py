@@ -74,6 +74,28 @@ async def test_a_fee_payer_that_runs_out_closes_sales_until_it_has_more(
     assert isinstance(await sell("c"), Settled)
 
 
+async def test_what_may_be_lost_is_what_the_settings_say(world: World) -> None:
+    config = config_of(
+        world,
+        "http://127.0.0.1:9",
+        failures_per_hour_max=1,
+        in_flight_per_payer_max=2,
+        in_flight_per_address_max=3,
+        fees_per_hour_lamports=4,
+        fees_in_flight_lamports=5,
+    )
+    reader = SqliteLogReader(world.path.parent / "market.sqlite")
+    async with open_sales(config, root=b"r" * 32, reader=reader, clock=world.clock) as sales:
+        assert sales.cashier.budget == Budget(
+            failures=1,
+            in_flight_payer=2,
+            in_flight_address=3,
+            fee_lamports=4,
+            in_flight_fee_lamports=5,
+        )
+    await reader.close()
+
+
 async def test_without_a_node_the_books_are_checked(world: World, sales: Sales) -> None:
     world.cashier()
     before = metric("mintscope_audits_total", outcome="blind")

@@ -7,7 +7,8 @@ import apsw
 import msgspec
 
 from mintscope.payments.envelope import MessageHash
-from mintscope.payments.payment import Evidence, Payment, apply
+from mintscope.payments.payment import Evidence, Payment, State, apply
+from mintscope.payments.refusal import Reason
 from mintscope.payments.store import (
     FINAL_AFTER_MS,
     Begun,
@@ -113,6 +114,8 @@ class PaymentTable:
             return Resolved(before, before)
         if after.state is not before.state:
             self.goods.move(after, now)  # first: what is issued must have been handed out
+        if before.state is State.PENDING and after.reason is Reason.EXPIRED:
+            self._limits.give_fee_back(after)
         look_again_at = now + FINAL_AFTER_MS
         change = (after.state, after.paid, after.reason, after.final, now, look_again_at)
         self._db.execute(RESOLVE, (message_hash, *change, after.missed_height))

@@ -1,0 +1,210 @@
+"""Network fees that all payers together may burn or promise, in memory and on SQLite alike."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.payments.payment import Dead, Evidence
+from mintscope.payments.store import (
+    DAY_MS,
+    HOUR_MS,
+    WALLET_LAMPORTS_MIN,
+    Begun,
+    Budget,
+    Promise,
+    SalesClosed,
+)
+from mintscope.primitives import UnixMs
+from mintscope.storage.sqlite.payments import SqlitePaymentStore
+from payment_desks import Desk, MemoryDesk, SqliteDesk, resolve
+from payment_memory import MemoryPaymentStore
+from payment_promises import DEAD, LANDED, NOW, REVERTED, promise
+
+FEE: Final = 10_000
+SMALL: Final = Budget(
+    failures=100,
+    fee_lamports=10 * FEE,  # so one payment at a time of each payer
+    in_flight_fee_lamports=20 * FEE,
+)
+
+
+def paid_by(name: str, *, now: int = NOW, budget: Budget = SMALL, nonce: str = "") -> Promise:
+    """Return a payment of a payer at an address of its own."""
+    return promise(
+        f"{name} {nonce}",
+        payer=name,
+        address=name,
+        fee_lamports=FEE,
+        begun_at=UnixMs(now),
+        budget=budget,
+    )
+
+
+async def sell_to(desk: Desk, name: str, now: int = NOW) -> None:
+    bought = paid_by(name, nonce="bought", now=now)
+    assert isinstance(await desk.store.begin(bought), Begun)
+    await resolve(desk, bought, LANDED, now)
+
+
+async def begun(desk: Desk, names: Iterable[str], now: int = NOW) -> list[bool]:
+    return [isinstance(await desk.store.begin(paid_by(name, now=now)), Begun) for name in names]
+
+
+async def test_payments_that_never_land_close_sales_to_nobody(desk: Desk) -> None:
+    """More than the fees of the hour are promised, and none is spent."""
+    budget = Budget(fee_lamports=2_000_000, in_flight_fee_lamports=10_000_000)
+    for n in range(120):
+        doomed = promise(
+            f"{n}", payer=f"{n}", address=f"{n // 10}", fee_lamports=20_000, budget=budget
+        )
+        assert isinstance(await desk.store.begin(doomed), Begun)
+
+    assert isinstance(await desk.store.begin(paid_by("bob", budget=budget)), Begun)
+
+
+def test_five_times_as_much_may_be_promised_as_burned() -> None:
+    assert Budget().in_flight_fee_lamports == 5 * Budget().fee_lamports == 100_000_000
+
+
+async def test_fees_that_were_burned_close_sales_for_an_hour(desk: Desk) -> None:
+    await sell_to(desk, "buyer")  # has earned its fee back
+    for n in range(10):
+        assert isinstance(await desk.store.begin(paid_by(str(n))), Begun)
+        await resolve(desk, paid_by(str(n)), REVERTED)
+
+    for name in ("stranger", "buyer"):
+        assert isinstance(await desk.store.begin(paid_by(name)), SalesClosed)
+        assert isinstance(await desk.store.begin(paid_by(name, now=NOW + HOUR_MS)), Begun)
+
+
+async def test_who_has_bought_within_the_day_has_half_of_what_may_be_promised(desk: Desk) -> None:
+    buyers = [f"buyer {n}" for n in range(12)]
+    for name in buyers:
+        await sell_to(desk, name)
+    strangers = [f"stranger {n}" for n in range(12)]
+
+    assert await begun(desk, strangers) == [True] * 10 + [False] * 2
+    assert await begun(desk, buyers) == [True] * 10 + [False] * 2
+    for name in strangers[:10]:
+        await resolve(desk, paid_by(name), DEAD)  # has cost nothing, and counts no more
+    assert await begun(desk, strangers[10:] + buyers[10:]) == [True] * 4
+
+
+async def test_a_purchase_counts_for_a_day(desk: Desk) -> None:
+    for name in ("of yesterday", "of today"):
+        await sell_to(desk, name, NOW if name == "of yesterday" else NOW + 1)
+    now = NOW + DAY_MS
+    assert all(await begun(desk, (f"stranger {n}" for n in range(10)), now))
+
+    assert await begun(desk, ["of yesterday", "of today"], now) == [False, True]
+
+
+async def test_strangers_promise_half_of_what_the_fee_payer_has(desk: Desk) -> None:
+    """It has the rent of its account, which stays, and ten fees."""
+    budget = Budget(
+        fee_lamports=10**9, in_flight_fee_lamports=10**9, fund_lamports_min=WALLET_LAMPORTS_MIN
+    )
+    await sell_to(desk, "buyer")
+    desk.fill_fund(WALLET_LAMPORTS_MIN + 10 * FEE)
+    outcomes = [await desk.store.begin(paid_by(str(n), budget=budget)) for n in range(7)]
+
+    assert [type(each) for each in outcomes] == [Begun] * 5 + [SalesClosed] * 2
+    of_buyer = [paid_by("buyer", budget=budget, nonce=str(n)) for n in range(7)]
+    outcomes = [await desk.store.begin(each) for each in of_buyer]
+    assert [type(each) for each in outcomes] == [Begun] * 5 + [SalesClosed] * 2
+    await resolve(desk, paid_by("0", budget=budget), DEAD)
+    assert isinstance(await desk.store.begin(of_buyer[5]), Begun)
+    assert isinstance(await desk.store.begin(of_buyer[6]), SalesClosed)
+
+
+TIGHT: Final = Budget(
+    failures=100,
+    fee_lamports=10 * FEE,
+    in_flight_fee_lamports=8 * FEE,
+    fund_lamports_min=WALLET_LAMPORTS_MIN,
+)
+EVIDENCE: Final[dict[str, Evidence]] = {"land": LANDED, "revert": REVERTED, "die": Dead(height=999)}
+acts = st.lists(
+    st.tuples(
+        st.sampled_from(["begin", "begin", *EVIDENCE, "wait"]), st.integers(1, 9), st.integers(0, 4)
+    ),
+    max_size=20,
+)
+
+
+@dataclass
+class Diary:
+    """What was begun, and how and when it ended: the oracle, which reads no store."""
+
+    lamports: int
+    now: int = NOW
+    waiting: list[Promise] = field(default_factory=list)
+    ended: list[tuple[str, Promise, int]] = field(default_factory=list)
+
+    def count(self, how: str, span_ms: int, payer: str | None = None) -> int:
+        return sum(
+            end == how and at > self.now - span_ms and payer in {None, each.payment.payer}
+            for end, each, at in self.ended
+        )
+
+    def is_sound_with(self, asked: Promise) -> bool:
+        """Say whether every bound holds once *asked* is under way."""
+        payers = [each.payment.payer for each in [*self.waiting, asked]]
+        spent = sum(how != "die" for how, _, _ in self.ended) * FEE
+        covered = self.lamports - WALLET_LAMPORTS_MIN - spent
+        bound = min(8 * FEE, covered)
+        strangers = [payer for payer in payers if not self.count("land", DAY_MS, payer)]
+        is_stranger = asked.payment.payer in strangers
+        return (
+            self.count("revert", HOUR_MS) + 1 <= 10
+            and len(payers) * FEE <= bound
+            and not (is_stranger and 2 * len(strangers) * FEE > bound)
+        )
+
+    def is_hour_sound(self) -> bool:
+        """Say whether no hour has burned more than its fees and what was under way."""
+        burned = [at for how, _, at in self.ended if how == "revert"]
+        return all(sum(end - HOUR_MS < at <= end for at in burned) <= 9 + 8 for end in burned)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(acts=acts, fund=st.sampled_from([5 * FEE, 12 * FEE, 10**9]))
+async def test_no_schedule_promises_or_burns_more_than_it_may(
+    acts: list[tuple[str, int, int]], fund: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """And sales are closed to nobody while every bound would hold."""
+    path = tmp_path_factory.mktemp("money") / "money.sqlite"
+    sqlite, db = SqlitePaymentStore(path), apsw.Connection(str(path))
+    desks: list[Desk] = [MemoryDesk(MemoryPaymentStore()), SqliteDesk(sqlite, db)]
+    diary = Diary(lamports=WALLET_LAMPORTS_MIN + fund)
+    for desk in desks:
+        desk.fill_fund(diary.lamports)
+    for n, (act, times, who) in enumerate(acts):
+        for again in range(times):
+            diary.now += HOUR_MS if act == "wait" else 1
+            if act == "begin":
+                asked = paid_by(f"{who} {again}", nonce=f"{n}", now=diary.now, budget=TIGHT)
+                await ask(desks, diary, asked)
+            elif act in EVIDENCE and diary.waiting:
+                ending = diary.waiting.pop(0)
+                for desk in desks:
+                    await resolve(desk, ending, EVIDENCE[act], diary.now)
+                diary.ended.append((act, ending, diary.now))
+    await sqlite.close()
+    db.close()
+    assert diary.is_hour_sound()
+
+
+async def ask(desks: list[Desk], diary: Diary, asked: Promise) -> None:
+    one, other = [await desk.store.begin(asked) for desk in desks]
+    assert type(one) is type(other)
+    if isinstance(one, Begun):
+        assert diary.is_sound_with(asked)
+        diary.waiting.append(asked)
+    elif isinstance(one, SalesClosed):
+        assert not diary.is_sound_with(asked)
