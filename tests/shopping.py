@@ -20,6 +20,7 @@ CREDITS = 10
 TIMEOUT_S = 20
 PENDING_S = 0.05
 PENDING_MAX = 600
+UNSENT_MAX = 40
 
 
 @dataclass
@@ -109,10 +110,17 @@ async def send(shop: httpx.AsyncClient, paid: Paid, *, key: str | None = None) -
     return await shop.post(PURCHASE, headers=headers)
 
 
-async def redeem(shop: httpx.AsyncClient, paid: Paid, *, tries: int = PENDING_MAX) -> None:
-    """Send the payment again until it is known what became of it."""
-    for _ in range(tries):
+async def redeem(shop: httpx.AsyncClient, paid: Paid) -> None:
+    """Send the payment again until it is known what became of it.
+
+    A shop that says for two seconds that it has not sent it will not send it.
+    """
+    unsent = 0
+    for _ in range(PENDING_MAX):
         paid.answer = await send(shop, paid)
         if paid.answer.status_code != 503:
+            return
+        unsent += paid.answer.json()["error"]["code"] == "PAYMENT_UNAVAILABLE"
+        if unsent > UNSENT_MAX:
             return
         await asyncio.sleep(PENDING_S)

@@ -28,16 +28,15 @@ from mintscope.storage.sqlite.credits import MONEY_FILE, CreditBook
 from mintscope.storage.sqlite.log_reader import SqliteLogReader
 from paying_chain import RICH, SEED, Chain, chain_running
 from selling_service import PEPPER, Manner, config_of, seller_running
-from shopping import CREDITS, PENDING_MAX, TIMEOUT_S, Paid, Shopper, redeem, send
+from shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 300 if FULL else 30
-BUYERS, SPENDERS = 8, 16
+BUYERS, SPENDERS, THIEVES = 8, 16, 16
 SETTLE_S = 2.0  # for the last transactions to land; slots are short here
 REQUEST_S = 10
 MISTAKEN_STORMS_MAX = 8
 MISTAKEN_KILLS = 3
-MISTAKEN_TRIES = 10
 
 
 @dataclass
@@ -126,7 +125,7 @@ async def settle(folder: Path, chain: Chain) -> list[str]:
     return [f"{each.invariant} {each.subject}" for each in violations]
 
 
-async def redeem_all(folder: Path, chain: Chain, paid: list[Paid], tries: int) -> list[str]:
+async def redeem_all(folder: Path, chain: Chain, paid: list[Paid]) -> list[str]:
     """Redeem what has no answer; return what strangers were given who know the chain alone."""
     landed = chain.paid_by(chain.landed())
     public = [each for each in paid if each.payer_signature in landed]
@@ -134,19 +133,21 @@ async def redeem_all(folder: Path, chain: Chain, paid: list[Paid], tries: int) -
     with seller_running(folder, chain.url) as seller:
         async with httpx.AsyncClient(base_url=seller.url, timeout=TIMEOUT_S) as shop:
             before = await _steal(shop, public)
-            await asyncio.gather(
-                *(redeem(shop, each, tries=tries) for each in unanswered if each.key)
-            )
+            await asyncio.gather(*(redeem(shop, each) for each in unanswered if each.key))
             return before + await _steal(shop, public)
 
 
 async def _steal(shop: httpx.AsyncClient, public: list[Paid]) -> list[str]:
     """Send what can be read from the chain, without a key and with another."""
-    answers = [
-        await send(shop, Paid(each.header, None), key=key)
-        for each in public
-        for key in (None, "a-strangers-guess-0")
-    ]
+    turns = asyncio.Semaphore(THIEVES)
+
+    async def steal(each: Paid, key: str | None) -> httpx.Response:
+        async with turns:
+            return await send(shop, Paid(each.header, None), key=key)
+
+    answers = await asyncio.gather(
+        *(steal(each, key) for each in public for key in (None, "a-strangers-guess-0"))
+    )
     return [answer.text for answer in answers if answer.status_code not in {402, 409}]
 
 
@@ -205,9 +206,7 @@ async def found_after(
         paid, told = await storm(folder, chain, kills, manner)
         chain.go_wrong()
         await asyncio.sleep(SETTLE_S)
-        # Once a mistake has stopped sales, asking again is answered with 503 for ever.
-        tries = MISTAKEN_TRIES if manner.mistake else PENDING_MAX
-        stolen = await redeem_all(folder, chain, paid, tries)
+        stolen = await redeem_all(folder, chain, paid)
         violations = await settle(folder, chain)
         return paid, told, [*violations, *stolen, *losses(folder, chain, paid, told)]
 
