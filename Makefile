@@ -15,8 +15,9 @@ setup: $(VENV)/run ## install mintscope into .venv
 demo: $(VENV)/demo ## devchain, ingest and api, a market that trades and a buyer who pays
 	@exec $(BIN)/mintscope demo
 
+# Two files at a time: most tests in real processes wait for each other, not for the machine.
 test: $(VENV)/browser ## every test, about five minutes on two cores
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/dev ## format, lint, types, layers: fastest first
 	@$(BIN)/ruff format --check src tests bench examples
