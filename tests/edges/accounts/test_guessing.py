@@ -130,10 +130,10 @@ async def test_an_account_refused_to_a_client_costs_its_site_nothing(desks: Desk
 async def test_letters_about_one_thing_are_five_minutes_apart(desks: Desks) -> None:
     session = await desks.signed_up()
     for _ in range(3):
-        await desks.people.request_reset(ALICE)
+        await desks.people.request_reset(ALICE, HERE)
         await desks.people.request_verification(session)
     desks.clock.advance(FIVE_MINUTES_MS)
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
 
     assert [kind for kind, _ in desks.letters()] == [
         "reset_password",
@@ -145,7 +145,7 @@ async def test_letters_about_one_thing_are_five_minutes_apart(desks: Desks) -> N
 async def test_as_much_is_written_for_a_stranger_but_no_letter(desks: Desks) -> None:
     await desks.signed_up()
     for email in (ALICE, MALLORY):
-        await desks.people.request_reset(email)
+        await desks.people.request_reset(email, HERE)
 
     assert desks.rows("SELECT email, length(nonce) FROM proof") == [(ALICE, 32), (MALLORY, 32)]
     assert desks.letters() == [("reset_password", ALICE)]
