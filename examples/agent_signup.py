@@ -143,7 +143,9 @@ def walk(agent: Agent, approve_with: str | None, remove_with: str | None) -> Non
     if approve_with:
         run(approve_with, id=number)
     else:
-        show("waiting for approval", f"{agent.service.base_url}admin, application {number}")
+        show(
+            "waiting for approval", f"{agent.service.base_url.join('/admin')}, application {number}"
+        )
     issued = agent.wait_for_key()
     show("exchange", f"200 {issued['username']} has {issued['keyHint']}: {issued['scopes']}")
     me = agent.me(issued["apiKey"])

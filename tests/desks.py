@@ -109,7 +109,7 @@ class Desks:
 
     async def taken_back(self) -> None:
         """Let Alice set OTHER_PASSWORD by a link in her mailbox."""
-        await self.people.request_reset(ALICE)
+        await self.people.request_reset(ALICE, HERE)
         assert await self.people.reset(self.link(Purpose.RESET_PASSWORD), OTHER_PASSWORD)
 
     async def owned(self) -> Session:

@@ -6,13 +6,14 @@ import apsw
 from typing_extensions import override
 
 from mintscope.accounts.application import Application
-from mintscope.accounts.audit import Event
+from mintscope.accounts.audit import Actor, Event
 from mintscope.accounts.letter import LetterKind
 from mintscope.accounts.review import Decision
 from mintscope.storage.sqlite.account_events import note
 from mintscope.storage.sqlite.application_rows import find
 from mintscope.storage.sqlite.letters import write_letter
 from mintscope.storage.sqlite.reviews import SqliteReviewStore
+from mintscope.storage.sqlite.session_rows import expect_administrator
 
 APPROVE: Final = """
 UPDATE application SET state = 'approved', decided_at = ?2, decided_by = ?3 WHERE id = ?1
@@ -24,16 +25,18 @@ class WritesTheLetterAfterwards(SqliteReviewStore):
 
     @override
     async def decide(self, decision: Decision) -> Application:
-        application = await self._file.write(lambda db: _approve(db, decision))
+        application = await self._file.write(
+            lambda db: _approve(db, decision, expect_administrator(db, decision.actor))
+        )
         kind, mailbox = LetterKind.APPLICATION_APPROVED, application.form.email
         await self._file.write(lambda db: write_letter(db, kind, mailbox, {}, None, decision.at))
         return application
 
 
-def _approve(db: apsw.Connection, decision: Decision) -> Application:
-    db.execute(APPROVE, (decision.signup_id, decision.at, decision.actor))
+def _approve(db: apsw.Connection, decision: Decision, actor: Actor) -> Application:
+    db.execute(APPROVE, (decision.signup_id, decision.at, actor))
     subject = f"application:{decision.signup_id}"
-    note(db, Event(at=decision.at, actor=decision.actor, action="approved", subject=subject))
+    note(db, Event(at=decision.at, actor=actor, action="approved", subject=subject))
     application = find(db, decision.signup_id)
     assert application is not None
     return application

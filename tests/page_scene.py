@@ -29,7 +29,7 @@ async def scene_at(site: Website) -> dict[str, object]:
     applications = await _applications(site)
     keys = await _person(site)
     await site.accounts.people.sign_up(NEWCOMER, PASSWORD, HERE)
-    await site.accounts.people.request_reset(PERSON)
+    await site.accounts.people.request_reset(PERSON, HERE)
     users = await site.accounts.review.users()
     assert site.accounts.mailbox is not None
     letters = await site.accounts.mailbox.recent(limit=1)

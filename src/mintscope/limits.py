@@ -7,6 +7,7 @@ buckets 59 in their first minute.
 
 from array import array
 from dataclasses import dataclass
+from ipaddress import IPv6Network
 from math import ceil
 from typing import Final, Protocol
 
@@ -15,6 +16,9 @@ import msgspec
 from mintscope.clock import Clock
 
 KEYS_MAX: Final = 100_000
+IPV6_PREFIX: Final = 64  # one customer's network: its single addresses are free
+IPV6_SITE_PREFIX: Final = 48  # and many a customer has 65,536 networks
+SITE_SHARES: Final = 4  # as much as so many clients is admitted from a site
 
 LimitKey = int | str  # an account that exists, or an address; never an unverified claim
 
@@ -39,6 +43,13 @@ class Denied(msgspec.Struct, frozen=True, gc=False):
     """Too many; the next one fits after *retry_after_s* (>= 1).  Nothing was counted."""
 
     retry_after_s: int
+
+
+def site_key(client: str) -> str:
+    """Return what a limit of many clients together is keyed by: the /48 of an IPv6 network."""
+    if not client.endswith(f"/{IPV6_PREFIX}"):
+        return client
+    return str(IPv6Network(client).supernet(new_prefix=IPV6_SITE_PREFIX))
 
 
 class Limiter(Protocol):

@@ -9,6 +9,8 @@ import pytest
 from mintscope.errors import ServiceUnavailable
 from mintscope.storage.group_commit import WAITING_MAX, GroupCommit
 
+HOUR_S = 3_600.0  # longer than any machine is busy
+
 
 class Writer:
     """Doubles numbers; can be held, and told to fail."""
@@ -172,7 +174,10 @@ async def test_when_everyone_leaves_nothing_is_committed(
     assert writer.batches == [[1], [3]]
 
 
-async def test_the_queue_has_an_end(writer: Writer, group: GroupCommit[int, int]) -> None:
+async def test_the_queue_has_an_end(writer: Writer) -> None:
+    group = GroupCommit(
+        writer.commit, unheard=writer.note_unheard, rest=writer.rest, patience_s=HOUR_S
+    )
     first = await held(writer, group, 1)
     waiting = [group.submit(item) for item in range(WAITING_MAX - 1)]
 
@@ -181,6 +186,7 @@ async def test_the_queue_has_an_end(writer: Writer, group: GroupCommit[int, int]
     writer.go_on.set()
     assert len(await asyncio.gather(first, *waiting)) == WAITING_MAX
     assert await group.submit(1) == 2
+    await group.close()
 
 
 async def test_a_slow_job_is_not_waited_for_forever(

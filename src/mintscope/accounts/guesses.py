@@ -8,7 +8,7 @@ from typing import Final
 
 from mintscope.accounts.address import Email
 from mintscope.clock import Clock
-from mintscope.limits import Denied, Limit, LimitKey, MovingWindow
+from mintscope.limits import SITE_SHARES, Denied, Limit, LimitKey, MovingWindow, site_key
 
 QUARTER_S: Final = 900
 HOUR_S: Final = 3_600
@@ -28,7 +28,7 @@ class GuessLimits:
 
     one      wrong passwords for an e-mail address from one client address, in 15 minutes
     all      wrong passwords from one client address, in 15 minutes
-    signups  accounts made from one client address, in an hour
+    signups  accounts made from one client address, in an hour; four times as many from an IPv6 /48
     """
 
     one: int = 10
@@ -46,6 +46,7 @@ class GuessGuard:
         self._one = window("guesses", limits.one, QUARTER_S)
         self._all = window("guesses of a client", limits.all, QUARTER_S)
         self._signups = window("accounts of a client", limits.signups, HOUR_S)
+        self._site = window("accounts of a site", SITE_SHARES * limits.signups, HOUR_S)
 
     async def begin(self, email: Email, address: str) -> None:
         """Count a guess at the password of *email* from *address*.
@@ -69,7 +70,12 @@ class GuessGuard:
 
         Raises    TooManyGuesses
         """
-        await _expect_room(self._signups, address)
+        await _expect_room(self._site, site_key(address))
+        try:
+            await _expect_room(self._signups, address)
+        except TooManyGuesses:
+            await self._site.give_back(site_key(address))
+            raise
 
 
 def _pair(email: Email, address: str) -> LimitKey:

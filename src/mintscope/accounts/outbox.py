@@ -32,6 +32,10 @@ class Outbox(Protocol):
         """Note why it was not, and when to try again; None: never."""
         ...
 
+    async def give_up(self, now: UnixMs, *, written_before: UnixMs, reason: str) -> int:
+        """Give up what was written then or before and was not sent; return how many."""
+        ...
+
     async def recent(self, *, limit: int) -> Sequence[Draft]:
         """Return the newest letters, sent or not, for the mailbox page of a demo."""
         ...

@@ -8,6 +8,7 @@ from typing import Final
 from mintscope.accounts.address import Email
 from mintscope.accounts.guesses import GuessGuard, GuessLimits, TooManyGuesses
 from mintscope.accounts.password import Hasher, expect_password
+from mintscope.accounts.pause import GrowingPause
 from mintscope.accounts.people_store import NewPerson, PeopleStore, SessionStore
 from mintscope.accounts.proof import Proof, Purpose, parse_link
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
@@ -22,7 +23,7 @@ from mintscope.accounts.session import (
 from mintscope.accounts.user import User, UserId, username_of
 from mintscope.clock import Clock
 from mintscope.errors import ServiceUnavailable
-from mintscope.limits import Denied, Limit, MovingWindow
+from mintscope.limits import site_key
 
 __all__ = [
     "Browser",
@@ -36,7 +37,6 @@ __all__ = [
 COOKIE_BYTES: Final = 32
 COOKIE_LENGTH: Final = 43
 SUFFIX_BYTES: Final = 4
-LETTERS: Final = Limit(name="letters", count=1, window_s=300)
 
 
 class EmailTaken(Exception):
@@ -82,7 +82,7 @@ class PeopleDesk:
         self._entropy = entropy
         self._lifetimes = lifetimes or Lifetimes()
         self._guard = GuessGuard(guesses or GuessLimits(), clock)
-        self._letters = MovingWindow(LETTERS, clock)
+        self._letters = GrowingPause(clock)
 
     async def sign_up(self, email: Email, password: str, browser: Browser) -> str:
         """Make the account and a session of it; return the session's cookie.
@@ -181,14 +181,15 @@ class PeopleDesk:
         hashed = await self._hasher.hash(password)
         await self._people.change_password(session, hashed, self._clock.now())
 
-    async def request_reset(self, email: Email) -> None:
+    async def request_reset(self, email: Email, browser: Browser) -> None:
         """Write a link to the person of *email*; nothing tells whether there is one.
 
-        At most one letter in five minutes.
+        Whoever asks too often, at one site, is not heard; what others ask does not count for them.
         """
         now = self._clock.now()
         await self._write_one(
-            f"reset {email}", lambda nonce: self._people.request_reset(email, nonce, now)
+            f"reset {email} {site_key(browser.address)}",
+            lambda nonce: self._people.request_reset(email, nonce, now),
         )
 
     async def find_reset(self, link: str) -> Email | None:
@@ -210,7 +211,7 @@ class PeopleDesk:
         return await self._people.reset(proof.proof_id, hashed, self._clock.now())
 
     async def request_verification(self, session: Session) -> None:
-        """Write a link to the person's mailbox, at most one in five minutes and five in a day."""
+        """Write a link to the person's mailbox, with growing pauses."""
         now = self._clock.now()
         await self._write_one(
             f"verify {session.user.user_id}",
@@ -235,7 +236,7 @@ class PeopleDesk:
         return await self._people.agents(session.user.email)
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
-        """Write a link to the mailbox of the agent, at most one in five minutes.
+        """Write a link to the mailbox of the agent, with growing pauses.
 
         False if it cannot be claimed by this person.
         """
@@ -278,7 +279,7 @@ class PeopleDesk:
 
     async def _write_one(self, what: str, write: Callable[[bytes], Awaitable[None]]) -> None:
         """Let *write* write a letter, of a fresh nonce, unless one about *what* went lately."""
-        if isinstance(await self._letters.take(what), Denied):
+        if not await self._letters.take(what):
             return
         try:
             await write(self._entropy(NONCE_BYTES))

@@ -54,6 +54,7 @@ class PeopleStore(Protocol):
     async def request_reset(self, email: Email, nonce: bytes, at: UnixMs) -> None:
         """Open a proof and write RESET_PASSWORD, if there is a person of *email*.
 
+        After 20 letters in a day there is none as long as one has a link that is good for a while.
         As much is written if there is none, but no letter: the time tells nothing.
         """
         ...

@@ -13,12 +13,16 @@ from mintscope.accounts.application import (
 )
 from mintscope.accounts.audit import Actor, Event
 from mintscope.accounts.scope import Scope
+from mintscope.accounts.session import Session
 from mintscope.accounts.user import User, UserId, username_of
 from mintscope.clock import Clock
 from mintscope.primitives import UnixMs
 
 SUFFIX_BYTES: Final = 4
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
+
+# Whoever acts: a person in a session, or somebody whom the machine itself vouches for.
+Reviewer = Session | Actor
 
 # How an application is, in a sentence about it.
 STANDINGS: Final = {
@@ -47,7 +51,7 @@ class Decision:
     expected: frozenset[ApplicationState]
     scopes: frozenset[Scope]
     note: str
-    actor: Actor
+    actor: Reviewer
     at: UnixMs
 
 
@@ -66,7 +70,8 @@ class ReviewStore(Protocol):
     """Raises ServiceUnavailable from every verb.
 
     Each verb that writes is one transaction with its audit rows and its letter; it raises
-    NotPossible, and does nothing, when the subject is not as it must be.
+    NotPossible, and does nothing, when the subject is not as it must be, and
+    SessionEnded for a session that was ended meanwhile, or is no administrator's any more.
     """
 
     async def applications(
@@ -87,11 +92,11 @@ class ReviewStore(Protocol):
         """Approve or reject; who never confirmed a mailbox is not written that it was rejected."""
         ...
 
-    async def reset(self, signup_id: SignupId, *, actor: Actor, at: UnixMs) -> Application:
+    async def reset(self, signup_id: SignupId, *, actor: Reviewer, at: UnixMs) -> Application:
         """Revoke the key that was issued, and approve anew."""
         ...
 
-    async def forget(self, signup_id: SignupId, *, actor: Actor, at: UnixMs) -> None:
+    async def forget(self, signup_id: SignupId, *, actor: Reviewer, at: UnixMs) -> None:
         """Delete the application, its key, and the agent account that was made for it."""
         ...
 
@@ -103,7 +108,7 @@ class ReviewStore(Protocol):
         """Return one who was not removed."""
         ...
 
-    async def remove_user(self, user_id: UserId, *, actor: Actor, at: UnixMs) -> None:
+    async def remove_user(self, user_id: UserId, *, actor: Reviewer, at: UnixMs) -> None:
         """Remove an account that is not the last administrator's."""
         ...
 
@@ -118,6 +123,8 @@ class ReviewStore(Protocol):
 
 class ReviewDesk:
     """The administrators' verbs: each is one transaction with its audit row and its letter.
+
+    Whatever is done in a session raises SessionEnded if that was ended a moment before.
 
     entropy   returns so many bytes of a cryptographic generator
     """
@@ -156,7 +163,7 @@ class ReviewDesk:
         *,
         scopes: frozenset[Scope],
         note: str,
-        actor: Actor,
+        actor: Reviewer,
         unconfirmed: bool = False,
     ) -> Application:
         """Approve what awaits approval; with *unconfirmed* also what awaits confirmation.
@@ -174,7 +181,7 @@ class ReviewDesk:
         )
         return await self._store.decide(decision)
 
-    async def reject(self, signup_id: SignupId, *, note: str, actor: Actor) -> Application:
+    async def reject(self, signup_id: SignupId, *, note: str, actor: Reviewer) -> Application:
         """Reject what is not decided yet.  Raises NotPossible."""
         decision = Decision(
             signup_id=signup_id,
@@ -187,14 +194,14 @@ class ReviewDesk:
         )
         return await self._store.decide(decision)
 
-    async def reset(self, signup_id: SignupId, *, actor: Actor) -> Application:
+    async def reset(self, signup_id: SignupId, *, actor: Reviewer) -> Application:
         """Revoke the issued key and let the same secret be exchanged once more.
 
         Raises    NotPossible
         """
         return await self._store.reset(signup_id, actor=actor, at=self._clock.now())
 
-    async def forget(self, signup_id: SignupId, *, actor: Actor) -> None:
+    async def forget(self, signup_id: SignupId, *, actor: Reviewer) -> None:
         """Delete the application, revoking its key: its address may apply again.
 
         An agent account that was made for it goes with it.
@@ -210,7 +217,7 @@ class ReviewDesk:
         """Return one who was not removed."""
         return await self._store.user(user_id)
 
-    async def remove_user(self, user_id: UserId, *, actor: Actor) -> None:
+    async def remove_user(self, user_id: UserId, *, actor: Reviewer) -> None:
         """Remove an account: its keys are revoked, its sessions ended, its address is free.
 
         The application that its key came of stays, and cannot be exchanged any more.

@@ -7,8 +7,8 @@ from typing import Final
 
 from starlette.types import Scope
 
-IPV6_PREFIX: Final = 64  # one customer's network: its single addresses are free
-IPV6_SITE_PREFIX: Final = 48  # and many a customer has 65,536 networks
+from mintscope.limits import IPV6_PREFIX
+
 NOWHERE: Final = "-"  # no peer address, as on a Unix socket
 
 
@@ -57,13 +57,6 @@ def network_key(text: str) -> str:
     if isinstance(address, IPv6Address):
         return str(IPv6Network((address, IPV6_PREFIX), strict=False))
     return text if address is None else str(address)
-
-
-def site_key(client: str) -> str:
-    """Return what a limit of many clients together is keyed by: the /48 of an IPv6 network."""
-    if not client.endswith(f"/{IPV6_PREFIX}"):
-        return client
-    return str(IPv6Network(client).supernet(new_prefix=IPV6_SITE_PREFIX))
 
 
 def _parse(text: str) -> IPv4Address | IPv6Address | None:

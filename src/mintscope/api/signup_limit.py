@@ -1,23 +1,20 @@
 """How often somebody may apply: each makes us write to a mailbox, which may be anybody's."""
 
 from dataclasses import replace
-from typing import Final
 
-from mintscope.api.address import site_key
 from mintscope.api.call import Call
 from mintscope.api.gate import Turnstile
 from mintscope.api.limiter import Limit, MovingWindow
 from mintscope.clock import Clock
 from mintscope.errors import RateLimited
-
-PER_SITE: Final = 4
+from mintscope.limits import SITE_SHARES, site_key
 
 
 class SignupLimit:
     """Counts applications by client, and four times as many by the IPv6 /48 of the client."""
 
     def __init__(self, limit: Limit, clock: Clock) -> None:
-        wide = replace(limit, name=f"{limit.name} of a site", count=PER_SITE * limit.count)
+        wide = replace(limit, name=f"{limit.name} of a site", count=SITE_SHARES * limit.count)
         self._client = Turnstile(MovingWindow(limit, clock))
         self._site = Turnstile(MovingWindow(wide, clock))
 

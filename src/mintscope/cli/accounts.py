@@ -14,6 +14,7 @@ import structlog
 import typer
 
 from mintscope.accounts.review import NotPossible, ReviewDesk
+from mintscope.accounts.visible import visible as shown
 from mintscope.cli.config import ConfigFile, configured
 from mintscope.clock import SystemClock
 from mintscope.config.sections import Config
@@ -54,7 +55,7 @@ def visible(text: str) -> str:
 
     Control characters, and those that turn lines around or hide, are shown as their numbers.
     """
-    plain = "".join(sign if sign.isprintable() else _number(sign) for sign in text)
+    plain = shown(text)
     encoding = sys.stdout.encoding or "utf-8"
     return plain.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -85,7 +86,3 @@ async def _ask(config: Config, question: Question[T]) -> T:
         return await question(desk)
     finally:
         await file.close()
-
-
-def _number(sign: str) -> str:
-    return sign.encode("unicode_escape").decode()

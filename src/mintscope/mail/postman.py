@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import structlog
 
 from mintscope.accounts.letter import Draft, Letter
-from mintscope.accounts.outbox import Outbox, retry_at
+from mintscope.accounts.outbox import GIVE_UP_MS, Outbox, retry_at
 from mintscope.accounts.wording import LetterWithoutLink
 from mintscope.clock import Clock
 from mintscope.errors import ServiceUnavailable
@@ -20,7 +20,9 @@ from mintscope.observe import LETTERS, LETTERS_WAITING
 from mintscope.primitives import UnixMs
 
 POLL_S: Final = 0.5
+COUNT_S: Final = 60.0  # how often letters that wait are counted while none goes
 TROUBLE_S: Final = 5.0
+NO_DELIVERY: Final = "mail.delivery is none"
 AT_ONCE: Final = 4  # within a lease: each takes its timeout at most
 
 log = structlog.get_logger()
@@ -44,7 +46,7 @@ class PagePost:
 class Postman:
     """Delivers what is due, for as long as it runs.
 
-    post      None: letters stay in the outbox, and are counted
+    post      None: letters stay in the outbox, and are counted; after three days they are given up
     compose   writes the letter of a draft
     """
 
@@ -60,6 +62,7 @@ class Postman:
         self._post = post
         self._compose = compose
         self._clock = clock
+        self._counted_at_s: float | None = None
 
     async def run(self) -> None:
         """Deliver letters, each within a second of being written; has no end."""
@@ -81,11 +84,31 @@ class Postman:
         """
         taken = await self._take()
         outcomes = await asyncio.gather(*map(self._deliver, taken), return_exceptions=True)
-        LETTERS_WAITING.set(await self._outbox.count_waiting())
+        if taken or self._is_to_be_counted():
+            await self._count()
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
         return len(taken)
+
+    def _is_to_be_counted(self) -> bool:
+        counted_at_s = self._counted_at_s
+        return counted_at_s is None or self._clock.monotonic_s() - counted_at_s >= COUNT_S
+
+    async def _count(self) -> None:
+        if self._post is None:
+            await self._give_up_old()
+        LETTERS_WAITING.set(await self._outbox.count_waiting())
+        self._counted_at_s = self._clock.monotonic_s()
+
+    async def _give_up_old(self) -> None:
+        now = self._clock.now()
+        count = await self._outbox.give_up(
+            now, written_before=UnixMs(now - GIVE_UP_MS), reason=NO_DELIVERY
+        )
+        if count:
+            LETTERS.labels("given_up").inc(count)
+            log.warning("letters were given up", count=count, reason=NO_DELIVERY)
 
     async def _take(self) -> Sequence[Draft]:
         if self._post is None:

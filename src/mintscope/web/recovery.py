@@ -37,7 +37,7 @@ class RecoveryPages:
         except UnusableEmail as flaw:
             errors = {"email": sentence(flaw)}
             return Page("forgot.html", errors=errors, values={"email": address}, status=UNMET)
-        await self._people.request_reset(email)
+        await self._people.request_reset(email, visit.browser)
         return Goto("/forgot", notice="reset-sent")
 
     async def ask_password(self, visit: Visit) -> Reply:

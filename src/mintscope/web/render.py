@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from mintscope.accounts.session import Session
+from mintscope.accounts.visible import visible
 from mintscope.clock import Clock
 from mintscope.primitives import UnixMs
 from mintscope.web.agents import describe_agent
@@ -49,8 +51,8 @@ class Renderer:
     """Knows the templates.
 
     Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
-    `values`, `features`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`, `until`
-    and `agent`.
+    `values`, `features`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`, `until`,
+    `agent`, `visible` and `foreign`.
     """
 
     def __init__(self, *, static: Callable[[str], str], features: Features, clock: Clock) -> None:
@@ -64,7 +66,13 @@ class Renderer:
         )
         self._environment.globals.update(static=static, features=features)
         self._environment.filters.update(
-            utc=utc_text, iso=iso_text, ago=ago_text, until=until_text, agent=describe_agent
+            utc=utc_text,
+            iso=iso_text,
+            ago=ago_text,
+            until=until_text,
+            agent=describe_agent,
+            visible=visible,
+            foreign=foreign_text,
         )
 
     def render(self, page: Page, setting: Setting) -> str:
@@ -78,6 +86,11 @@ class Renderer:
             values=page.values,
             now=self._clock.now(),
         )
+
+
+def foreign_text(text: str) -> Markup:
+    """Return *text* of a stranger as an island: it turns nothing around it, and hides nothing."""
+    return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
 
 
 def utc_text(at: UnixMs) -> str:

@@ -10,7 +10,6 @@ from mintscope.accounts.application import (
     ApplicationState,
     SignupId,
 )
-from mintscope.accounts.audit import Actor, user_actor
 from mintscope.accounts.review import NotPossible, ReviewDesk
 from mintscope.accounts.scope import AREAS, READ_SCOPES, UnknownScope, in_order, parse_scopes
 from mintscope.errors import BadRequest, NotFound
@@ -88,7 +87,7 @@ class ReviewPages:
                 await self._approve(application, visit)
             else:
                 note = _note(visit, "reject-note")
-                await self._review.reject(application.signup_id, note=note, actor=actor(visit))
+                await self._review.reject(application.signup_id, note=note, actor=visit.signed_in)
         except Unmet as unmet:
             return _page(application, visit, errors=unmet.errors)
         except NotPossible as error:
@@ -104,7 +103,7 @@ class ReviewPages:
         """Let the secret be exchanged once more."""
         application = await self._application(visit)
         try:
-            await self._review.reset(application.signup_id, actor=actor(visit))
+            await self._review.reset(application.signup_id, actor=visit.signed_in)
         except NotPossible as error:
             return _confirmation("reset", application, error)
         return Goto(_address(application), notice="application-reset")
@@ -117,7 +116,7 @@ class ReviewPages:
         """Delete the application."""
         application = await self._application(visit)
         try:
-            await self._review.forget(application.signup_id, actor=actor(visit))
+            await self._review.forget(application.signup_id, actor=visit.signed_in)
         except NotPossible as error:
             return _confirmation("forget", application, error)
         return Goto(QUEUE, notice="application-forgotten")
@@ -135,7 +134,7 @@ class ReviewPages:
             application.signup_id,
             scopes=scopes,
             note=note,
-            actor=actor(visit),
+            actor=visit.signed_in,
             unconfirmed=is_unconfirmed,
         )
 
@@ -145,11 +144,6 @@ class ReviewPages:
         if application is None:
             raise NotFound
         return application
-
-
-def actor(visit: Visit) -> Actor:
-    """Return how the audit log names whoever is here."""
-    return user_actor(visit.signed_in.user.user_id)
 
 
 def _address(application: Application) -> str:

@@ -10,7 +10,8 @@ from mintscope.errors import MethodNotAllowed, NotFound
 from mintscope.web.reply import Reply
 from mintscope.web.visit import Visit
 
-SEGMENT: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}")  # nothing that needs quoting in an address
+# Nothing that needs quoting in an address, and no dot segment: browsers take those for steps.
+SEGMENT: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~-]{1,128}")
 
 Handler = Callable[[Visit], Awaitable[Reply]]
 

@@ -8,7 +8,7 @@ from mintscope.accounts.user import User, UserId
 from mintscope.errors import NotFound
 from mintscope.web.paging import cut, parse_id, parse_place
 from mintscope.web.reply import END_SESSION, UNMET, Goto, Page, Reply
-from mintscope.web.review import actor, administration
+from mintscope.web.review import administration
 from mintscope.web.routes import Access, Route
 from mintscope.web.visit import Visit
 from mintscope.web.words import sentence
@@ -54,7 +54,7 @@ class UserPages:
         if typed != user.username:
             return _removal(user, visit, field="username", error=f"Type {user.username} here.")
         try:
-            await self._review.remove_user(user.user_id, actor=actor(visit))
+            await self._review.remove_user(user.user_id, actor=visit.signed_in)
         except NotPossible as error:
             return _removal(user, visit, field="", error=sentence(error))
         if user.user_id == visit.signed_in.user.user_id:

@@ -38,7 +38,7 @@ async def prepare(desks: Desks) -> Session:
     desks.clock.advance(300_000)
     session = await desks.enter(await desks.people.sign_in(ALICE, "staple horse battery", HERE))
     await desks.people.request_verification(session)
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     assert await desks.people.request_claim(session, UserId(2))
     desks.clock.advance(300_000)
     return session
@@ -49,7 +49,7 @@ VERBS: Final[dict[str, Verb]] = {
     "change the password": lambda desks, session: desks.people.change_password(
         session, NEW_PASSWORD
     ),
-    "ask for a reset": lambda desks, _: desks.people.request_reset(ALICE),
+    "ask for a reset": lambda desks, _: desks.people.request_reset(ALICE, HERE),
     "reset": lambda desks, _: desks.people.reset(desks.link(Purpose.RESET_PASSWORD), NEW_PASSWORD),
     "ask for a verification": lambda desks, session: desks.people.request_verification(session),
     "verify": lambda desks, session: desks.people.verify(session, desks.link(Purpose.VERIFY_EMAIL)),

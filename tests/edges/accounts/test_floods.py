@@ -7,16 +7,20 @@ from typing import Final
 
 import pytest
 
-from desks import ALICE, HERE, MALLORY, OTHER_PASSWORD, PASSWORD, Desks, open_desks
+from desks import ALICE, HERE, MALLORY, OTHER_PASSWORD, PASSWORD, THERE, Desks, open_desks
 from mintscope.accounts.api_key import KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX, KeyId
 from mintscope.accounts.keys import TooManyKeys
+from mintscope.accounts.people import Browser
 from mintscope.accounts.proof import Purpose
 from mintscope.accounts.scope import Scope
 from mintscope.accounts.session import SESSIONS_PER_USER_MAX, Session
+from mintscope.storage.sqlite.letters import RESETS_MAX
+from mintscope.storage.sqlite.people import SqlitePeopleStore
 
 DAY_MS: Final = 86_400_000
 TIMES: Final = 20
 LETTERS_MS: Final = 300_000  # one in five minutes
+HOUR_MS: Final = 3_600_000
 A_DAY: Final = 5  # letters of a kind, to a mailbox that nobody has verified
 
 
@@ -132,3 +136,60 @@ async def test_of_many_sessions_the_oldest_end(desks: Desks) -> None:
     assert await desks.people.session(last) is not None
     assert len(await desks.people.sessions(session.user.user_id)) == SESSIONS_PER_USER_MAX
     assert len(await desks.people.sessions(other.user.user_id)) == 1
+
+
+async def test_whoever_asks_for_links_again_and_again_waits_ever_longer(desks: Desks) -> None:
+    await desks.signed_up()
+    written_at_min = []
+    for minute in range(25 * 60):
+        before = written(desks).total()
+        await desks.people.request_reset(ALICE, THERE)
+        if written(desks).total() > before:
+            written_at_min.append(minute)
+        desks.clock.advance(60_000)
+
+    assert written_at_min == [0, 5, 10, 60, 65, 1440, 1445, 1450]
+
+
+async def test_networks_of_one_site_ask_for_links_as_one(desks: Desks) -> None:
+    await desks.signed_up()
+    for number in range(TIMES):
+        await desks.people.request_reset(ALICE, Browser(f"2001:db8:0:{number:x}::/64", ""))
+
+    assert written(desks) == {"reset_password": 1}
+
+
+async def test_no_stranger_uses_up_the_links_of_the_owner(desks: Desks) -> None:
+    await desks.signed_up()
+    for _ in range(100):
+        await desks.people.request_reset(ALICE, THERE)
+    await desks.people.request_reset(ALICE, HERE)
+
+    assert written(desks) == {"reset_password": 2}
+
+
+async def test_a_mailbox_that_all_the_world_asks_for_has_a_good_link_at_any_time(
+    desks: Desks,
+) -> None:
+    await desks.signed_up()
+    for number in range(24 * 6):  # every ten minutes somebody else
+        for part in range(3):
+            await desks.people.request_reset(ALICE, Browser(f"198.51.{part}.{number}", ""))
+        assert await desks.people.find_reset(desks.link(Purpose.RESET_PASSWORD)) == ALICE
+        desks.clock.advance(HOUR_MS // 6)
+
+    assert written(desks)["reset_password"] <= RESETS_MAX + 48
+
+    assert await desks.people.reset(desks.link(Purpose.RESET_PASSWORD), OTHER_PASSWORD)
+    await desks.people.request_reset(ALICE, HERE)
+    assert await desks.people.find_reset(desks.link(Purpose.RESET_PASSWORD)) == ALICE
+
+
+async def test_a_full_mailbox_is_as_full_for_another_process(desks: Desks) -> None:
+    await desks.signed_up()
+    for number in range(RESETS_MAX + 5):
+        people = SqlitePeopleStore(desks.file)
+        await people.request_reset(ALICE, bytes([number] * 32), desks.clock.now())
+
+    assert written(desks) == {"reset_password": RESETS_MAX}
+    assert desks.rows("SELECT count(*) FROM proof") == [(RESETS_MAX + 5,)]  # the time tells nothing

@@ -104,13 +104,36 @@ async def test_accounts_of_one_client_are_limited(desks: Desks) -> None:
     await desks.people.sign_up(ALICE, PASSWORD, THERE)
 
 
+async def test_accounts_of_all_networks_of_a_site_are_limited_together(desks: Desks) -> None:
+    for number in range(80):
+        network = Browser(f"2001:db8:0:{number:x}::/64", "")
+        await desks.people.sign_up(Email(f"p{number}@example.org"), PASSWORD, network)
+    for number in range(80, 160):
+        network = Browser(f"2001:db8:0:{number:x}::/64", "")
+        with pytest.raises(TooManyGuesses):
+            await desks.people.sign_up(ALICE, PASSWORD, network)
+
+    await desks.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:1:1::/64", ""))
+
+
+async def test_an_account_refused_to_a_client_costs_its_site_nothing(desks: Desks) -> None:
+    network = Browser("2001:db8:0:1::/64", "")
+    for number in range(20):
+        await desks.people.sign_up(Email(f"p{number}@example.org"), PASSWORD, network)
+    for _ in range(100):
+        with pytest.raises(TooManyGuesses):
+            await desks.people.sign_up(ALICE, PASSWORD, network)
+
+    await desks.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:0:2::/64", ""))
+
+
 async def test_letters_about_one_thing_are_five_minutes_apart(desks: Desks) -> None:
     session = await desks.signed_up()
     for _ in range(3):
-        await desks.people.request_reset(ALICE)
+        await desks.people.request_reset(ALICE, HERE)
         await desks.people.request_verification(session)
     desks.clock.advance(FIVE_MINUTES_MS)
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
 
     assert [kind for kind, _ in desks.letters()] == [
         "reset_password",
@@ -122,7 +145,7 @@ async def test_letters_about_one_thing_are_five_minutes_apart(desks: Desks) -> N
 async def test_as_much_is_written_for_a_stranger_but_no_letter(desks: Desks) -> None:
     await desks.signed_up()
     for email in (ALICE, MALLORY):
-        await desks.people.request_reset(email)
+        await desks.people.request_reset(email, HERE)
 
     assert desks.rows("SELECT email, length(nonce) FROM proof") == [(ALICE, 32), (MALLORY, 32)]
     assert desks.letters() == [("reset_password", ALICE)]

@@ -83,7 +83,7 @@ async def test_an_application_nobody_confirms_goes_after_three_days(desks: Desks
 
 async def test_letters_and_links_go_a_month_after_they_are_done_with(desks: Desks) -> None:
     await desks.signed_up()
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     link = desks.link(Purpose.RESET_PASSWORD)
     await desks.people.reset(link, "another password")
     outbox = SqliteOutbox(desks.file)
@@ -102,7 +102,7 @@ async def test_letters_and_links_go_a_month_after_they_are_done_with(desks: Desk
 
 async def test_letters_that_wait_stay_with_their_links(desks: Desks) -> None:
     await desks.signed_up()
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     desks.clock.advance(365 * DAY_MS)
     await housekeeping_of(desks).round()
 

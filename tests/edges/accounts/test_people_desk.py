@@ -68,7 +68,7 @@ async def test_a_password_must_be_hard_to_guess(desks: Desks, password: str) -> 
 async def test_neither_cookie_nor_password_is_in_the_file(desks: Desks) -> None:
     cookie = await desks.people.sign_up(ALICE, PASSWORD, HERE)
     session = await desks.enter(cookie)
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     link = desks.link(Purpose.RESET_PASSWORD).partition(".")[2]
 
     written = desks.bytes_on_disk()
@@ -215,7 +215,7 @@ async def test_a_password_entered_again_counts_for_a_while(desks: Desks) -> None
 async def test_a_new_password_ends_all_other_sessions_and_is_told(desks: Desks) -> None:
     session = await desks.signed_up()
     await desks.signed_in()
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     link = desks.link(Purpose.RESET_PASSWORD)
 
     await desks.people.change_password(session, OTHER_PASSWORD)
@@ -232,7 +232,7 @@ async def test_a_new_password_ends_all_other_sessions_and_is_told(desks: Desks) 
 
 async def test_a_reset_sets_the_password_and_verifies_the_mailbox(desks: Desks) -> None:
     session = await desks.signed_up()
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     link = desks.link(Purpose.RESET_PASSWORD)
     assert await desks.people.find_reset(link) == ALICE
 
@@ -246,7 +246,7 @@ async def test_a_reset_sets_the_password_and_verifies_the_mailbox(desks: Desks) 
 
 async def test_a_weak_password_does_not_use_up_the_link(desks: Desks) -> None:
     await desks.signed_up()
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     link = desks.link(Purpose.RESET_PASSWORD)
 
     with pytest.raises(WeakPassword):
@@ -272,7 +272,7 @@ async def test_what_a_person_does_is_in_the_audit_log(desks: Desks) -> None:
     await desks.people.request_verification(session)
     await desks.people.verify(session, desks.link(Purpose.VERIFY_EMAIL))
     await desks.people.change_password(session, OTHER_PASSWORD)
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     await desks.people.reset(desks.link(Purpose.RESET_PASSWORD), PASSWORD)
 
     who = f"user:{session.user.user_id}"

@@ -108,7 +108,7 @@ async def test_a_link_to_verify_is_void_once_the_owner_took_over(desks: Desks) -
 
 async def test_a_link_to_reset_is_good_once(desks: Desks) -> None:
     await desks.signed_up()
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     link = desks.link(Purpose.RESET_PASSWORD)
     assert await desks.people.reset(link, OTHER_PASSWORD)
 
@@ -119,7 +119,7 @@ async def test_a_link_to_reset_is_good_once(desks: Desks) -> None:
 
 async def test_of_two_who_use_one_link_at_once_one_sets_the_password(desks: Desks) -> None:
     await desks.signed_up()
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     link = desks.link(Purpose.RESET_PASSWORD)
     desks.hasher.meanwhile = lambda: desks.people.reset(link, OTHER_PASSWORD)
 
@@ -130,7 +130,7 @@ async def test_of_two_who_use_one_link_at_once_one_sets_the_password(desks: Desk
 
 async def test_a_reset_ends_every_other_link_to_reset(desks: Desks) -> None:
     await desks.signed_up()
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     earlier = desks.link(Purpose.RESET_PASSWORD)
     desks.clock.advance(HOUR_MS // 2)
     await desks.taken_back()
@@ -140,7 +140,7 @@ async def test_a_reset_ends_every_other_link_to_reset(desks: Desks) -> None:
 
 async def test_a_link_expires(desks: Desks) -> None:
     await desks.signed_up()
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     link = desks.link(Purpose.RESET_PASSWORD)
     desks.clock.advance(HOUR_MS)
 
@@ -152,7 +152,7 @@ async def test_a_link_is_good_for_its_purpose_alone(desks: Desks) -> None:
     session = await desks.signed_up()
     await desks.people.request_verification(session)
     verifying = desks.link(Purpose.VERIFY_EMAIL)
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     resetting = desks.link(Purpose.RESET_PASSWORD)
 
     assert not await desks.people.reset(verifying, OTHER_PASSWORD)
@@ -164,9 +164,9 @@ async def test_a_link_is_good_for_its_purpose_alone(desks: Desks) -> None:
 async def test_a_link_cannot_be_guessed_from_another(desks: Desks) -> None:
     await desks.signed_up()
     await desks.signed_up(MALLORY)
-    await desks.people.request_reset(MALLORY)
+    await desks.people.request_reset(MALLORY, HERE)
     own = parse_link(desks.link(Purpose.RESET_PASSWORD))
-    await desks.people.request_reset(ALICE)
+    await desks.people.request_reset(ALICE, HERE)
     hers = parse_link(desks.link(Purpose.RESET_PASSWORD))
     assert own is not None
     assert hers is not None

@@ -191,6 +191,40 @@ async def test_without_delivery_letters_wait_and_are_counted(station: Station) -
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 1
 
 
+async def test_while_none_goes_letters_are_counted_once_a_minute(station: Station) -> None:
+    class Counted(SqliteOutbox):
+        count = 0
+
+        @override
+        async def count_waiting(self) -> int:
+            self.count += 1
+            return await super().count_waiting()
+
+    outbox = Counted(station.file)
+    for post in [None, PagePost()]:
+        outbox.count = 0
+        postman = replace(station, outbox=outbox).postman(post)
+        for _ in range(600):  # five minutes, twice a second
+            await postman.round()
+            station.clock.advance(500)
+        assert outbox.count == 5
+
+
+async def test_without_delivery_letters_are_given_up_after_three_days(station: Station) -> None:
+    await station.write()
+    given_up_before = count("given_up")
+    postman = station.postman(None)
+    station.clock.advance(GIVE_UP_MS - 1)
+    await postman.round()
+    assert station.letter()[2] is None
+    station.clock.advance(60_000)
+    await postman.round()
+
+    assert station.letter()[1:] == (None, station.clock.now(), "mail.delivery is none")
+    assert count("given_up") == given_up_before + 1
+    assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 0
+
+
 async def test_two_postmen_send_no_letter_twice(station: Station) -> None:
     for _ in range(20):
         await station.write()

@@ -6,6 +6,9 @@ from website import Website
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'{{ 7 * 7 }}{% raw %}"
 MOTIVATION = f"{HOSTILE}\njavascript:alert(1)"
 
+TURNED = "\u202eTo trade.\u2066\u200f\n\u05d0\u05d1 \u0663"  # signs that turn lines, or hide
+SHOWN = "<bdi>\\u202eTo trade.\\u2066\\u200f\n\u05d0\u05d1 \u0663</bdi>"
+
 
 async def test_what_a_browser_says_it_is(alice: Person) -> None:
     async with Person(alice.site) as other:
@@ -61,3 +64,15 @@ async def test_what_an_applicant_wrote(site: Website) -> None:
             expect_harmless(page)
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.text
         assert "{{ 7 * 7 }}" in page.text
+
+
+async def test_what_turns_lines_around(site: Website) -> None:
+    administrator = await site.make_administrator()
+    signup_id = await site.apply("agent@example.org", TURNED)
+    async with Person(site) as person:
+        await person.sign_in(administrator)
+        for path in ["/admin?state=awaiting_confirmation", f"/admin/applications/{signup_id}"]:
+            page = await person.open(path)
+            assert SHOWN in page.text
+            assert "<bdi>agent@example.org</bdi>" in page.text
+            assert not set("\u202e\u2066\u200f") & set(page.text)

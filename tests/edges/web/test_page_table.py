@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mintscope.errors import BadRequest, MethodNotAllowed, NotFound
@@ -38,10 +38,14 @@ PATHS = st.lists(PIECES, max_size=8).map("".join) | st.text(max_size=40)
 
 
 @given(PATHS)
+@example("/reset/..")
+@example("/reset/.")
+@example("/settings/../rotate")
 def test_what_is_found_leads_nowhere_else(path: str) -> None:
     if TABLE.has_page(path):
         assert re.fullmatch(r"/[A-Za-z0-9._~/-]*", path)
         assert not path.startswith("//")
+        assert not {".", ".."} & set(path.split("/"))
         parts = urlsplit(path)
         assert (parts.scheme, parts.netloc, parts.path) == ("", "", path)
 

@@ -15,6 +15,8 @@ ELSEWHERE = [
     "javascript:alert(1)",
     "/%2f/evil.example",
     "/settings/account/../../evil",
+    "/reset/..",
+    "/mailbox/.",
     "/settings/account\r\nset-cookie: a=b",
     "/reset/x\r\nset-cookie: a=b",
     "/settings/account#//evil.example",

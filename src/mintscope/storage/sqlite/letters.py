@@ -8,7 +8,7 @@ import msgspec
 
 from mintscope.accounts.address import Email
 from mintscope.accounts.letter import LetterId, LetterKind
-from mintscope.accounts.proof import ProofId
+from mintscope.accounts.proof import ProofId, Purpose
 from mintscope.accounts.user import User
 from mintscope.primitives import UnixMs
 
@@ -23,6 +23,16 @@ DAY_MS: Final = 86_400_000
 IS_ENOUGH: Final = """
 SELECT EXISTS (SELECT 1 FROM user WHERE id = ?1 AND verified_at IS NULL)
    AND (SELECT count(*) FROM letter WHERE recipient = ?2 AND kind = ?3 AND written_at > ?4) >= ?5
+"""
+
+RESETS_MAX: Final = 20  # in a day, to a mailbox that has a good link already
+GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # what must be left of that link's time
+
+HAS_RESETS: Final = """
+SELECT (SELECT count(*) FROM letter WHERE recipient = ?1 AND kind = ?2 AND written_at > ?3) >= ?4
+   AND EXISTS (SELECT 1 FROM letter JOIN proof ON proof.id = letter.proof
+                WHERE recipient = ?1 AND kind = ?2 AND written_at > ?3
+                  AND given_up_at IS NULL AND used_at IS NULL AND expires_at > ?5)
 """
 
 
@@ -58,3 +68,13 @@ def may_write(db: apsw.Connection, owner: User, kind: LetterKind, at: UnixMs) ->
     """
     asked = (owner.user_id, owner.email, kind, at - DAY_MS, UNVERIFIED_MAX)
     return not db.execute(IS_ENOUGH, asked).get
+
+
+def may_write_reset(db: apsw.Connection, recipient: Email, at: UnixMs) -> bool:
+    """Say whether a link to set a new password may be written to *recipient*.
+
+    Many strangers may ask for it, so there is an end; but then the owner has a link of theirs that
+    is good: nobody is locked out, however many ask.
+    """
+    asked = (recipient, LetterKind.RESET_PASSWORD, at - DAY_MS, RESETS_MAX, at + GOOD_MS)
+    return not db.execute(HAS_RESETS, asked).get

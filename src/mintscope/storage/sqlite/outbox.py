@@ -30,6 +30,12 @@ UPDATE letter SET given_up_at = ?1, reason = 'its link is not good any more'
                 AND (used_at IS NOT NULL OR expires_at <= ?1))
 """  # noqa: S608  a constant
 
+IS_OLD: Final = f"SELECT EXISTS (SELECT 1 FROM letter WHERE written_at <= ? AND {WAITING})"  # noqa: S608
+
+GIVE_UP_OLD: Final = f"""
+UPDATE letter SET given_up_at = ?1, reason = ?3 WHERE written_at <= ?2 AND {WAITING}
+"""  # noqa: S608  a constant
+
 LEASE: Final = f"""
 UPDATE letter SET due_at = ?2
  WHERE id IN (SELECT id FROM letter WHERE due_at <= ?1 AND {WAITING} ORDER BY due_at, id LIMIT ?3)
@@ -78,6 +84,17 @@ class SqliteOutbox:
         """Note why it was not, and when to try again; None: never."""
         columns = (letter_id, reason, retry_at, now)
         await self._file.write(lambda db: db.execute(FAILED, columns).fetchall())
+
+    async def give_up(self, now: UnixMs, *, written_before: UnixMs, reason: str) -> int:
+        """Give up what was written then or before and was not sent; return how many."""
+        if not self._file.read(lambda db: db.execute(IS_OLD, (written_before,)).get):
+            return 0
+
+        def give_up(db: apsw.Connection) -> int:
+            db.execute(GIVE_UP_OLD, (now, written_before, reason))
+            return db.changes()
+
+        return await self._file.write(give_up)
 
     async def recent(self, *, limit: int) -> Sequence[Draft]:
         """Return the newest letters, sent or not, for the mailbox page of a demo."""

@@ -16,7 +16,7 @@ from mintscope.primitives import UnixMs
 from mintscope.storage.sqlite.account_events import note
 from mintscope.storage.sqlite.account_file import AccountFile
 from mintscope.storage.sqlite.api_key_rows import revoke_keys
-from mintscope.storage.sqlite.letters import may_write, tell_owner, write_letter
+from mintscope.storage.sqlite.letters import may_write, may_write_reset, tell_owner, write_letter
 from mintscope.storage.sqlite.proofs import end_proofs, find_proof, open_proof, use_proof
 from mintscope.storage.sqlite.session_rows import USER_COLUMNS, expect_session, user_of
 from mintscope.storage.sqlite.sessions import END_OTHERS, open_session
@@ -96,7 +96,7 @@ class SqlitePeopleStore:
             person = _find(db, email)
             subject = NOBODY if person is None else person.user.user_id
             proof_id = open_proof(db, Purpose.RESET_PASSWORD, subject, email, nonce, at)
-            if person is not None:
+            if person is not None and may_write_reset(db, email, at):
                 write_letter(db, LetterKind.RESET_PASSWORD, email, {}, proof_id, at)
 
         await self._file.write(request)

@@ -9,7 +9,7 @@ import msgspec
 from mintscope.accounts.application import Application, ApplicationState, SignupId
 from mintscope.accounts.audit import Actor, Event
 from mintscope.accounts.letter import LetterKind
-from mintscope.accounts.review import STANDINGS, Decision, Promotion, unexpected
+from mintscope.accounts.review import STANDINGS, Decision, Promotion, Reviewer, unexpected
 from mintscope.accounts.scope import READ_SCOPES, in_order
 from mintscope.accounts.user import User, UserId
 from mintscope.primitives import UnixMs
@@ -25,6 +25,7 @@ from mintscope.storage.sqlite.application_rows import (
     subject_of,
 )
 from mintscope.storage.sqlite.letters import write_letter
+from mintscope.storage.sqlite.session_rows import expect_administrator
 from mintscope.storage.sqlite.user_rows import (
     find_user,
     find_users,
@@ -88,15 +89,21 @@ class SqliteReviewStore:
 
     async def decide(self, decision: Decision) -> Application:
         """Approve or reject."""
-        return await self._file.write(lambda db: _decide(db, decision))
+        return await self._file.write(
+            lambda db: _decide(db, decision, expect_administrator(db, decision.actor))
+        )
 
-    async def reset(self, signup_id: SignupId, *, actor: Actor, at: UnixMs) -> Application:
+    async def reset(self, signup_id: SignupId, *, actor: Reviewer, at: UnixMs) -> Application:
         """Revoke the key that was issued, and approve anew."""
-        return await self._file.write(lambda db: _reset(db, signup_id, actor, at))
+        return await self._file.write(
+            lambda db: _reset(db, signup_id, expect_administrator(db, actor), at)
+        )
 
-    async def forget(self, signup_id: SignupId, *, actor: Actor, at: UnixMs) -> None:
+    async def forget(self, signup_id: SignupId, *, actor: Reviewer, at: UnixMs) -> None:
         """Delete the application, its key, and the agent account that was made for it."""
-        await self._file.write(lambda db: _forget(db, signup_id, actor, at))
+        await self._file.write(
+            lambda db: _forget(db, signup_id, expect_administrator(db, actor), at)
+        )
 
     async def users(self, *, before: UserId | None, limit: int) -> Sequence[User]:
         """Return the users who were not removed, newest first."""
@@ -106,9 +113,11 @@ class SqliteReviewStore:
         """Return one who was not removed."""
         return self._file.read(lambda db: find_user(db, user_id))
 
-    async def remove_user(self, user_id: UserId, *, actor: Actor, at: UnixMs) -> None:
+    async def remove_user(self, user_id: UserId, *, actor: Reviewer, at: UnixMs) -> None:
         """Remove an account that is not the last administrator's."""
-        await self._file.write(lambda db: remove_user(db, user_id, actor, at))
+        await self._file.write(
+            lambda db: remove_user(db, user_id, expect_administrator(db, actor), at)
+        )
 
     async def promote(self, promotion: Promotion) -> tuple[User, bool]:
         """Make a person an administrator; True: the account was made for it."""
@@ -119,10 +128,10 @@ class SqliteReviewStore:
         return self._file.read(lambda db: events(db, before=before, limit=limit))
 
 
-def _decide(db: apsw.Connection, decision: Decision) -> Application:
+def _decide(db: apsw.Connection, decision: Decision, actor: Actor) -> Application:
     before = find(db, decision.signup_id)
     expected = msgspec.json.encode(sorted(decision.expected)).decode()
-    change = (decision.actor, scopes_text(decision.scopes), decision.note, expected)
+    change = (actor, scopes_text(decision.scopes), decision.note, expected)
     db.execute(DECIDE, (decision.signup_id, decision.state, decision.at, *change))
     if db.changes() == 0:
         wanted = " or ".join(STANDINGS[state] for state in sorted(decision.expected))
@@ -136,7 +145,7 @@ def _decide(db: apsw.Connection, decision: Decision) -> Application:
         told["scopes"] = _tell_approved(db, after, decision.at)
     elif after.confirmed_at is not None:
         write_letter(db, LetterKind.APPLICATION_REJECTED, after.form.email, {}, None, decision.at)
-    _note(db, after.signup_id, str(decision.state), decision.actor, decision.at, **told)
+    _note(db, after.signup_id, str(decision.state), actor, decision.at, **told)
     return after
 
 

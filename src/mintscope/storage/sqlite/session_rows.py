@@ -5,6 +5,7 @@ from typing import Any, Final
 import apsw
 
 from mintscope.accounts.address import Email
+from mintscope.accounts.audit import Actor, user_actor
 from mintscope.accounts.session import Session, SessionEnded, SessionId
 from mintscope.accounts.user import User, UserId, UserKind
 from mintscope.primitives import UnixMs
@@ -20,6 +21,8 @@ SELECT EXISTS (SELECT 1 FROM session JOIN user ON user.id = session.user
                 WHERE session.id = ? AND user.id = ? AND removed_at IS NULL)
 """
 
+IS_ADMINISTRATOR: Final = "SELECT administrator FROM user WHERE id = ?"
+
 
 def expect_session(db: apsw.Connection, session: Session) -> None:
     """Expect *session* to be there still, in the transaction of what is done in it.
@@ -29,6 +32,20 @@ def expect_session(db: apsw.Connection, session: Session) -> None:
     """
     if not db.execute(IS_THERE, (session.session_id, session.user.user_id)).get:
         raise SessionEnded
+
+
+def expect_administrator(db: apsw.Connection, reviewer: Session | Actor) -> Actor:
+    """Return how the audit log names *reviewer*, who must be an administrator to this moment.
+
+    In the transaction of what is done; whom the machine vouches for is not looked up.
+    Raises    SessionEnded
+    """
+    if not isinstance(reviewer, Session):
+        return reviewer
+    expect_session(db, reviewer)
+    if not db.execute(IS_ADMINISTRATOR, (reviewer.user.user_id,)).get:
+        raise SessionEnded
+    return user_actor(reviewer.user.user_id)
 
 
 def user_of(row: tuple[Any, ...]) -> User:

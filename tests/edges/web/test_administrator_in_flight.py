@@ -1,0 +1,78 @@
+"""A request of an administrator who is none any more changes nothing, however late it is."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import apsw
+import pytest
+
+from account_books import dump
+from mintscope.accounts.address import Email
+from mintscope.accounts.application import SignupId
+from mintscope.accounts.audit import COMMAND_LINE
+from mintscope.accounts.review import ReviewDesk
+from mintscope.accounts.scope import READ_SCOPES
+from mintscope.accounts.session import Session, SessionEnded
+from mintscope.accounts.user import UserId
+from website import ADMINISTRATOR, HERE, PASSWORD, Website
+
+SECOND: Final = UserId(2)
+
+Verb = Callable[[ReviewDesk, SignupId, Session], Awaitable[object]]
+VERBS: Final[dict[str, Verb]] = {
+    "approve": lambda desk, number, session: desk.approve(
+        number, scopes=READ_SCOPES, note="", actor=session, unconfirmed=True
+    ),
+    "reject": lambda desk, number, session: desk.reject(number, note="", actor=session),
+    "reset": lambda desk, number, session: desk.reset(number, actor=session),
+    "forget": lambda desk, number, session: desk.forget(number, actor=session),
+    "remove": lambda desk, _, session: desk.remove_user(SECOND, actor=session),
+}
+ENDS: Final = {
+    "removed": "UPDATE user SET removed_at = 1 WHERE id = 1",
+    "signed out": "DELETE FROM session WHERE user = 1",
+    "no administrator": "UPDATE user SET administrator = 0 WHERE id = 1",
+}
+
+
+async def prepared(site: Website, verb: str) -> tuple[SignupId, Session]:
+    """Return an application for which *verb* is possible, and a session of an administrator."""
+    review, people = site.accounts.review, site.accounts.people
+    await site.make_administrator()
+    await review.make_administrator(
+        Email("second@example.org"), password_hash="unused", actor=COMMAND_LINE
+    )
+    number, secret = await site.apply_for_key("agent@example.org")
+    if verb == "reset":
+        await review.approve(
+            number, scopes=READ_SCOPES, note="", actor=COMMAND_LINE, unconfirmed=True
+        )
+        await site.exchange("agent@example.org", secret)
+    session = await people.session(await people.sign_in(ADMINISTRATOR, PASSWORD, HERE))
+    assert session is not None
+    return number, session
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("verb", VERBS)
+async def test_whoever_is_no_administrator_any_more_changes_nothing(
+    site: Website, verb: str, end: str
+) -> None:
+    number, session = await prepared(site, verb)
+    path = site.folder / "money.sqlite"
+    apsw.Connection(str(path)).execute(ENDS[end]).fetchall()
+    before = dump(path)
+
+    with pytest.raises(SessionEnded):
+        await VERBS[verb](site.accounts.review, number, session)
+
+    assert dump(path) == before
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_whoever_is_one_is_named_by_the_log(site: Website, verb: str) -> None:
+    number, session = await prepared(site, verb)
+    await VERBS[verb](site.accounts.review, number, session)
+
+    ((_, event),) = await site.accounts.review.events(limit=1)
+    assert event.actor == f"user:{session.user.user_id}"
