@@ -1,5 +1,6 @@
 """An answer waits for a moment set before anything was looked at, however the work ends."""
 
+import secrets
 import time
 
 import pytest
@@ -19,7 +20,11 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waited_for
 
 
-async def test_the_moment_is_set_before_the_work_begins(moments: list[float]) -> None:
+async def test_the_moment_is_set_before_the_work_begins(
+    moments: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(even_time, "SPREAD_US", 1)  # no draw
+
     async def work() -> float:
         return time.perf_counter()
 
@@ -28,6 +33,26 @@ async def test_the_moment_is_set_before_the_work_begins(moments: list[float]) ->
 
     (due_s,) = moments
     assert before_s <= due_s - LEAST_S <= began_s
+
+
+async def test_the_moment_is_drawn_from_a_millisecond(
+    moments: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+
+    def draw(below: int) -> int:
+        drawn.append(below)
+        return below - 1
+
+    monkeypatch.setattr(secrets, "randbelow", draw)
+
+    async def work() -> float:
+        return time.perf_counter()
+
+    began_s = await evenly(work())
+
+    assert drawn == [1_000]
+    assert moments[0] <= began_s + LEAST_S + 0.001
 
 
 async def test_a_failure_waits_as_well(moments: list[float]) -> None:
