@@ -16,7 +16,7 @@ demo: $(VENV)/demo ## devchain, ingest and api, a market that trades and a buyer
 	@exec $(BIN)/mintscope demo
 
 # Two files at a time: most tests in real processes wait for each other, not for the machine.
-test: $(VENV)/browser ## every test, about five minutes on two cores
+test: $(VENV)/browser ## every test, about six minutes on two cores
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/dev ## format, lint, types, layers: fastest first

@@ -20,7 +20,6 @@ MOTIVATION_LENGTH_MAX: Final = 4_000
 HANDLE_LENGTH_MAX: Final = 64
 NOTE_LENGTH_MAX: Final = 2_000
 LAPSE_MS: Final = 72 * 3_600_000
-REDELIVERY_MS: Final = 10 * 60_000
 
 
 class UserType(StrEnum):

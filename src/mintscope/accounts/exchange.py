@@ -1,6 +1,5 @@
 """Exchanging an application secret for the API key, once."""
 
-import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -8,13 +7,13 @@ from typing import Final, Protocol
 from mintscope.accounts.address import Email
 from mintscope.accounts.api_key import KeyLine, KeyStatus, NewKey
 from mintscope.accounts.application import (
-    REDELIVERY_MS,
     Application,
     ApplicationState,
     KeptApplication,
     SignupId,
 )
 from mintscope.accounts.recognition import recognise
+from mintscope.accounts.redelivery import is_sent_again
 from mintscope.accounts.scope import READ_SCOPES
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.user import username_of
@@ -73,10 +72,7 @@ class Issue:
     def is_answer_to(self, again: Offer) -> bool:
         """Say whether *again* is the request this was issued for, sent once more."""
         return (
-            self.redeem is not None
-            and again.redeem is not None
-            and hmac.compare_digest(self.redeem, again.redeem)
-            and again.at - self.at < REDELIVERY_MS
+            is_sent_again(self.redeem, again.redeem, after_ms=again.at - self.at)
             and self.line.status(again.at) is KeyStatus.ACTIVE
         )
 
@@ -159,7 +155,7 @@ class ExchangeDesk:
                 expires_at=None,
             ),
             key_nonce=nonce,
-            redeem=self._redeem_hash(redelivery_key, email),
+            redeem=self._secrets.redeem_hash(redelivery_key, email),
             username=username_of(email, self._entropy(SUFFIX_BYTES).hex()),
             at=self._clock.now(),
         )
@@ -168,9 +164,6 @@ class ExchangeDesk:
             raise KeyAlreadyExists
         told = self._secrets.key_of(application.signup_id, issue.key_nonce, secret)
         return IssuedKey(told, issue.line, issue.username)
-
-    def _redeem_hash(self, key: str | None, email: Email) -> CredentialHash | None:
-        return None if key is None else self._secrets.redeem_hash(key, email)
 
 
 def _expect_offerable(application: Application, *, is_repeated: bool) -> None:

@@ -65,8 +65,10 @@ class AccountSecrets:
         """Return the only form in which a bearer string is stored."""
         return hash_credential(credential, pepper=self.pepper)
 
-    def redeem_hash(self, key: str, email: Email) -> CredentialHash:
+    def redeem_hash(self, key: str | None, email: Email) -> CredentialHash | None:
         """Return the only form in which an Idempotency-Key is stored; addresses share none."""
+        if key is None:
+            return None
         return CredentialHash(hmac.digest(self.redeem, f"{email}\n{key}".encode(), "sha256"))
 
     def secret_of(self, nonce: bytes, key: str) -> ApplicationSecret:

@@ -1,13 +1,11 @@
 """Signing up an agent: one application for one mailbox, confirmed by whoever reads it."""
 
-import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from mintscope.accounts.address import Email
 from mintscope.accounts.application import (
-    REDELIVERY_MS,
     Application,
     ApplicationState,
     Form,
@@ -16,6 +14,7 @@ from mintscope.accounts.application import (
 )
 from mintscope.accounts.proof import Proof, ProofId, Purpose, parse_link
 from mintscope.accounts.recognition import recognise
+from mintscope.accounts.redelivery import is_sent_again
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.clock import Clock
 from mintscope.credentials import ApplicationSecret, CredentialHash
@@ -72,11 +71,8 @@ class Earlier:
     def is_answer_to(self, again: NewApplication) -> bool:
         """Say whether *again* is the request this was made by, sent once more."""
         return (
-            self.redeem is not None
-            and again.redeem is not None
-            and hmac.compare_digest(self.redeem, again.redeem)
+            is_sent_again(self.redeem, again.redeem, after_ms=again.at - self.at)
             and self.form == again.form
-            and again.at - self.at < REDELIVERY_MS
         )
 
 
@@ -157,7 +153,7 @@ class SignupDesk:
             form=form,
             secret_hash=self._secrets.hash(secret),
             secret_nonce=nonce,
-            redeem=self._redeem_hash(redelivery_key, form.email),
+            redeem=self._secrets.redeem_hash(redelivery_key, form.email),
             proof_nonce=self._entropy(NONCE_BYTES),
             at=self._clock.now(),
         )
@@ -244,6 +240,3 @@ class SignupDesk:
             return None
         is_good = proof.used_at is None and self._clock.now() < proof.expires_at
         return proof if is_good else None
-
-    def _redeem_hash(self, key: str | None, email: Email) -> CredentialHash | None:
-        return None if key is None else self._secrets.redeem_hash(key, email)

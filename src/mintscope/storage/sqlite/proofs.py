@@ -20,10 +20,6 @@ RETURNING id
 
 FIND: Final = f"SELECT {COLUMNS} FROM proof WHERE id = ?"  # noqa: S608  a constant
 
-NEWEST: Final = f"""
-SELECT {COLUMNS} FROM proof WHERE purpose = ? AND subject = ? ORDER BY id DESC LIMIT 1
-"""  # noqa: S608  a constant
-
 USE: Final = """
 UPDATE proof SET used_at = ?3
  WHERE id = ?1 AND purpose = ?2 AND used_at IS NULL AND expires_at > ?3
@@ -53,12 +49,6 @@ def open_proof(  # noqa: PLR0913, PLR0917 - a row
 def find_proof(db: apsw.Connection, proof_id: ProofId) -> Proof | None:
     """Return the proof, good or not."""
     row = db.execute(FIND, (proof_id,)).fetchone()
-    return None if row is None else proof_of(row)
-
-
-def newest_proof(db: apsw.Connection, purpose: Purpose, subject: int) -> Proof | None:
-    """Return the proof that was opened last about *subject*, good or not."""
-    row = db.execute(NEWEST, (purpose, subject)).fetchone()
     return None if row is None else proof_of(row)
 
 
