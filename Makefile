@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-PACKAGES := tests/browser src/mintscope/web/assets
+PACKAGES := tests/browser src/mintscope/edges/web/assets
 
 .PHONY: help setup demo test check bench storm lock format clean
 

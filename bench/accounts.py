@@ -26,16 +26,16 @@ import msgspec
 import numpy as np
 
 from bench.figure import Figure, line
-from mintscope.accounts.address import parse_email
-from mintscope.accounts.application import SignupId
-from mintscope.accounts.audit import COMMAND_LINE
-from mintscope.accounts.form import parse_form
-from mintscope.clock import SystemClock
-from mintscope.config.child import child_environment
-from mintscope.config.sections import Config
-from mintscope.credentials import make_application_secret
-from mintscope.enrolling import Accounts, open_accounts
-from mintscope.wiring import pepper
+from mintscope.base.clock import SystemClock
+from mintscope.base.credentials import make_application_secret
+from mintscope.core.accounts.application import SignupId
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.email_address import parse_email
+from mintscope.core.accounts.signups.form import parse_form
+from mintscope.shell.config.child import child_environment
+from mintscope.shell.config.sections import Config
+from mintscope.shell.wiring.accounts import Accounts, open_accounts
+from mintscope.shell.wiring.wiring import pepper
 
 SAMPLES: Final = 2_000
 WARM_UP: Final = 300

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from bench.figure import Figure, line
-from mintscope.dex.decode import decode_block
-from mintscope.market.swap import Swap
+from mintscope.core.dex.decode import decode_block
+from mintscope.core.market.swap import Swap
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = ROOT.parent / "shared" / "data"
@@ -51,7 +51,7 @@ def recorded() -> tuple[list[bytes], bytes] | None:
 def made() -> tuple[list[bytes], bytes]:
     """Return transactions of the project's own making: a swap of Raydium v4 under Jupiter."""
     sys.path.insert(0, str(ROOT / "tests" / "core" / "dex"))
-    import made_transactions as made  # noqa: PLC0415 - needed only here
+    from support.scenes import made_transactions as made  # noqa: PLC0415 - needed only here
 
     authority = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
     accounts = ["spl", "amm", authority, *(f"other {i}" for i in range(14))]

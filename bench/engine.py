@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from talipp.indicators import EMA, MACD, RSI
 
 from bench.figure import Figure, line
-from mintscope.market.engine import ROW_BYTES, Engine
-from mintscope.market.kernels import GRAINS, SERVICE, SWING, WIDTHS, Trades
-from mintscope.market.report import token_report
-from mintscope.primitives import Mint, UnixS
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.engine.engine import ROW_BYTES, Engine
+from mintscope.core.market.engine.kernels import GRAINS, SERVICE, SWING, WIDTHS, Trades
+from mintscope.core.market.report import token_report
 
 MINTS: Final = 100_000
 SWAPS: Final = 1_000_000

@@ -31,9 +31,11 @@ import msgspec
 
 from bench.figure import Figure, line
 from bench.process import python_running
-from mintscope.clock import SystemClock
-from mintscope.credentials import make_credit_token
-from mintscope.market.report import (
+from mintscope.base.clock import SystemClock
+from mintscope.base.credentials import make_credit_token
+from mintscope.base.primitives import UnixS
+from mintscope.base.solana import WSOL
+from mintscope.core.market.report import (
     CandleCounts,
     DataSpan,
     Fibonacci,
@@ -44,10 +46,8 @@ from mintscope.market.report import (
     TimeframeIndicators,
     TokenReport,
 )
-from mintscope.primitives import UnixS
-from mintscope.solana import WSOL
-from mintscope.storage.pepper import load_pepper
-from mintscope.storage.sqlite.credits import MONEY_FILE, PEPPER_FILE, CreditBook
+from mintscope.edges.storage.pepper import load_pepper
+from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, PEPPER_FILE, CreditBook
 
 TOKENS, CREDITS = 12_000, 1_000_000
 ROUNDS, ROUND_S = 7, 1.0

@@ -12,11 +12,11 @@ import uvloop
 from typing_extensions import override
 
 from bench.peers_payments.moments import SEED, server
-from mintscope.clock import SystemClock
+from mintscope.base.clock import SystemClock
+from mintscope.devchain.blockstore import Commitment
 from mintscope.devchain.chain import SLOT_MS, Devchain
-from mintscope.devchain.ledger import Commitment
+from mintscope.devchain.methods.rpc import Methods
 from mintscope.devchain.methods.table import VmMethods
-from mintscope.devchain.rpc import Methods
 from mintscope.devchain.server import answering
 
 HISTORY_DAYS = 1

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from service import Service, running_service
+from support.scenes.service import Service, running_service
 
-pytest_plugins = ["browsing", "devchain_history", "payment_desks", "shopfront", "web_person"]
+pytest_plugins = [
+    "support.scenes.devchain_history",
+    "support.scenes.payments.payment_desks",
+    "support.scenes.payments.shopfront",
+    "support.scenes.people.browsing",
+    "support.scenes.people.web_person",
+]
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import uvloop
 
-from mintscope.api.address import ClientAddresses
-from mintscope.api.app import create_app
-from mintscope.api.protocol import Bounds
-from mintscope.api.server import listen, make_server
-from mintscope.clock import SystemClock
-from mintscope.market.report import ReadReport
-from mintscope.primitives import Mint, Slot
-from mintscope.storage.pepper import load_pepper
-from mintscope.storage.sqlite.credits import MONEY_FILE, PEPPER_FILE, SqliteCreditLedger
+from mintscope.base.clock import SystemClock
+from mintscope.base.primitives import Mint, Slot
+from mintscope.core.market.report import ReadReport
+from mintscope.edges.api.app import create_app
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.server import listen, make_server
+from mintscope.edges.storage.pepper import load_pepper
+from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, PEPPER_FILE, SqliteCreditLedger
 
 
 class OneReport:

@@ -12,12 +12,12 @@ import uvloop
 from typing_extensions import override
 
 from bench.peers_payments.moments import SEED, server
-from mintscope.clock import SystemClock
+from mintscope.base.clock import SystemClock
 from mintscope.devchain.faults import Knobs
 from mintscope.devchain.methods.table import VmMethods
 from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
-from mintscope.devchain.vm import Pace, Vm
+from mintscope.devchain.svm.vm import Pace, Vm
 
 SLOT_MS = 200
 LAND_MS, CONFIRM_MS = 300, 400  # and up to a slot

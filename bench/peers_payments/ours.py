@@ -11,22 +11,22 @@ import uvloop
 from pydantic import SecretStr
 
 from bench.peers_payments.moments import SEED, Heart
-from mintscope.api.address import ClientAddresses
-from mintscope.api.app import create_app
-from mintscope.api.limiter import Limit
-from mintscope.api.protocol import Bounds
-from mintscope.api.server import listen, make_server, spare_what_is_there
-from mintscope.api.shop import Shop
-from mintscope.clock import SystemClock
-from mintscope.config.sections import ChainConfig, Config, PaymentsConfig
+from mintscope.base.clock import SystemClock
+from mintscope.base.errors import TokenNotFound
+from mintscope.base.metrics import configure_logging
+from mintscope.base.primitives import Mint
+from mintscope.core.market.report import ReadReport
 from mintscope.devchain.svm.genesis import Genesis
-from mintscope.errors import TokenNotFound
-from mintscope.market.report import ReadReport
-from mintscope.observe import configure_logging
-from mintscope.primitives import Mint
-from mintscope.selling import open_sales
-from mintscope.storage.sqlite.credits import MONEY_FILE, SqliteCreditLedger
-from mintscope.storage.sqlite.log_reader import SqliteLogReader
+from mintscope.edges.api.app import create_app
+from mintscope.edges.api.shop import Shop
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.limiter import Limit
+from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.server import listen, make_server, spare_what_is_there
+from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
+from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, SqliteCreditLedger
+from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
+from mintscope.shell.wiring.payments import open_sales
 
 ROOT = bytes(range(32))
 RAISED = Limit(name="public", count=1_000_000, window_s=60)

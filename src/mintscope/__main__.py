@@ -1,5 +1,5 @@
 """`python -m mintscope`."""
 
-from mintscope.cli.app import main
+from mintscope.shell.cli.app import main
 
 main()

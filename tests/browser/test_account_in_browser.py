@@ -6,8 +6,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
 
-from browsing import Visitor, visiting
-from website import MINUTE_MS, PASSWORD, Website, served_website
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.website import MINUTE_MS, PASSWORD, Website, served_website
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

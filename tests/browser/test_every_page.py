@@ -10,11 +10,11 @@ from typing import Final
 import pytest
 from playwright.async_api import Browser
 
-from browsing import Visitor, visiting
-from mintscope.web.routes import Table
-from page_checks import Fault, look_at
-from page_scene import NEWCOMER, PERSON, scene_at
-from website import ADMINISTRATOR, MINUTE_MS, Website, served_website, website
+from mintscope.edges.web.routes import Table
+from support.scenes.page_scene import NEWCOMER, PERSON, scene_at
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.people.page_checks import Fault, look_at
+from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website, served_website, website
 
 ADDRESSES: Final = {
     "stranger": {

@@ -6,9 +6,9 @@ import httpx
 import pytest
 from playwright.async_api import Browser, Dialog, expect
 
-from browsing import Visitor, visiting
-from service import bearer
-from website import PASSWORD, Website
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.service import bearer
+from support.scenes.website import PASSWORD, Website
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

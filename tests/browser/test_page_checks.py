@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
-from browsing import visiting
-from page_checks import look_at
+from support.scenes.people.browsing import visiting
+from support.scenes.people.page_checks import look_at
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -3,9 +3,9 @@
 import pytest
 from playwright.async_api import Browser, expect
 
-from browsing import Visitor, visiting
-from mintscope.accounts.audit import COMMAND_LINE
-from website import PASSWORD, Website
+from mintscope.core.accounts.audit import COMMAND_LINE
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.website import PASSWORD, Website
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -3,9 +3,9 @@
 import pytest
 from playwright.async_api import Browser, expect
 
-from browsing import Visitor, visiting
-from mintscope.accounts.application import SignupId
-from website import ADMINISTRATOR, PASSWORD, Website
+from mintscope.core.accounts.application import SignupId
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.website import ADMINISTRATOR, PASSWORD, Website
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -9,18 +9,8 @@ from typing import Final
 import apsw
 import pytest
 
-from account_books import contradictions, dump, rows
-from accounts_service import Accounts, open_desks, signup_body
-from mintscope.accounts.application import LAPSE_MS, Application, ApplicationState, Form, SignupId
-from mintscope.accounts.audit import COMMAND_LINE, user_actor
-from mintscope.accounts.exchange import Applicant, IssuedKey
-from mintscope.accounts.form import parse_form
-from mintscope.accounts.review import NotPossible
-from mintscope.accounts.scope import READ_SCOPES, Scope
-from mintscope.accounts.signup import Signup
-from mintscope.accounts.user import UserId, UserKind
-from mintscope.clock import ManualClock
-from mintscope.errors import (
+from mintscope.base.clock import ManualClock
+from mintscope.base.errors import (
     AccountNotFound,
     DuplicateApplication,
     InvalidCredentials,
@@ -28,8 +18,24 @@ from mintscope.errors import (
     NotApproved,
     ServiceUnavailable,
 )
-from mintscope.storage.sqlite.account_file import AccountFile
-from service import NOW, PEPPER
+from mintscope.core.accounts.application import (
+    LAPSE_MS,
+    Application,
+    ApplicationState,
+    Form,
+    SignupId,
+)
+from mintscope.core.accounts.audit import COMMAND_LINE, user_actor
+from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
+from mintscope.core.accounts.reviews import NotPossible
+from mintscope.core.accounts.signups.exchange import Applicant, IssuedKey
+from mintscope.core.accounts.signups.form import parse_form
+from mintscope.core.accounts.signups.signups import Signup
+from mintscope.core.accounts.user import UserId, UserKind
+from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from support.oracles.account_books import contradictions, dump, rows
+from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.service import NOW, PEPPER
 
 FORM: Final = parse_form(
     signup_body(telegram="@agent", twitter="agent", motivation="To trade.\nAlone.")

@@ -10,10 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.clock import ManualClock
-from mintscope.credits.ledger import CreditAccount, CreditLedger, Empty, Entry, Spent, Statement
-from mintscope.storage.sqlite.credits import SqliteCreditLedger
-from service import NOW, PEPPER, credit_token
+from mintscope.base.clock import ManualClock
+from mintscope.core.credits.ledger import (
+    CreditAccount,
+    CreditLedger,
+    Empty,
+    Entry,
+    Spent,
+    Statement,
+)
+from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from support.scenes.service import NOW, PEPPER, credit_token
 
 FIRST, SECOND, UNKNOWN = credit_token(1), credit_token(2), credit_token(3)
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.payments.payment import Dead, Evidence
-from mintscope.payments.store import (
+from mintscope.base.primitives import UnixMs
+from mintscope.core.payments.payment import Dead, Evidence
+from mintscope.core.payments.store import (
     DAY_MS,
     HOUR_MS,
     WALLET_LAMPORTS_MIN,
@@ -19,11 +20,10 @@ from mintscope.payments.store import (
     Promise,
     SalesClosed,
 )
-from mintscope.primitives import UnixMs
-from mintscope.storage.sqlite.payments import SqlitePaymentStore
-from payment_desks import Desk, MemoryDesk, SqliteDesk, resolve
-from payment_memory import MemoryPaymentStore
-from payment_promises import DEAD, LANDED, NOW, REVERTED, promise
+from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from support.fakes.payment_memory import MemoryPaymentStore
+from support.scenes.payments.payment_desks import Desk, MemoryDesk, SqliteDesk, resolve
+from support.scenes.payments.payment_promises import DEAD, LANDED, NOW, REVERTED, promise
 
 FEE: Final = 10_000
 SMALL: Final = Budget(

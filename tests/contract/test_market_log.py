@@ -9,10 +9,10 @@ from typing import Protocol
 import apsw
 import pytest
 
-from made_chain import MINTS, START
-from mintscope.errors import ServiceUnavailable
-from mintscope.ingest.fold import fold_once
-from mintscope.market.log import (
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.solana import Gap, Tip
+from mintscope.core.market.log import (
     Appended,
     LoadedMint,
     LogReader,
@@ -25,8 +25,8 @@ from mintscope.market.log import (
     Tracked,
     Untracked,
 )
-from mintscope.market.registry import Floor
-from mintscope.market.store import (
+from mintscope.core.market.registry import Floor
+from mintscope.core.market.store import (
     DEFAULT_RETENTION,
     DeadSlot,
     FinalSlot,
@@ -35,12 +35,12 @@ from mintscope.market.store import (
     Retention,
     Tracking,
 )
-from mintscope.market.timeframe import WIDTH_S, Timeframe
-from mintscope.primitives import Mint, Slot, UnixS
-from mintscope.solana import Gap, Tip
-from mintscope.storage.sqlite.log_reader import SqliteLogReader
-from mintscope.storage.sqlite.log_writer import SqliteMarketStore
-from mintscope.storage.sqlite.tracking import SqliteTracking
+from mintscope.core.market.timeframe import WIDTH_S, Timeframe
+from mintscope.edges.ingest.fold import fold_once
+from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
+from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
+from mintscope.edges.storage.sqlite.market.tracking import SqliteTracking
+from support.fakes.made_chain import MINTS, START
 
 A, B, C, D = MINTS
 HOUR = 3_600

@@ -8,15 +8,15 @@ from typing import Any, Final
 import apsw
 import pytest
 
-from mintscope.accounts.address import Email
-from mintscope.accounts.letter import LetterId, LetterKind
-from mintscope.accounts.outbox import LEASE_MS
-from mintscope.accounts.proof import HOUR_MS, ProofId, Purpose
-from mintscope.primitives import UnixMs
-from mintscope.storage.sqlite.account_file import AccountFile
-from mintscope.storage.sqlite.letters import write_letter
-from mintscope.storage.sqlite.outbox import SqliteOutbox
-from mintscope.storage.sqlite.proofs import open_proof, use_proof
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.mail.email import LetterId, LetterKind
+from mintscope.core.accounts.mail.outbox import LEASE_MS
+from mintscope.core.accounts.proof import HOUR_MS, ProofId, Purpose
+from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
+from mintscope.edges.storage.sqlite.accounts.rows.emails import write_letter
+from mintscope.edges.storage.sqlite.accounts.rows.proofs import open_proof, use_proof
 
 NOW: Final = UnixMs(1_700_000_000_000)
 ALICE: Final = Email("alice@example.org")

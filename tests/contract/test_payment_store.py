@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.credits.ledger import CreditAccount
-from mintscope.payments.envelope import MessageHash
-from mintscope.payments.payment import (
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.payment import (
     Evidence,
     Goods,
     Landed,
@@ -19,8 +19,9 @@ from mintscope.payments.payment import (
     State,
     TopUp,
 )
-from mintscope.payments.refusal import Reason
-from mintscope.payments.store import (
+from mintscope.core.payments.protocol.envelope import MessageHash
+from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.store import (
     HOUR_MS,
     Begun,
     Budget,
@@ -31,11 +32,10 @@ from mintscope.payments.store import (
     Promise,
     SalesClosed,
 )
-from mintscope.primitives import Signature, UnixMs
-from mintscope.storage.sqlite.payments import SqlitePaymentStore
-from payment_desks import Desk, MemoryDesk, SqliteDesk, resolve
-from payment_memory import MemoryPaymentStore
-from payment_promises import (
+from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from support.fakes.payment_memory import MemoryPaymentStore
+from support.scenes.payments.payment_desks import Desk, MemoryDesk, SqliteDesk, resolve
+from support.scenes.payments.payment_promises import (
     AMOUNT,
     DEAD,
     LANDED,

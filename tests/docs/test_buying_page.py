@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fake_reports import TRACKED
-from mintscope.credentials import CredentialKind, is_well_formed
-from payment_shop import listening
-from payment_world import World
-from shopfront import Shopfront, opened
+from mintscope.base.credentials import CredentialKind, is_well_formed
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_shop import listening
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.shopfront import Shopfront, opened
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "buying.md").read_text()
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mintscope.cli.app import app
-from mintscope.dex.programs import program_table
+from mintscope.core.dex.programs import program_table
+from mintscope.shell.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()

@@ -19,18 +19,18 @@ from typing import Any, Final, TextIO
 
 import pytest
 
-from account_books import contradictions, rows
-from accounts_service import Accounts, open_desks, signup_body
-from mintscope.accounts.application import ApplicationState
-from mintscope.accounts.audit import COMMAND_LINE
-from mintscope.accounts.form import parse_form
-from mintscope.accounts.review import ReviewDesk
-from mintscope.accounts.scope import READ_SCOPES
-from mintscope.clock import SystemClock
-from mintscope.credentials import hash_credential
-from mistaken_review import WritesTheLetterAfterwards
-from processes import running
-from service import PEPPER
+from mintscope.base.clock import SystemClock
+from mintscope.base.credentials import hash_credential
+from mintscope.core.accounts.application import ApplicationState
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.keys.scope import READ_SCOPES
+from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.signups.form import parse_form
+from support.fakes.mistaken_review import WritesTheLetterAfterwards
+from support.oracles.account_books import contradictions, rows
+from support.processes.processes import running
+from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.service import PEPPER
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 200 if FULL else 12

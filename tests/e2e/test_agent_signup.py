@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api_process import api_process, settings
+from support.processes.api_process import api_process, settings
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "agent_signup.py"
 MINTSCOPE = f"{shlex.quote(sys.executable)} -m mintscope"

@@ -21,13 +21,13 @@ from random import Random
 
 import pytest
 
-from fake_reports import TRACKED
-from mintscope.clock import SystemClock
-from mintscope.credentials import CreditToken
-from mintscope.storage.sqlite.credits import CreditBook
-from paying_service import PEPPER, serve
-from served import Served
-from service import credit_token
+from mintscope.base.clock import SystemClock
+from mintscope.base.credentials import CreditToken
+from mintscope.edges.storage.sqlite.money.credits import CreditBook
+from support.fakes.reports import TRACKED
+from support.processes.paying_service import PEPPER, serve
+from support.processes.served import Served
+from support.scenes.service import credit_token
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 300 if FULL else 30
@@ -38,7 +38,12 @@ ANSWERS = 20
 processes = multiprocessing.get_context("forkserver")
 # What takes long to import is imported once; each process to be killed is forked from there.
 processes.set_forkserver_preload(
-    ["__main__", "mintscope.api.app", "mintscope.api.server", "mintscope.storage.sqlite.credits"]
+    [
+        "__main__",
+        "mintscope.edges.api.app",
+        "mintscope.edges.server.server",
+        "mintscope.edges.storage.sqlite.money.credits",
+    ]
 )
 
 

@@ -15,17 +15,17 @@ import httpx
 import msgspec
 import pytest
 
-from mintscope.chain.files import FileSource
-from mintscope.chain.poll import Poller, Polling
-from mintscope.chain.rpc import Endpoint, Rpc
-from mintscope.clock import ManualClock
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import UnixMs
+from mintscope.base.solana import Block
+from mintscope.core.dex.decode import decode_block
 from mintscope.devchain.chain import Devchain
-from mintscope.dex.decode import decode_block
-from mintscope.primitives import UnixMs
-from mintscope.solana import Block
+from mintscope.edges.sources.files import FileSource
+from mintscope.edges.sources.poll import Poller, Polling
+from mintscope.edges.sources.rpc import Endpoint, Rpc
 
 NOW = UnixMs(1_763_640_000_000)
-COMMAND = [sys.executable, "-c", "from mintscope.cli.devchain import app; app()"]
+COMMAND = [sys.executable, "-c", "from mintscope.shell.cli.demo.devchain import app; app()"]
 READY_S = 15  # a bound for a loaded machine; the goal is 3
 
 

@@ -11,16 +11,16 @@ from typing import Any, Final
 import apsw
 from typing_extensions import override
 
-from account_books import contradictions, rows
-from accounts_service import Accounts, open_desks, signup_body
-from mintscope.accounts.exchange import Applicant, ExchangeDesk, Issue, Offer
-from mintscope.accounts.form import parse_form
-from mintscope.accounts.signup import Signup
-from mintscope.clock import ManualClock, SystemClock
-from mintscope.errors import ServiceError
-from mintscope.storage.sqlite.exchanges import SqliteExchangeStore
-from processes import processes
-from service import NOW, PEPPER
+from mintscope.base.clock import ManualClock, SystemClock
+from mintscope.base.errors import ServiceError
+from mintscope.core.accounts.signups.exchange import Applicant, ExchangeDesk, Issue, Offer
+from mintscope.core.accounts.signups.form import parse_form
+from mintscope.core.accounts.signups.signups import Signup
+from mintscope.edges.storage.sqlite.accounts.exchanges import SqliteExchangeStore
+from support.oracles.account_books import contradictions, rows
+from support.processes.processes import processes
+from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.service import NOW, PEPPER
 
 PROCESSES, TASKS = 2, 500
 START_S, RACE_S = 60, 90

@@ -8,19 +8,19 @@ from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from account_books import contradictions, rows
-from accounts_service import EMAIL, EXCHANGE_PATH, open_desks, signup_body
-from fake_reports import FakeReports
-from mintscope.accounts.form import parse_form
-from mintscope.api.app import create_app
-from mintscope.api.protocol import Bounds
-from mintscope.clock import SystemClock
-from mintscope.config.sections import AccountsConfig, Config
-from mintscope.enrolling import desks_of, open_accounts
-from mintscope.storage.sqlite.credits import SqliteCreditLedger
-from processes import running
-from served import Client, Served, served
-from service import PEPPER
+from mintscope.base.clock import SystemClock
+from mintscope.core.accounts.signups.form import parse_form
+from mintscope.edges.api.app import create_app
+from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from mintscope.shell.config.sections import AccountsConfig, Config
+from mintscope.shell.wiring.accounts import desks_of, open_accounts
+from support.fakes.reports import FakeReports
+from support.oracles.account_books import contradictions, rows
+from support.processes.processes import running
+from support.processes.served import Client, Served, served
+from support.scenes.accounts_service import EMAIL, EXCHANGE_PATH, open_desks, signup_body
+from support.scenes.service import PEPPER
 
 PROCESSES, CONNECTIONS, PIPELINED = 2, 250, 2
 ANSWER_S: Final = 60

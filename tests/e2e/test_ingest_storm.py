@@ -12,14 +12,14 @@ from typing import Final
 import msgspec
 import pytest
 
-from made_chain import decode_made, random_chain
-from market_file import kept
-from mintscope.chain.files import FileSource
-from mintscope.clock import SystemClock
-from mintscope.ingest.pipeline import Ingest
-from mintscope.market.registry import Floor
-from mintscope.solana import WSOL, Block
-from mintscope.storage.sqlite.log_writer import SqliteMarketStore
+from mintscope.base.clock import SystemClock
+from mintscope.base.solana import WSOL, Block
+from mintscope.core.market.registry import Floor
+from mintscope.edges.ingest.pipeline import Ingest
+from mintscope.edges.sources.files import FileSource
+from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
+from support.fakes.made_chain import decode_made, random_chain
+from support.oracles.market_file import kept
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS: Final = 50 if FULL else 10

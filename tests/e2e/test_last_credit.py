@@ -9,16 +9,16 @@ from pathlib import Path
 import apsw
 from starlette.types import ASGIApp
 
-from fake_reports import TRACKED, FakeReports
-from mintscope.api.app import create_app
-from mintscope.api.limiter import Limit
-from mintscope.api.protocol import Bounds
-from mintscope.clock import ManualClock
-from mintscope.credentials import CreditToken
-from mintscope.credits.ledger import CreditAccount, CreditLedger, Empty, Spent, Statement
-from mintscope.storage.sqlite.credits import SqliteCreditLedger
-from served import Client, served
-from service import NOW, PEPPER, credit_token
+from mintscope.base.clock import ManualClock
+from mintscope.base.credentials import CreditToken
+from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent, Statement
+from mintscope.edges.api.app import create_app
+from mintscope.edges.server.limiter import Limit
+from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from support.fakes.reports import TRACKED, FakeReports
+from support.processes.served import Client, served
+from support.scenes.service import NOW, PEPPER, credit_token
 
 CLIENTS, ROUNDS = 100, 50
 EXACTLY_ONE = Counter({200: 1, 402: CLIENTS - 1})

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from api_process import api_process, free_port, settings
+from support.processes.api_process import api_process, free_port, settings
 
 BROWSER = {"accept": "text/html"}
 ME, ADMIN = "/v1/me", "/admin"

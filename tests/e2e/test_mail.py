@@ -8,9 +8,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from accounts_service import CONFIRM_PATH, EMAIL, SIGNUP_PATH, STATUS_PATH, signup_body
-from api_process import api_process, settings
-from mail_server import mail_room_beside
+from support.fakes.mail_server import mail_room_beside
+from support.processes.api_process import api_process, settings
+from support.scenes.accounts_service import (
+    CONFIRM_PATH,
+    EMAIL,
+    SIGNUP_PATH,
+    STATUS_PATH,
+    signup_body,
+)
 
 ARRIVAL_S = 20
 

@@ -16,11 +16,11 @@ import apsw
 import httpx
 import pytest
 
-from market_town import ask_books, market_town, tokens_issued, visiting
-from mintscope.storage.sqlite.credits import MONEY_FILE
-from paying_chain import RICH, Chain, chain_running
-from selling_service import Seller
-from shopping import TIMEOUT_S, Shopper, redeem
+from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
+from support.processes.market_town import ask_books, market_town, tokens_issued, visiting
+from support.processes.paying_chain import RICH, Chain, chain_running
+from support.processes.selling_service import Seller
+from support.scenes.payments.shopping import TIMEOUT_S, Shopper, redeem
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 FLUSHED = 5

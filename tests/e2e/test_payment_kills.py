@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from market_town import PATIENT, ask_books
-from paying_chain import RICH, Chain, chain_running
-from selling_service import seller_running
-from shopping import TIMEOUT_S, Shopper, redeem, send
+from support.processes.market_town import PATIENT, ask_books
+from support.processes.paying_chain import RICH, Chain, chain_running
+from support.processes.selling_service import seller_running
+from support.scenes.payments.shopping import TIMEOUT_S, Shopper, redeem, send
 
 STEPS = [
     ("simulateTransaction", "hang"),

@@ -19,16 +19,16 @@ import apsw
 import httpx
 import pytest
 
-from fake_reports import TRACKED
-from mintscope.clock import SystemClock
-from mintscope.credentials import hash_credential
+from mintscope.base.clock import SystemClock
+from mintscope.base.credentials import hash_credential
 from mintscope.devchain.svm.genesis import Genesis
-from mintscope.selling import open_sales
-from mintscope.storage.sqlite.credits import MONEY_FILE, CreditBook
-from mintscope.storage.sqlite.log_reader import SqliteLogReader
-from paying_chain import RICH, SEED, Chain, chain_running
-from selling_service import PEPPER, Manner, config_of, seller_running
-from shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
+from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
+from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, CreditBook
+from mintscope.shell.wiring.payments import open_sales
+from support.fakes.reports import TRACKED
+from support.processes.paying_chain import RICH, SEED, Chain, chain_running
+from support.processes.selling_service import PEPPER, Manner, config_of, seller_running
+from support.scenes.payments.shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 300 if FULL else 30

@@ -19,13 +19,13 @@ from x402.http.clients.httpx import x402_httpx_transport
 from x402.mechanisms.svm.exact.register import register_exact_svm_client
 from x402.mechanisms.svm.signers import KeypairSigner
 
-from fake_reports import TRACKED
-from market_town import PATIENT, market_town, tokens_issued, visiting
-from mintscope.credentials import CredentialKind, is_well_formed
-from mintscope.payments.requirement import MAINNET
-from paying_chain import Chain
-from selling_service import Manner
-from shopping import PURCHASE, TIMEOUT_S, Paid, redeem, send
+from mintscope.base.credentials import CredentialKind, is_well_formed
+from mintscope.core.payments.protocol.requirement import MAINNET
+from support.fakes.reports import TRACKED
+from support.processes.market_town import PATIENT, market_town, tokens_issued, visiting
+from support.processes.paying_chain import Chain
+from support.processes.selling_service import Manner
+from support.scenes.payments.shopping import PURCHASE, TIMEOUT_S, Paid, redeem, send
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 TOKEN = f"/v1/token/{TRACKED}"

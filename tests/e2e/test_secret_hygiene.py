@@ -11,8 +11,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from accounts_service import CONFIRM_PATH, EXCHANGE_PATH, SIGNUP_PATH, STATUS_PATH, signup_body
-from api_process import api_process, free_port, settings
+from support.processes.api_process import api_process, free_port, settings
+from support.scenes.accounts_service import (
+    CONFIRM_PATH,
+    EXCHANGE_PATH,
+    SIGNUP_PATH,
+    STATUS_PATH,
+    signup_body,
+)
 
 AGENT, PERSON = "agent@example.org", "person@example.org"
 PASSWORD, NEW_PASSWORD = "correct horse battery staple", "another horse, another battery"

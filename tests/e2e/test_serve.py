@@ -16,11 +16,10 @@ import httpx
 import msgspec
 import pytest
 
-import definitions
-import slow_market
+from mintscope.base.primitives import Slot, UnixMs, UnixS
+from mintscope.base.solana import WSOL, Block
 from mintscope.devchain.chain import Devchain, lines
-from mintscope.primitives import Slot, UnixMs, UnixS
-from mintscope.solana import WSOL, Block
+from support.oracles import definitions, slow_market
 
 NOW = UnixMs(1_763_640_000_000)
 MINTS = 60

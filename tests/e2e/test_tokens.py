@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from mintscope.chain.files import FileSource
-from mintscope.cli.tokens import app
-from mintscope.clock import SystemClock
-from mintscope.dex.decode import decode_block
-from mintscope.ingest.pipeline import Ingest
-from mintscope.solana import WSOL
-from mintscope.storage.sqlite.log_writer import SqliteMarketStore
+from mintscope.base.clock import SystemClock
+from mintscope.base.solana import WSOL
+from mintscope.core.dex.decode import decode_block
+from mintscope.edges.ingest.pipeline import Ingest
+from mintscope.edges.sources.files import FileSource
+from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
+from mintscope.shell.cli.tokens import app
 
 MINT = "DKu9kykSfbN5LBfFXtNNDPaX35o4Fv6vJ9FKk7pZpump"
 Rows = Sequence[dict[str, Any]]

@@ -6,12 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from accounts_service import SIGNUP_PATH, STATUS_PATH, signup_body
-from agent import Agent
-from mintscope.api.limiter import Limit
-from mintscope.credentials import make_application_secret
-from mintscope.errors import ServiceUnavailable
-from service import AccountLimits, Service, bearer, running_service
+from mintscope.base.credentials import make_application_secret
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.edges.server.limiter import Limit
+from support.scenes.accounts_service import SIGNUP_PATH, STATUS_PATH, signup_body
+from support.scenes.people.agent import Agent
+from support.scenes.service import AccountLimits, Service, bearer, running_service
 
 WRONG = make_application_secret(bytes(28))
 PROXY = "127.0.0.1"  # the peer address of the client within this process

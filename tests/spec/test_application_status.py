@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from accounts_service import EMAIL, SIGNUP_PATH, STATUS_PATH, signup_body
-from service import Service
+from support.scenes.accounts_service import EMAIL, SIGNUP_PATH, STATUS_PATH, signup_body
+from support.scenes.service import Service
 
 
 @pytest.fixture

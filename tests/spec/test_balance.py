@@ -2,8 +2,8 @@
 
 import pytest
 
-from fake_reports import TRACKED
-from service import Service, bearer, credit_token
+from support.fakes.reports import TRACKED
+from support.scenes.service import Service, bearer, credit_token
 
 BALANCE = "/v1/credits/balance"
 UNKNOWN = credit_token(999)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from accounts_service import EMAIL, SIGNUP_PATH, signup_body
-from mintscope.credentials import CredentialKind, is_well_formed
-from service import Service
+from mintscope.base.credentials import CredentialKind, is_well_formed
+from support.scenes.accounts_service import EMAIL, SIGNUP_PATH, signup_body
+from support.scenes.service import Service
 
 
 async def refused(service: Service, **sent: Any) -> list[dict[str, str]]:

@@ -28,14 +28,14 @@ import httpx
 import pytest
 from typing_extensions import override
 
-from mintscope.chain import payment_node
-from mintscope.clock import ManualClock
-from mintscope.errors import ServiceUnavailable
-from mintscope.payments.chain import ChainUnavailable
-from mintscope.payments.payment import State
-from mintscope.primitives import UnixMs
-from payment_world import MovingTransport, World
-from shopfront import KEY, OTHER_KEY, PURCHASE, Shopfront, opened
+from mintscope.base.clock import ManualClock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import UnixMs
+from mintscope.core.payments.payment import State
+from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.edges.settlement import payment_node
+from support.scenes.payments.payment_world import MovingTransport, World
+from support.scenes.payments.shopfront import KEY, OTHER_KEY, PURCHASE, Shopfront, opened
 
 END_S: Final = 150
 STEP_S: Final = 4

@@ -4,8 +4,14 @@ from typing import Any
 
 import pytest
 
-from accounts_service import CONFIRM_PATH, EMAIL, SIGNUP_PATH, STATUS_PATH, signup_body
-from service import Service
+from support.scenes.accounts_service import (
+    CONFIRM_PATH,
+    EMAIL,
+    SIGNUP_PATH,
+    STATUS_PATH,
+    signup_body,
+)
+from support.scenes.service import Service
 
 HOUR_MS = 3_600_000
 

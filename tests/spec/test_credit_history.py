@@ -2,10 +2,10 @@
 
 import pytest
 
-from fake_reports import TRACKED
-from payment_world import World
-from service import NOW, Service, bearer
-from shopfront import OTHER_KEY, Shopfront
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.shopfront import OTHER_KEY, Shopfront
+from support.scenes.service import NOW, Service, bearer
 
 PATH = "/v1/credits/history"
 

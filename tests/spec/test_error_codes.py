@@ -1,7 +1,7 @@
 """Every wire code has a status, and every ServiceError a wire code."""
 
-from mintscope import errors
-from mintscope.api.errors import STATUS
+from mintscope.base import errors
+from mintscope.edges.api.errors import STATUS
 
 
 def test_every_code_has_a_status() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
-from accounts_service import EMAIL, EXCHANGE_PATH
-from agent import Agent
-from mintscope.accounts.scope import READ_SCOPES, Scope
-from mintscope.credentials import CredentialKind, is_well_formed, make_application_secret
-from mintscope.errors import ServiceUnavailable
-from service import Service
+from mintscope.base.credentials import CredentialKind, is_well_formed, make_application_secret
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
+from support.scenes.accounts_service import EMAIL, EXCHANGE_PATH
+from support.scenes.people.agent import Agent
+from support.scenes.service import Service
 
 STRANGER = make_application_secret(bytes(28))
 WINDOW_MS = 5_000

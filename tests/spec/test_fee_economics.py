@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from fake_reports import TRACKED
-from mintscope.payments.verify import FEE_LAMPORTS_USUAL
-from payment_world import World
-from shopfront import KEY, Shopfront, decoded, demanded
+from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.shopfront import KEY, Shopfront, decoded, demanded
 
 PATH = f"/v1/token/{TRACKED}"
 PRICE_USD = Decimal("0.0025")

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from fake_reports import TOO_YOUNG, TRACKED, UNTRACKED
-from mintscope.errors import ServiceUnavailable
-from service import Service, bearer, credit_token
+from mintscope.base.errors import ServiceUnavailable
+from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
+from support.scenes.service import Service, bearer, credit_token
 
 UNKNOWN = credit_token(999)
 MISTYPED = UNKNOWN[:-1] + ("0" if UNKNOWN[-1] != "0" else "1")

@@ -1,7 +1,7 @@
 """GET /v1/health, /healthz, /readyz"""
 
 from mintscope import __version__
-from service import Service
+from support.scenes.service import Service
 
 
 async def test_health_says_ok_while_every_check_passes(service: Service) -> None:

@@ -4,9 +4,9 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from fake_reports import TRACKED
-from mintscope.api.limiter import Limit
-from service import Service, bearer, credit_token, running_service
+from mintscope.edges.server.limiter import Limit
+from support.fakes.reports import TRACKED
+from support.scenes.service import Service, bearer, credit_token, running_service
 
 TOKEN, BALANCE, HEALTH = f"/v1/token/{TRACKED}", "/v1/credits/balance", "/v1/health"
 

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from payment_world import World
-from service import Service
-from shopfront import Shopfront
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.shopfront import Shopfront
+from support.scenes.service import Service
 
 PATH = "/v1/credits/bundles"
 

@@ -8,12 +8,20 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from fake_reports import TRACKED
-from mintscope.credentials import hint
-from mintscope.payments.payment import State
-from payment_world import EXPIRY_SLOTS, World
-from service import bearer
-from shopfront import KEY, OTHER_KEY, PURCHASE, Shopfront, decoded, demanded, opened
+from mintscope.base.credentials import hint
+from mintscope.core.payments.payment import State
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import EXPIRY_SLOTS, World
+from support.scenes.payments.shopfront import (
+    KEY,
+    OTHER_KEY,
+    PURCHASE,
+    Shopfront,
+    decoded,
+    demanded,
+    opened,
+)
+from support.scenes.service import bearer
 
 DAY_MS: Final = 24 * 3_600_000
 SUSPENSIONS_MAX: Final = 300

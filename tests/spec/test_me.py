@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent import Agent
-from mintscope.accounts.scope import Scope
-from service import NOW, Service, bearer
+from mintscope.core.accounts.keys.scope import Scope
+from support.scenes.people.agent import Agent
+from support.scenes.service import NOW, Service, bearer
 
 ME = "/v1/me"
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from accounts_service import signup_body
-from agent import Agent
-from fake_reports import TRACKED
-from service import Service, bearer
-from shopfront import Shopfront
+from support.fakes.reports import TRACKED
+from support.scenes.accounts_service import signup_body
+from support.scenes.payments.shopfront import Shopfront
+from support.scenes.people.agent import Agent
+from support.scenes.service import Service, bearer
 
 CREDENTIALS = {"email": "agent@example.org", "applicationSecret": "svc_app_" + "0" * 64}
 PATHS = {

@@ -5,11 +5,11 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from fake_reports import TOO_YOUNG, TRACKED, UNTRACKED
-from mintscope.errors import ServiceUnavailable
-from payment_world import World
-from service import Service, bearer
-from shopfront import KEY, ORIGIN, OTHER_KEY, Shopfront, decoded, demanded
+from mintscope.base.errors import ServiceUnavailable
+from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.shopfront import KEY, ORIGIN, OTHER_KEY, Shopfront, decoded, demanded
+from support.scenes.service import Service, bearer
 
 PATH = f"/v1/token/{TRACKED}"
 

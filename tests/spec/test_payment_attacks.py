@@ -35,11 +35,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fake_reports import TRACKED
-from mintscope.api.protocol import Bounds
-from payment_world import World
-from served import Served, served
-from shopfront import KEY, PURCHASE, Shopfront, opened
+from mintscope.edges.server.protocol import Bounds
+from support.fakes.reports import TRACKED
+from support.processes.served import Served, served
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.shopfront import KEY, PURCHASE, Shopfront, opened
 
 REPORT = f"/v1/token/{TRACKED}"
 

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fake_reports import TRACKED
-from mintscope.api.limiter import Limit
-from payment_world import World
-from service import bearer
-from shopfront import KEY, PURCHASE, Shopfront, demanded, opened
+from mintscope.edges.server.limiter import Limit
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.shopfront import KEY, PURCHASE, Shopfront, demanded, opened
+from support.scenes.service import bearer
 
 PATH = f"/v1/token/{TRACKED}"
 LIMIT = Limit(name="public", count=5, window_s=60)

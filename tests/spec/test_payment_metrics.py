@@ -2,8 +2,8 @@
 
 from prometheus_client import REGISTRY
 
-from payment_world import World
-from shopfront import KEY, PURCHASE, Shopfront
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.shopfront import KEY, PURCHASE, Shopfront
 
 
 def counted(outcome: str, reason: str = "") -> float:

@@ -6,11 +6,20 @@ from typing import Any
 import httpx
 import pytest
 
-from fake_reports import TRACKED
-from mintscope.credentials import CredentialKind, hint, is_well_formed
-from payment_world import World
-from service import Service, bearer
-from shopfront import KEY, ORIGIN, OTHER_KEY, PURCHASE, Shopfront, decoded, demanded, encoded
+from mintscope.base.credentials import CredentialKind, hint, is_well_formed
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.shopfront import (
+    KEY,
+    ORIGIN,
+    OTHER_KEY,
+    PURCHASE,
+    Shopfront,
+    decoded,
+    demanded,
+    encoded,
+)
+from support.scenes.service import Service, bearer
 
 PATH = "/v1/credits/purchase"
 

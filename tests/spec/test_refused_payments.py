@@ -14,10 +14,10 @@ from solders.instruction import Instruction
 from solders.message import MessageV0
 from solders.pubkey import Pubkey
 
-from fake_reports import TOO_YOUNG, TRACKED
-from payment_build import LIGHTHOUSE, MEMO, Recipe, keypair, meta, sign
-from payment_world import World
-from shopfront import (
+from support.fakes.reports import TOO_YOUNG, TRACKED
+from support.scenes.payments.payment_build import LIGHTHOUSE, MEMO, Recipe, keypair, meta, sign
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.shopfront import (
     KEY,
     OTHER_KEY,
     PURCHASE,

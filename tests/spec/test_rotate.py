@@ -7,11 +7,11 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
-from fake_reports import TRACKED
-from payment_build import keypair
-from payment_world import World
-from service import Service, bearer
-from shopfront import KEY, ORIGIN, OTHER_KEY, PURCHASE, Shopfront, decoded
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_build import keypair
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.shopfront import KEY, ORIGIN, OTHER_KEY, PURCHASE, Shopfront, decoded
+from support.scenes.service import Service, bearer
 
 PATH: Final = "/v1/credits/rotate"
 CHALLENGE: Final = "/v1/credits/rotate/challenge"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fake_reports import TRACKED
-from service import Service, bearer
+from support.fakes.reports import TRACKED
+from support.scenes.service import Service, bearer
 
 TOKEN = f"/v1/token/{TRACKED}"
 METHODS = ["HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "X"]

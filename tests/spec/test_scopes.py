@@ -7,17 +7,17 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from agent import Agent
-from mintscope.accounts.keys import KeyDesk
-from mintscope.accounts.scope import Scope
-from mintscope.api.address import ClientAddresses
-from mintscope.api.call import Call, Reply
-from mintscope.api.front import Front
-from mintscope.api.key_gate import KeyGate
-from mintscope.api.limiter import Limit, MovingWindow
-from mintscope.api.routes import Route, Table
-from mintscope.clock import Clock
-from service import Service, bearer
+from mintscope.base.clock import Clock
+from mintscope.core.accounts.keys.api_keys import KeyDesk
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.edges.api.accounts.key_gate import KeyGate
+from mintscope.edges.api.front import Front
+from mintscope.edges.api.routes import Route, Table
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.limiter import Limit, MovingWindow
+from mintscope.edges.server.request import Call, Reply
+from support.scenes.people.agent import Agent
+from support.scenes.service import Service, bearer
 
 
 def app_of(keys: KeyDesk, clock: Clock) -> ASGIApp:

@@ -10,11 +10,11 @@ from typing import Final
 import httpx
 from typing_extensions import override
 
+from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
 from mintscope.client.node import Conversation, Fate, NodeSilent, fates, latest
 from mintscope.client.purse import OverBudget, Purse, WillNotPay, amount_of, memo_of
-from mintscope.credentials import CredentialKind, is_well_formed
-from mintscope.payments.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
+from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 KEY_BYTES: Final = 24

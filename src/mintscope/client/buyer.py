@@ -10,9 +10,9 @@ from typing import Any, Final
 import httpx
 import msgspec
 
+from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.credentials import CreditToken
 from mintscope.client.auth import IDEMPOTENCY_KEY, KEY_BYTES, PaymentAuth
-from mintscope.clock import Clock, SystemClock
-from mintscope.credentials import CreditToken
 
 PATIENCE_S: Final = 180.0  # within which the chain forgets what it will not take
 RETRY_AFTER_S: Final = 2.0

@@ -18,10 +18,10 @@ from solders.transaction import VersionedTransaction
 from x402.http.utils import encode_payment_signature_header
 from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements
 
-from mintscope.payments.headers import AMOUNT_MAX
-from mintscope.payments.requirement import SCHEME, TOKEN_PROGRAM
-from mintscope.payments.verify import COMPUTE_BUDGET, MEMO
-from mintscope.primitives import Mint, Wallet
+from mintscope.base.primitives import Mint, Wallet
+from mintscope.core.payments.protocol.headers import AMOUNT_MAX
+from mintscope.core.payments.protocol.requirement import SCHEME, TOKEN_PROGRAM
+from mintscope.core.payments.protocol.verify import COMPUTE_BUDGET, MEMO
 
 COMPUTE_UNITS: Final = 60_000  # the transfer and a memo of 32 bytes, with room for either program
 MICRO_LAMPORTS: Final = 1

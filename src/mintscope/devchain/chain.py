@@ -17,20 +17,20 @@ import msgspec
 from solders.hash import Hash
 from starlette.applications import Starlette
 
-from mintscope.clock import ManualClock
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Signature, Slot, UnixMs, UnixS
+from mintscope.core.market.swap import Swap
 from mintscope.devchain.addresses import address, text
-from mintscope.devchain.ledger import Block, Commitment, Ledger
-from mintscope.devchain.listing import SOL
-from mintscope.devchain.market_accounts import MarketAccounts
+from mintscope.devchain.blockstore import Block, Commitment, Ledger
+from mintscope.devchain.market.accounts import MarketAccounts
+from mintscope.devchain.market.listing import SOL
+from mintscope.devchain.market.traffic import Market
+from mintscope.devchain.market.world import World
+from mintscope.devchain.methods.rpc import head
 from mintscope.devchain.render import Json, Place, Rendered, render
-from mintscope.devchain.rpc import head
 from mintscope.devchain.server import application
-from mintscope.devchain.traffic import Market
+from mintscope.devchain.svm.vm import Closed, Vm
 from mintscope.devchain.transaction import Token
-from mintscope.devchain.vm import Closed, Vm
-from mintscope.devchain.world import World
-from mintscope.market.swap import Swap
-from mintscope.primitives import Signature, Slot, UnixMs, UnixS
 
 SLOT_MS: Final = 400
 HISTORY: Final = ((205 * 60, 60), (17 * 3_600, 300), (51 * 3_600, 900))

@@ -5,7 +5,7 @@ import socket
 
 import uvicorn
 
-from mintscope.clock import Clock
+from mintscope.base.clock import Clock
 from mintscope.devchain.chain import Devchain
 
 KEEP_ALIVE_S = 30

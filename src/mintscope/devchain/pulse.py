@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from mintscope.devchain.vm import Closed, Vm
+from mintscope.devchain.svm.vm import Closed, Vm
 
 SLOT_MS: Final = 400
 FIRST_SLOT: Final = 1

@@ -7,6 +7,9 @@ the flattened inner instructions come out.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from mintscope.base.primitives import Signature
+from mintscope.base.solana import WSOL
+from mintscope.core.market.swap import Swap
 from mintscope.devchain.addresses import (
     ASSOCIATED,
     COMPUTE_BUDGET,
@@ -29,9 +32,6 @@ from mintscope.devchain.transaction import (
     Transaction,
     moves,
 )
-from mintscope.market.swap import Swap
-from mintscope.primitives import Signature
-from mintscope.solana import WSOL
 
 NATIVE: Final = frozenset({SYSTEM, COMPUTE_BUDGET, VOTE})
 UNITS: Final = {SPL: 4_645, SPL_2022: 3_484, ASSOCIATED: 4_357, JUPITER: 26_000}

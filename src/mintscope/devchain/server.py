@@ -13,15 +13,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mintscope.devchain.faults import Faults
-from mintscope.devchain.methods.table import VmMethods
-from mintscope.devchain.rpc import (
+from mintscope.devchain.methods.rpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
     Chain,
     Methods,
     RpcError,
 )
-from mintscope.devchain.wire import FaultyWire
+from mintscope.devchain.methods.table import VmMethods
+from mintscope.devchain.methods.wire import FaultyWire
 
 BODY_MAX: Final = 50 * 1_024
 BODY_TIMEOUT_S: Final = 10

@@ -4,8 +4,8 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from mintscope.base.primitives import Mint
 from mintscope.devchain.addresses import SPL
-from mintscope.primitives import Mint
 
 TOKEN_ACCOUNT_RENT: Final = 2_039_280
 OTHER_RENT: Final = 1_461_600

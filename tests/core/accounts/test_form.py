@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.accounts.application import Form, UserType
-from mintscope.accounts.form import parse_form
-from mintscope.errors import InvalidFields
+from mintscope.base.errors import InvalidFields
+from mintscope.core.accounts.application import Form, UserType
+from mintscope.core.accounts.signups.form import parse_form
 
 GOOD: Final[dict[str, object]] = {
     "email": "agent@example.org",

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.accounts.address import Email
-from mintscope.accounts.letter import Draft, LetterId, LetterKind
-from mintscope.accounts.outbox import retry_at
-from mintscope.primitives import UnixMs
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.mail.email import Draft, LetterId, LetterKind
+from mintscope.core.accounts.mail.outbox import retry_at
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_transactions import ALPHABET, b58, unb58
 
-from mintscope.dex import base58
-from mintscope.dex.outcome import Unreadable
+from mintscope.core.dex import base58
+from mintscope.core.dex.outcome import Unreadable
+from support.scenes.made_transactions import ALPHABET, b58, unb58
 
 DIGITS = st.text(ALPHABET, max_size=300)
 

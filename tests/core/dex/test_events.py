@@ -6,11 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_transactions import SELF_CALL, Ix, Tx, b58, event, lamports, transfer, unb58
 
-from mintscope.dex.decode import decode_transaction
-from mintscope.dex.events import FIELDS_AT, LAYOUTS, u64
-from mintscope.solana import WSOL
+from mintscope.base.solana import WSOL
+from mintscope.core.dex.decode import decode_transaction
+from mintscope.core.dex.events import FIELDS_AT, LAYOUTS, u64
+from support.scenes.made_transactions import (
+    SELF_CALL,
+    Ix,
+    Tx,
+    b58,
+    event,
+    lamports,
+    transfer,
+    unb58,
+)
 
 PUMPFUN = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 TRADE_EVENT = bytes.fromhex("bddb7fd34ee661ee")

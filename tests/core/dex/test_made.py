@@ -4,7 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from made_transactions import (
+
+from mintscope.core.dex.decode import decode_transaction
+from mintscope.core.dex.outcome import Decoded
+from mintscope.core.market.swap import Swap
+from support.scenes.made_transactions import (
     JUPITER,
     SELF_CALL,
     SPL_2022,
@@ -21,10 +25,6 @@ from made_transactions import (
     u64,
     with_fee,
 )
-
-from mintscope.dex.decode import decode_transaction
-from mintscope.dex.outcome import Decoded
-from mintscope.market.swap import Swap
 
 WHIRLPOOL = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc"
 CLMM = "CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK"

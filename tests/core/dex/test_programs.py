@@ -4,9 +4,8 @@ import hashlib
 import json
 from pathlib import Path
 
-from made_transactions import unb58
-
-from mintscope.dex.programs import TABLE, program_table
+from mintscope.core.dex.programs import TABLE, program_table
+from support.scenes.made_transactions import unb58
 
 # Names of Anchor instructions; their first bytes are a hash of the name.
 ANCHOR = {

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from mintscope.dex.decode import decode_block, decode_transaction
-from mintscope.dex.programs import TABLE
-from mintscope.market.side import oriented
-from mintscope.market.swap import Swap
+from mintscope.core.dex.decode import decode_block, decode_transaction
+from mintscope.core.dex.programs import TABLE
+from mintscope.core.market.side import oriented
+from mintscope.core.market.swap import Swap
 
 Lines = list[dict[str, Any]]
 

@@ -11,7 +11,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_transactions import (
+
+from mintscope.core.dex.decode import decode_block, decode_transaction
+from mintscope.core.dex.outcome import Decoded, Reason
+from support.scenes.made_transactions import (
     JUPITER,
     SELF_CALL,
     USER,
@@ -27,9 +30,6 @@ from made_transactions import (
     unb58,
     with_fee,
 )
-
-from mintscope.dex.decode import decode_block, decode_transaction
-from mintscope.dex.outcome import Decoded, Reason
 
 PUMPFUN = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 PUMPSWAP = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import definitions
-import made_swaps
-from definitions import Trade
-from mintscope.errors import InsufficientData
-from mintscope.market.engine import ROW_BYTES, Engine
-from mintscope.market.kernels import kernel
-from mintscope.market.report import report_of, token_report
-from mintscope.primitives import UnixS
+from mintscope.base.errors import InsufficientData
+from mintscope.base.primitives import UnixS
+from mintscope.core.market.engine.engine import ROW_BYTES, Engine
+from mintscope.core.market.engine.kernels import kernel
+from mintscope.core.market.report import report_of, token_report
+from support.oracles import definitions
+from support.oracles.definitions import Trade
+from support.scenes import made_swaps
 
 ENGINE = Engine(4)
 
@@ -186,9 +186,9 @@ def test_a_live_mint_fits_its_memory() -> None:
 FALLBACK = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
-import made_swaps
-from mintscope.market import kernels
-from mintscope.market.engine import Engine
+from support.scenes import made_swaps
+from mintscope.core.market import kernels
+from mintscope.core.market.engine.engine import Engine
 engine, digest = Engine(1), hashlib.sha256()
 for trades in (made_swaps.stream(3, 900, 40.0), made_swaps.stream(4, 400, 2000.0)):
     engine.clear(0)

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import definitions
-import made_swaps
-from definitions import WIDTHS, Trade
-from fake_log import Kept, Timed
-from mintscope.market.engine import Engine
-from mintscope.market.fold import MintFold, read_state
-from mintscope.market.log import CandleRow, LoadedMint, PricedSwap
-from mintscope.market.timeframe import Timeframe
-from mintscope.primitives import UnixS
+from mintscope.base.primitives import UnixS
+from mintscope.core.market.engine.engine import Engine
+from mintscope.core.market.engine.fold import MintFold, read_state
+from mintscope.core.market.log import CandleRow, LoadedMint, PricedSwap
+from mintscope.core.market.timeframe import Timeframe
+from support.fakes.log import Kept, Timed
+from support.oracles import definitions
+from support.oracles.definitions import WIDTHS, Trade
+from support.scenes import made_swaps
 
 ENGINE = Engine(2)
 WHOLE, LOADED = 0, 1

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fake_log import FakeLog
-from mintscope.errors import InsufficientData
-from mintscope.market.engine import Engine, as_trades
-from mintscope.market.live import LiveMarket
-from mintscope.market.log import LoadedMint, LogTrimmed, PricedSwap
-from mintscope.market.report import token_report
-from mintscope.primitives import Mint, Slot, UnixS
+from mintscope.base.errors import InsufficientData
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.engine.engine import Engine, as_trades
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.log import LoadedMint, LogTrimmed, PricedSwap
+from mintscope.core.market.report import token_report
+from support.fakes.log import FakeLog
 
 MINTS = [Mint(f"mint{n}") for n in range(4)]
 START = 1_700_000_000

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from made_chain import MINTS, sol_sale, swap
-from mintscope.market.log import PricedSwap, SlotHeader
-from mintscope.market.pricing import (
+from mintscope.base.primitives import Mint, Signature, Slot, UnixS
+from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.pricing import (
     Rate,
     Unpriced,
     price_slot,
@@ -22,9 +23,8 @@ from mintscope.market.pricing import (
     sol_usd_samples,
     weighted_median,
 )
-from mintscope.market.swap import Swap
-from mintscope.primitives import Mint, Signature, Slot, UnixS
-from mintscope.solana import USDC, USDT, WSOL
+from mintscope.core.market.swap import Swap
+from support.fakes.made_chain import MINTS, sol_sale, swap
 
 TOKEN, OTHER = MINTS[0], MINTS[1]
 NOW = UnixS(1_750_000_000)

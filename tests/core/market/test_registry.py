@@ -2,8 +2,8 @@
 
 import pytest
 
-from mintscope.market.registry import Activity, Floor, count, day_of, is_dead, is_lively
-from mintscope.primitives import UnixS
+from mintscope.base.primitives import UnixS
+from mintscope.core.market.registry import Activity, Floor, count, day_of, is_dead, is_lively
 
 FLOOR = Floor(swaps_min=3, volume_min=1_000, dead_after_days=2)
 

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from made_chain import START, block, sol_sale
-from mintscope.market.log import SlotHeader
-from mintscope.market.pricing import sol_usd_samples
-from mintscope.market.tail import Follows, ForkBelowFinalized, Hole, Known, Tail
-from mintscope.primitives import Slot, UnixS
-from mintscope.solana import Block, Gap, Tip
+from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.solana import Block, Gap, Tip
+from mintscope.core.market.engine.tail import Follows, ForkBelowFinalized, Hole, Known, Tail
+from mintscope.core.market.log import SlotHeader
+from mintscope.core.market.pricing import sol_usd_samples
+from support.fakes.made_chain import START, block, sol_sale
 
 A = block(1, None)
 B = block(2, A)

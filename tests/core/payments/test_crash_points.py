@@ -20,18 +20,16 @@ import pytest
 from solders.pubkey import Pubkey
 from typing_extensions import override
 
-from books_memory import MemoryBooks
-from mintscope.clock import ManualClock
-from mintscope.payments import audit as audit_module
-from mintscope.payments import cashier as cashier_module
-from mintscope.payments import reconciler as reconciler_module
-from mintscope.payments.cashier import Demand
-from mintscope.payments.chain import ChainUnavailable, Simulated
-from mintscope.payments.envelope import Envelope, MessageHash, Signed, open_envelope
-from mintscope.payments.headers import Presented
-from mintscope.payments.invariants import Checked, Invariant
-from mintscope.payments.outcome import AlreadyUsed, Outcome, Settled, Unresolved
-from mintscope.payments.payment import (
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.payments import facilitator as cashier_module
+from mintscope.core.payments import reconciler as reconciler_module
+from mintscope.core.payments.books import audit as audit_module
+from mintscope.core.payments.books.invariants import Checked, Invariant
+from mintscope.core.payments.books.treasury import Arrivals, DoubtKind, Scan, Scope
+from mintscope.core.payments.facilitator import Demand
+from mintscope.core.payments.outcome import AlreadyUsed, Outcome, Settled, Unresolved
+from mintscope.core.payments.payment import (
     MISSED_BLOCKS,
     Dead,
     Evidence,
@@ -43,14 +41,16 @@ from mintscope.payments.payment import (
     Unseen,
     apply,
 )
-from mintscope.payments.redelivery import Secrets
-from mintscope.payments.refusal import Refused
-from mintscope.payments.requirement import Requirement, Resource
-from mintscope.payments.store import Budget, Found, Promise
-from mintscope.payments.treasury import Arrivals, DoubtKind, Scan, Scope
-from mintscope.primitives import Signature, UnixMs
-from payment_build import FEE_PAYER, TERMS, pay
-from payment_memory import MemoryPaymentStore
+from mintscope.core.payments.protocol.envelope import Envelope, MessageHash, Signed, open_envelope
+from mintscope.core.payments.protocol.headers import Presented
+from mintscope.core.payments.protocol.refusal import Refused
+from mintscope.core.payments.protocol.requirement import Requirement, Resource
+from mintscope.core.payments.redelivery import Secrets
+from mintscope.core.payments.settlement import ChainUnavailable, Simulated
+from mintscope.core.payments.store import Budget, Found, Promise
+from support.fakes.books_memory import MemoryBooks
+from support.fakes.payment_memory import MemoryPaymentStore
+from support.scenes.payments.payment_build import FEE_PAYER, TERMS, pay
 
 KEY: Final = "the-secret-of-the-buyer"
 SECRETS: Final = Secrets.derive(b"r" * 32)

@@ -16,8 +16,9 @@ from x402.http.utils import (
 )
 from x402.schemas import PaymentPayload, PaymentRequired, SettleResponse
 
-from mintscope.errors import InvalidPayment
-from mintscope.payments.headers import (
+from mintscope.base.errors import InvalidPayment
+from mintscope.base.primitives import Wallet
+from mintscope.core.payments.protocol.headers import (
     AMOUNT_MAX,
     HEADER_BYTES_MAX,
     Presented,
@@ -27,10 +28,9 @@ from mintscope.payments.headers import (
     encode_settled,
     parse_identifier,
 )
-from mintscope.payments.refusal import Reason
-from mintscope.payments.requirement import Requirement, Resource
-from mintscope.primitives import Wallet
-from payment_build import TERMS
+from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.requirement import Requirement, Resource
+from support.scenes.payments.payment_build import TERMS
 
 REQUIREMENT: Final = Requirement(
     terms=TERMS, resource=Resource("/v1/credits/purchase?bundle=50"), amount=112_500, memo="m" * 32

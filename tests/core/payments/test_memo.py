@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.payments.memo import MEMO_BYTES, VALID_S, Flaw, find_flaw, quoted_at, write_memo
-from mintscope.payments.requirement import Resource
-from mintscope.primitives import Mint, UnixMs, Wallet
-from payment_build import TERMS
+from mintscope.base.primitives import Mint, UnixMs, Wallet
+from mintscope.core.payments.protocol.memo import (
+    MEMO_BYTES,
+    VALID_S,
+    Flaw,
+    find_flaw,
+    quoted_at,
+    write_memo,
+)
+from mintscope.core.payments.protocol.requirement import Resource
+from support.scenes.payments.payment_build import TERMS
 
 KEY: Final = b"k" * 32
 NOW: Final = UnixMs(1_700_000_000_000)

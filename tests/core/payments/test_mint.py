@@ -6,7 +6,8 @@ import pytest
 from solders.pubkey import Pubkey
 from solders.token.state import Mint, TokenAccount, TokenAccountState
 
-from mintscope.payments.mint import (
+from mintscope.base.primitives import Wallet
+from mintscope.core.payments.protocol.mint import (
     FORBIDDEN,
     AccountState,
     UnusablePaymentToken,
@@ -14,9 +15,8 @@ from mintscope.payments.mint import (
     expect_usable_treasury,
     extensions,
 )
-from mintscope.payments.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
-from mintscope.primitives import Wallet
-from payment_build import TERMS, keypair
+from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
+from support.scenes.payments.payment_build import TERMS, keypair
 
 MINT = bytes(Mint(None, 10**12, 6, is_initialized=True))
 TERMS_2022 = replace(TERMS, token_program=TOKEN_2022_PROGRAM)

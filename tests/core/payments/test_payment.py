@@ -6,9 +6,9 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.credentials import CredentialHash
-from mintscope.payments.envelope import MessageHash
-from mintscope.payments.payment import (
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.core.payments.payment import (
     Dead,
     Evidence,
     Landed,
@@ -21,9 +21,9 @@ from mintscope.payments.payment import (
     apply,
     weigh,
 )
-from mintscope.payments.refusal import Reason
-from mintscope.payments.requirement import Resource
-from mintscope.primitives import Signature, UnixMs, Wallet
+from mintscope.core.payments.protocol.envelope import MessageHash
+from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.requirement import Resource
 
 AMOUNT: Final = 100
 PENDING: Final = Payment(

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.clock import ManualClock
-from mintscope.errors import PriceUnavailable
-from mintscope.payments.board import PinnedPrice, PriceBoard
-from mintscope.payments.price import (
+from mintscope.base.clock import ManualClock
+from mintscope.base.errors import PriceUnavailable
+from mintscope.base.primitives import UnixMs, UnixS
+from mintscope.base.quote import Quote
+from mintscope.core.payments.pricing.price import (
     Doubt,
     FeedReading,
     Minute,
@@ -23,8 +24,7 @@ from mintscope.payments.price import (
     twap,
     vwap,
 )
-from mintscope.primitives import UnixMs, UnixS
-from mintscope.quote import Quote
+from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceBoard
 
 NOW_S: Final = 1_700_000_040
 NOW: Final = UnixMs(NOW_S * 1000)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.credits.ledger import CreditAccount
-from mintscope.payments.rotation import (
+from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.rotation import (
     EVERY_MS,
     SETTLED_MS,
     VALID_S,
@@ -19,8 +20,7 @@ from mintscope.payments.rotation import (
     find_flaw,
     write_challenge,
 )
-from mintscope.primitives import Signature, UnixMs, Wallet
-from payment_build import PAYER, keypair
+from support.scenes.payments.payment_build import PAYER, keypair
 
 KEY: Final = b"k" * 32
 NOW: Final = UnixMs(1_700_000_000_000)

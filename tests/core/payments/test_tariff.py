@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.errors import InvalidBundle
-from mintscope.payments.tariff import BUNDLES, Tariff, parse_bundle
-from mintscope.primitives import UnixMs
-from mintscope.quote import Quote, atoms_for_usd
+from mintscope.base.errors import InvalidBundle
+from mintscope.base.primitives import UnixMs
+from mintscope.base.quote import Quote, atoms_for_usd
+from mintscope.core.payments.pricing.price_list import BUNDLES, Tariff, parse_bundle
 
 prices = st.decimals(
     min_value=Decimal("0.000000001"), max_value=Decimal(200_000), allow_nan=False, places=12

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from mintscope.market.log import CandleRow, LoadedMint, PricedSwap, TailSwap
-from mintscope.market.timeframe import Timeframe
-from mintscope.payments.price import Minute
-from mintscope.payments.token_market import Reserves, market_of, minutes_of
-from mintscope.primitives import Mint, Slot, UnixS
-from mintscope.solana import USDC, WSOL
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.solana import USDC, WSOL
+from mintscope.core.market.log import CandleRow, LoadedMint, PricedSwap, TailSwap
+from mintscope.core.market.timeframe import Timeframe
+from mintscope.core.payments.pricing.price import Minute
+from mintscope.core.payments.pricing.token_market import Reserves, market_of, minutes_of
 
 TOKEN = Mint("7" * 32)
 START = 1_800_000_000

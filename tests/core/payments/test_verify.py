@@ -17,13 +17,13 @@ from solders.system_program import ID as SYSTEM
 from solders.system_program import AdvanceNonceAccountParams, advance_nonce_account
 from solders.transaction import VersionedTransaction
 
-from mintscope.payments.envelope import Envelope, open_envelope
-from mintscope.payments.memo import write_memo
-from mintscope.payments.refusal import Reason, Refused
-from mintscope.payments.requirement import TOKEN_2022_PROGRAM, Resource
-from mintscope.payments.verify import PRIORITY_LAMPORTS_MAX, Asked, Verified, verify
-from mintscope.primitives import UnixMs, Wallet
-from payment_build import (
+from mintscope.base.primitives import UnixMs, Wallet
+from mintscope.core.payments.protocol.envelope import Envelope, open_envelope
+from mintscope.core.payments.protocol.memo import write_memo
+from mintscope.core.payments.protocol.refusal import Reason, Refused
+from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, Resource
+from mintscope.core.payments.protocol.verify import PRIORITY_LAMPORTS_MAX, Asked, Verified, verify
+from support.scenes.payments.payment_build import (
     COMPUTE_BUDGET,
     FEE_PAYER,
     LIGHTHOUSE,

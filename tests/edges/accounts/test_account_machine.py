@@ -13,25 +13,25 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from typing_extensions import override
 
-from account_books import contradictions, dump, rows
-from accounts_service import Accounts, open_desks, signup_body
-from mintscope.accounts.audit import COMMAND_LINE
-from mintscope.accounts.exchange import IssuedKey
-from mintscope.accounts.form import parse_form
-from mintscope.accounts.review import NotPossible
-from mintscope.accounts.scope import Scope
-from mintscope.accounts.signup import Signup
-from mintscope.accounts.user import UserId
-from mintscope.clock import ManualClock
-from mintscope.credentials import hash_credential
-from mintscope.errors import (
+from mintscope.base.clock import ManualClock
+from mintscope.base.credentials import hash_credential
+from mintscope.base.errors import (
     AccountNotFound,
     DuplicateApplication,
     InvalidFields,
     KeyAlreadyExists,
     NotApproved,
 )
-from service import NOW, PEPPER
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.reviews import NotPossible
+from mintscope.core.accounts.signups.exchange import IssuedKey
+from mintscope.core.accounts.signups.form import parse_form
+from mintscope.core.accounts.signups.signups import Signup
+from mintscope.core.accounts.user import UserId
+from support.oracles.account_books import contradictions, dump, rows
+from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.service import NOW, PEPPER
 
 T = TypeVar("T")
 

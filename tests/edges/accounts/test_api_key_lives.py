@@ -9,11 +9,11 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desks import Desks, open_desks
-from mintscope.accounts.api_key import KeyId, KeyStatus
-from mintscope.accounts.exchange import IssuedKey
-from mintscope.accounts.scope import Scope
-from mintscope.accounts.session import Session
+from mintscope.core.accounts.keys.api_key import KeyId, KeyStatus
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.people.session import Session
+from mintscope.core.accounts.signups.exchange import IssuedKey
+from support.scenes.desks import Desks, open_desks
 
 MINUTE_MS: Final = 60_000
 NEVER: Final = 10**9

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import pytest
 
-from desks import MALLORY, Desks, open_desks
-from mintscope.accounts.api_key import KEYS_PER_USER_MAX
-from mintscope.accounts.exchange import IssuedKey
-from mintscope.accounts.keys import TooManyKeys
-from mintscope.accounts.scope import Scope
-from mintscope.accounts.session import Session, SessionEnded
-from mintscope.credentials import CredentialKind, is_well_formed, make_api_key
-from mintscope.errors import ServiceUnavailable
+from mintscope.base.credentials import CredentialKind, is_well_formed, make_api_key
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.core.accounts.keys.api_key import KEYS_PER_USER_MAX
+from mintscope.core.accounts.keys.api_keys import TooManyKeys
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.people.session import Session, SessionEnded
+from mintscope.core.accounts.signups.exchange import IssuedKey
+from support.scenes.desks import MALLORY, Desks, open_desks
 
 DAY_MS: Final = 86_400_000
 READS: Final = frozenset({Scope.TRADE_READ})

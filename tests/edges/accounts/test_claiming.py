@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from desks import ALICE, MALLORY, NOW, SECRETS, THERE, Desks, open_desks
-from mintscope.accounts.address import Email
-from mintscope.accounts.api_key import NewKey
-from mintscope.accounts.proof import Purpose
-from mintscope.accounts.scope import Scope
-from mintscope.accounts.session import Session, SessionEnded
-from mintscope.accounts.user import UserId
-from mintscope.credentials import ApiKey, CredentialKind, make_api_key
-from mintscope.storage.sqlite.api_key_rows import add_key
+from mintscope.base.credentials import ApiKey, CredentialKind, make_api_key
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.keys.api_key import NewKey
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.people.session import Session, SessionEnded
+from mintscope.core.accounts.proof import Purpose
+from mintscope.core.accounts.user import UserId
+from mintscope.edges.storage.sqlite.accounts.rows.api_keys import add_key
+from support.scenes.desks import ALICE, MALLORY, NOW, SECRETS, THERE, Desks, open_desks
 
 READS = frozenset({Scope.TRADE_READ})
 

@@ -7,15 +7,24 @@ from typing import Final
 
 import pytest
 
-from desks import ALICE, HERE, MALLORY, OTHER_PASSWORD, PASSWORD, THERE, Desks, open_desks
-from mintscope.accounts.api_key import KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX, KeyId
-from mintscope.accounts.keys import TooManyKeys
-from mintscope.accounts.people import Browser
-from mintscope.accounts.proof import Purpose
-from mintscope.accounts.scope import Scope
-from mintscope.accounts.session import SESSIONS_PER_USER_MAX, Session
-from mintscope.storage.sqlite.letters import RESETS_MAX
-from mintscope.storage.sqlite.people import SqlitePeopleStore
+from mintscope.core.accounts.keys.api_key import KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX, KeyId
+from mintscope.core.accounts.keys.api_keys import TooManyKeys
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.people.people import Browser
+from mintscope.core.accounts.people.session import SESSIONS_PER_USER_MAX, Session
+from mintscope.core.accounts.proof import Purpose
+from mintscope.edges.storage.sqlite.accounts.people import SqlitePeopleStore
+from mintscope.edges.storage.sqlite.accounts.rows.emails import RESETS_MAX
+from support.scenes.desks import (
+    ALICE,
+    HERE,
+    MALLORY,
+    OTHER_PASSWORD,
+    PASSWORD,
+    THERE,
+    Desks,
+    open_desks,
+)
 
 DAY_MS: Final = 86_400_000
 TIMES: Final = 20

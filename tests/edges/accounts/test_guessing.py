@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from desks import ALICE, HERE, MALLORY, PASSWORD, THERE, Desks, open_desks
-from mintscope.accounts.address import Email
-from mintscope.accounts.guesses import TooManyGuesses
-from mintscope.accounts.people import Browser, WrongPassword
-from mintscope.errors import ServiceUnavailable
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.people.login_limit import TooManyGuesses
+from mintscope.core.accounts.people.people import Browser, WrongPassword
+from support.scenes.desks import ALICE, HERE, MALLORY, PASSWORD, THERE, Desks, open_desks
 
 FIVE_MINUTES_MS = 300_000
 QUARTER_MS = 900_000

@@ -6,16 +6,16 @@ from typing import Final
 
 import pytest
 
-from account_books import contradictions, dump
-from accounts_service import Accounts, open_desks, signup_body
-from mintscope.accounts.application import SignupId
-from mintscope.accounts.audit import COMMAND_LINE
-from mintscope.accounts.exchange import Applicant, IssuedKey
-from mintscope.accounts.form import parse_form
-from mintscope.accounts.signup import Signup
-from mintscope.clock import ManualClock
-from mintscope.errors import AccountNotFound, DuplicateApplication, KeyAlreadyExists
-from service import NOW, PEPPER
+from mintscope.base.clock import ManualClock
+from mintscope.base.errors import AccountNotFound, DuplicateApplication, KeyAlreadyExists
+from mintscope.core.accounts.application import SignupId
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.signups.exchange import Applicant, IssuedKey
+from mintscope.core.accounts.signups.form import parse_form
+from mintscope.core.accounts.signups.signups import Signup
+from support.oracles.account_books import contradictions, dump
+from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.service import NOW, PEPPER
 
 FORM: Final = parse_form(signup_body())
 KEY, OTHER_KEY = "the-key-of-the-agent-0", "a-guess-of-a-stranger"

@@ -7,12 +7,21 @@ from pathlib import Path
 import apsw
 import pytest
 
-from desks import ALICE, HERE, MALLORY, OTHER_PASSWORD, PASSWORD, THERE, Desks, open_desks
-from mintscope.accounts.password import WeakPassword
-from mintscope.accounts.people import EmailTaken, WrongPassword
-from mintscope.accounts.proof import Purpose
-from mintscope.accounts.session import ABSOLUTE_MS, FRESH_MS, IDLE_MS
-from mintscope.accounts.user import UserKind
+from mintscope.core.accounts.people.password import WeakPassword
+from mintscope.core.accounts.people.people import EmailTaken, WrongPassword
+from mintscope.core.accounts.people.session import ABSOLUTE_MS, FRESH_MS, IDLE_MS
+from mintscope.core.accounts.proof import Purpose
+from mintscope.core.accounts.user import UserKind
+from support.scenes.desks import (
+    ALICE,
+    HERE,
+    MALLORY,
+    OTHER_PASSWORD,
+    PASSWORD,
+    THERE,
+    Desks,
+    open_desks,
+)
 
 FIVE_MINUTES_MS = 300_000
 QUARTER_MS = 900_000

@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desks import ALICE, HERE, PASSWORD, open_desks
-from mintscope.accounts.session import Lifetimes
+from mintscope.core.accounts.people.session import Lifetimes
+from support.scenes.desks import ALICE, HERE, PASSWORD, open_desks
 
 MINUTE_MS = 60_000
 

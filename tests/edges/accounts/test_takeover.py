@@ -9,11 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from desks import ALICE, HERE, MALLORY, OTHER_PASSWORD, PASSWORD, THERE, Desks, open_desks
-from mintscope.accounts.people import WrongPassword
-from mintscope.accounts.proof import HOUR_MS, Purpose, link_text, parse_link
-from mintscope.accounts.scope import Scope
-from mintscope.accounts.session import SessionEnded
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.people.people import WrongPassword
+from mintscope.core.accounts.people.session import SessionEnded
+from mintscope.core.accounts.proof import HOUR_MS, Purpose, link_text, parse_link
+from support.scenes.desks import (
+    ALICE,
+    HERE,
+    MALLORY,
+    OTHER_PASSWORD,
+    PASSWORD,
+    THERE,
+    Desks,
+    open_desks,
+)
 
 READS = frozenset({Scope.TRADE_READ})
 

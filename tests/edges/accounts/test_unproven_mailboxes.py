@@ -10,20 +10,19 @@ from pathlib import Path
 
 import pytest
 
-import accounts_service
-import desks
-from accounts_service import Accounts, signup_body
-from desks import ALICE, Desks
-from mintscope.accounts.audit import COMMAND_LINE
-from mintscope.accounts.exchange import IssuedKey
-from mintscope.accounts.form import parse_form
-from mintscope.accounts.people import WrongPassword
-from mintscope.accounts.proof import Purpose
-from mintscope.accounts.scope import Scope
-from mintscope.accounts.signup import Signup
-from mintscope.accounts.user import UserId
-from mintscope.errors import InvalidFields, KeyAlreadyExists
-from service import PEPPER
+from mintscope.base.errors import InvalidFields, KeyAlreadyExists
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.people.people import WrongPassword
+from mintscope.core.accounts.proof import Purpose
+from mintscope.core.accounts.signups.exchange import IssuedKey
+from mintscope.core.accounts.signups.form import parse_form
+from mintscope.core.accounts.signups.signups import Signup
+from mintscope.core.accounts.user import UserId
+from support.scenes import accounts_service, desks
+from support.scenes.accounts_service import Accounts, signup_body
+from support.scenes.desks import ALICE, Desks
+from support.scenes.service import PEPPER
 
 FORM = parse_form(signup_body(ALICE))
 

@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from accounts_service import EXCHANGE_PATH, STATUS_PATH
-from agent import Agent
-from mintscope.credentials import make_application_secret
-from mintscope.storage.sqlite.account_file import AccountFile
-from service import Service, running_service
+from mintscope.base.credentials import make_application_secret
+from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from support.scenes.accounts_service import EXCHANGE_PATH, STATUS_PATH
+from support.scenes.people.agent import Agent
+from support.scenes.service import Service, running_service
 
 WRONG = make_application_secret(bytes(28))
 WINDOW_MS = 5_000

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.accounts.address import Email
-from mintscope.accounts.audit import COMMAND_LINE
-from mintscope.accounts.user import User
-from mintscope.config.sections import WebConfig
-from mintscope.web.routes import Route
-from web_person import ALICE, ORIGIN, Person, expect_harmless, where, words
-from website import ADMINISTRATOR, PASSWORD, Website, website
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.user import User
+from mintscope.edges.web.routes import Route
+from mintscope.shell.config.sections import WebConfig
+from support.scenes.people.web_person import ALICE, ORIGIN, Person, expect_harmless, where, words
+from support.scenes.website import ADMINISTRATOR, PASSWORD, Website, website
 
 SHARED = {"/", "/sign-in", "/sign-out", "/prove"}  # what both listeners need
 HOSTILE = "<script>alert(1)</script>\"'{{7*7}}"

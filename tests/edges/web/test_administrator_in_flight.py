@@ -6,15 +6,15 @@ from typing import Final
 import apsw
 import pytest
 
-from account_books import dump
-from mintscope.accounts.address import Email
-from mintscope.accounts.application import SignupId
-from mintscope.accounts.audit import COMMAND_LINE
-from mintscope.accounts.review import ReviewDesk
-from mintscope.accounts.scope import READ_SCOPES
-from mintscope.accounts.session import Session, SessionEnded
-from mintscope.accounts.user import UserId
-from website import ADMINISTRATOR, HERE, PASSWORD, Website
+from mintscope.core.accounts.application import SignupId
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.keys.scope import READ_SCOPES
+from mintscope.core.accounts.people.session import Session, SessionEnded
+from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.user import UserId
+from support.oracles.account_books import dump
+from support.scenes.website import ADMINISTRATOR, HERE, PASSWORD, Website
 
 SECOND: Final = UserId(2)
 

@@ -5,10 +5,10 @@ import re
 import pytest
 import structlog
 
-from mintscope.accounts.api_key import KEYS_PER_USER_MAX, KeyId
-from service import bearer
-from web_person import ALICE, MALLORY, Person, expect_harmless, where, words
-from website import Website
+from mintscope.core.accounts.keys.api_key import KEYS_PER_USER_MAX, KeyId
+from support.scenes.people.web_person import ALICE, MALLORY, Person, expect_harmless, where, words
+from support.scenes.service import bearer
+from support.scenes.website import Website
 
 KEYS = "/settings/api-keys"
 REVIEW = f"{KEYS}/new/review?name=Bot&trade=write&lifetime=30d"

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from mintscope.accounts.address import Email
-from mintscope.accounts.audit import COMMAND_LINE
-from web_person import ALICE, COOKIE, MALLORY, Person, where, words
-from website import MINUTE_MS, PASSWORD, Website
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.email_address import Email
+from support.scenes.people.web_person import ALICE, COOKIE, MALLORY, Person, where, words
+from support.scenes.website import MINUTE_MS, PASSWORD, Website
 
 NEW_PASSWORD = "a different good one"
 TAKEN = "There is an account with this address already."

@@ -1,7 +1,7 @@
 """Texts of strangers are texts on every page, whatever is in them."""
 
-from web_person import Person, expect_harmless
-from website import Website
+from support.scenes.people.web_person import Person, expect_harmless
+from support.scenes.website import Website
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'{{ 7 * 7 }}{% raw %}"
 MOTIVATION = f"{HOSTILE}\njavascript:alert(1)"

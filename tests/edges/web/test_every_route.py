@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from mintscope.web.routes import Access, Route
-from page_scene import PERSON, scene_at
-from web_person import Person, where
-from website import ADMINISTRATOR, MINUTE_MS, Website
+from mintscope.edges.web.routes import Access, Route
+from support.scenes.page_scene import PERSON, scene_at
+from support.scenes.people.web_person import Person, where
+from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website
 
 PLACES = {"{link}": "1.x", "{letter}": "1", "{key}": "1", "{application}": "1", "{user}": "1"}
 # What the reader of a letter, or a stranger, does to an account of their own: no session's form.

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from web_person import ALICE, MALLORY, ORIGIN, Person, where, words
-from website import Website
+from support.scenes.people.web_person import ALICE, MALLORY, ORIGIN, Person, where, words
+from support.scenes.website import Website
 
 FORM = {"content-type": "application/x-www-form-urlencoded", "origin": ORIGIN}
 SESSION_FORMS = [

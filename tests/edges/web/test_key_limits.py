@@ -1,9 +1,9 @@
 """The page of somebody who has as many keys as anybody may have."""
 
-from mintscope.accounts.api_key import KEYS_PER_USER_MAX
-from mintscope.accounts.scope import Scope
-from web_person import Person, words
-from website import Website
+from mintscope.core.accounts.keys.api_key import KEYS_PER_USER_MAX
+from mintscope.core.accounts.keys.scope import Scope
+from support.scenes.people.web_person import Person, words
+from support.scenes.website import Website
 
 
 async def test_a_key_that_is_one_too_many_is_rotated_without_overlap(

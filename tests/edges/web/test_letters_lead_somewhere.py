@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from desks import NOW
-from mintscope.accounts.address import Email
-from mintscope.accounts.letter import Draft, LetterId, LetterKind
-from mintscope.accounts.proof import ProofId
-from mintscope.accounts.secrets import AccountSecrets
-from mintscope.accounts.wording import compose
-from web_person import ORIGIN, Person
-from website import Website
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.mail.email import Draft, LetterId, LetterKind
+from mintscope.core.accounts.proof import ProofId
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.edges.mail.templates import compose
+from support.scenes.desks import NOW
+from support.scenes.people.web_person import ORIGIN, Person
+from support.scenes.website import Website
 
 SECRETS = AccountSecrets.derive(bytes(32))
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from mintscope.accounts.address import Email
-from mintscope.accounts.application import ApplicationState, Form, SignupId, UserType
-from mintscope.accounts.audit import COMMAND_LINE
-from mintscope.accounts.exchange import IssuedKey
-from web_person import ALICE, MALLORY, Person, where, words
-from website import MINUTE_MS, Website
+from mintscope.core.accounts.application import ApplicationState, Form, SignupId, UserType
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.signups.exchange import IssuedKey
+from support.scenes.people.web_person import ALICE, MALLORY, Person, where, words
+from support.scenes.website import MINUTE_MS, Website
 
 AGENT = "agent@example.org"
 

@@ -3,14 +3,14 @@
 import httpx
 import pytest
 
-from mintscope.accounts.letter import Letter, LetterId
-from mintscope.limits import Limit, MovingWindow
-from mintscope.primitives import UnixMs
-from mintscope.web.app import create_web
-from mintscope.web.mailbox import Posted
-from mintscope.web.parts import Desks
-from web_person import ALICE, ORIGIN, Person, expect_harmless, tags, words
-from website import NOW, Website
+from mintscope.base.limits import Limit, MovingWindow
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.mail.email import Letter, LetterId
+from mintscope.edges.web.app import create_web
+from mintscope.edges.web.mailbox import Posted
+from mintscope.edges.web.parts import Desks
+from support.scenes.people.web_person import ALICE, ORIGIN, Person, expect_harmless, tags, words
+from support.scenes.website import NOW, Website
 
 AGENT = "agent@example.org"
 SCRIPT = "<script>alert(1)</script>"

@@ -7,15 +7,15 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from mintscope.accounts.people import PeopleDesk
-from mintscope.accounts.session import SessionEnded
-from mintscope.errors import InvalidCredentials, ServiceUnavailable
-from mintscope.limits import Limit, MovingWindow
-from mintscope.observe import REQUESTS
-from mintscope.web.app import create_web
-from mintscope.web.parts import Desks
-from web_person import ORIGIN, Person, where, words
-from website import Website
+from mintscope.base.errors import InvalidCredentials, ServiceUnavailable
+from mintscope.base.limits import Limit, MovingWindow
+from mintscope.base.metrics import REQUESTS
+from mintscope.core.accounts.people.people import PeopleDesk
+from mintscope.core.accounts.people.session import SessionEnded
+from mintscope.edges.web.app import create_web
+from mintscope.edges.web.parts import Desks
+from support.scenes.people.web_person import ORIGIN, Person, where, words
+from support.scenes.website import Website
 
 SECRET = "the secret inside"
 HTMX = {"hx-request": "true"}

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from web_person import ALICE, MALLORY, Person
-from website import Website, website
+from support.scenes.people.web_person import ALICE, MALLORY, Person
+from support.scenes.website import Website, website
 
 GUARDS = {
     "content-security-policy": (

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mintscope.errors import BadRequest, MethodNotAllowed, NotFound
-from mintscope.web.form import FIELDS_MAX, Form, parse_form
-from mintscope.web.reply import Page, Reply
-from mintscope.web.routes import Route, Table
-from mintscope.web.visit import Visit
+from mintscope.base.errors import BadRequest, MethodNotAllowed, NotFound
+from mintscope.edges.web.forms.form import FIELDS_MAX, Form, parse_form
+from mintscope.edges.web.forms.visit import Visit
+from mintscope.edges.web.pages.reply import Page, Reply
+from mintscope.edges.web.routes import Route, Table
 
 
 async def handler(visit: Visit) -> Reply:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from mintscope.primitives import UnixMs
-from mintscope.web.agents import describe_agent
-from mintscope.web.render import ago_text, iso_text, until_text, utc_text
-from mintscope.web.words import sentence
+from mintscope.base.primitives import UnixMs
+from mintscope.edges.web.forms.words import sentence
+from mintscope.edges.web.pages.agents import describe_agent
+from mintscope.edges.web.pages.render import ago_text, iso_text, until_text, utc_text
 
 NOW = UnixMs(1_795_000_000_000)
 MINUTE_MS = 60_000

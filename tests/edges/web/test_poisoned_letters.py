@@ -3,9 +3,9 @@
 import httpx
 import pytest
 
-from accounts_service import EMAIL, SIGNUP_PATH, signup_body
-from web_person import ORIGIN
-from website import Website
+from support.scenes.accounts_service import EMAIL, SIGNUP_PATH, signup_body
+from support.scenes.people.web_person import ORIGIN
+from support.scenes.website import Website
 
 
 @pytest.mark.parametrize(

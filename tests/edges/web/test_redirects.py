@@ -2,8 +2,8 @@
 
 import pytest
 
-from web_person import ALICE, ORIGIN, Person, where, words
-from website import PASSWORD, Website
+from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
+from support.scenes.website import PASSWORD, Website
 
 ELSEWHERE = [
     "https://evil.example/",

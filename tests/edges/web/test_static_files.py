@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import mintscope.web
-from web_person import Person
-from website import Website
+import mintscope.edges.web
+from support.scenes.people.web_person import Person
+from support.scenes.website import Website
 
-WEB = Path(mintscope.web.__file__).parent
+WEB = Path(mintscope.edges.web.__file__).parent
 TEMPLATES = sorted(WEB.glob("templates/**/*.html"))
 FORM = re.compile(r"(<form[^>]*>)(.*?)</form>", re.DOTALL)
 PACKAGE = WEB / "assets" / "node_modules" / "htmx.org"

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from web_person import ALICE, COOKIE, MALLORY, Person, where, words
-from website import MINUTE_MS, PASSWORD, Website
+from support.scenes.people.web_person import ALICE, COOKIE, MALLORY, Person, where, words
+from support.scenes.website import MINUTE_MS, PASSWORD, Website
 
 PLANTED = "A" * 43
 OTHER_PASSWORD = "a different good one"

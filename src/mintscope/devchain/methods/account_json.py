@@ -9,7 +9,7 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 
 from mintscope.devchain.methods.params import AccountConfig
-from mintscope.devchain.rpc import INVALID_PARAMS, RpcError
+from mintscope.devchain.methods.rpc import INVALID_PARAMS, RpcError
 from mintscope.devchain.svm.tokens import (
     ACCOUNT_BYTES,
     PROGRAMS,

@@ -17,10 +17,10 @@ from mintscope.devchain.methods.params import (
     TokenFilter,
     method,
 )
+from mintscope.devchain.methods.rpc import INVALID_PARAMS, Answer, RpcError
 from mintscope.devchain.methods.view import View
-from mintscope.devchain.rpc import INVALID_PARAMS, Answer, RpcError
 from mintscope.devchain.svm.tokens import PROGRAMS, read_holding, read_mint, ui_amount
-from mintscope.devchain.vm import Vm
+from mintscope.devchain.svm.vm import Vm
 
 ACCOUNT_BYTES_MAX: Final = 10 * 1_024 * 1_024
 

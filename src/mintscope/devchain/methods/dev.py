@@ -8,11 +8,11 @@ from solders.pubkey import Pubkey
 
 from mintscope.devchain.faults import Knobs
 from mintscope.devchain.methods.params import Config, Positional, method
+from mintscope.devchain.methods.rpc import Answer
 from mintscope.devchain.methods.view import Json
-from mintscope.devchain.rpc import Answer
 from mintscope.devchain.svm.faucet import Faucet
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS
-from mintscope.devchain.vm import Vm
+from mintscope.devchain.svm.vm import Vm
 
 GIFT_LAMPORTS_MAX: Final = 1_000 * 10**9
 GIFT_ATOMS_MAX: Final = 10**15

@@ -19,10 +19,10 @@ from mintscope.devchain.methods.params import (
     TransactionConfig,
     method,
 )
+from mintscope.devchain.methods.rpc import INVALID_PARAMS, Answer, RpcError
 from mintscope.devchain.methods.view import Json, View
-from mintscope.devchain.rpc import INVALID_PARAMS, Answer, RpcError
 from mintscope.devchain.svm.entry import memo
-from mintscope.devchain.vm import Landed, Vm
+from mintscope.devchain.svm.vm import Landed, Vm
 
 UNSUPPORTED_VERSION: Final = -32015
 RECENT_BLOCKS: Final = 300

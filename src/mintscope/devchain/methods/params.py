@@ -12,8 +12,8 @@ from solders.hash import Hash, ParseHashError
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
-from mintscope.devchain.rpc import INVALID_PARAMS, Answer, RpcError
-from mintscope.devchain.vm import Commitment
+from mintscope.devchain.methods.rpc import INVALID_PARAMS, Answer, RpcError
+from mintscope.devchain.svm.vm import Commitment
 
 TEXT_SHOWN_MAX: Final = 50
 TRANSACTION_TEXT_MAX: Final = 1_700  # characters; 1,232 bytes in base64 are 1,644

@@ -8,7 +8,7 @@ from based58 import b58decode
 from solders.message import from_bytes_versioned
 from solders.transaction import SanitizeError, VersionedTransaction
 
-from mintscope.devchain.rpc import INVALID_PARAMS, RpcError
+from mintscope.devchain.methods.rpc import INVALID_PARAMS, RpcError
 from mintscope.devchain.svm.keys import AnyMessage
 
 Encoding = Literal["base58", "base64"]

@@ -21,12 +21,12 @@ from mintscope.devchain.methods.params import (
     method,
 )
 from mintscope.devchain.methods.raw import read_message, read_transaction
+from mintscope.devchain.methods.rpc import INVALID_PARAMS, Answer, RpcError
 from mintscope.devchain.methods.view import Json, View
-from mintscope.devchain.rpc import INVALID_PARAMS, Answer, RpcError
 from mintscope.devchain.svm.bank import Error, Outcome
 from mintscope.devchain.svm.entry import inner_instructions, return_data
 from mintscope.devchain.svm.fee import base_fee, priority_fee
-from mintscope.devchain.vm import Busy, Vm
+from mintscope.devchain.svm.vm import Busy, Vm
 
 SIMULATION_FAILED: Final = -32002
 SIGNATURE_WRONG: Final = -32003

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from mintscope.devchain.methods.accounts import AccountMethods
 from mintscope.devchain.methods.dev import DevMethods
 from mintscope.devchain.methods.landed import LandedMethods
+from mintscope.devchain.methods.rpc import METHOD_NOT_FOUND, Answer, RpcError
 from mintscope.devchain.methods.sending import SendMethods
-from mintscope.devchain.rpc import METHOD_NOT_FOUND, Answer, RpcError
-from mintscope.devchain.vm import Vm
+from mintscope.devchain.svm.vm import Vm
 
 
 class VmMethods:

@@ -6,8 +6,8 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 
 from mintscope.devchain.methods.params import Config
-from mintscope.devchain.rpc import RpcError
-from mintscope.devchain.vm import Closed, Vm
+from mintscope.devchain.methods.rpc import RpcError
+from mintscope.devchain.svm.vm import Closed, Vm
 
 Json = dict[str, object]
 

@@ -3,7 +3,7 @@
 from math import floor, isqrt, log
 
 from mintscope.devchain.addresses import raw
-from mintscope.devchain.pool import Pool, Reserves
+from mintscope.devchain.market.pool import Pool, Reserves
 
 TICK_BASE = 1.0001
 

@@ -1,7 +1,7 @@
 """Meteora DLMM: liquidity in bins, swaps told by a call to itself."""
 
 from mintscope.devchain.addresses import METEORA_DLMM, METEORA_DLMM_EVENTS
-from mintscope.devchain.pool import BASIS_POINTS, FEE_BPS, Fill, Venue
+from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Venue
 from mintscope.devchain.shapes import spl
 from mintscope.devchain.shapes.bytes import emit, event, i32, instruction, keys, u8, u64, u128
 from mintscope.devchain.shapes.curve import bin_id

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mintscope.devchain.addresses import JUPITER, JUPITER_EVENTS, SPL
-from mintscope.devchain.pool import Fill, Venue
+from mintscope.devchain.market.pool import Fill, Venue
 from mintscope.devchain.shapes.bytes import (
     emit,
     event,

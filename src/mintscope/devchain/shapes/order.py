@@ -1,11 +1,11 @@
 """What a wallet sends to get a trade done: fees, accounts, the swap, a tip."""
 
+from mintscope.base.solana import WSOL
 from mintscope.devchain.addresses import JITO_TIPS, address
-from mintscope.devchain.pool import Fill, Venue
+from mintscope.devchain.market.pool import Fill, Venue
 from mintscope.devchain.shapes import jupiter, pumpswap, spl
 from mintscope.devchain.shapes.venues import SWAP
 from mintscope.devchain.transaction import SIGNATURE_FEE, Call
-from mintscope.solana import WSOL
 
 UNITS = 300_000
 ROUTE_POSITION = 2  # of the route among the instructions of `routed`

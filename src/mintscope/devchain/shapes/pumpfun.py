@@ -8,7 +8,7 @@ from mintscope.devchain.addresses import (
     PUMP_FUN_GLOBAL,
     SYSTEM,
 )
-from mintscope.devchain.pool import BASIS_POINTS, VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Venue
+from mintscope.devchain.market.pool import BASIS_POINTS, VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Venue
 from mintscope.devchain.shapes import spl
 from mintscope.devchain.shapes.bytes import emit, event, instruction, keys, u8, u64
 from mintscope.devchain.transaction import Call, Move, logged

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from mintscope.base.primitives import UnixS
 from mintscope.devchain.addresses import (
     ASSOCIATED,
     PUMP_FEE_PROGRAM,
@@ -13,11 +14,10 @@ from mintscope.devchain.addresses import (
     SPL_2022,
     SYSTEM,
 )
-from mintscope.devchain.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, Reserves, Venue
+from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, Reserves, Venue
 from mintscope.devchain.shapes import spl
 from mintscope.devchain.shapes.bytes import emit, event, instruction, keys, string, u8, u64, u128
 from mintscope.devchain.transaction import Call, logged
-from mintscope.primitives import UnixS
 
 LP_FEE_BPS = FEE_BPS[Venue.PUMP_SWAP]
 OTHER_FEE_BPS = 5  # the protocol's, and the creator's

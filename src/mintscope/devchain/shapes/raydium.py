@@ -11,7 +11,7 @@ from mintscope.devchain.addresses import (
     SPL,
     SPL_2022,
 )
-from mintscope.devchain.pool import Fill
+from mintscope.devchain.market.pool import Fill
 from mintscope.devchain.shapes import spl
 from mintscope.devchain.shapes.bytes import event, i32, instruction, keys, u8, u64, u128
 from mintscope.devchain.shapes.curve import liquidity, sqrt_price_x64, starts_with_base, tick

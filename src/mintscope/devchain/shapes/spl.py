@@ -1,5 +1,6 @@
 """System and token program instructions."""
 
+from mintscope.base.solana import WSOL
 from mintscope.devchain.addresses import (
     ASSOCIATED,
     COMPUTE_BUDGET,
@@ -11,7 +12,6 @@ from mintscope.devchain.addresses import (
 )
 from mintscope.devchain.shapes.bytes import u8, u32, u64
 from mintscope.devchain.transaction import TOKEN_ACCOUNT_RENT, Call, Move, Token
-from mintscope.solana import WSOL
 
 
 def budget(units: int, micro_lamports: int) -> tuple[Call, Call]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from mintscope.devchain.pool import Fill, Venue
+from mintscope.devchain.market.pool import Fill, Venue
 from mintscope.devchain.shapes import dlmm, pumpfun, pumpswap, raydium, whirlpool
 from mintscope.devchain.transaction import Call
 

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
+from mintscope.base.primitives import Slot, UnixS
 from mintscope.devchain.addresses import VOTE
 from mintscope.devchain.shapes.bytes import u8, u32, u64
 from mintscope.devchain.transaction import Call
-from mintscope.primitives import Slot, UnixS
 
 TOWER_SYNC = 14
 LOCKOUTS = 31

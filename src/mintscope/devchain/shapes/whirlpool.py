@@ -1,7 +1,7 @@
 """Orca Whirlpool: swaps told in the log since 2025, and positions."""
 
 from mintscope.devchain.addresses import MEMO, WHIRLPOOL
-from mintscope.devchain.pool import BASIS_POINTS, FEE_BPS, Fill, Venue
+from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Venue
 from mintscope.devchain.shapes import spl
 from mintscope.devchain.shapes.bytes import event, instruction, keys, u8, u64, u128
 from mintscope.devchain.shapes.curve import sqrt_price_x64, starts_with_base

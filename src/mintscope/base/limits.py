@@ -1,0 +1,120 @@
+"""Rate limits: an exact moving window on monotonic time.
+
+"30 requests per minute" means that no 60 seconds, wherever they begin, hold more
+than 30 admitted requests.  Fixed windows let 60 pass around their edge, token
+buckets 59 in their first minute.
+"""
+
+from array import array
+from dataclasses import dataclass
+from ipaddress import IPv6Network
+from math import ceil
+from typing import Final, Protocol
+
+import msgspec
+
+from mintscope.base.clock import Clock
+
+KEYS_MAX: Final = 100_000
+IPV6_PREFIX: Final = 64  # one customer's network: its single addresses are free
+IPV6_SITE_PREFIX: Final = 48  # and many a customer has 65,536 networks
+SITE_SHARES: Final = 4  # as much as so many clients is admitted from a site
+
+LimitKey = int | str  # an account that exists, or an address; never an unverified claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """At most *count* requests in any *window_s* seconds."""
+
+    name: str
+    count: int
+    window_s: int
+
+
+class Admitted(msgspec.Struct, frozen=True, gc=False):
+    """Go ahead; *remaining* more fit now, the next one returns after *reset_s*."""
+
+    remaining: int
+    reset_s: int
+
+
+class Denied(msgspec.Struct, frozen=True, gc=False):
+    """Too many; the next one fits after *retry_after_s* (>= 1).  Nothing was counted."""
+
+    retry_after_s: int
+
+
+def site_key(client: str) -> str:
+    """Return what a limit of many clients together is keyed by: the /48 of an IPv6 network."""
+    if not client.endswith(f"/{IPV6_PREFIX}"):
+        return client
+    return str(IPv6Network(client).supernet(new_prefix=IPV6_SITE_PREFIX))
+
+
+class Limiter(Protocol):
+    """Where the windows are kept."""
+
+    limit: Limit
+
+    async def take(self, key: LimitKey) -> Admitted | Denied:
+        """Admit one request of *key* if its window has room, and count it."""
+        ...
+
+    async def give_back(self, key: LimitKey) -> None:
+        """Count one admitted request of *key* less, if any still counts."""
+        ...
+
+
+class MovingWindow:
+    """A Limiter in memory, exact for up to *keys_max* active keys.
+
+    Keys are kept in two generations of one window each.  What is in the older
+    one when they turn has not been used for a whole window, so nothing that
+    still counts is forgotten; only when there are more active keys than fit do
+    the generations turn early, and keys that rest longest start afresh.
+    """
+
+    def __init__(self, limit: Limit, clock: Clock, *, keys_max: int = KEYS_MAX) -> None:
+        self.limit = limit
+        self._clock = clock
+        self._generation_keys_max = keys_max // 2
+        self._young: dict[LimitKey, array[float]] = {}
+        self._old: dict[LimitKey, array[float]] = {}
+        self._turned_at = clock.monotonic_s()
+
+    @property
+    def key_count(self) -> int:
+        """How many keys are remembered."""
+        return len(self._young) + len(self._old)
+
+    async def take(self, key: LimitKey) -> Admitted | Denied:
+        """Admit one request of *key* if its window has room, and count it."""
+        now = self._clock.monotonic_s()
+        window_s = self.limit.window_s
+        admitted = self._admitted(key, now)
+        while admitted and now - admitted[0] >= window_s:
+            del admitted[0]
+        if len(admitted) >= self.limit.count:
+            return Denied(ceil(window_s - (now - admitted[0])))
+        admitted.append(now)
+        return Admitted(self.limit.count - len(admitted), ceil(window_s - (now - admitted[0])))
+
+    async def give_back(self, key: LimitKey) -> None:
+        """Count the newest admitted request of *key* less, if any still counts."""
+        admitted = self._young.get(key) or self._old.get(key)
+        if admitted:
+            admitted.pop()
+
+    def _admitted(self, key: LimitKey, now: float) -> "array[float]":
+        """Return the times at which *key* was admitted, oldest first."""
+        admitted = self._young.get(key)
+        if admitted is None:
+            if (
+                now - self._turned_at >= self.limit.window_s
+                or len(self._young) >= self._generation_keys_max
+            ):
+                self._old, self._young, self._turned_at = self._young, {}, now
+            admitted = self._old.pop(key, None) or array("d")
+            self._young[key] = admitted
+        return admitted

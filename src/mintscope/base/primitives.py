@@ -1,0 +1,46 @@
+"""The nouns everyone uses, and the only functions that make them from text.
+
+A value of one of these types has already been checked; nothing downstream
+checks it again.
+
+Units
+-----
+UnixS      seconds since 1970-01-01T00:00:00Z, integer (block times, buckets).
+UnixMs     milliseconds since then, integer (clocks).
+Amounts of tokens are integers in the smallest unit of their mint, volumes are
+integers of micro-USD, prices are floats per whole token.
+"""
+
+from typing import NewType
+
+from based58 import b58decode
+
+from mintscope.base.errors import InvalidTokenAddress
+
+Mint = NewType("Mint", str)
+Signature = NewType("Signature", str)
+Wallet = NewType("Wallet", str)
+Slot = NewType("Slot", int)
+UnixS = NewType("UnixS", int)
+UnixMs = NewType("UnixMs", int)
+
+MINT_LENGTH_MIN = 32
+MINT_LENGTH_MAX = 44
+PUBKEY_BYTES = 32
+
+
+def parse_mint(text: str) -> Mint:
+    """Return *text* as a Mint.
+
+    Raises InvalidTokenAddress unless *text* is the base58 form of 32 bytes:
+    length alone is not enough, 44 characters can encode 33 bytes.
+    """
+    if not MINT_LENGTH_MIN <= len(text) <= MINT_LENGTH_MAX or not text.isascii():
+        raise InvalidTokenAddress(text)
+    try:
+        decoded = b58decode(text.encode())
+    except ValueError:
+        raise InvalidTokenAddress(text) from None
+    if len(decoded) != PUBKEY_BYTES:
+        raise InvalidTokenAddress(text)
+    return Mint(text)

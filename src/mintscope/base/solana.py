@@ -1,0 +1,72 @@
+"""What a chain tells us, as plain data, and the port of whoever tells it.
+
+A source yields blocks at `confirmed` in slot order, says which slots became
+final, and names ranges it could not deliver.  It may repeat itself: every
+consumer is idempotent.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+
+WSOL: Final = Mint("So11111111111111111111111111111111111111112")
+USDC: Final = Mint("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
+USDT: Final = Mint("Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB")
+STABLES: Final = frozenset({USDC, USDT})
+LAMPORTS_PER_SOL: Final = 1_000_000_000
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """One block at `confirmed`.
+
+    transactions   in block order, each the JSON of one getBlock entry
+                   ({"transaction": ..., "meta": ..., "version": ...}), undecoded
+    time           the chain's own, whole seconds; None where it gave none
+    """
+
+    slot: Slot
+    parent_slot: Slot
+    blockhash: str
+    parent_blockhash: str
+    time: UnixS | None
+    transactions: Sequence[msgspec.Raw]
+
+
+class Finalized(msgspec.Struct, frozen=True):
+    """Every block up to and including *slot* that was delivered is final."""
+
+    slot: Slot
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Slots *first* to *last*, both included, that the source no longer has."""
+
+    first: Slot
+    last: Slot
+    reason: str
+
+
+Update = Block | Finalized | Gap
+
+
+class Tip(msgspec.Struct, frozen=True):
+    """The newest block a consumer has applied: where a source resumes."""
+
+    slot: Slot
+    blockhash: str
+
+
+class Source(Protocol):
+    """Where blocks come from."""
+
+    def updates(self, after: Tip | None) -> AsyncIterator[Update]:
+        """Yield what follows *after*, oldest first; from its own start when None.
+
+        Ends when the source is exhausted (files) and never while it is live.
+        A source that finds the chain forked below *after* simply yields the
+        block that replaces it: its parent_slot tells the consumer what died.
+        """
+        ...

@@ -1,0 +1,87 @@
+"""API keys: who holds one acts as its user, within its scopes, until it ends."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NewType
+
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.user import UserId
+
+KeyId = NewType("KeyId", int)
+
+NAME_LENGTH_MAX: Final = 64
+KEYS_PER_USER_MAX: Final = 100
+KEYS_PER_DAY_MAX: Final = 200
+KEYS_SHOWN_MAX: Final = 500
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+OVERLAPS_MS: Final = {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS}
+LIFETIMES_MS: Final = {"30d": 30 * DAY_MS, "90d": 90 * DAY_MS, "1y": 365 * DAY_MS, "never": None}
+
+
+class KeyStatus(StrEnum):
+    """Whether a key opens anything."""
+
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyLine:
+    """What may be shown of a key: everything but the key.
+
+    hint          its last characters, preceded by three dots
+    expires_at    None: never
+    last_used_at  None: never; up to half a minute behind
+    replaced_by   the key that a rotation made of it
+    """
+
+    key_id: KeyId
+    user_id: UserId
+    name: str
+    hint: str
+    scopes: frozenset[Scope]
+    created_at: UnixMs
+    expires_at: UnixMs | None
+    revoked_at: UnixMs | None
+    last_used_at: UnixMs | None
+    replaced_by: KeyId | None
+
+    def status(self, now: UnixMs) -> KeyStatus:
+        """Return whether the key opens anything at *now*."""
+        if self.revoked_at is not None:
+            return KeyStatus.REVOKED
+        if self.expires_at is not None and now >= self.expires_at:
+            return KeyStatus.EXPIRED
+        return KeyStatus.ACTIVE
+
+    @property
+    def lifetime_ms(self) -> int | None:
+        """How long it was to live when it was made; None: for ever."""
+        return None if self.expires_at is None else self.expires_at - self.created_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """What is kept of a key when it is made."""
+
+    key_hash: CredentialHash
+    hint: str
+    name: str
+    scopes: frozenset[Scope]
+    expires_at: UnixMs | None
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whoever sent an API key that is good now."""
+
+    key: KeyLine
+    username: str
+
+    def has(self, scope: Scope) -> bool:
+        """Say whether the key allows *scope*."""
+        return scope in self.key.scopes

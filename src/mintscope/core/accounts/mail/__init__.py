@@ -1,0 +1,1 @@
+"""E-mails as accounts know them: what is written, and the outbox."""

@@ -1,0 +1,88 @@
+"""How many passwords may be guessed: few for an address from one place, more from a place in all.
+
+The owner is never locked out by strangers: what they guess from elsewhere counts for them alone.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.base.clock import Clock
+from mintscope.base.limits import SITE_SHARES, Denied, Limit, LimitKey, MovingWindow, site_key
+from mintscope.core.accounts.email_address import Email
+
+QUARTER_S: Final = 900
+HOUR_S: Final = 3_600
+
+
+class TooManyGuesses(Exception):
+    """Too many wrong passwords, or too many accounts made, lately; wait *retry_after_s*."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__(f"Too many attempts: wait {retry_after_s} seconds.")
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuessLimits:
+    """How much is admitted.
+
+    one      wrong passwords for an e-mail address from one client address, in 15 minutes
+    all      wrong passwords from one client address, in 15 minutes
+    signups  accounts made from one client address, in an hour; four times as many from an IPv6 /48
+    """
+
+    one: int = 10
+    all: int = 50
+    signups: int = 20
+
+
+class GuessGuard:
+    """Counts guesses before they are looked at, so that many at once are not more than allowed."""
+
+    def __init__(self, limits: GuessLimits, clock: Clock) -> None:
+        def window(name: str, count: int, window_s: int) -> MovingWindow:
+            return MovingWindow(Limit(name=name, count=count, window_s=window_s), clock)
+
+        self._one = window("guesses", limits.one, QUARTER_S)
+        self._all = window("guesses of a client", limits.all, QUARTER_S)
+        self._signups = window("accounts of a client", limits.signups, HOUR_S)
+        self._site = window("accounts of a site", SITE_SHARES * limits.signups, HOUR_S)
+
+    async def begin(self, email: Email, address: str) -> None:
+        """Count a guess at the password of *email* from *address*.
+
+        Raises    TooManyGuesses
+        """
+        await _expect_room(self._all, address)
+        try:
+            await _expect_room(self._one, _pair(email, address))
+        except TooManyGuesses:
+            await self._all.give_back(address)
+            raise
+
+    async def forgive(self, email: Email, address: str) -> None:
+        """Count a guess less: it was right, or nobody looked at it."""
+        await self._all.give_back(address)
+        await self._one.give_back(_pair(email, address))
+
+    async def sign_up(self, address: str) -> None:
+        """Count an account made from *address*.
+
+        Raises    TooManyGuesses
+        """
+        await _expect_room(self._site, site_key(address))
+        try:
+            await _expect_room(self._signups, address)
+        except TooManyGuesses:
+            await self._site.give_back(site_key(address))
+            raise
+
+
+def _pair(email: Email, address: str) -> LimitKey:
+    return f"{address} {email}"
+
+
+async def _expect_room(window: MovingWindow, key: LimitKey) -> None:
+    verdict = await window.take(key)
+    if isinstance(verdict, Denied):
+        raise TooManyGuesses(verdict.retry_after_s)

@@ -1,0 +1,70 @@
+"""Sessions of people: kept by the server, ended by it, named by a random id in a cookie."""
+
+from dataclasses import dataclass
+from typing import Final, NewType
+
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.user import User
+
+SessionId = NewType("SessionId", int)
+
+IDLE_MS: Final = 30 * 60_000
+ABSOLUTE_MS: Final = 12 * 3_600_000
+FRESH_MS: Final = 10 * 60_000  # how long a password entered counts for what needs it again
+NOTE_MS: Final = 60_000
+AGENT_LENGTH_MAX: Final = 200
+SESSIONS_PER_USER_MAX: Final = 100
+
+
+class SessionEnded(Exception):
+    """The session was ended, elsewhere, while something was being done in it; nothing was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A signed-in person at one browser.
+
+    proved_at   when the password was last entered in it
+    agent       what the browser says it is, cut to 200 characters; not to be trusted
+    csrf        the text that every form of this session carries
+    """
+
+    session_id: SessionId
+    user: User
+    created_at: UnixMs
+    seen_at: UnixMs
+    proved_at: UnixMs
+    address: str
+    agent: str
+    csrf: str
+
+    def is_fresh(self, now: UnixMs) -> bool:
+        """Say whether the password was entered a short time ago."""
+        return now - self.proved_at < FRESH_MS
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """What is kept of a session when it begins."""
+
+    cookie_hash: CredentialHash
+    address: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetimes:
+    """How long sessions last: unused, and at all."""
+
+    idle_ms: int = IDLE_MS
+    absolute_ms: int = ABSOLUTE_MS
+
+    def hold(self, session: Session, now: UnixMs) -> bool:
+        """Say whether *session* has not expired."""
+        is_used = now - session.seen_at < self.idle_ms
+        return is_used and now - session.created_at < self.absolute_ms
+
+    def is_to_be_noted(self, session: Session, now: UnixMs) -> bool:
+        """Say whether its last use was noted so long ago that this one must be noted too."""
+        return now - session.seen_at >= min(NOTE_MS, self.idle_ms // 4)

@@ -1,0 +1,113 @@
+"""What only this installation can make: each derived from the pepper, none of them stored.
+
+A stolen database alone opens nothing: it holds hashes, and nonces that are
+worth something only together with these keys.
+"""
+
+import hmac
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.base.credentials import (
+    ApiKey,
+    ApplicationSecret,
+    CredentialHash,
+    CredentialKind,
+    hash_credential,
+    make_api_key,
+    make_application_secret,
+)
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.application import SignupId
+from mintscope.core.accounts.email_address import Email
+
+NONCE_BYTES: Final = 32
+CODE_DIGITS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountSecrets:
+    """The keys, one for each use.
+
+    pepper       hashes application secrets, API keys and session cookies
+    application  derives application secrets
+    api_key      derives the API keys of exchanges
+    redeem       hashes redelivery keys
+    mail         derives links and codes sent by mail
+    form         derives the texts that forms carry
+    """
+
+    pepper: bytes
+    application: bytes
+    api_key: bytes
+    redeem: bytes
+    mail: bytes
+    form: bytes
+
+    @classmethod
+    def derive(cls, root: bytes) -> "AccountSecrets":
+        """Derive every key from *root*, the pepper itself."""
+
+        def key(use: str) -> bytes:
+            return hmac.digest(root, f"mintscope {use} 1".encode(), "sha256")
+
+        return cls(
+            pepper=root,
+            application=key("application"),
+            api_key=key("api key"),
+            redeem=key("account redeem"),
+            mail=key("mail"),
+            form=key("form"),
+        )
+
+    def hash(self, credential: str) -> CredentialHash:
+        """Return the only form in which a bearer string is stored."""
+        return hash_credential(credential, pepper=self.pepper)
+
+    def redeem_hash(self, key: str | None, email: Email) -> CredentialHash | None:
+        """Return the only form in which an Idempotency-Key is stored; addresses share none."""
+        if key is None:
+            return None
+        return CredentialHash(hmac.digest(self.redeem, f"{email}\n{key}".encode(), "sha256"))
+
+    def secret_of(self, nonce: bytes, key: str) -> ApplicationSecret:
+        """Return the application secret of *nonce*, for the holder of the redelivery *key*."""
+        drawn = hmac.digest(self.application, nonce + key.encode(), "sha256")
+        return make_application_secret(drawn[: CredentialKind.APPLICATION_SECRET.entropy_bytes])
+
+    def key_of(self, signup_id: SignupId, nonce: bytes, secret: str) -> ApiKey:
+        """Return the API key that *secret* is exchanged for, *nonce* being drawn at that time."""
+        drawn = hmac.digest(self.api_key, nonce + f"{signup_id}\n{secret}".encode(), "sha512")
+        return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
+
+    def link_of(self, nonce: bytes) -> str:
+        """Return the text of a link sent by mail: 43 characters, safe in a path."""
+        drawn = hmac.digest(self.mail, b"link" + nonce, "sha256")
+        return urlsafe_b64encode(drawn).rstrip(b"=").decode()
+
+    def code_of(self, nonce: bytes) -> str:
+        """Return the code sent by mail: eight digits."""
+        drawn = hmac.digest(self.mail, b"code" + nonce, "sha256")
+        return f"{int.from_bytes(drawn[:16]) % 10**CODE_DIGITS:0{CODE_DIGITS}d}"
+
+    def letter_name(self, letter_id: int, written_at: UnixMs) -> str:
+        """Return what a letter is called in the world, the same whenever it is sent."""
+        drawn = hmac.digest(self.mail, f"letter {letter_id} {written_at}".encode(), "sha256")
+        return drawn[:16].hex()
+
+    def is_link_of(self, nonce: bytes, link: str) -> bool:
+        """Say whether *link* is that of *nonce*, in a time that tells nothing."""
+        return _are_same(self.link_of(nonce), link)
+
+    def is_code_of(self, nonce: bytes, code: str) -> bool:
+        """Say whether *code* is that of *nonce*, in a time that tells nothing."""
+        return _are_same(self.code_of(nonce), code)
+
+    def csrf_of(self, cookie: str) -> str:
+        """Return the text that every form of the session of *cookie* carries."""
+        return hmac.digest(self.form, cookie.encode(), "sha256").hex()
+
+
+def _are_same(ours: str, theirs: str) -> bool:
+    return hmac.compare_digest(ours.encode(), theirs.encode("utf-8", "replace"))

@@ -1,0 +1,1 @@
+"""Applications of agents: from the sign-up to the API key."""

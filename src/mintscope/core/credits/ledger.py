@@ -1,0 +1,80 @@
+"""The credit ledger: an append-only journal and the balances it implies.
+
+A balance is the sum of its account's entries and never negative; only the
+ledger itself decides a spend, in one statement.  Accounts never disappear.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NewType, Protocol
+
+import msgspec
+
+from mintscope.base.credentials import CreditToken
+from mintscope.base.primitives import UnixMs
+
+STATEMENT_LINES: Final = 100
+
+CreditAccount = NewType("CreditAccount", int)  # whoever holds one has found it in the ledger
+
+
+class Spent(msgspec.Struct, frozen=True, gc=False):
+    """One credit was taken, durably; *balance* is what remained, >= 0."""
+
+    balance: int
+
+
+class Empty(msgspec.Struct, frozen=True, gc=False):
+    """The account holds no credit; nothing was taken."""
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """Something that moved a balance, and what the balance was then."""
+
+    kind: str
+    delta: int
+    balance: int
+    at: UnixMs
+
+
+class Statement(msgspec.Struct, frozen=True, gc=False):
+    """Where the credits of an account came from and went, as of one moment.
+
+    spent      in all, in requests; what was given back counts as an entry
+    entries    the newest STATEMENT_LINES that were no spends, newest first
+    """
+
+    balance: int
+    spent: int
+    entries: Sequence[Entry]
+
+
+class CreditLedger(Protocol):
+    """Few verbs, each one atomic.
+
+    Raises ServiceUnavailable from every verb when the store does not answer;
+    nothing has been taken then, or it is given back by a reversal.
+    """
+
+    async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count* (>= 1)."""
+        ...
+
+    async def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*, None where there is none.
+
+        Any text may be asked for: malformed, mistyped and unknown ones go the
+        same way, in the same time.
+        """
+        ...
+
+    async def spend(self, account: CreditAccount) -> Spent | Empty:
+        """Take one credit if there is one; return once that is durable."""
+        ...
+
+    async def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        ...
+
+    async def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits came from and went."""
+        ...

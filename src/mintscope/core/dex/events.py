@@ -1,0 +1,80 @@
+"""What programs say about their own swaps, by calling themselves with an event.
+
+An event is e445a52e51cb9a1d, eight bytes that name it, and its fields.  Later
+versions append fields: a prefix is read, a length is never required.  The same
+name in another program is another event, so every layout belongs to a program.
+
+Here events only confirm what the transfers show.  A disagreement means that
+one of the two is not understood.
+"""
+
+from typing import Final, NamedTuple
+
+from mintscope.core.dex import base58
+from mintscope.core.dex.outcome import Reason, Unreadable
+from mintscope.core.dex.program import Call
+from mintscope.core.market.swap import Swap
+
+SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
+FIELDS_AT: Final = 16
+
+
+class Layout(NamedTuple):
+    """Offsets of u64 fields, counted from the first field.
+
+    received   what the pool received, before or after fees: one of them must agree
+    paid       what it paid
+    aside      a referrer's share, which may leave the pool in either mint as part of the swap
+    """
+
+    received: tuple[int, ...]
+    paid: int
+    aside: int | None = None
+
+
+LAYOUTS: Final = {
+    "pumpswap": {
+        bytes.fromhex("67f4521f2cf57777"): Layout((96,), 8),  # BuyEvent
+        bytes.fromhex("3e2f370aa503dc2a"): Layout((8,), 96),  # SellEvent
+    },
+    "raydium_launchlab": {bytes.fromhex("bddb7fd34ee661ee"): Layout((88,), 96)},
+    "meteora_dlmm": {bytes.fromhex("516ce3becdd00ac4"): Layout((72,), 80, aside=121)},
+    "meteora_damm_v2": {
+        bytes.fromhex("1b3c15d58aaabb93"): Layout((34, 106), 50, aside=98),  # EvtSwap
+        bytes.fromhex("bd4233a826507599"): Layout((132,), 140, aside=124),  # EvtSwap2
+    },
+    "meteora_dbc": {
+        bytes.fromhex("1b3c15d58aaabb93"): Layout((138, 82), 90, aside=130),
+        bytes.fromhex("bd4233a826507599"): Layout((83,), 107, aside=147),
+    },
+}
+
+
+def verify(call: Call, swaps: list[Swap]) -> None:
+    """Compare the one swap of *call* with the event it emitted, if it is of a kind we know.
+
+    Raises Unreadable where they differ.
+    """
+    layouts = LAYOUTS.get(call.program.name)
+    if layouts is None or len(swaps) != 1:
+        return
+    for instruction in call.events:
+        data = base58.decode(instruction.data)
+        layout = layouts.get(data[8:FIELDS_AT])
+        if layout is None or data[:8] != SELF_CALL:
+            continue
+        aside = 0 if layout.aside is None else u64(data, layout.aside)
+        gained, lost = swaps[0].in_amount, swaps[0].out_amount
+        told = [u64(data, at) for at in layout.received]
+        paid = u64(data, layout.paid)
+        if not (gained in told or gained + aside in told) or lost not in {paid, paid + aside}:
+            raise Unreadable(Reason.EVENT_DISAGREES)
+        return
+
+
+def u64(event: bytes, at: int) -> int:
+    """Return the field at offset *at* of *event*."""
+    field = event[FIELDS_AT + at : FIELDS_AT + at + 8]
+    if len(field) < 8:  # noqa: PLR2004 - bytes of a u64
+        raise Unreadable(Reason.TRUNCATED_EVENT)
+    return int.from_bytes(field, "little")

@@ -1,0 +1,51 @@
+"""What decoding yields: swaps, and what could not be read, by reason."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from mintscope.base.primitives import Signature
+from mintscope.core.market.swap import Swap
+
+
+class Reason(StrEnum):
+    """Why a transaction, or one call of a DEX in it, could not be read."""
+
+    MALFORMED = "malformed"  # not JSON, or not the shape of a getBlock entry
+    NO_META = "no_meta"  # the outcome was not recorded
+    NO_INNER_INSTRUCTIONS = "no_inner_instructions"  # not recorded, so nothing shows what moved
+    UNKNOWN_ACCOUNT = "unknown_account"  # an index beyond the accounts of the transaction
+    BAD_BASE58 = "bad_base58"
+    TRUNCATED_INSTRUCTION = "truncated_instruction"  # fewer bytes or accounts than its layout
+    TRUNCATED_EVENT = "truncated_event"
+    UNRESOLVED_MINT = "unresolved_mint"  # a transfer of nobody knows what
+    NO_MOVEMENT = "no_movement"  # a swap after which no pool had given one mint for another
+    OVERFLOW = "overflow"  # amounts that no mint can supply: more than a u64
+    EVENT_DISAGREES = "event_disagrees"  # the program says other amounts than its transfers
+
+
+class Quarantined(NamedTuple):
+    """One transaction, or one call of *program* in it, that gave no swap and should have.
+
+    signature   None where not even that could be read
+    program     the short name of the table; "unknown" where none was reached
+    """
+
+    signature: Signature | None
+    transaction_index: int
+    program: str
+    reason: Reason
+
+
+class Decoded(NamedTuple):
+    """Everything one transaction, or one block of them, gave, in order."""
+
+    swaps: list[Swap]
+    quarantined: list[Quarantined]
+
+
+class Unreadable(Exception):
+    """Ends the reading of one call."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -1,0 +1,69 @@
+"""A DEX program: how its swaps look, and one call of it."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from mintscope.core.dex.entry import Instruction
+from mintscope.core.dex.token_accounts import Ledger
+from mintscope.core.market.swap import Swap
+
+
+class Leg:
+    """One pool that an instruction trades with, by positions among its accounts.
+
+    owners   who own its vaults
+    pool     the account that names it; None where no recorded swap settles which
+    size     how many accounts the instruction must have for that
+    """
+
+    __slots__ = ("owners", "pool", "size")
+
+    def __init__(self, owners: tuple[int, ...], pool: int | None = None) -> None:
+        self.owners = owners
+        self.pool = pool
+        self.size = max(*owners, -1, -1 if pool is None else pool) + 1
+
+
+class Call(msgspec.Struct, gc=False):
+    """One call of a program, with what moved under it and under no DEX deeper down."""
+
+    program: "Program"
+    instruction: Instruction
+    outer: int
+    inner: int
+    tokens: list[Instruction] = []
+    lamports: list[Instruction] = []
+    events: list[Instruction] = []
+    token_2022: bool = False
+
+
+Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], Ledger], list[Swap]]
+
+
+class Program(msgspec.Struct, frozen=True, eq=False):
+    """A row of the table.
+
+    name        as it appears in every swap
+    swaps       first bytes of each swap instruction, and the pools that it trades
+                with; b"" for a closed program, whose calls are judged by what moved
+    read        turns a call that passed the gate into swaps; None for a router,
+                whose swaps are those of the programs it calls
+    authority   owner of the vaults of every pool, where there is one
+    proven      a recorded transaction was decoded and agreed
+    how         for people: where the amounts come from
+    """
+
+    name: str
+    address: str
+    swaps: Mapping[bytes, tuple[Leg, ...]]
+    read: Reader | None
+    authority: str | None = None
+    proven: bool = True
+    how: str = "transfers"
+
+    @property
+    def is_closed(self) -> bool:
+        """True where nobody published which instructions are swaps."""
+        return b"" in self.swaps

@@ -1,0 +1,110 @@
+"""pump.fun: its event is the only witness, because a sale moves lamports without a transfer."""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from mintscope.base.primitives import PUBKEY_BYTES
+from mintscope.base.solana import WSOL
+from mintscope.core.dex import base58, transfers
+from mintscope.core.dex.entry import Instruction
+from mintscope.core.dex.events import FIELDS_AT, SELF_CALL, u64
+from mintscope.core.dex.outcome import Reason, Unreadable
+from mintscope.core.dex.program import Call, Leg
+from mintscope.core.dex.token_accounts import Ledger, address
+from mintscope.core.market.swap import Swap
+
+TRADE_EVENT: Final = SELF_CALL + bytes.fromhex("bddb7fd34ee661ee")
+SOL_AMOUNT, TOKEN_AMOUNT, IS_BUY = 32, 40, 48
+TAIL: Final = 250  # from here on strings and lists come first, so nothing has an offset
+DECIMALS: Final = 6  # of every mint the program makes
+TRANSFERS: Final = frozenset({b"\x03", b"\x0c"})  # Transfer, TransferChecked
+
+
+class Accounts(NamedTuple):
+    """Positions of the accounts of a swap instruction."""
+
+    mint: int
+    user: int
+    curve: int
+    quote: int | None
+
+
+V1: Final = Accounts(mint=2, user=6, curve=3, quote=None)
+V2: Final = Accounts(mint=1, user=13, curve=10, quote=2)
+LEG_V1: Final = Leg((V1.curve,), V1.curve)
+LEG_V2: Final = Leg((V2.curve,), V2.curve)
+
+
+def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
+    """Return the swap that the event of *call* tells; without one, what its transfers show."""
+    event = next((e for e in map(_data, call.events) if e.startswith(TRADE_EVENT)), None)
+    if event is None:
+        return transfers.read(call, legs, ledger)
+    layout = V2 if legs[0] is LEG_V2 else V1
+    accounts = call.instruction.accounts
+    if len(accounts) <= max(layout.user, layout.curve):
+        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+    mint, user, curve = (
+        ledger.key(accounts[at]) for at in (layout.mint, layout.user, layout.curve)
+    )
+    quote = WSOL if layout.quote is None else ledger.key(accounts[layout.quote])
+    tokens = u64(event, TOKEN_AMOUNT)
+    if event[FIELDS_AT : FIELDS_AT + PUBKEY_BYTES] != _public_key(mint):
+        raise Unreadable(Reason.EVENT_DISAGREES)
+    _confirm(call, tokens)
+    quotes = u64(event, SOL_AMOUNT) if quote == WSOL else _quote_amount(event, quote)
+    if not tokens or not quotes:
+        if tokens or quotes:
+            raise Unreadable(Reason.NO_MOVEMENT)
+        return []
+    decimals = ledger.decimals(mint)
+    token_side = address(mint), tokens, DECIMALS if decimals is None else decimals
+    quote_side = address(quote), quotes, ledger.decimals(quote)
+    is_buy = event[FIELDS_AT + IS_BUY : FIELDS_AT + IS_BUY + 1] == b"\x01"
+    received, paid = (quote_side, token_side) if is_buy else (token_side, quote_side)
+    signer = user if user in ledger.signers else ledger.signers[0]
+    return [
+        Swap(
+            ledger.signature,
+            ledger.index,
+            call.outer,
+            call.inner,
+            0,
+            call.program.name,
+            curve,
+            *received,
+            *paid,
+            signer,
+        )
+    ]
+
+
+def _data(instruction: Instruction) -> bytes:
+    return base58.decode(instruction.data)
+
+
+@lru_cache(maxsize=4096)
+def _public_key(mint: str) -> bytes:
+    return base58.decode(mint)
+
+
+def _confirm(call: Call, tokens: int) -> None:
+    """Check that *tokens* did move, if any token did.
+
+    Raises Unreadable where only other amounts moved.
+    """
+    moved = {
+        int.from_bytes(data[1:9], "little")
+        for data in map(_data, call.tokens)
+        if data[:1] in TRANSFERS
+    }
+    if moved and tokens not in moved:
+        raise Unreadable(Reason.EVENT_DISAGREES)
+
+
+def _quote_amount(event: bytes, quote: str) -> int:
+    """Return the amount that follows the quote's address in the tail of *event*."""
+    at = event.rfind(base58.decode(quote), FIELDS_AT + TAIL)
+    if at < 0:
+        raise Unreadable(Reason.TRUNCATED_EVENT)
+    return u64(event, at - FIELDS_AT + PUBKEY_BYTES)

@@ -1,0 +1,265 @@
+"""Swaps from what moved: the pool is whoever received one mint and paid another.
+
+Amounts are those of the pool's side.  Where the vaults' owner is not known
+the trader's side is turned around.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, TypeAlias
+
+from mintscope.base.solana import WSOL
+from mintscope.core.dex import base58, events
+from mintscope.core.dex.entry import Instruction
+from mintscope.core.dex.outcome import Reason, Unreadable
+from mintscope.core.dex.program import Call, Leg
+from mintscope.core.dex.token_accounts import Ledger, address
+from mintscope.core.market.swap import Swap
+
+U64: Final = Struct("<Q").unpack_from
+
+# First bytes of a transfer of tokens, and how it goes on: its least size, the position of the
+# target among the accounts (1, or 2 where the mint stands between), and the offset of the amount.
+# Decimals u8 and fee u64 follow the amount as far as the size goes.
+SHAPES: Final = {
+    b"\x03": (9, 1, 1),  # Transfer
+    b"\x0c": (10, 2, 1),  # TransferChecked
+    b"\x1a\x01": (19, 2, 2),  # TransferCheckedWithFee
+}
+SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn, and checked
+SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
+SYSTEM_TRANSFER_SIZE: Final = 12
+PARTIES: Final = 2
+U64_MAX: Final = 2**64 - 1
+
+Move: TypeAlias = tuple[str, str, str, int, int]
+"""Source owner, target owner, mint, amount sent, amount received."""
+
+Exchange: TypeAlias = tuple[str, int, str, int]
+"""Mint and amount received, mint and amount paid."""
+
+
+def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
+    """Return one swap for each pool of *legs*, of every pool touched where there is none.
+
+    Raises Unreadable where a pool did not give one mint for another.
+    """
+    if not legs or len(ledger.signers) > 1:
+        ledger.complete()
+    moved = moves(call, ledger)
+    if not legs:
+        return _each(call, moved, ledger)
+    swaps = []
+    for number, leg in enumerate(legs):
+        flow = _flow(moved, _owners(call, leg, ledger))
+        exchange = _exchange(flow)
+        if exchange is not None:
+            pool = None if leg.pool is None else ledger.key(call.instruction.accounts[leg.pool])
+            swaps.append(_swap(call, exchange, moved, ledger, leg=number, pool=pool))
+        elif not flow or any(flow.values()):
+            raise Unreadable(Reason.NO_MOVEMENT)
+        # else the transfers were of nothing, and nothing was traded
+    if call.events and not call.token_2022:
+        # A fee mint moves less than the program counts, so the two may differ there.
+        events.verify(call, swaps)
+    return swaps
+
+
+def read_closed(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
+    """Return the swap of a program that publishes nothing, if what moved is one.
+
+    One mint in and one out is a swap; where a supply changed it is a deposit or a withdrawal.
+    """
+    if len(call.tokens) + len(call.lamports) < PARTIES or _changes_supply(call):
+        return []
+    exchange = None
+    moved = moves(call, ledger)
+    if legs:
+        exchange = _exchange(_flow(moved, _owners(call, legs[0], ledger)))
+    if exchange is None:
+        ledger.complete()
+        moved = moves(call, ledger)
+        exchange = _opposite(moved, ledger)
+    if exchange is None:
+        return []
+    return [_swap(call, exchange, moved, ledger, leg=0, pool=None)]
+
+
+def moves(call: Call, ledger: Ledger) -> list[Move]:
+    """Return every transfer of tokens and lamports under *call*."""
+    found: list[Move] = []
+    for instruction in call.tokens:
+        data = base58.decode(instruction.data)
+        shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
+        if shape is not None:
+            found.append(_move(data, shape, instruction.accounts, ledger))
+    if call.lamports:
+        found += _lamport_moves(call.lamports, ledger)
+    return found
+
+
+def _move(data: bytes, shape: tuple[int, int, int], accounts: list[int], ledger: Ledger) -> Move:
+    """Return the transfer that the token instruction *data* made between its *accounts*."""
+    size, to, at = shape
+    if len(data) < size or len(accounts) <= to:
+        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+    (sent,) = U64(data, at)
+    received = sent
+    giver, taker = accounts[0], accounts[to]
+    source, target = ledger.book.get(giver), ledger.book.get(taker)
+    if to > 1:
+        mint = ledger.key(accounts[1])
+        if fee := int.from_bytes(data[at + 9 : size], "little"):
+            received = ledger.arrived(taker, max(sent - fee, 0))
+    elif source is not None:
+        mint = source.mint
+    elif target is not None:
+        mint = target.mint
+    else:
+        mint = _temporary_mint(giver, taker, ledger)
+    return (
+        (source and source.owner) or ledger.key(giver),
+        (target and target.owner) or ledger.key(taker),
+        mint,
+        sent,
+        received,
+    )
+
+
+def _lamport_moves(instructions: list[Instruction], ledger: Ledger) -> Iterator[Move]:
+    """Yield the transfers of lamports among *instructions* of the system program."""
+    for instruction in instructions:
+        data = base58.decode(instruction.data)
+        if data[:4] != SYSTEM_TRANSFER:
+            continue
+        if len(data) < SYSTEM_TRANSFER_SIZE or len(instruction.accounts) < PARTIES:
+            raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+        sent = int.from_bytes(data[4:12], "little")
+        giver, taker = instruction.accounts[:PARTIES]
+        yield ledger.key(giver), ledger.key(taker), WSOL, sent, sent
+
+
+def _temporary_mint(giver: int, taker: int, ledger: Ledger) -> str:
+    """Return the mint that moved between two accounts which both ended with the transaction."""
+    ledger.complete()
+    for account in (giver, taker):
+        if balance := ledger.book.get(account):
+            return balance.mint
+    raise Unreadable(Reason.UNRESOLVED_MINT)
+
+
+def _owners(call: Call, leg: Leg, ledger: Ledger) -> tuple[str, ...]:
+    """Return who owns the vaults of *leg*."""
+    accounts = call.instruction.accounts
+    if len(accounts) < leg.size:
+        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+    if call.program.authority is not None:
+        return (call.program.authority,)
+    return tuple([ledger.key(accounts[owner]) for owner in leg.owners])
+
+
+def _flow(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
+    """Return what *owners* gained of each mint."""
+    flow: dict[str, int] = {}
+    for source, target, mint, sent, received in moved:
+        if source in owners:
+            flow[mint] = flow.get(mint, 0) - sent
+        if target in owners:
+            flow[mint] = flow.get(mint, 0) + received
+    return flow
+
+
+def _exchange(flow: dict[str, int]) -> Exchange | None:
+    """Return the one mint received and the one paid; None for any other flow."""
+    changed = flow if len(flow) == PARTIES else {mint: gain for mint, gain in flow.items() if gain}
+    if len(changed) != PARTIES:
+        return None
+    (one, gained), (other, lost) = changed.items()
+    if gained < 0 < lost:
+        return other, lost, one, -gained
+    if lost < 0 < gained:
+        return one, gained, other, -lost
+    return None
+
+
+def _exchanges(moved: list[Move]) -> dict[str, Exchange]:
+    """Return everyone who gave one mint for another, in the order they were touched."""
+    parties = dict.fromkeys(owner for move in moved for owner in move[:PARTIES])
+    found = {owner: _exchange(_flow(moved, (owner,))) for owner in parties}
+    return {owner: exchange for owner, exchange in found.items() if exchange is not None}
+
+
+def _each(call: Call, moved: list[Move], ledger: Ledger) -> list[Swap]:
+    """Return one swap for every pool touched, in that order; each owns its vaults."""
+    exchanges = _exchanges(moved)
+    exchanges.pop(_initiator(exchanges, ledger), None)
+    if not exchanges:
+        raise Unreadable(Reason.NO_MOVEMENT)
+    return [
+        _swap(call, exchange, moved, ledger, leg=leg, pool=pool)
+        for leg, (pool, exchange) in enumerate(exchanges.items())
+    ]
+
+
+def _opposite(moved: list[Move], ledger: Ledger) -> Exchange | None:
+    """Return the side that is not the trader's, where the owner of the vaults is not known."""
+    exchanges = _exchanges(moved)
+    if not exchanges:
+        return None
+    received, gained, paid, lost = exchanges.pop(_initiator(exchanges, ledger))
+    match list(exchanges.values()):
+        case []:
+            return paid, lost, received, gained
+        case [pool]:
+            return pool
+        case _:
+            return None
+
+
+def _initiator(exchanges: dict[str, Exchange], ledger: Ledger) -> str:
+    """Return who trades: a signer, or else (a router trades for its user) whoever pays first."""
+    for signer in ledger.signers:
+        if signer in exchanges:
+            return signer
+    return next(iter(exchanges), "")
+
+
+def _trader(exchange: Exchange, moved: list[Move], ledger: Ledger) -> str:
+    """Return the signer on the other side of *exchange*, else the fee payer."""
+    signers = ledger.signers
+    if len(signers) > 1:
+        received, _, paid, _ = exchange
+        for source, target, mint, _, _ in moved:
+            if mint == received and source in signers:
+                return source
+            if mint == paid and target in signers:
+                return target
+    return signers[0]
+
+
+def _changes_supply(call: Call) -> bool:
+    return any(base58.decode(token.data)[:1] in SUPPLY for token in call.tokens)
+
+
+def _swap(  # noqa: PLR0913 - where, what and who
+    call: Call, exchange: Exchange, moved: list[Move], ledger: Ledger, *, leg: int, pool: str | None
+) -> Swap:
+    received, gained, paid, lost = exchange
+    if gained > U64_MAX or lost > U64_MAX:
+        raise Unreadable(Reason.OVERFLOW)
+    return Swap(
+        ledger.signature,
+        ledger.index,
+        call.outer,
+        call.inner,
+        leg,
+        call.program.name,
+        pool,
+        address(received),
+        gained,
+        ledger.decimals(received),
+        address(paid),
+        lost,
+        ledger.decimals(paid),
+        _trader(exchange, moved, ledger),
+    )

@@ -1,0 +1,1 @@
+"""The incremental engine: states, kernels and the two folds over the swap log."""

@@ -1,0 +1,410 @@
+"""The arithmetic of definitions D1 to D8, one swap or one candle at a time.
+
+Compiled by numba, and the very same code as plain Python under
+NUMBA_DISABLE_JIT=1.  Every kernel lives in this file, because numba's cache
+knows a function by its own file only.
+
+Accumulators
+------------
+What the closed candles of one timeframe leave behind, in `acc`: the MACD's
+two averages and its signal, Wilder's mean gain and loss, the last close, then
+one EMA per period.  Until an average has its first value its cell holds the
+plain sum of what it has seen.
+
+The open candle
+---------------
+It is part of every indicator (D3), but the next swap may change it, so it is
+never folded into `acc`: a read folds it into copies.
+
+A row of zeros is a mint that has not traded.
+"""
+
+from collections.abc import Callable
+from math import nan
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from mintscope.core.market.engine.prefetch import prefetch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile *function*, and keep the machine code where a folder can be written."""
+    try:
+        compiled: Callable[P, R] = njit(cache=True)(function)
+    except RuntimeError:  # a read-only installation compiles anew in every process
+        compiled = njit()(function)
+    return compiled
+
+
+class Periods(NamedTuple):
+    """How many candles each indicator looks at; fast < slow."""
+
+    ema: tuple[int, ...] | Ints
+    rsi: int
+    fast: int
+    slow: int
+    signal: int
+
+
+class Trades(NamedTuple):
+    """Swaps in order: of which row, when, at what price (NaN for none), how much."""
+
+    rows: Ints
+    times: Ints
+    prices_usd: Floats
+    prices_sol: Floats
+    volumes: Ints
+    buys: Bools
+
+
+class Volumes(NamedTuple):
+    """What was bought and sold at some times, oldest first."""
+
+    times: Ints
+    buys: Ints
+    sells: Ints
+
+
+class Candles(NamedTuple):
+    """The prices of consecutive candles, oldest first."""
+
+    highs: Floats
+    lows: Floats
+    closes: Floats
+
+
+SERVICE: Final = Periods(ema=(9, 21, 50, 200), rsi=14, fast=12, slow=26, signal=9)
+PRICE_MAX: Final = 1e300
+SWING: Final = 100
+
+# Seconds: the candle widths, then the sub-buckets of the pressure windows, 60 each.
+WIDTHS: Final = (60, 300, 900, 3600)
+GRAINS: Final = (1, 5, 15, 60, 240, 1440)
+PARTS: Final = 60
+ALL_WINDOWS: Final = (0, len(GRAINS))
+KEPT: Final = SWING - 1
+
+FAST, SLOW, SIGNAL, GAIN, LOSS, LAST, EMA = range(7)
+ACC: Final = EMA + len(SERVICE.ema)
+
+# What a read writes: the EMAs, RSI, MACD (3), Fibonacci (11) of each timeframe, the
+# shares of the windows, the candle counts, the first bucket, the price in USD and SOL.
+READ: Final = len(SERVICE.ema) + 15
+SHARES: Final = len(WIDTHS) * READ
+COUNTS: Final = SHARES + len(GRAINS)
+FIRST: Final = COUNTS + len(WIDTHS)
+USD: Final = FIRST + 1
+SOL: Final = FIRST + 2
+SNAPSHOT: Final = FIRST + 3
+
+# count counts the open candle; top and bottom are the extremes of the ring of closed ones.
+FRAME: Final = np.dtype(
+    [
+        ("count", "i8"),
+        ("bucket", "i8"),
+        ("high", "f8"),
+        ("low", "f8"),
+        ("close", "f8"),
+        ("top", "f8"),
+        ("bottom", "f8"),
+    ]
+)
+# Sums over the 60 parts that end with number *head*; bit a of *bits* tells whether part
+# head - a holds anything, so that nothing is ever cleared.
+WINDOW: Final = np.dtype([("head", "i8"), ("bits", "i8"), ("buy", "i8"), ("sell", "i8")])
+ROW: Final = np.dtype(
+    [
+        ("frames", FRAME, len(WIDTHS)),
+        ("windows", WINDOW, len(GRAINS)),
+        ("first", "i8"),
+        ("price_sol", "f8"),
+        ("accs", "f8", (len(WIDTHS), ACC)),
+        ("parts", "i8", (len(GRAINS), PARTS, 2)),
+        ("rings", "f8", (len(WIDTHS), KEPT, 2)),
+    ]
+)
+PARTS_AT: Final[int] = ROW.fields["parts"][1] if ROW.fields else 0
+FETCHED_AHEAD: Final = 6
+
+
+@kernel
+def sets_candle(price: float) -> bool:
+    """Return whether *price* can be one: above zero, finite, far from overflow; not NaN."""
+    return 0.0 < price <= PRICE_MAX
+
+
+@kernel
+def ema(value: float, seen: int, period: int, x: float) -> float:
+    """Return an EMA after *x*, its first value the mean of the first *period* (D4)."""
+    if seen + 1 < period:
+        return value + x
+    if seen + 1 == period:
+        return (value + x) / period
+    a = 2.0 / (period + 1)
+    return a * x + (1.0 - a) * value
+
+
+@kernel
+def wilder(value: float, seen: int, period: int, x: float) -> float:
+    """Return Wilder's mean after *x*, its first value the mean of the first *period* (D5)."""
+    if seen + 1 < period:
+        return value + x
+    if seen + 1 == period:
+        return (value + x) / period
+    return (value * (period - 1) + x) / period
+
+
+@kernel
+def close_candle(acc: Floats, closed: int, close: float, periods: Periods) -> None:
+    """Fold *close* into *acc*, which holds *closed* candles already."""
+    acc[FAST] = ema(acc[FAST], closed, periods.fast, close)
+    acc[SLOW] = ema(acc[SLOW], closed, periods.slow, close)
+    lines = closed + 1 - periods.slow
+    if lines >= 0:
+        acc[SIGNAL] = ema(acc[SIGNAL], lines, periods.signal, acc[FAST] - acc[SLOW])
+    if closed > 0:
+        change = close - acc[LAST]
+        acc[GAIN] = wilder(acc[GAIN], closed - 1, periods.rsi, max(change, 0.0))
+        acc[LOSS] = wilder(acc[LOSS], closed - 1, periods.rsi, max(-change, 0.0))
+    acc[LAST] = close
+    for z in range(len(periods.ema)):
+        acc[EMA + z] = ema(acc[EMA + z], closed, periods.ema[z], close)
+
+
+@kernel
+def scan(frame: Any, ring: Floats, closed: int) -> None:
+    """Set the extremes of the ring from its entries, of which there are at least one."""
+    top, bottom = ring[0, 0], ring[0, 1]
+    for z in range(1, min(closed, KEPT)):
+        top = max(top, ring[z, 0])
+        bottom = min(bottom, ring[z, 1])
+    frame["top"] = top
+    frame["bottom"] = bottom
+
+
+@kernel
+def keep(frame: Any, ring: Floats, closed: int, high: float, low: float) -> None:
+    """Put the candle that follows *closed* others into the ring."""
+    z = closed % KEPT
+    gone_high, gone_low = ring[z, 0], ring[z, 1]
+    ring[z, 0], ring[z, 1] = high, low
+    if closed == 0:
+        frame["top"], frame["bottom"] = high, low
+        return
+    if closed >= KEPT and (
+        (gone_high == frame["top"] and high < gone_high)
+        or (gone_low == frame["bottom"] and low > gone_low)
+    ):
+        scan(frame, ring, KEPT)  # an extreme left, and its successor may be anywhere
+        return
+    frame["top"] = max(frame["top"], high)
+    frame["bottom"] = min(frame["bottom"], low)
+
+
+@kernel
+def next_candle(frame: Any, acc: Floats, ring: Floats, periods: Periods) -> None:
+    """Close the open candle, if there is one, and count the next."""
+    closed = frame["count"] - 1
+    if closed >= 0:
+        close_candle(acc, closed, frame["close"], periods)
+        keep(frame, ring, closed, frame["high"], frame["low"])
+    frame["count"] += 1
+
+
+@kernel
+def add_price(frame: Any, acc: Floats, ring: Floats, bucket: int, price: float) -> None:
+    """Add one price, whose bucket is never before the last one's (D1, D2)."""
+    if frame["count"] > 0 and bucket == frame["bucket"]:
+        frame["high"] = max(frame["high"], price)
+        frame["low"] = min(frame["low"], price)
+    else:
+        next_candle(frame, acc, ring, SERVICE)
+        frame["bucket"] = bucket
+        frame["high"] = price
+        frame["low"] = price
+    frame["close"] = price
+
+
+@kernel
+def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
+    """Return what was bought and sold in the 60 parts that end with *number* (D8)."""
+    buy, sell, bits, head = window["buy"], window["sell"], window["bits"], window["head"]
+    ahead = number - head
+    if ahead <= 0 or bits == 0:
+        return buy, sell
+    if ahead >= PARTS:
+        return 0, 0
+    age = PARTS - ahead
+    gone = bits >> age
+    while gone:
+        if gone & 1:
+            z = (head - age) % PARTS
+            buy -= parts[z, 0]
+            sell -= parts[z, 1]
+        gone >>= 1
+        age += 1
+    return buy, sell
+
+
+@kernel
+def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> None:
+    """Add volume to part *number*, which is never before the last one."""
+    ahead = number - window["head"]
+    if ahead > 0:
+        window["buy"], window["sell"] = sums(window, parts, number)
+        left = (1 << max(PARTS - ahead, 0)) - 1
+        window["bits"] = (window["bits"] & left) << min(ahead, PARTS)
+        window["head"] = number
+    z = number % PARTS
+    if window["bits"] & 1 == 0:
+        window["bits"] |= 1
+        parts[z, 0] = 0
+        parts[z, 1] = 0
+    parts[z, 0] += buy
+    parts[z, 1] += sell
+    window["buy"] += buy
+    window["sell"] += sell
+
+
+@kernel
+def add_volumes(row: Any, windows: tuple[int, int], at: int, buy: int, sell: int) -> None:
+    """Add volume at time *at* to the windows from the first to before the second."""
+    for w in range(windows[0], windows[1]):
+        add_volume(row["windows"][w], row["parts"][w], at // GRAINS[w], buy, sell)
+
+
+@kernel
+def fetch(rows: Any, i: int, at: int) -> None:
+    """Ask for the memory that a swap of row *i* at time *at* is going to touch."""
+    for line in range(0, PARTS_AT, 64):
+        prefetch(rows, i, line)
+    for w in range(len(GRAINS)):
+        prefetch(rows, i, PARTS_AT + 16 * (w * PARTS + at // GRAINS[w] % PARTS))
+
+
+@kernel
+def apply(rows: Any, trades: Trades) -> None:
+    """Apply *trades*; the times of one row never go back."""
+    for j in range(len(trades.rows)):
+        ahead = j + FETCHED_AHEAD
+        if ahead < len(trades.rows):
+            fetch(rows, trades.rows[ahead], trades.times[ahead])
+        row = rows[trades.rows[j]]
+        at, price, volume = trades.times[j], trades.prices_usd[j], trades.volumes[j]
+        if volume > 0:
+            buy = volume if trades.buys[j] else 0
+            add_volumes(row, ALL_WINDOWS, at, buy, volume - buy)
+        if sets_candle(price):
+            if row["frames"][0]["count"] == 0:
+                row["first"] = at - at % WIDTHS[0]
+            for k in range(len(WIDTHS)):
+                add_price(row["frames"][k], row["accs"][k], row["rings"][k], at // WIDTHS[k], price)
+            row["price_sol"] = trades.prices_sol[j]
+
+
+@kernel
+def refill_windows(row: Any, windows: tuple[int, int], volumes: Volumes) -> None:
+    """Add kept *volumes* to the windows from the first to before the second."""
+    for j in range(len(volumes.times)):
+        add_volumes(row, windows, volumes.times[j], volumes.buys[j], volumes.sells[j])
+
+
+@kernel
+def refill_ring(row: Any, k: int, highs: Floats, lows: Floats) -> None:
+    """Put kept closed candles, oldest first, into the ring of timeframe *k*."""
+    frame, ring = row["frames"][k], row["rings"][k]
+    closed = frame["count"] - 1
+    for j in range(len(highs)):
+        z = (closed - len(highs) + j) % KEPT
+        ring[z, 0], ring[z, 1] = highs[j], lows[j]
+    if closed > 0:
+        scan(frame, ring, closed)
+
+
+@kernel
+def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out: Floats) -> None:
+    """Write the EMAs, RSI and MACD as if the open candle closed at *close*; NaN for null."""
+    size = len(periods.ema)
+    for z in range(size):
+        out[z] = nan
+        if closed + 1 >= periods.ema[z]:
+            out[z] = ema(acc[EMA + z], closed, periods.ema[z], close)
+    for z in range(size, size + 4):
+        out[z] = nan
+    if closed >= periods.rsi:
+        change = close - acc[LAST]
+        gain = wilder(acc[GAIN], closed - 1, periods.rsi, max(change, 0.0))
+        loss = wilder(acc[LOSS], closed - 1, periods.rsi, max(-change, 0.0))
+        moved = gain + loss
+        # the quotient first: it is at most 1, so that RSI is at most 100
+        out[size] = 100.0 * (gain / moved) if moved > 0.0 else 50.0
+    lines = closed + 1 - periods.slow
+    if lines + 1 >= periods.signal:
+        line = ema(acc[FAST], closed, periods.fast, close) - ema(
+            acc[SLOW], closed, periods.slow, close
+        )
+        signal = ema(acc[SIGNAL], lines, periods.signal, line)
+        out[size + 1] = line
+        out[size + 2] = signal
+        out[size + 3] = line - signal
+
+
+@kernel
+def read_swing(frame: Any, out: Floats) -> None:
+    """Write the Fibonacci levels of the ring and the open candle (D7)."""
+    high, low = frame["high"], frame["low"]
+    if frame["count"] > 1:
+        high = max(high, frame["top"])
+        low = min(low, frame["bottom"])
+    span = high - low
+    out[0] = high
+    out[1] = low
+    out[2] = high - 0.236 * span
+    out[3] = high - 0.382 * span
+    out[4] = high - 0.5 * span
+    out[5] = high - 0.618 * span
+    out[6] = high - 0.764 * span
+    out[7] = low + 1.272 * span
+    out[8] = low + 1.618 * span
+    out[9] = low + 2.0 * span
+    out[10] = low + 2.618 * span
+
+
+@kernel
+def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
+    """Write everything that is served of row *i*, which has a price, as of *now*."""
+    row = rows[i]
+    for k in range(len(WIDTHS)):
+        frame, at = row["frames"][k], k * READ
+        closed = frame["count"] - 1
+        read_averages(row["accs"][k], closed, frame["close"], SERVICE, out[at:])
+        read_swing(frame, out[at + READ - 11 :])
+        out[COUNTS + k] = frame["count"]
+    for w in range(len(GRAINS)):
+        buy, sell = sums(row["windows"][w], row["parts"][w], now // GRAINS[w])
+        out[SHARES + w] = buy / (buy + sell) if buy + sell > 0 else 0.0
+    out[FIRST] = row["first"]
+    out[USD] = row["frames"][0]["close"]
+    out[SOL] = row["price_sol"]
+
+
+@kernel
+def series(frame: Any, candles: Candles, periods: Periods, out: Floats) -> None:
+    """Write the indicators after each of *candles*, row by row; *frame* is all zeros."""
+    acc, ring = np.zeros(EMA + len(periods.ema)), np.zeros((KEPT, 2))
+    for j in range(len(candles.closes)):
+        next_candle(frame, acc, ring, periods)
+        frame["high"] = candles.highs[j]
+        frame["low"] = candles.lows[j]
+        frame["close"] = candles.closes[j]
+        read_averages(acc, j, candles.closes[j], periods, out[j])
+        read_swing(frame, out[j, len(periods.ema) + 4 :])

@@ -1,0 +1,215 @@
+"""The confirmed fold: the newest events of the swap log, applied to the mints in use.
+
+Pure and synchronous: whoever reads the log calls `apply` for each event and
+`insert` for each mint it has loaded.  Every report is a function of the log
+up to `seq`, whenever its mint was loaded and however often it was evicted.
+
+A load takes time, and events go on meanwhile.  `expect` therefore comes before
+the load: from then on the events that concern the mint are kept, and `insert`
+applies those that the loaded snapshot does not know.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import msgspec
+
+from mintscope.base.errors import InsufficientData
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.engine.engine import Engine, as_trades
+from mintscope.core.market.log import (
+    Appended,
+    Event,
+    LoadedMint,
+    LogTip,
+    LogTrimmed,
+    PricedSwap,
+    Retracted,
+    SlotFinalized,
+    Tracked,
+    Untracked,
+)
+from mintscope.core.market.report import token_report
+
+
+@dataclass(slots=True)
+class _Expected:
+    """A mint being loaded: the events that concern it after *since*."""
+
+    since: int
+    events: list[Event] = field(default_factory=list)
+
+
+class LiveMarket:
+    """At most *capacity* mints, those used least recently evicted first.
+
+    seq       every event up to it has been applied
+    tracked   the mints followed at *seq*
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.seq = 0
+        self.tracked: set[Mint] = set()
+        self._engine = Engine(capacity)
+        self._free = list(range(capacity))
+        self._live: OrderedDict[Mint, int] = OrderedDict()
+        self._expected: dict[Mint, _Expected] = {}
+        # Slots that may still be retracted, and the newest that cannot.
+        self._times: dict[Slot, UnixS] = {}
+        # Reports at `_bodies_time` of mints that have not traded since.
+        self._bodies: dict[Mint, bytes] = {}
+        self._bodies_time: UnixS | None = None
+        self._encoder = msgspec.json.Encoder()
+
+    def __len__(self) -> int:
+        """Return how many mints are in memory."""
+        return len(self._live)
+
+    def __contains__(self, mint: Mint) -> bool:
+        return mint in self._live
+
+    @property
+    def slot(self) -> Slot | None:
+        """The last applied slot; None before the first."""
+        return next(reversed(self._times), None)
+
+    @property
+    def time(self) -> UnixS | None:
+        """The effective time of the last applied slot: "now" in every report."""
+        return next(reversed(self._times.values()), None)
+
+    def restart(self, tip: LogTip, tracked: frozenset[Mint]) -> None:
+        """Forget everything and go on from *tip*; *tracked* was read after it."""
+        for mint in list(self._live):
+            self._drop(mint)
+        self._expected.clear()
+        self.seq = tip.seq
+        self.tracked = set(tracked)
+        self._times = {}
+        if tip.slot is not None and tip.time is not None:
+            self._times[tip.slot] = tip.time
+
+    def apply(self, event: Event) -> None:
+        """Apply *event*; one that was applied before is skipped.
+
+        Raises LogTrimmed when an event before it is missing, or when the slot
+        before a retracted one is not known: `restart` is needed.
+        """
+        if event.seq <= self.seq:
+            return
+        if event.seq != self.seq + 1:
+            raise LogTrimmed(f"expected event {self.seq + 1}, was {event.seq}")
+        match event:
+            case Appended(header=header):
+                self._times[header.slot] = header.time
+                self._append(event)
+            case SlotFinalized(slot=slot):
+                self._finalize(slot)
+            case Retracted(slot=slot, mints=mints):
+                self._times.pop(slot, None)
+                if not self._times:
+                    raise LogTrimmed(f"expected a slot before {slot}, was none")
+                for mint in mints:
+                    self._drop(mint, event)
+            case Tracked(mint=mint):
+                self.tracked.add(mint)
+            case Untracked(mint=mint):
+                self.tracked.discard(mint)
+                self._drop(mint, event)
+        self.seq = event.seq
+
+    def expect(self, mint: Mint) -> None:
+        """Keep what happens to *mint* from now on; a load of it is about to begin."""
+        self._expected[mint] = _Expected(self.seq)
+
+    def abandon(self, mint: Mint) -> None:
+        """Stop expecting *mint*."""
+        self._expected.pop(mint, None)
+
+    def insert(self, loaded: LoadedMint) -> bool:
+        """Take in a mint that was expected, as of `seq`; False if it must be loaded again.
+
+        The events up to `loaded.seq` must have been applied.
+        Raises ValueError when what was loaded contradicts itself.
+        """
+        assert loaded.seq <= self.seq, f"expected at most {self.seq}, was {loaded.seq}"
+        expected = self._expected.pop(loaded.mint, None)
+        if expected is None or loaded.seq < expected.since:
+            return False
+        since = [event for event in expected.events if event.seq > loaded.seq]
+        appended = [event for event in since if isinstance(event, Appended)]
+        if len(appended) < len(since):
+            return False
+        self._drop(loaded.mint)
+        row = self._take_row()
+        try:
+            self._engine.load(row, loaded)
+        except ValueError:
+            self._free.append(row)
+            raise
+        self._live[loaded.mint] = row
+        self._engine.apply(
+            as_trades(
+                [
+                    (row, event.header.time, swap)
+                    for event in appended
+                    for swap in event.swaps
+                    if swap.mint == loaded.mint
+                ]
+            )
+        )
+        return True
+
+    def report(self, mint: Mint) -> bytes:
+        """Return the report of *mint*, which is in memory, as JSON.
+
+        Raises InsufficientData where there is too little to report.
+        """
+        row, now = self._live[mint], self.time
+        self._live.move_to_end(mint)
+        if now is None:
+            raise InsufficientData("expected at least one block; none has been read yet")
+        if now != self._bodies_time:
+            self._bodies.clear()
+            self._bodies_time = now
+        body = self._bodies.get(mint)
+        if body is None:
+            report = token_report(mint, self._engine.snapshot(row, now), now)
+            body = self._bodies[mint] = self._encoder.encode(report)
+        return body
+
+    def _append(self, event: Appended) -> None:
+        trades: list[tuple[int, UnixS, PricedSwap]] = []
+        for swap in event.swaps:
+            row = self._live.get(swap.mint)
+            if row is not None:
+                self._bodies.pop(swap.mint, None)
+                trades.append((row, event.header.time, swap))
+            self._keep(swap.mint, event)
+        if trades:
+            self._engine.apply(as_trades(trades))
+
+    def _keep(self, mint: Mint, event: Event) -> None:
+        expected = self._expected.get(mint)
+        if expected is not None and (not expected.events or expected.events[-1] is not event):
+            expected.events.append(event)
+
+    def _drop(self, mint: Mint, event: Event | None = None) -> None:
+        """Forget *mint*, because of *event* if it must not be loaded from before that."""
+        row = self._live.pop(mint, None)
+        if row is not None:
+            self._bodies.pop(mint, None)
+            self._free.append(row)
+        if event is not None:
+            self._keep(mint, event)
+
+    def _take_row(self) -> int:
+        if not self._free:
+            self._drop(next(iter(self._live)))
+        return self._free.pop()
+
+    def _finalize(self, slot: Slot) -> None:
+        """Forget the times of slots that no retraction can uncover."""
+        final = [kept for kept in self._times if kept <= slot]
+        for kept in final[:-1]:
+            del self._times[kept]

@@ -1,0 +1,185 @@
+"""The swap log: a gapless sequence of events, and the ports of its readers.
+
+Every fact the analytics rest on is an event with a `seq`, one apart.  A fold
+that has applied all events up to a `seq` is a pure function of that prefix,
+so two folds at the same `seq` can never differ.
+
+    append     a slot and the priced swaps of tracked mints in it; of every mint
+               where mints are followed by a floor, because one that reaches it
+               is followed from a slot on that was appended before
+    finalize   a slot that can no longer be retracted, and all before it
+    retract    a slot that died, with everything it added
+    track      a mint from now on; untrack: no longer
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.timeframe import Timeframe
+
+
+class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A swap as one mint's analytics see it, fixed when it was appended.
+
+    volume       micro-USD, integer; 0 where it must not count
+    price_usd    per whole token, None where the swap sets no candle;
+    price_sol    None exactly when price_usd is
+    """
+
+    mint: Mint
+    transaction_index: int
+    outer: int
+    inner: int
+    leg: int
+    is_buy: bool
+    volume: int
+    price_usd: float | None
+    price_sol: float | None
+
+
+class SlotHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """One slot of the log.
+
+    time            effective: never before the previous slot's
+    sol_usd         the rate every swap of this slot was priced at, if any
+    sol_usd_time    the time of the newest swap behind that rate
+    samples         SOL/USD swaps of this slot, (price, lamports): the next 60 s need them
+    """
+
+    slot: Slot
+    parent_slot: Slot
+    blockhash: str
+    time: UnixS
+    sol_usd: float | None = None
+    sol_usd_time: UnixS | None = None
+    samples: tuple[tuple[float, int], ...] = ()
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """A slot joined the log."""
+
+    seq: int
+    header: SlotHeader
+    swaps: tuple[PricedSwap, ...]
+
+
+class SlotFinalized(msgspec.Struct, frozen=True):
+    """Slots up to *slot* can no longer die."""
+
+    seq: int
+    slot: Slot
+
+
+class Retracted(msgspec.Struct, frozen=True):
+    """*slot* died; *mints* had swaps in it."""
+
+    seq: int
+    slot: Slot
+    mints: tuple[Mint, ...]
+
+
+class Tracked(msgspec.Struct, frozen=True):
+    """*mint* is followed from here on."""
+
+    seq: int
+    mint: Mint
+
+
+class Untracked(msgspec.Struct, frozen=True):
+    """*mint* is no longer followed; what was kept of it is dropped."""
+
+    seq: int
+    mint: Mint
+
+
+Event = Appended | SlotFinalized | Retracted | Tracked | Untracked
+
+
+class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A kept candle; a minute with volume but no price has count 0 and no prices."""
+
+    bucket: UnixS
+    open: float | None
+    high: float | None
+    low: float | None
+    close: float | None
+    buy_volume: int
+    sell_volume: int
+    count: int
+
+
+class TailSwap(msgspec.Struct, frozen=True, gc=False):
+    """One logged swap of a mint being loaded, with its slot's effective time.
+
+    folded   True if the state and candles already contain it: then it is all the
+             volume of its slot on one side, without a price
+    """
+
+    slot: Slot
+    time: UnixS
+    folded: bool
+    swap: PricedSwap
+
+
+class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything needed to go on from `seq`, read in one snapshot.
+
+    state     the engine's accumulators of closed candles, None for a mint with none
+    candles   per timeframe the newest 100 candles (count >= 1), oldest first, folded ones only
+    minutes   (minute start, buy, sell) of the last 24 h and a bit, folded ones only, oldest first
+    tail      logged swaps not yet folded, and the folded ones since 15 minutes before the newest
+              final slot, in order: enough for every "now" that a retraction can go back to
+    """
+
+    mint: Mint
+    seq: int
+    state: bytes | None
+    candles: dict[Timeframe, Sequence[CandleRow]]
+    minutes: Sequence[tuple[UnixS, int, int]]
+    tail: Sequence[TailSwap]
+
+
+class LogTip(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the log stands.
+
+    follows_files   True when the market clock follows the files being replayed,
+                    so that the age of the data is not measured against the wall
+    """
+
+    seq: int
+    slot: Slot | None
+    time: UnixS | None
+    follows_files: bool
+
+
+class LogReader(Protocol):
+    """How a follower reads the log; safe while ingest writes.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def tip(self) -> LogTip:
+        """Return the newest committed position."""
+        ...
+
+    async def events(self, after_seq: int, limit: int) -> Sequence[Event]:
+        """Return up to *limit* events after *after_seq*, in order.
+
+        Raises LogTrimmed when the first of them is no longer kept.
+        """
+        ...
+
+    async def tracked(self) -> tuple[int, frozenset[Mint]]:
+        """Return a seq and the mints tracked at it."""
+        ...
+
+    async def load(self, mint: Mint) -> LoadedMint | None:
+        """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
+        ...
+
+
+class LogTrimmed(Exception):
+    """The events asked for are gone: start again from a fresh snapshot."""

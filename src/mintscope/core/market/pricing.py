@@ -1,0 +1,219 @@
+"""What a swap is worth, fixed once, when its slot joins the log.
+
+Anchors    wrapped SOL, USDC and USDT by mint; a dollar stable is one dollar
+SOL/USD    the volume-weighted median of the SOL/USDC and SOL/USDT swaps of a
+           slot and of the 60 s before it; without any, the last rate for 300 s
+No rate    no price and no volume, whatever the quote
+Dust       too little moved to tell a price: the swap adds volume only
+Exact      volumes are integers rounded down from exact rationals of the raw
+           amounts and the rate; a price is the nearest float to its rational
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from fractions import Fraction
+from math import isfinite
+from typing import Final, NamedTuple
+
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.base.solana import LAMPORTS_PER_SOL, STABLES, WSOL
+from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.side import Oriented, QuoteKind, oriented
+from mintscope.core.market.swap import Swap
+
+SAMPLE_LAMPORTS_MIN: Final = 50_000_000
+RATE_WINDOW_S: Final = 60
+RATE_AGE_MAX_S: Final = 300
+
+DUST_RAW: Final = 1_000
+DUST_QUOTE: Final = {QuoteKind.SOL: 100_000, QuoteKind.USD: 20_000}
+QUOTE_DECIMALS: Final = {QuoteKind.SOL: 9, QuoteKind.USD: 6}
+
+# No real token is near these; what is beyond them is an attack or a bug, and
+# would make a sum of volumes overflow 64 bits or a chart useless for ever.
+PRICE_USD_MIN: Final = 1e-24
+PRICE_USD_MAX: Final = 1e12
+RATE_MIN: Final = 0.01
+RATE_MAX: Final = 1e6
+VOLUME_MAX: Final = 10**15
+DECIMALS_MAX: Final = 30
+
+MICRO_USD: Final = 1_000_000
+
+
+class Rate(NamedTuple):
+    """Dollars per SOL, and the time of the newest swap that says so."""
+
+    usd: float
+    at: UnixS
+
+
+class Unpriced(StrEnum):
+    """Why a swap sets no price; the first three add no volume either."""
+
+    NO_ANCHOR = "no_anchor"
+    NO_RATE = "no_rate"
+    ABSURD_VOLUME = "absurd_volume"
+    UNKNOWN_DECIMALS = "unknown_decimals"
+    DUST = "dust"
+    ABSURD_PRICE = "absurd_price"
+
+
+class Priced(NamedTuple):
+    """The swaps of one slot, in order, and how many of them set no price."""
+
+    swaps: list[PricedSwap]
+    unpriced: Counter[Unpriced]
+
+
+def sol_usd_samples(swaps: Iterable[Swap]) -> tuple[tuple[float, int], ...]:
+    """Return (dollars per SOL, lamports) of the swaps of a slot that can tell it."""
+    found = []
+    for swap in swaps:
+        if swap.in_mint == WSOL and swap.out_mint in STABLES:
+            lamports, dollars = swap.in_amount, swap.out_amount
+        elif swap.out_mint == WSOL and swap.in_mint in STABLES:
+            lamports, dollars = swap.out_amount, swap.in_amount
+        else:
+            continue
+        if lamports < SAMPLE_LAMPORTS_MIN or dollars > VOLUME_MAX:
+            continue
+        price = dollars * LAMPORTS_PER_SOL / (lamports * MICRO_USD)
+        if RATE_MIN <= price <= RATE_MAX:
+            found.append((price, lamports))
+    return tuple(found)
+
+
+def weighted_median(samples: Iterable[tuple[float, int]]) -> float:
+    """Return the least price at or below which half of all the weight lies."""
+    ordered = sorted(samples)
+    half = sum(weight for _, weight in ordered)
+    below = 0
+    for price, weight in ordered:
+        below += weight
+        if 2 * below >= half:
+            return price
+    raise ValueError("expected at least one sample")
+
+
+def sol_usd(
+    recent: Iterable[SlotHeader], samples: Sequence[tuple[float, int]], time: UnixS
+) -> Rate | None:
+    """Return the rate of a slot at *time* with *samples*, None if there is none to trust.
+
+    recent   the headers before it, newest first; read only as far back as needed
+    """
+    window = list(samples)
+    newest = time if samples else None
+    last: Rate | None = None
+    for distance, header in enumerate(recent):
+        if distance == 0 and header.sol_usd is not None and header.sol_usd_time is not None:
+            last = Rate(header.sol_usd, header.sol_usd_time)
+        if time - header.time > RATE_WINDOW_S:
+            break
+        if header.samples:
+            window.extend(header.samples)
+            newest = header.time if newest is None else newest
+    if newest is not None:
+        return Rate(weighted_median(window), newest)
+    if last is not None and time - last.at <= RATE_AGE_MAX_S:
+        return last
+    return None
+
+
+def price_slot(swaps: Iterable[Swap], rate: Rate | None) -> Priced:
+    """Return *swaps* as their base mints' analytics see them."""
+    sided, unpriced = _sided(swaps)
+    if rate is None:
+        unpriced[Unpriced.NO_RATE] += len(sided)
+        return Priced([], +unpriced)
+    wash = _on_both_sides(sided)
+    exact_rate = Fraction(rate.usd)
+    priced = []
+    for swap, seen in sided:
+        volume = _volume(seen, exact_rate)
+        if volume > VOLUME_MAX:
+            unpriced[Unpriced.ABSURD_VOLUME] += 1
+            continue
+        if (swap.transaction_index, seen.base, swap.signer) in wash:
+            volume = 0
+        price = _price(seen, rate.usd)
+        if isinstance(price, Unpriced):
+            unpriced[price] += 1
+            if volume:
+                priced.append(_as_seen(swap, seen, volume, (None, None)))
+        else:
+            priced.append(_as_seen(swap, seen, volume, price))
+    return Priced(priced, unpriced)
+
+
+def _sided(swaps: Iterable[Swap]) -> tuple[list[tuple[Swap, Oriented]], Counter[Unpriced]]:
+    """Return the swaps that have an anchor, in order, and the count of the others."""
+    sided, without = [], 0
+    for swap in sorted(swaps, key=_position):
+        seen = oriented(swap)
+        if seen is None:
+            without += 1
+        else:
+            sided.append((swap, seen))
+    return sided, +Counter({Unpriced.NO_ANCHOR: without})
+
+
+def _position(swap: Swap) -> tuple[int, int, int, int]:
+    return (swap.transaction_index, swap.outer, swap.inner, swap.leg)
+
+
+def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Mint, str]]:
+    """Return the (transaction, mint, signer) that bought and sold: no pressure either way."""
+    sides: dict[bool, set[tuple[int, Mint, str]]] = {True: set(), False: set()}
+    for swap, seen in sided:
+        sides[seen.is_buy].add((swap.transaction_index, seen.base, swap.signer))
+    return sides[True] & sides[False]
+
+
+def _as_seen(
+    swap: Swap, seen: Oriented, volume: int, price: tuple[float, float] | tuple[None, None]
+) -> PricedSwap:
+    return PricedSwap(
+        mint=seen.base,
+        transaction_index=swap.transaction_index,
+        outer=swap.outer,
+        inner=swap.inner,
+        leg=swap.leg,
+        is_buy=seen.is_buy,
+        volume=volume,
+        price_usd=price[0],
+        price_sol=price[1],
+    )
+
+
+def _volume(seen: Oriented, rate: Fraction) -> int:
+    """Return the micro-USD that changed hands, rounded down."""
+    if seen.quote_kind is QuoteKind.USD:
+        return seen.quote_amount
+    scaled = seen.quote_amount * rate.numerator * MICRO_USD
+    return scaled // (rate.denominator * LAMPORTS_PER_SOL)
+
+
+def _price(seen: Oriented, rate: float) -> tuple[float, float] | Unpriced:
+    """Return the price of one whole base token in dollars and in SOL."""
+    if min(seen.base_amount, seen.quote_amount) < DUST_RAW:
+        return Unpriced.DUST
+    if seen.quote_amount < DUST_QUOTE[seen.quote_kind]:
+        return Unpriced.DUST
+    if seen.base_decimals is None:
+        return Unpriced.UNKNOWN_DECIMALS
+    if not 0 <= seen.base_decimals <= DECIMALS_MAX:
+        return Unpriced.ABSURD_PRICE
+    # One division of integers: the float nearest to the exact ratio.
+    in_quote = (seen.quote_amount * 10**seen.base_decimals) / (
+        seen.base_amount * 10 ** QUOTE_DECIMALS[seen.quote_kind]
+    )
+    if seen.quote_kind is QuoteKind.SOL:
+        price_usd, price_sol = in_quote * rate, in_quote
+    else:
+        price_usd, price_sol = in_quote, 1.0 if seen.base == WSOL else in_quote / rate
+    if not PRICE_USD_MIN <= price_usd <= PRICE_USD_MAX or not isfinite(price_sol):
+        return Unpriced.ABSURD_PRICE
+    return price_usd, price_sol

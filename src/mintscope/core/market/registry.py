@@ -1,0 +1,70 @@
+"""Which mints are followed when nobody named them: those that trade enough.
+
+Decided by the finalized fold, slot by slot, from counters it keeps in the same
+transaction: a pure function of the final chain, whatever forked or restarted.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mintscope.base.primitives import UnixS
+
+DAY_S: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """What a mint must trade to be followed.
+
+    swaps_min        in one UTC day of the market
+    volume_min       in that day too, micro-USD
+    dead_after_days  days below the floor until a followed mint is dropped
+    """
+
+    swaps_min: int
+    volume_min: int
+    dead_after_days: int
+
+    def __post_init__(self) -> None:
+        if min(self.swaps_min, self.volume_min, self.dead_after_days) < 1:
+            raise ValueError(f"expected a floor of positive numbers; was {self}")
+
+
+class Activity(NamedTuple):
+    """What a mint traded.
+
+    day         the newest day it traded on, days since 1970
+    swaps       of that day
+    volume      of that day, micro-USD
+    lively_day  the newest day it reached the floor
+    """
+
+    day: int
+    swaps: int
+    volume: int
+    lively_day: int | None
+
+
+def day_of(time: UnixS) -> int:
+    """Return the UTC day of *time*, days since 1970."""
+    return time // DAY_S
+
+
+def count(before: Activity | None, *, day: int, swaps: int, volume: int, floor: Floor) -> Activity:
+    """Return *before* with what one slot of *day* adds."""
+    if before is not None and before.day == day:
+        swaps += before.swaps
+        volume += before.volume
+    is_lively = swaps >= floor.swaps_min and volume >= floor.volume_min
+    lively_day = day if is_lively else None if before is None else before.lively_day
+    return Activity(day, swaps, volume, lively_day)
+
+
+def is_lively(activity: Activity) -> bool:
+    """Say whether the mint has reached the floor on its newest day."""
+    return activity.lively_day == activity.day
+
+
+def is_dead(activity: Activity, *, today: int, floor: Floor) -> bool:
+    """Say whether the mint has been below the floor for too many whole days."""
+    return activity.lively_day is None or today - activity.lively_day > floor.dead_after_days

@@ -1,0 +1,208 @@
+"""The port of whoever keeps the market: one writer, three atomic verbs.
+
+`write` adds to the log, `fold` moves finalized slots into candles, `trim`
+forgets what nobody can need again.  The rules are not here: `tail` places
+blocks, `pricing` prices them, `registry` decides what is followed.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from mintscope.base.primitives import Mint, Signature, Slot, UnixS
+from mintscope.base.solana import Gap
+from mintscope.core.market.engine.tail import Tail
+from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
+from mintscope.core.market.registry import Activity
+from mintscope.core.market.timeframe import WIDTH_S, Timeframe
+
+# Loading a mint reads this many candles and this much pressure history.
+CANDLES_MIN: Final = 100
+MINUTES_S: Final = 86_400 + 1_440
+# The swaps this far behind the checkpoint are kept one by one.
+RECENT_S: Final = 900
+
+
+class NewSlot(msgspec.Struct, frozen=True):
+    """A slot joins the log, with the swaps that have a price or a volume."""
+
+    header: SlotHeader
+    swaps: Sequence[PricedSwap]
+
+
+class DeadSlot(msgspec.Struct, frozen=True):
+    """The newest living slot of the log died."""
+
+    slot: Slot
+
+
+class FinalSlot(msgspec.Struct, frozen=True):
+    """*slot*, which is in the log, can no longer die."""
+
+    slot: Slot
+
+
+class Unread(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction, or one call of *program* in it, that the decoder could not read."""
+
+    slot: Slot
+    signature: Signature | None
+    program: str
+    reason: str
+
+
+Change = NewSlot | DeadSlot | FinalSlot | Gap | Unread
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How long candles are kept, seconds behind a mint's newest; the newest 100 always are."""
+
+    keep_s: Mapping[Timeframe, int]
+
+    def __post_init__(self) -> None:
+        """Refuse less than loading a mint needs."""
+        for timeframe in Timeframe:
+            floor = MINUTES_S if timeframe is Timeframe.M1 else WIDTH_S[timeframe]
+            if self.keep_s.get(timeframe, 0) < floor:
+                raise ValueError(
+                    f"expected at least {floor} seconds of {timeframe} candles;"
+                    f" was {self.keep_s.get(timeframe)}"
+                )
+
+
+DEFAULT_RETENTION: Final = Retention(
+    {
+        Timeframe.M1: 3 * 86_400,
+        Timeframe.M5: 14 * 86_400,
+        Timeframe.M15: 45 * 86_400,
+        Timeframe.H1: 180 * 86_400,
+    }
+)
+
+
+class FinalizedSlot(NamedTuple):
+    """A slot to fold; *swaps* by mint, each in order."""
+
+    slot: Slot
+    time: UnixS
+    swaps: Mapping[Mint, Sequence[PricedSwap]]
+
+
+class Kept(NamedTuple):
+    """What the fold wrote about a mint so far.
+
+    since_slot   swaps of later slots count; None: not tracked
+    open         per timeframe the newest candle with a price
+    activity     counted while mints are followed by a floor
+    """
+
+    since_slot: Slot | None
+    state: bytes | None
+    open: dict[Timeframe, CandleRow]
+    activity: Activity | None
+
+
+class Folded(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch of slots changes.
+
+    checkpoint   the last slot of the batch
+    untracked    dropped by the rule, before everything else
+    tracked      followed from a slot on
+    states       per touched mint: its state, its changed rows, the time of its last swap
+    """
+
+    checkpoint: FinalizedSlot
+    untracked: Sequence[Mint]
+    tracked: Mapping[Mint, FinalizedSlot]
+    activity: Mapping[Mint, Activity]
+    states: Mapping[Mint, tuple[bytes, Mapping[Timeframe, Sequence[CandleRow]], UnixS]]
+
+
+class Folding(Protocol):
+    """One transaction of the finalized fold; it commits when its context ends.
+
+    slots    final slots not folded yet, oldest first
+    day      of the checkpoint, None before the first
+    tracked  how many mints are followed
+    """
+
+    slots: Sequence[FinalizedSlot]
+    tracked: int
+    day: int | None
+
+    async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
+        """Return what is kept of each of *mints*."""
+        ...
+
+    async def followed(self) -> dict[Mint, Activity]:
+        """Return the mints a rule may drop: tracked, and not listed by an operator."""
+        ...
+
+    async def save(self, folded: Folded) -> None:
+        """Write *folded* and move the checkpoint to its last slot."""
+        ...
+
+
+class MarketStore(Protocol):
+    """Where the market is kept."""
+
+    async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
+        """Return where the log stands; track *mints* before the first slot ever.
+
+        follows_files   recorded for the readers: the market's clock is the files'
+        """
+        ...
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        """Add *changes* to the log, all or none of them."""
+        ...
+
+    def fold(self, slots_max: int) -> AbstractAsyncContextManager[Folding]:
+        """Open the transaction that folds up to *slots_max* final slots."""
+        ...
+
+    async def trim(self, events_max: int) -> int:
+        """Forget up to *events_max* of the oldest events nobody needs; return how many."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        ...
+
+
+class TrackedMint(NamedTuple):
+    """A mint that is followed.
+
+    since_slot    swaps of later slots count
+    since_time    effective time of that slot; None: before the first slot
+    is_listed     named by an operator, so that no rule drops it
+    last_swap     time of the newest folded swap
+    """
+
+    mint: Mint
+    since_slot: Slot
+    since_time: UnixS | None
+    is_listed: bool
+    last_swap: UnixS | None
+
+
+class Tracking(Protocol):
+    """The list of mints, as an operator changes it while ingest runs."""
+
+    async def add(self, mint: Mint) -> bool:
+        """Follow *mint* from the next slot on; False if it was listed already."""
+        ...
+
+    async def remove(self, mint: Mint) -> bool:
+        """Stop following *mint* and drop what was kept; False if it was not tracked."""
+        ...
+
+    async def all(self) -> Sequence[TrackedMint]:
+        """Return every tracked mint, by address."""
+        ...
+
+    async def one(self, mint: Mint) -> TrackedMint | None:
+        """Return *mint* if it is tracked."""
+        ...

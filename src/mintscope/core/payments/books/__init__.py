@@ -1,0 +1,1 @@
+"""The books of payments: invariants, the treasury and the audit."""

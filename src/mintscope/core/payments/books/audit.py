@@ -1,0 +1,129 @@
+"""The auditor: brings to an end what only wants a look, and reports what contradicts itself."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from mintscope.base.clock import Clock
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.payments.books.invariants import (
+    SETTLED_AFTER_MS,
+    Invariant,
+    PaymentBooks,
+    Violation,
+)
+from mintscope.core.payments.books.treasury import DoubtKind, Scan, Scope, TreasuryHistory
+from mintscope.core.payments.payment import Payment, State
+from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.reconciler import BATCH, Reconciler
+from mintscope.core.payments.settlement import ChainUnavailable
+
+PAGES_MAX: Final = {Scope.NEW: 8, Scope.ALL: 1}  # in one audit; the next goes on
+
+
+def compare(ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]) -> list[Violation]:
+    """Return what is wrong beyond doubt with arrivals: *ours*, and those that have no row."""
+    unknown = [signature for signature, is_ours in sponsored.items() if is_ours]
+    short = [each.signature for each in ours if _is_short(each)]
+    return [
+        *(Violation(Invariant.LANDED_IS_KNOWN, signature) for signature in unknown),
+        *(Violation(Invariant.LANDED_IS_ISSUED, signature) for signature in short),
+    ]
+
+
+def _is_short(payment: Payment) -> bool:
+    return payment.final and payment.reason is Reason.UNDERPAID
+
+
+class Auditor:
+    """Checks what is new every minute, and everything when told."""
+
+    def __init__(
+        self,
+        *,
+        books: PaymentBooks,
+        history: TreasuryHistory,
+        reconciler: Reconciler,
+        clock: Clock,
+    ) -> None:
+        self._books = books
+        self._history = history
+        self._reconciler = reconciler
+        self._clock = clock
+        self._entry_mark = 0  # the first audit of a process is a full one
+
+    async def audit(self, *, full: bool = False) -> Sequence[Violation]:
+        """Return every violation, and stop sales if there is one.
+
+        What landed unnoticed is issued first: to be late is not a violation.
+        Without a node the books themselves are checked all the same.
+        Raises    ChainUnavailable, when all that could be checked is sound
+        """
+        violations: list[Violation] = []
+        trouble: ChainUnavailable | None = None
+        try:
+            await self._audit_chain(violations, full=full)
+        except ChainUnavailable as caught:
+            trouble = caught
+        checked = await self._books.check(after_entry=0 if full else self._entry_mark)
+        self._entry_mark = checked.entry_mark
+        violations += checked.violations
+        if violations:
+            await self._stop(violations[0])
+        elif trouble is not None:
+            raise trouble
+        return violations
+
+    async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:
+        if full:  # before any question: a node that is silent only delays it
+            scan = await self._books.scan(Scope.ALL)
+            if scan is None or scan.finished_at is not None:
+                await self._books.keep_scan(Scope.ALL, Scan())
+        await self._settle_issued()
+        doubted = await self._books.doubts(now=self._clock.now(), count_max=BATCH)
+        await self._compare(doubted, violations)
+        await self._scan(Scope.NEW, await self._books.scan(Scope.NEW) or Scan(), violations)
+        scan = await self._books.scan(Scope.ALL)
+        if scan is not None and scan.finished_at is None:
+            await self._scan(Scope.ALL, scan, violations)
+
+    async def _settle_issued(self) -> None:
+        """Look at what was issued and should be final by now; doubt what is not even then."""
+        height = await self._history.finalized_height()
+        before = UnixMs(self._clock.now() - SETTLED_AFTER_MS)
+        late = await self._books.unsettled(before=before, height=height, count_max=BATCH)
+        if late:
+            await self._reconciler.look_at(late)
+            await self._books.doubt(DoubtKind.ISSUED, late, now=self._clock.now())
+
+    async def _scan(self, scope: Scope, scan: Scan, violations: list[Violation]) -> None:
+        """Read on, a page at a time; whatever stops it, no page is read in vain."""
+        for _ in range(PAGES_MAX[scope]):
+            page = await self._history.arrivals(after=scan.mark, before=scan.cursor)
+            if page.oldest is None:
+                await self._books.keep_scan(scope, scan.end(self._clock.now(), scope=scope))
+                return
+            for start in range(0, len(page.succeeded), BATCH):
+                await self._compare(page.succeeded[start : start + BATCH], violations)
+            scan = scan.go_on(page)
+            await self._books.keep_scan(scope, scan)
+
+    async def _compare(self, arrived: Sequence[Signature], violations: list[Violation]) -> None:
+        """Issue what *arrived* (<= BATCH) and is not issued, and note what cannot be."""
+        if not arrived:
+            return
+        ours = {each.signature: each for each in await self._reconciler.issue_arrived(arrived)}
+        foreign = [signature for signature in arrived if signature not in ours]
+        sponsored = await self._history.sponsored(foreign) if foreign else {}
+        found = compare(list(ours.values()), sponsored)
+        if found:  # before anything is forgotten
+            await self._stop(found[0])
+            violations += found
+        await self._books.dismiss([s for s, is_ours in sponsored.items() if is_ours is not None])
+        doubtful = [s for s, is_ours in sponsored.items() if is_ours is None] + [
+            s for s, each in ours.items() if each.state is not State.ISSUED and not _is_short(each)
+        ]
+        await self._books.doubt(DoubtKind.ARRIVED, doubtful, now=self._clock.now())
+
+    async def _stop(self, violation: Violation) -> None:
+        why = f"{violation.invariant} ({violation.subject})"
+        await self._books.stop_sales(now=self._clock.now(), why=why)

@@ -1,0 +1,91 @@
+"""What must hold between the chain, the payments and the credits; checked for ever.
+
+    chain     every payment that landed is issued, every issued one has landed for good
+    payments  each purchase has one journal entry, each such entry one purchase
+    credits   balances are what their entries say; rotations and freezes cancel out
+
+A violation stops sales, never spending: who has paid is served.
+
+What is merely late is no violation.  Where chain and books do not agree, they
+are looked at again before anything is said; what still cannot be settled is a
+doubt, and a doubt that three looks and 300 s have not settled is a violation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol
+
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.payments.books.treasury import DoubtKind, Scan, Scope
+
+SETTLED_AFTER_MS: Final = 300_000  # a payment that is younger may still be on its way
+DOUBTED_LOOKS: Final = 3
+
+
+class Invariant(StrEnum):
+    """The numbers are those of the threat model; its I3, I4, I7 and I8 are the gate's."""
+
+    LANDED_IS_ISSUED = "I1: a payment landed and is not issued"
+    LANDED_IS_KNOWN = "I6: a payment that we signed landed and has no row"
+    ISSUED_IS_FINAL = "I1: a payment was issued and does not become final"
+    ISSUED_IS_ENTERED = "I1: a purchase was issued and the journal does not say so"
+    ENTRY_IS_PAID = "I1: the journal holds a purchase that no payment made"
+    PAID_IS_ENOUGH = "I9: a payment was issued for less than its price"
+    BALANCE_IS_SUM = "I2: a balance is not the sum of its entries"
+    ROTATIONS_CANCEL = "I2: rotations have made or lost credits"
+    FREEZES_CANCEL = "I2: what was frozen is not what the payments say"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One contradiction; *subject* names the row, never a secret."""
+
+    invariant: Invariant
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a look at the books found, and how far they went."""
+
+    violations: Sequence[Violation]
+    entry_mark: int
+
+
+class PaymentBooks(Protocol):
+    """The books, for whoever audits them.  Raises ServiceUnavailable."""
+
+    async def check(self, *, after_entry: int) -> Checked:
+        """Compare payments, entries, balances and doubts; of entries, those after *after_entry*."""
+        ...
+
+    async def scan(self, scope: Scope) -> Scan | None:
+        """Return how far the scan of *scope* has come, None where there was none."""
+        ...
+
+    async def keep_scan(self, scope: Scope, scan: Scan) -> None:
+        """Remember how far the scan of *scope* has come."""
+        ...
+
+    async def unsettled(
+        self, *, before: UnixMs, height: int, count_max: int
+    ) -> Sequence[Signature]:
+        """Return what was issued before *before*, had to land by *height*, and is not final."""
+        ...
+
+    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
+        """Note that *signatures* were looked at in vain, but for those that are settled by now."""
+        ...
+
+    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
+        """Return the arrivals to look at again: each after as long as it has been in doubt."""
+        ...
+
+    async def dismiss(self, signatures: Sequence[Signature]) -> None:
+        """Forget every doubt about *signatures*, and what is settled by now."""
+        ...
+
+    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
+        """Sell nothing from now on, until an operator says otherwise."""
+        ...

@@ -1,0 +1,85 @@
+"""What the chain itself remembers of our takings, and how far it has been compared.
+
+A history is told from its newest end.  So a scan comes down from its head to
+the mark where the one before began, a page at a time; whatever interrupts it,
+it goes on from its cursor.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+
+from mintscope.base.primitives import Signature, UnixMs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """A page of what touched the treasury, finalized, newest first.
+
+    succeeded    those transactions that did
+    newest       of all on the page, those that failed too; None where there are no more
+    oldest       likewise
+    """
+
+    succeeded: Sequence[Signature]
+    newest: Signature | None
+    oldest: Signature | None
+
+
+class TreasuryHistory(Protocol):
+    """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
+
+    async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
+        """Return a page of what came after *after* and before *before*; None for no such bound."""
+        ...
+
+    async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
+        """Say of each whether it is a payment that we signed: the fee is ours, and it paid us.
+
+        None where that cannot be told: it is not there yet, or not to be read.
+        """
+        ...
+
+    async def finalized_height(self) -> int:
+        """Return the height of the newest block that no fork can take back."""
+        ...
+
+
+class Scope(StrEnum):
+    """How much of the history a scan is for."""
+
+    NEW = "new"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """How far a scan has come.
+
+    mark           where the one before began, and this one ends; None for the beginning of time
+    head           the newest arrival when it began; None before its first page
+    cursor         the oldest arrival it has come down to
+    finished_at    when one last came to its end
+    """
+
+    mark: Signature | None = None
+    head: Signature | None = None
+    cursor: Signature | None = None
+    finished_at: UnixMs | None = None
+
+    def go_on(self, page: Arrivals) -> "Scan":
+        """Return the scan after it has read *page*."""
+        return replace(self, head=self.head or page.newest, cursor=page.oldest)
+
+    def end(self, now: UnixMs, *, scope: Scope) -> "Scan":
+        """Return the scan at its end: what is to come begins where it began."""
+        mark = (self.head or self.mark) if scope is Scope.NEW else None
+        return Scan(mark=mark, finished_at=now)
+
+
+class DoubtKind(StrEnum):
+    """What chain and books do not agree on yet."""
+
+    ARRIVED = "arrived"  # it touched the treasury, and is not issued
+    ISSUED = "issued"  # it is issued, and not final though its time is over

@@ -1,0 +1,334 @@
+"""Taking a payment, from the header to the answer.
+
+    row       is it known?  then join it, give its answer again, or say so
+    check     strict, pure, local
+    work      the caller's: 404 and 503 cost nothing here
+    simulate  unsigned: would it succeed, and what is left in the payer's account?
+    sign      in memory, because the row needs the signature; nothing signed leaves yet
+    begin     durably pending, its signature known, reserved against the payer's others
+    broadcast
+    wait      for the chain alone: confirmed, and what arrived
+    resolve   in the store; its answer, not our memory, decides what the client hears
+
+A process may die between any two of these: the reconciler goes on from the
+row.  After `begin` nothing is ever refused because of a lack of knowledge.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from solders.keypair import Keypair
+
+from mintscope.base.clock import Clock
+from mintscope.base.credentials import hash_credential, hint
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import UnixMs
+from mintscope.core.payments.outcome import (
+    AlreadyUsed,
+    Obstacle,
+    Outcome,
+    Settled,
+    Unavailable,
+    Unresolved,
+    Used,
+)
+from mintscope.core.payments.payment import (
+    VALID_BLOCKS,
+    Goods,
+    NewToken,
+    Payment,
+    Report,
+    Sighting,
+    State,
+    TopUp,
+    weigh,
+)
+from mintscope.core.payments.protocol.envelope import Envelope, Signed, open_envelope
+from mintscope.core.payments.protocol.headers import Presented
+from mintscope.core.payments.protocol.memo import NONCE_BYTES, write_memo
+from mintscope.core.payments.protocol.refusal import Reason, Refused
+from mintscope.core.payments.protocol.requirement import HELD_OPEN_S, Requirement, Resource, Terms
+from mintscope.core.payments.protocol.verify import Asked, Verified, verify
+from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES, REDELIVERY_MS, Secrets
+from mintscope.core.payments.settlement import (
+    ChainUnavailable,
+    PaymentChain,
+    Rejected,
+    Simulated,
+    UnknownBlockhash,
+)
+from mintscope.core.payments.store import (
+    Begun,
+    Budget,
+    KeyTaken,
+    Known,
+    Overdrawn,
+    PaymentStore,
+    Promise,
+    SalesClosed,
+)
+
+LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
+# A blockhash lives a minute and may be 13 s old when it is handed out: for a quote younger than
+# this it cannot have expired, so a node that does not know it is behind.
+BLOCKHASH_KNOWN_MS: Final = 45_000
+
+
+class Contradiction(Exception):
+    """What is stored is not what it must be: nothing is handed out on the strength of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credits:
+    """So many credits on a new token."""
+
+    count: int
+
+
+Wanted = Report | Credits | TopUp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What the request is for and who sends it.
+
+    key        the client's own redelivery key, None where it sent none
+    address    the client's, for the failure budget
+    """
+
+    resource: Resource
+    key: str | None
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """A payment that checks out, and has not been sent.
+
+    mark    of the lookup that did not find it
+    """
+
+    cashier: "Cashier"
+    verified: Verified
+    demand: Demand
+    mark: int
+
+    async def settle(self, wanted: Wanted) -> Outcome:
+        """Take the payment for *wanted*; at most once, whoever else tries."""
+        return await self.cashier.settle(self, wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cashier:
+    """Takes payments; holds no state of its own.
+
+    entropy    returns so many bytes from a cryptographic generator
+    """
+
+    terms: Terms
+    secrets: Secrets
+    fee_payer: Keypair
+    store: PaymentStore
+    chain: PaymentChain
+    clock: Clock
+    entropy: Callable[[int], bytes]
+    budget: Budget
+    patience_s: float = HELD_OPEN_S
+
+    def require(self, resource: Resource, amount: int) -> Requirement:
+        """Quote *amount* atoms for *resource*."""
+        memo = write_memo(
+            self.secrets.quote,
+            terms=self.terms,
+            resource=resource,
+            amount=amount,
+            now=self.clock.now(),
+            nonce=self.entropy(NONCE_BYTES),
+        )
+        return Requirement(terms=self.terms, resource=resource, amount=amount, memo=memo)
+
+    async def present(self, presented: Presented, demand: Demand) -> Charge | Outcome:
+        """Return a charge for a new payment that checks out, the outcome of any other.
+
+        The row decides first: a payment that is known is never refused for what
+        happened after it.
+        """
+        envelope = open_envelope(presented.transaction)
+        if isinstance(envelope, Refused):
+            return envelope
+        found = await self.store.find(envelope.message_hash)
+        if found.payment is not None:
+            return await self._recall(found.payment, envelope, demand)
+        if not presented.matches(self.terms):
+            return Refused(Reason.NO_MATCHING_REQUIREMENT)
+        verified = verify(
+            envelope,
+            Asked(
+                terms=self.terms,
+                resource=demand.resource,
+                amount=presented.amount,
+                quote_key=self.secrets.quote,
+                now=self.clock.now(),
+            ),
+        )
+        if isinstance(verified, Refused):
+            return verified
+        return Charge(cashier=self, verified=verified, demand=demand, mark=found.mark)
+
+    async def settle(self, charge: Charge, wanted: Wanted) -> Outcome:
+        """Take the payment of *charge* for *wanted*; at most once, whoever else tries."""
+        envelope = charge.verified.envelope
+        try:
+            trial = await self.chain.simulate(envelope, charge.verified.source)
+        except ChainUnavailable:
+            return Unavailable(Obstacle.CHAIN)
+        if not isinstance(trial, Simulated):
+            # Also what lands between the lookup and the simulation is refused by the chain.
+            known = (await self.store.find(envelope.message_hash)).payment
+            if known is not None:
+                return await self._recall(known, envelope, charge.demand)
+            return self._untried(charge, trial)
+        signed = envelope.sign(self.fee_payer)
+        key = charge.demand.key or self.entropy(GENERATED_KEY_BYTES).hex()
+        promise = self._promise(charge, trial, signed, self._goods(charge, wanted, key), key)
+        begun = await self.store.begin(promise)
+        if isinstance(begun, Begun):
+            payment = await self._send(promise.payment, signed)
+            return self._answer(payment, key, is_key_ours=charge.demand.key is None)
+        if isinstance(begun, Known):
+            return await self._recall(begun.payment, envelope, charge.demand)
+        return _not_begun(begun)
+
+    def _untried(self, charge: Charge, trial: Rejected | UnknownBlockhash) -> Outcome:
+        """Say whose fault it is that the payment would not succeed now."""
+        if isinstance(trial, Rejected):
+            return Refused(Reason.SIMULATION)
+        if self.clock.now() - charge.verified.quoted_at < BLOCKHASH_KNOWN_MS:
+            return Unavailable(Obstacle.NODE_BEHIND)
+        return Refused(Reason.BLOCKHASH)
+
+    async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> Outcome:
+        """Answer for a payment that exists."""
+        key = demand.key
+        if (
+            key is None
+            or payment.resource != demand.resource
+            or not self.secrets.holds(key, payment.payer, payment.key_hash)
+        ):
+            # What failed is public; everything else belongs to whoever holds the key.
+            if payment.state is State.FAILED and payment.reason is not None:
+                return Refused(payment.reason, payment.signature)
+            return AlreadyUsed(Used.PAYMENT)
+        if payment.state is State.ISSUED:
+            return self._redeliver(payment, key)
+        if payment.state is State.PENDING and self._may_send(envelope):
+            payment = await self._send(payment, envelope.sign(self.fee_payer))
+        if not payment.final and payment.state is not State.ISSUED:
+            payment = await self._look(payment)
+        return self._answer(payment, key, is_key_ours=False)
+
+    def _may_send(self, envelope: Envelope) -> bool:
+        """Say whether it is complete, but for our signature: the fee payer's key may be new."""
+        return envelope.is_signed_by_payer() and envelope.is_sponsored_by(self.fee_payer.pubkey())
+
+    def _redeliver(self, payment: Payment, key: str) -> Outcome:
+        if payment.touched or self.clock.now() - payment.begun_at > REDELIVERY_MS:
+            return AlreadyUsed(Used.PAYMENT)
+        return self._settled(payment, key, redelivered=True)
+
+    async def _send(self, payment: Payment, signed: Signed) -> Payment:
+        """Broadcast a pending payment and wait for it; return what is known then."""
+        # When a broadcast fails it may have been heard all the same: only a sighting tells.
+        with suppress(ChainUnavailable):
+            await self.chain.broadcast(signed)
+        try:
+            sighting = await self.chain.wait(payment.signature, patience_s=self.patience_s)
+        except ChainUnavailable:
+            return payment
+        return await self._resolve(payment, sighting)
+
+    async def _look(self, payment: Payment) -> Payment:
+        try:
+            (sighting,) = await self.chain.look([payment.signature])
+        except ChainUnavailable:
+            return payment
+        return await self._resolve(payment, sighting)
+
+    async def _resolve(self, payment: Payment, sighting: Sighting) -> Payment:
+        evidence = weigh(payment, sighting)
+        if evidence is None:
+            return payment
+        try:
+            return await self.store.resolve(payment.message_hash, evidence, now=self.clock.now())
+        except ServiceUnavailable:
+            return payment  # still pending, as far as anybody can prove
+
+    def _answer(self, payment: Payment, key: str, *, is_key_ours: bool) -> Outcome:
+        """Say what *payment* is, as the store knows it."""
+        match payment.state:
+            case State.ISSUED:
+                return self._settled(payment, key, redelivered=False)
+            case State.FAILED:
+                if payment.reason is None:
+                    raise Contradiction(f"expected why {payment.signature} failed; there is none")
+                return Refused(payment.reason, payment.signature)
+            case State.PENDING | State.FROZEN:
+                return Unresolved(payment=payment, key=key if is_key_ours else None)
+
+    def _settled(self, payment: Payment, key: str, *, redelivered: bool) -> Settled:
+        token = None
+        if isinstance(payment.goods, NewToken):
+            token = self.secrets.credit_token(payment.message_hash, key)
+            hashed = hash_credential(token, pepper=self.secrets.pepper)
+            if hashed != payment.goods.token_hash:
+                raise Contradiction(
+                    f"the credit token of {payment.signature} is another: new pepper?"
+                )
+        return Settled(payment=payment, token=token, redelivered=redelivered)
+
+    def _goods(self, charge: Charge, wanted: Wanted, key: str) -> Goods:
+        if not isinstance(wanted, Credits):
+            return wanted
+        token = self.secrets.credit_token(charge.verified.envelope.message_hash, key)
+        return NewToken(
+            credits=wanted.count,
+            token_hash=hash_credential(token, pepper=self.secrets.pepper),
+            hint=hint(token),
+        )
+
+    def _promise(
+        self, charge: Charge, trial: Simulated, signed: Signed, goods: Goods, key: str
+    ) -> Promise:
+        verified, now = charge.verified, self.clock.now()
+        payer = verified.envelope.payer
+        return Promise(
+            payment=Payment(
+                message_hash=verified.envelope.message_hash,
+                signature=signed.signature,
+                payer=payer,
+                address=charge.demand.address,
+                resource=charge.demand.resource,
+                amount=verified.amount,
+                goods=goods,
+                key_hash=self.secrets.key_hash(key, payer),
+                fee_lamports=verified.fee_lamports,
+                last_valid_height=trial.block_height + VALID_BLOCKS,
+                begun_at=now,
+            ),
+            mark=charge.mark,
+            balance_after=trial.balance_after,
+            budget=self.budget,
+            lease_until=UnixMs(now + int((self.patience_s + LEASE_MARGIN_S) * 1000)),
+        )
+
+
+def _not_begun(why: KeyTaken | Overdrawn | SalesClosed) -> Outcome:
+    match why:
+        case KeyTaken():
+            return AlreadyUsed(Used.KEY)
+        case Overdrawn(reason):
+            return Refused(reason)
+        case SalesClosed():
+            return Unavailable(Obstacle.SALES_CLOSED)

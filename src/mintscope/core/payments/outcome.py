@@ -1,0 +1,71 @@
+"""What becomes of a payment that was presented: five answers, and no sixth.
+
+Settled        200 or 201     the goods
+Refused        402            PAYMENT_FAILED, and a fresh requirement
+AlreadyUsed    409            PAYMENT_ALREADY_USED
+Unresolved     503            PAYMENT_PENDING: send the same payment again, with its key
+Unavailable    503            PAYMENT_UNAVAILABLE: nothing was sent, nothing was charged
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from mintscope.base.credentials import CreditToken
+from mintscope.core.payments.payment import Payment
+from mintscope.core.payments.protocol.refusal import Refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The payment has arrived and its goods are handed out.
+
+    token          what it bought, in plain text, where it bought a new credit token
+    redelivered    the answer had been made before, and was lost
+    """
+
+    payment: Payment
+    token: CreditToken | None
+    redelivered: bool
+
+
+class Used(Enum):
+    """What has been used before."""
+
+    PAYMENT = auto()
+    KEY = auto()  # for another payment
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyUsed:
+    """Whoever sent this does not prove to be the one the answer belongs to."""
+
+    what: Used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unresolved:
+    """The payment is on its way, and nobody can say yet whether it arrives.
+
+    key    to send the same payment again with; only for a client that chose none
+    """
+
+    payment: Payment
+    key: str | None
+
+
+class Obstacle(Enum):
+    """Why no payment can be taken just now."""
+
+    CHAIN = auto()
+    NODE_BEHIND = auto()  # it does not know a blockhash that cannot have expired yet
+    SALES_CLOSED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Nothing was sent and nothing was charged."""
+
+    obstacle: Obstacle
+
+
+Outcome = Settled | Refused | AlreadyUsed | Unresolved | Unavailable

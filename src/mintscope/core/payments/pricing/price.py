@@ -1,0 +1,152 @@
+"""What the payment token is worth, or why nobody may say.
+
+Its market may be thin, and whoever moves it moves our prices.  So a price
+needs liquidity on both sides, recent trades, two averages that agree, pools that
+hold about as much of one side as of the other at that price, and no jump.  The
+last is no detail: trades count wherever they are made, also in a pool that
+somebody opened to trade with himself.  Of the two averages the lower one counts,
+so that lifting the market for a moment never makes credits cheap.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+
+from mintscope.base.primitives import UnixMs, UnixS
+from mintscope.base.quote import Quote
+
+MINUTE_S: Final = 60
+VWAP_MINUTES: Final = 5
+TWAP_MINUTES: Final = 30
+DISAGREEMENT_MAX: Final = 0.05
+CHANGE_PER_MINUTE_MAX: Final = 0.30
+SIDE_USD_MIN: Final = 1_000.0
+SIDES_RATIO_MAX: Final = 2.0
+TRADE_AGE_S_MAX: Final = 24 * 3_600
+LAG_S_MAX: Final = 60.0
+FEED_AGE_MS_MAX: Final = 60_000
+FEED_AHEAD_MS_MAX: Final = 5_000
+
+
+class Doubt(StrEnum):
+    """Why there is no price; for the operator, and in a metric."""
+
+    NO_ANSWER = "the source does not answer"
+    BROKEN = "a bug, or an answer that nobody foresaw"
+    LAGGING = "market data is more than 60 s behind"
+    NO_TRADE = "no trade within 24 h"
+    SHALLOW = "less than 1,000 USD on one side of its pools"
+    LOPSIDED = "its pools hold more than twice as much of one side as of the other at its price"
+    DISAGREEMENT = "the averages of 5 and 30 minutes differ by more than 5 %"
+    JUMP = "it moved by more than 30 % in a minute"
+    STALE_FEED = "the feed's price is more than 60 s old, or dated ahead"
+    NOT_A_PRICE = "the source's figure is not a price"
+    CLOCK = "this machine's clock and the chain's are too far apart"
+    UNUSABLE = "the payment token or the treasury cannot be used, or could not be looked at"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minute:
+    """A minute in which the token was traded: its candle, as far as a price needs it.
+
+    close       USD per whole token, finite and > 0
+    volume      micro-USD
+    """
+
+    start: UnixS
+    close: float
+    volume: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenMarket:
+    """The payment token's own market at one moment.
+
+    minutes        those with trades, oldest first: the last before TWAP_MINUTES ago, and all since
+    base_usd       worth of the tokens in its pools, all together
+    quote_usd      worth of what they are traded against
+    lag_s          how far the market data is behind the chain
+    """
+
+    minutes: Sequence[Minute]
+    base_usd: float
+    quote_usd: float
+    lag_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedReading:
+    """A price that somebody else vouches for, as USD per whole token."""
+
+    usd: Decimal
+    observed_at: UnixMs
+
+
+def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
+    """Return the lower of two averages that agree, or what speaks against it."""
+    now_s = UnixS(now // 1000)
+    # Written so that a NaN is a doubt too.
+    if not market.lag_s <= LAG_S_MAX:
+        return Doubt.LAGGING
+    if not market.minutes or now_s - market.minutes[-1].start > TRADE_AGE_S_MAX:
+        return Doubt.NO_TRADE
+    if not all(side >= SIDE_USD_MIN for side in (market.base_usd, market.quote_usd)):
+        return Doubt.SHALLOW
+    recent, long = vwap(market.minutes, now_s), twap(market.minutes, now_s)
+    if not abs(recent - long) <= DISAGREEMENT_MAX * long:
+        return Doubt.DISAGREEMENT
+    if not _is_even(market, min(recent, long)):
+        return Doubt.LOPSIDED
+    return _quote(Decimal(repr(min(recent, long))), now)
+
+
+def price_of_feed(reading: FeedReading, now: UnixMs) -> Quote | Doubt:
+    """Return the feed's price while it is fresh."""
+    if not -FEED_AHEAD_MS_MAX <= now - reading.observed_at <= FEED_AGE_MS_MAX:
+        return Doubt.STALE_FEED
+    return _quote(reading.usd, reading.observed_at)
+
+
+def is_jump(quote: Quote, previous: Quote) -> bool:
+    """Say whether the price moved faster than CHANGE_PER_MINUTE_MAX, compounded."""
+    minutes = max(1.0, (quote.observed_at - previous.observed_at) / (1000 * MINUTE_S))
+    factor = Decimal(1 + CHANGE_PER_MINUTE_MAX) ** Decimal(minutes)
+    return not previous.usd / factor <= quote.usd <= previous.usd * factor
+
+
+def vwap(minutes: Sequence[Minute], now: UnixS) -> float:
+    """Return USD over tokens of the last VWAP_MINUTES; without trades there, the last price."""
+    recent = [each for each in minutes if each.start > now - VWAP_MINUTES * MINUTE_S]
+    tokens = sum(each.volume / each.close for each in recent)
+    return sum(each.volume for each in recent) / tokens if tokens else minutes[-1].close
+
+
+def twap(minutes: Sequence[Minute], now: UnixS) -> float:
+    """Return the mean price of the last TWAP_MINUTES, each close holding until the next trade.
+
+    A token that is younger than that is averaged over its life.
+    """
+    total, weight, until = 0.0, 0, int(now)
+    horizon = now - TWAP_MINUTES * MINUTE_S
+    for minute in reversed(minutes):
+        since = max(int(minute.start), horizon)
+        held_s = max(0, until - since)
+        total, weight, until = total + minute.close * held_s, weight + held_s, since
+        if since == horizon:
+            break
+    return total / weight if weight else minutes[-1].close
+
+
+def _is_even(market: TokenMarket, price: float) -> bool:
+    """Say whether the named pools would trade at about *price*, if what they hold decides that."""
+    base_usd = market.base_usd / market.minutes[-1].close * price
+    low, high = sorted((base_usd, market.quote_usd))
+    return high <= SIDES_RATIO_MAX * low
+
+
+def _quote(usd: Decimal, observed_at: UnixMs) -> Quote | Doubt:
+    if not (usd.is_finite() and usd > 0):
+        return Doubt.NOT_A_PRICE
+    return Quote(usd=usd, observed_at=observed_at)

@@ -1,0 +1,138 @@
+"""The one price at which everything is sold for a minute."""
+
+from decimal import Decimal
+from typing import Final, Protocol
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import PriceUnavailable
+from mintscope.base.primitives import UnixMs
+from mintscope.base.quote import Quote
+from mintscope.core.payments.pricing.price import Doubt, is_jump
+from mintscope.core.payments.pricing.price_list import FEE_SHARE_MAX, Tariff
+
+SNAPSHOT_S: Final = 60.0
+RETRY_S: Final = 5.0  # how soon a source in doubt is asked again
+# Nothing is sold at an older price, whatever keeps its successor: reading one takes 15 s at most.
+QUOTE_S_MAX: Final = SNAPSHOT_S + 15.0
+STEP_S_MAX: Final = 5.0  # a wall clock that was stepped by more makes us look again at once
+
+NO_PRICE: Final = (
+    "The payment token has no reliable price just now; nothing was charged."
+    " Credit tokens go on working."
+)
+NO_CLOCK: Final = (
+    "This service's clock and the chain's are too far apart, so no payment is asked for until"
+    " they agree again; nothing was charged. Credit tokens go on working."
+)
+
+
+class PriceSource(Protocol):
+    """Whoever knows what the payment token is worth now."""
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or why there is none; ends within its own time limit."""
+        ...
+
+
+class SolSource(Protocol):
+    """Whoever knows what SOL is worth now, in USD."""
+
+    async def read(self, now: UnixMs) -> Decimal | None:
+        """Return the price, None where it is not known; ends within its own time limit."""
+        ...
+
+
+class PinnedPrice:
+    """A price that the operator has fixed: of a stable coin, or of a dev chain's token."""
+
+    def __init__(self, usd: Decimal) -> None:
+        self._usd = usd
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the same price, always."""
+        return Quote(usd=self._usd, observed_at=now)
+
+
+class NoSolPrice:
+    """Where there is no market of SOL: network fees are not compared with prices."""
+
+    async def read(self, _now: UnixMs) -> Decimal | None:
+        """Return None, always."""
+        return None
+
+
+class PriceBoard:
+    """Reads the source at most once a minute; the list and every demand in between agree.
+
+    Requests that come while the source is being read use what there is, unless it is too old.
+    """
+
+    def __init__(
+        self,
+        source: PriceSource,
+        *,
+        decimals: int,
+        clock: Clock,
+        sol: SolSource | None = None,
+        fee_share_max: Decimal = FEE_SHARE_MAX,
+    ) -> None:
+        self._source = source
+        self._sol = sol or NoSolPrice()
+        self._decimals = decimals
+        self._fee_share_max = fee_share_max
+        self._clock = clock
+        self._tariff: Tariff | None = None  # of now
+        self._previous: Quote | None = None  # the last that was ever sold at
+        self._read_at_s = 0.0
+        self._read_again_s = 0.0
+        self._ahead_s = self._wall_ahead_s()
+        self.doubt: Doubt | None = Doubt.NO_ANSWER
+
+    async def tariff(self) -> Tariff:
+        """Return the prices of this minute.
+
+        Raises    PriceUnavailable
+        """
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._read_again_s or self._has_stepped():
+            self._read_again_s = now_s + RETRY_S  # nobody else reads meanwhile
+            self._ahead_s = self._wall_ahead_s()
+            await self._read()
+        tariff = self.posted()
+        if tariff is None:
+            raise PriceUnavailable(NO_CLOCK if self.doubt is Doubt.CLOCK else NO_PRICE)
+        return tariff
+
+    def posted(self) -> Tariff | None:
+        """Return the prices as they were last read, None where there are none or they are old."""
+        age_s = self._clock.monotonic_s() - self._read_at_s
+        return self._tariff if age_s < QUOTE_S_MAX else None
+
+    async def _read(self) -> None:
+        now = self._clock.now()
+        try:
+            found, sol_usd = await self._source.read(now), await self._sol.read(now)
+        except Exception:  # noqa: BLE001  whatever breaks a source, it is no reason to sell
+            found, sol_usd = Doubt.BROKEN, None
+        if isinstance(found, Quote) and self._previous and is_jump(found, self._previous):
+            found = Doubt.JUMP
+        if isinstance(found, Doubt):
+            self._tariff, self.doubt = None, found
+            return
+        self._previous = found
+        self._tariff = Tariff(
+            quote=found,
+            decimals=self._decimals,
+            sol_usd=sol_usd,
+            fee_share_max=self._fee_share_max,
+        )
+        self.doubt = None
+        self._read_at_s = self._clock.monotonic_s()
+        self._read_again_s = self._read_at_s + SNAPSHOT_S
+
+    def _wall_ahead_s(self) -> float:
+        return self._clock.now() / 1000 - self._clock.monotonic_s()
+
+    def _has_stepped(self) -> bool:
+        """Say whether somebody has set the wall clock since it was last compared."""
+        return abs(self._wall_ahead_s() - self._ahead_s) > STEP_S_MAX

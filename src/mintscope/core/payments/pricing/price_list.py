@@ -1,0 +1,92 @@
+"""What is for sale, and for how much: in USD here, in atoms at one quote."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from mintscope.base.errors import InvalidBundle
+from mintscope.base.quote import Quote, atoms_for_usd
+from mintscope.base.solana import LAMPORTS_PER_SOL
+
+REQUEST_USD: Final = Decimal("0.0025")
+FEE_SHARE_MAX: Final = Decimal(1)  # beyond it a request costs us more than it brings
+BUNDLE_SHOWN_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """So many credits, so much cheaper than one by one."""
+
+    credits: int
+    discount_percent: int
+
+    @property
+    def usd_per_credit(self) -> Decimal:
+        """The discounted price, exact."""
+        return REQUEST_USD * (100 - self.discount_percent) / 100
+
+    @property
+    def usd(self) -> Decimal:
+        """The price of them all, exact."""
+        return self.usd_per_credit * self.credits
+
+
+BUNDLES: Final = (
+    Bundle(credits=10, discount_percent=0),
+    Bundle(credits=50, discount_percent=10),
+    Bundle(credits=100, discount_percent=20),
+    Bundle(credits=500, discount_percent=40),
+)
+
+
+def parse_bundle(text: str | None) -> Bundle:
+    """Return the bundle that *text*, a number in plain decimal digits, names.
+
+    Raises    InvalidBundle
+    """
+    for bundle in BUNDLES:
+        if text == str(bundle.credits):
+            return bundle
+    sizes = ", ".join(str(bundle.credits) for bundle in BUNDLES)
+    shown = "missing" if text is None else repr(text[:BUNDLE_SHOWN_MAX])
+    raise InvalidBundle(f"expected a bundle of {sizes} credits; was {shown}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundlePrice:
+    """A bundle at one quote; both figures in atoms, their quotient is the bundle's size."""
+
+    bundle: Bundle
+    per_credit: int
+    price: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tariff:
+    """Every price at one quote, so that the list and the demand for payment agree.
+
+    sol_usd          what network fees are counted at; None where nobody knows
+    fee_share_max    of a request's price that the network fee of its payment may eat
+    """
+
+    quote: Quote
+    decimals: int
+    sol_usd: Decimal | None = None
+    fee_share_max: Decimal = FEE_SHARE_MAX
+
+    @property
+    def request(self) -> int:
+        """What one request costs, in atoms."""
+        return atoms_for_usd(REQUEST_USD, self.quote, decimals=self.decimals)
+
+    @property
+    def request_fee_lamports_max(self) -> int | None:
+        """The most that landing the payment of one request may cost us; None for any fee."""
+        if self.sol_usd is None:
+            return None
+        return int(REQUEST_USD * self.fee_share_max * LAMPORTS_PER_SOL / self.sol_usd)
+
+    def price(self, bundle: Bundle) -> BundlePrice:
+        """Price *bundle*: rounded up once, per credit, so that the total is a multiple."""
+        per_credit = atoms_for_usd(bundle.usd_per_credit, self.quote, decimals=self.decimals)
+        return BundlePrice(bundle=bundle, per_credit=per_credit, price=per_credit * bundle.credits)

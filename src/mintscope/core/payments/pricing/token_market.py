@@ -1,0 +1,67 @@
+"""The payment token's own market, put together from what is kept of it and from its pools."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.base.solana import LAMPORTS_PER_SOL, STABLES, WSOL
+from mintscope.core.market.log import LoadedMint
+from mintscope.core.market.timeframe import Timeframe, bucket
+from mintscope.core.payments.pricing.price import TWAP_MINUTES, Minute, TokenMarket
+
+STABLE_ATOMS: Final = 10**6  # of USDC and of USDT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserves:
+    """What the pools of a token hold, in atoms.
+
+    base     of the token
+    quotes   of what it is traded for, by mint
+    """
+
+    base: int
+    quotes: Mapping[Mint, int]
+
+
+def minutes_of(loaded: LoadedMint) -> Sequence[Minute]:
+    """Return the minutes with a price, oldest first: those kept, and those not folded yet."""
+    closes: dict[UnixS, float] = {}
+    volumes: dict[UnixS, int] = {}
+    for row in loaded.candles[Timeframe.M1]:
+        if row.close is not None:
+            closes[row.bucket] = row.close
+            volumes[row.bucket] = row.buy_volume + row.sell_volume
+    for each in loaded.tail:
+        if not each.folded and each.swap.price_usd is not None:
+            minute = bucket(Timeframe.M1, each.time)
+            closes[minute] = each.swap.price_usd
+            volumes[minute] = volumes.get(minute, 0) + each.swap.volume
+    return [
+        Minute(start=start, close=closes[start], volume=volumes[start]) for start in sorted(closes)
+    ]
+
+
+def market_of(
+    token: LoadedMint, sol: LoadedMint, reserves: Reserves, *, decimals: int, lag_s: float
+) -> TokenMarket:
+    """Return the market of *token*; its sides are worth nothing where there is no price."""
+    minutes = minutes_of(token)
+    price = minutes[-1].close if minutes else 0.0
+    # The last trade of a minute may be anybody's, at any price; those of most minutes are not.
+    sol_closes = [each.close for each in minutes_of(sol)[-TWAP_MINUTES:]]
+    sol_usd = median(sol_closes) if sol_closes else 0.0
+    return TokenMarket(
+        minutes=minutes,
+        base_usd=reserves.base / 10**decimals * price,
+        quote_usd=sum(_usd(mint, atoms, sol_usd) for mint, atoms in reserves.quotes.items()),
+        lag_s=lag_s,
+    )
+
+
+def _usd(mint: Mint, atoms: int, sol_usd: float) -> float:
+    if mint == WSOL:
+        return atoms / LAMPORTS_PER_SOL * sol_usd
+    return atoms / STABLE_ATOMS if mint in STABLES else 0.0

@@ -1,0 +1,210 @@
+"""The three headers of x402 v2: strict in what is read, plain in what is written.
+
+Each is the standard base64 of compact JSON.  The models are those of the
+`x402` package; its decoder is not used, because it skips foreign characters
+and also reads version 1.
+"""
+
+import re
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+from x402.schemas import (
+    PaymentPayload,
+    PaymentRequired,
+    PaymentRequirements,
+    ResourceInfo,
+    SettleResponse,
+)
+
+from mintscope.base.errors import InvalidPayment
+from mintscope.base.primitives import Wallet
+from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.requirement import HELD_OPEN_S, SCHEME, Requirement, Terms
+
+PAYMENT_REQUIRED: Final = "PAYMENT-REQUIRED"
+PAYMENT_SIGNATURE: Final = "PAYMENT-SIGNATURE"
+PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"
+HEADER_BYTES_MAX: Final = 8 * 1024
+AMOUNT_MAX: Final = 2**63 - 1  # what a database integer holds; the chain's own limit is twice that
+VERSION: Final = 2
+IDENTIFIER: Final = "payment-identifier"
+IDENTIFIER_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{16,128}")
+_IDENTIFIER_OFFER: Final = {
+    IDENTIFIER: {
+        "info": {"required": False},
+        "schema": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": {
+                "required": {"type": "boolean"},
+                "id": {
+                    "type": "string",
+                    "minLength": 16,
+                    "maxLength": 128,
+                    "pattern": "^[a-zA-Z0-9_-]+$",
+                },
+            },
+            "required": ["required"],
+        },
+    }
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presented:
+    """A payment as its sender describes it: well formed, nothing of it checked.
+
+    transaction    the bytes, as they were signed by the payer
+    amount         in atoms
+    identifier     the sender's secret name for this payment, if it has one
+    """
+
+    transaction: bytes
+    scheme: str
+    network: str
+    asset: str
+    pay_to: str
+    amount: int
+    identifier: str | None
+
+    def matches(self, terms: Terms) -> bool:
+        """Say whether this was signed in answer to a requirement of *terms*."""
+        return (self.scheme, self.network, self.asset, self.pay_to) == (
+            SCHEME,
+            terms.network,
+            terms.asset,
+            terms.pay_to,
+        )
+
+
+def decode_payment(header: str) -> Presented:
+    """Read PAYMENT-SIGNATURE.
+
+    Raises    InvalidPayment, whatever the text, unless it is a v2 payment
+    """
+    if len(header) > HEADER_BYTES_MAX:
+        raise _invalid(f"at most {HEADER_BYTES_MAX} characters; was {len(header)}")
+    try:
+        payload = PaymentPayload.model_validate_json(
+            b64decode(header, validate=True), strict=True, by_alias=True, by_name=False
+        )
+    except ValidationError as cause:
+        where = ".".join(str(part) for part in cause.errors(include_input=False)[0]["loc"][:3])
+        raise _invalid(f"a payment of x402 version 2; was wrong at {where[:60]!r}") from cause
+    except ValueError as cause:
+        raise _invalid("standard base64 of UTF-8 JSON") from cause
+    if payload.x402_version != VERSION or "x402_version" not in payload.model_fields_set:
+        raise _invalid("x402Version 2")
+    accepted = payload.accepted
+    return Presented(
+        transaction=_transaction(payload.payload.get("transaction")),
+        scheme=accepted.scheme,
+        network=accepted.network,
+        asset=accepted.asset,
+        pay_to=accepted.pay_to,
+        amount=_amount(accepted.amount),
+        identifier=_identifier(payload.extensions),
+    )
+
+
+def parse_identifier(text: str) -> str:
+    """Return *text* as a redelivery key; the same form in the header and in the extension.
+
+    Raises    InvalidPayment
+    """
+    if IDENTIFIER_PATTERN.fullmatch(text) is None:
+        raise _invalid("a key of 16 to 128 letters, digits, '-' and '_'")
+    return text
+
+
+def encode_required(requirement: Requirement, *, origin: str, error: str) -> str:
+    """Write PAYMENT-REQUIRED; *origin* as in `https://api.example`, from configuration."""
+    terms = requirement.terms
+    accepts = PaymentRequirements(
+        scheme=SCHEME,
+        network=terms.network,
+        asset=terms.asset,
+        amount=str(requirement.amount),
+        pay_to=terms.pay_to,
+        max_timeout_seconds=HELD_OPEN_S,
+        extra={
+            "feePayer": terms.fee_payer,
+            "decimals": terms.decimals,
+            "memo": requirement.memo,
+        },
+    )
+    return _encode(
+        PaymentRequired(
+            error=error,
+            resource=ResourceInfo(url=origin + requirement.resource, mime_type="application/json"),
+            accepts=[accepts],
+            extensions=_IDENTIFIER_OFFER,
+        )
+    )
+
+
+def encode_settled(terms: Terms, *, payer: Wallet, signature: str) -> str:
+    """Write PAYMENT-RESPONSE for a payment that has arrived."""
+    return _encode(
+        SettleResponse(success=True, payer=payer, transaction=signature, network=terms.network)
+    )
+
+
+def encode_refused(
+    terms: Terms, *, reason: Reason, signature: str, payer: Wallet | None = None
+) -> str:
+    """Write PAYMENT-RESPONSE for a payment that was refused; *signature* may be empty."""
+    return _encode(
+        SettleResponse(
+            success=False,
+            error_reason=reason,
+            payer=payer,
+            transaction=signature,
+            network=terms.network,
+        )
+    )
+
+
+def _encode(model: PaymentRequired | SettleResponse) -> str:
+    return b64encode(model.model_dump_json(by_alias=True, exclude_none=True).encode()).decode()
+
+
+def _transaction(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise _invalid("payload.transaction to be text")
+    try:
+        return b64decode(value, validate=True)
+    except ValueError as cause:
+        raise _invalid("payload.transaction to be standard base64") from cause
+
+
+def _amount(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(AMOUNT_MAX))):
+        raise _invalid("accepted.amount to be an integer of atoms, as text")
+    amount = int(text)
+    if not 0 < amount <= AMOUNT_MAX:
+        raise _invalid(f"accepted.amount between 1 and {AMOUNT_MAX}")
+    return amount
+
+
+def _identifier(extensions: dict[str, object] | None) -> str | None:
+    """Return the id of the payment-identifier extension; an echo without one is no id."""
+    extension = (extensions or {}).get(IDENTIFIER)
+    if extension is None:
+        return None
+    info = extension.get("info") if isinstance(extension, dict) else None
+    if not isinstance(info, dict):
+        raise _invalid(f"extensions.{IDENTIFIER}.info to be an object")
+    value = info.get("id")
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _invalid(f"extensions.{IDENTIFIER}.info.id to be text")
+    return parse_identifier(value)
+
+
+def _invalid(expected: str) -> InvalidPayment:
+    return InvalidPayment(f"{PAYMENT_SIGNATURE}: expected {expected}")

@@ -1,0 +1,75 @@
+"""What must be paid, for what, to whom."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NewType
+
+from solders.pubkey import Pubkey
+from solders.token.associated import get_associated_token_address
+
+from mintscope.base.primitives import Mint, Wallet
+
+Resource = NewType("Resource", str)  # path and query, as in "/v1/credits/purchase?bundle=50"
+
+MAINNET: Final = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+SCHEME: Final = "exact"
+TOKEN_PROGRAM: Final = Wallet("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
+TOKEN_2022_PROGRAM: Final = Wallet("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
+HELD_OPEN_S: Final = 60  # how long an answer waits for the chain: maxTimeoutSeconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What configuration fixes about every payment.
+
+    network        CAIP-2
+    asset          the payment token's mint, pinned; never looked up by name
+    token_program  the program that owns the mint, pinned
+    pay_to         who owns the treasury account; its key is not on this machine
+    fee_payer      who pays the network fee: our hot wallet, never pay_to
+    """
+
+    network: str = MAINNET
+    asset: Mint
+    decimals: int
+    token_program: Wallet = TOKEN_PROGRAM
+    pay_to: Wallet
+    fee_payer: Wallet
+
+    def __post_init__(self) -> None:
+        if self.fee_payer == self.pay_to:
+            raise ValueError("expected a fee payer that is not paid: its key is on this machine")
+
+    @cached_property
+    def asset_key(self) -> Pubkey:
+        """The mint, as bytes."""
+        return Pubkey.from_string(self.asset)
+
+    @cached_property
+    def pay_to_key(self) -> Pubkey:
+        """The payee, as bytes."""
+        return Pubkey.from_string(self.pay_to)
+
+    @cached_property
+    def treasury(self) -> Pubkey:
+        """The token account that payments arrive in."""
+        return self.token_account(self.pay_to_key)
+
+    def token_account(self, owner: Pubkey) -> Pubkey:
+        """Return the account in which *owner* keeps the payment token."""
+        program = Pubkey.from_string(self.token_program)
+        return get_associated_token_address(owner, self.asset_key, program)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """A demand for payment.
+
+    amount    in atoms, to be paid exactly
+    memo      the signed quote that the payment must carry (`memo`)
+    """
+
+    terms: Terms
+    resource: Resource
+    amount: int
+    memo: str

@@ -1,0 +1,183 @@
+"""The strict check of a payment: pure, total over bytes, no question to any node.
+
+    0      ComputeBudget SetComputeUnitLimit
+    1      ComputeBudget SetComputeUnitPrice
+    2      TransferChecked of the payment token, from the payer's account to the treasury
+    3..6   one Memo, the quote; and the assertions that wallets add to protect their user
+
+Everything that could make the fee payer sign more than this is refused: it
+appears in no instruction, two signatures are all there are, and the fee is
+bounded.  A first instruction of another kind is refused, so no payment can
+use a durable nonce and live for ever.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from solders.instruction import CompiledInstruction
+from solders.pubkey import Pubkey
+
+from mintscope.base.primitives import UnixMs
+from mintscope.core.payments.protocol.envelope import FEE_PAYER_AT, PAYER_AT, Envelope
+from mintscope.core.payments.protocol.memo import Flaw, find_flaw, quoted_at
+from mintscope.core.payments.protocol.refusal import Reason, Refused
+from mintscope.core.payments.protocol.requirement import Resource, Terms
+
+COMPUTE_BUDGET: Final = Pubkey.from_string("ComputeBudget111111111111111111111111111111")
+MEMO: Final = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
+# Lighthouse: Phantom adds one to three of its assertions, Solflare two.
+WALLET_GUARDS: Final = frozenset(
+    {Pubkey.from_string("L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95")}
+)
+INSTRUCTION_COUNT_MIN: Final = 3
+INSTRUCTION_COUNT_MAX: Final = 7
+COMPUTE_UNITS_MAX: Final = 400_000
+PRIORITY_LAMPORTS_MAX: Final = 10_000
+LAMPORTS_PER_SIGNATURE: Final = 5_000
+FEE_LAMPORTS_MIN: Final = 2 * LAMPORTS_PER_SIGNATURE  # what no payment can do without
+FEE_LAMPORTS_USUAL: Final = (
+    FEE_LAMPORTS_MIN + 1
+)  # the official clients ask for a lamport's priority
+MICRO: Final = 1_000_000
+_LIMIT_BYTES: Final = 5
+_PRICE_BYTES: Final = 9
+_TRANSFER_BYTES: Final = 10
+_TRANSFER_ACCOUNTS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """A payment that would be exactly what was asked for, if it landed.
+
+    source           the payer's token account
+    fee_lamports     the most that landing it costs us
+    quoted_at        when we asked for it
+    """
+
+    envelope: Envelope
+    amount: int
+    source: Pubkey
+    fee_lamports: int
+    quoted_at: UnixMs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the payment must answer to, and when it is looked at."""
+
+    terms: Terms
+    resource: Resource
+    amount: int
+    quote_key: bytes
+    now: UnixMs
+
+
+class _Wrong(Exception):
+    """Carries a reason out of a nested rule; never leaves this file."""
+
+    def __init__(self, reason: Reason) -> None:
+        self.reason = reason
+
+
+def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
+    """Apply every rule that can be decided without the chain, the signature last."""
+    try:
+        fee_lamports = _check_fee(envelope, asked.terms)
+        source = _check_transfer(envelope, asked)
+        memo = _check_rest(envelope, asked)
+    except _Wrong as wrong:
+        return Refused(wrong.reason)
+    if not envelope.is_signed_by_payer():
+        return Refused(Reason.SIGNATURE)
+    return Verified(
+        envelope=envelope,
+        amount=asked.amount,
+        source=source,
+        fee_lamports=fee_lamports,
+        quoted_at=quoted_at(memo),
+    )
+
+
+def _check_fee(envelope: Envelope, terms: Terms) -> int:
+    """Refuse whatever could cost the fee payer more than one small fee; return that fee."""
+    instructions = envelope.message.instructions
+    if str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
+        raise _Wrong(Reason.FEE_PAYER)
+    if not INSTRUCTION_COUNT_MIN <= len(instructions) <= INSTRUCTION_COUNT_MAX:
+        raise _Wrong(Reason.INSTRUCTION_COUNT)
+    for instruction in instructions:
+        if FEE_PAYER_AT in (instruction.program_id_index, *bytes(instruction.accounts)):
+            raise _Wrong(Reason.FEE_PAYER_NOT_ISOLATED)
+    units = _budget(envelope, instructions[0], kind=2, length=_LIMIT_BYTES)
+    micro_lamports = _budget(envelope, instructions[1], kind=3, length=_PRICE_BYTES)
+    if units > COMPUTE_UNITS_MAX:
+        raise _Wrong(Reason.COMPUTE_LIMIT_TOO_HIGH)
+    priority = -(-units * micro_lamports // MICRO)
+    if priority > PRIORITY_LAMPORTS_MAX:
+        raise _Wrong(Reason.PRIORITY_FEE_TOO_HIGH)
+    return FEE_LAMPORTS_MIN + priority
+
+
+def _budget(envelope: Envelope, instruction: CompiledInstruction, *, kind: int, length: int) -> int:
+    """Return the number that a compute-budget instruction of *kind* sets."""
+    data = bytes(instruction.data)
+    if _program(envelope, instruction) != COMPUTE_BUDGET or data[:1] != bytes([kind]):
+        raise _Wrong(Reason.COMPUTE_BUDGET)
+    if len(data) != length or bytes(instruction.accounts):
+        raise _Wrong(Reason.COMPUTE_BUDGET)
+    return int.from_bytes(data[1:], "little")
+
+
+def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
+    """Expect exactly the transfer that was asked for; return its source."""
+    instruction, terms = envelope.message.instructions[2], asked.terms
+    data, accounts = bytes(instruction.data), bytes(instruction.accounts)
+    if str(_program(envelope, instruction)) != terms.token_program:
+        raise _Wrong(Reason.TOKEN_PROGRAM)
+    if (len(data), data[:1], len(accounts)) != (_TRANSFER_BYTES, b"\x0c", _TRANSFER_ACCOUNTS):
+        raise _Wrong(Reason.NO_TRANSFER)
+    source, mint, destination, _ = (envelope.accounts[index] for index in accounts)
+    if str(mint) != terms.asset:
+        raise _Wrong(Reason.MINT)
+    if data[9] != terms.decimals:
+        raise _Wrong(Reason.DECIMALS)
+    if destination != terms.treasury:
+        raise _Wrong(Reason.RECIPIENT)
+    if accounts[3] != PAYER_AT:
+        raise _Wrong(Reason.AUTHORITY)
+    # One account per payer, so that what is reserved for a payer is reserved in that account.
+    if source != terms.token_account(envelope.accounts[PAYER_AT]):
+        raise _Wrong(Reason.SOURCE)
+    if source == destination:  # the treasury pays itself: nothing would arrive
+        raise _Wrong(Reason.RECIPIENT)
+    if int.from_bytes(data[1:9], "little") != asked.amount:
+        raise _Wrong(Reason.AMOUNT)
+    return source
+
+
+def _check_rest(envelope: Envelope, asked: Asked) -> bytes:
+    """Expect one memo, a quote of ours for exactly this, and nothing but wallet guards."""
+    rest = [
+        (_program(envelope, instruction), bytes(instruction.data))
+        for instruction in envelope.message.instructions[3:]
+    ]
+    if any(program != MEMO and program not in WALLET_GUARDS for program, _ in rest):
+        raise _Wrong(Reason.UNKNOWN_PROGRAM)
+    memos = [data for program, data in rest if program == MEMO]
+    if len(memos) != 1:
+        raise _Wrong(Reason.MEMO_COUNT)
+    flaw = find_flaw(
+        asked.quote_key,
+        memos[0],
+        terms=asked.terms,
+        resource=asked.resource,
+        amount=asked.amount,
+        now=asked.now,
+    )
+    if flaw is not None:
+        raise _Wrong(Reason.QUOTE_FORGED if flaw is Flaw.FORGED else Reason.QUOTE_EXPIRED)
+    return memos[0]
+
+
+def _program(envelope: Envelope, instruction: CompiledInstruction) -> Pubkey:
+    return envelope.accounts[instruction.program_id_index]

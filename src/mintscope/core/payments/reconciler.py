@@ -1,0 +1,99 @@
+"""Finishing what a crash, a timeout or a fork left: at start, and for ever after.
+
+It only looks: no payment is ever broadcast here.  It may run in any number of
+processes and beside the handler of the very payment it looks at.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.payments.payment import Payment, Sighting, State, Unreadable, weigh
+from mintscope.core.payments.settlement import ChainUnavailable, PaymentChain
+from mintscope.core.payments.store import Inconsistent, PaymentStore
+
+LEASE_MS: Final = 10_000  # between two looks at one payment
+APART_MS_MAX: Final = 3_600_000  # between two looks at one that cannot be read
+BATCH: Final = 256  # signatures that one status request takes
+PAUSE_S: Final = 1.0
+
+Pause = Callable[[float], Awaitable[None]]
+Alarm = Callable[[Payment, str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciler:
+    """Brings every payment to an end that the chain agrees with.
+
+    on_unreadable    is told of each look at a payment that is there and cannot be understood,
+                     or that the store refuses to move
+    """
+
+    store: PaymentStore
+    chain: PaymentChain
+    clock: Clock
+    on_unreadable: Alarm
+
+    async def run(self, pause: Pause, on_trouble: Callable[[Exception], None]) -> None:
+        """Reconcile until cancelled; *pause* waits for so many seconds."""
+        while True:
+            try:
+                while await self.once() == BATCH:
+                    pass
+            except (ChainUnavailable, ServiceUnavailable) as trouble:
+                on_trouble(trouble)
+            await pause(PAUSE_S)
+
+    async def once(self) -> int:
+        """Look at the payments that nobody looks after; return how many there were."""
+        now = self.clock.now()
+        payments = await self.store.lease(now=now, until=UnixMs(now + LEASE_MS), count_max=BATCH)
+        await self._examine(payments)
+        return len(payments)
+
+    async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
+        """Issue whatever has *arrived* (<= BATCH) without being issued; return our payments of it.
+
+        This finds what every other way has missed: a payment that a node once
+        said could never land.
+        """
+        ours = await self.store.find_signatures(arrived)
+        late = [each for each in ours if each.state is not State.ISSUED]
+        if not late:
+            return ours
+        await self._examine(late)
+        return await self.store.find_signatures(arrived)
+
+    async def look_at(self, signatures: Sequence[Signature]) -> None:
+        """Look at these payments (<= BATCH) now, whoever looks after them."""
+        await self._examine(await self.store.find_signatures(signatures))
+
+    async def _examine(self, payments: Sequence[Payment]) -> None:
+        if not payments:
+            return
+        sightings = await self.chain.look([payment.signature for payment in payments])
+        for payment, sighting in zip(payments, sightings, strict=True):
+            await self._apply(payment, sighting)
+
+    async def _apply(self, payment: Payment, sighting: Sighting) -> None:
+        """Move *payment* by what was seen; one that cannot be moved keeps none of the others."""
+        if isinstance(sighting, Unreadable):
+            await self._set_aside(payment, sighting.why)
+            return
+        evidence = weigh(payment, sighting)
+        if evidence is None:
+            return
+        try:
+            await self.store.resolve(payment.message_hash, evidence, now=self.clock.now())
+        except Inconsistent as refusal:
+            await self._set_aside(payment, str(refusal))
+
+    async def _set_aside(self, payment: Payment, why: str) -> None:
+        """Raise the alarm, and look again after as long as this has lasted."""
+        self.on_unreadable(payment, why)
+        now = self.clock.now()
+        apart_ms = min(max(now - payment.begun_at, LEASE_MS), APART_MS_MAX)
+        await self.store.postpone(payment.message_hash, until=UnixMs(now + apart_ms))

@@ -1,0 +1,64 @@
+"""The port of whoever speaks to the chain on behalf of payments."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from solders.pubkey import Pubkey
+
+from mintscope.base.primitives import Signature
+from mintscope.core.payments.payment import Sighting
+from mintscope.core.payments.protocol.envelope import Envelope, Signed
+
+
+class ChainUnavailable(Exception):
+    """No node answered in time, or none answered sensibly."""
+
+
+class Unintelligible(ChainUnavailable):
+    """A node has answered this very question, with what cannot be understood."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """The transaction would succeed now.
+
+    balance_after    atoms left in the payer's account
+    block_height     of the chain, at most some seconds older than what it was simulated on
+    """
+
+    balance_after: int
+    block_height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The transaction would fail now; *error* is the chain's own word for why."""
+
+    error: str
+
+
+class UnknownBlockhash:
+    """The node does not know the transaction's blockhash: it has expired, or the node is behind."""
+
+
+class PaymentChain(Protocol):
+    """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
+
+    async def simulate(
+        self, envelope: Envelope, source: Pubkey
+    ) -> Simulated | Rejected | UnknownBlockhash:
+        """Try the transaction, not signed by us yet, against the chain as confirmed."""
+        ...
+
+    async def broadcast(self, signed: Signed) -> None:
+        """Send the transaction; when this raises, it may have been sent all the same."""
+        ...
+
+    async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
+        """Wait for a freshly broadcast transaction to be confirmed, for *patience_s* at most."""
+        ...
+
+    async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
+        """Search the whole history for *signatures*, in their order."""
+        ...

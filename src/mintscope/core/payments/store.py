@@ -1,0 +1,206 @@
+"""The port of whoever remembers payments.  Six verbs, each one atomic and durable."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.payments.payment import Evidence, Payment
+from mintscope.core.payments.protocol.envelope import MessageHash
+from mintscope.core.payments.protocol.refusal import Reason
+
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+FINAL_AFTER_MS: Final = 15_000  # how long after a resolution its finality is looked for
+FEE_SHARES: Final = 10  # how many must lose fees at once before everybody is stopped
+WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay
+SPARE_LAMPORTS: Final = 2_000_000  # a hundred payments at the highest fee
+
+
+class Inconsistent(ServiceUnavailable):
+    """The store refuses a change that contradicts what it holds; only that change is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a lookup saw.
+
+    mark    orders the resolutions of payments: those after it may be missing from a
+            balance that is read from now on
+    """
+
+    payment: Payment | None
+    mark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What may be lost in any hour, to bad luck or to somebody who means it.
+
+    failures                  payments that landed and reverted, of a payer; of an address, which
+                              may have many payers behind it, more than those that were good
+    in_flight_payer           of a payer that has bought nothing within the hour: pending payments
+                              and those that reverted; one more for each that it has bought
+    in_flight_address         likewise of a client address
+    fee_lamports              network fees of payments that reverted; a tenth of it of one payer or
+                              address, there with those of pending payments
+    in_flight_fee_lamports    network fees of pending payments, which cost nothing if they never
+                              land; half of it for payers that have bought within the day
+    fund_lamports_min         with less of the fee payer's that is not promised yet, nothing is sold
+    """
+
+    failures: int = 3
+    in_flight_payer: int = 8
+    in_flight_address: int = 64
+    fee_lamports: int = 20_000_000
+    in_flight_fee_lamports: int = 100_000_000
+    fund_lamports_min: int = WALLET_LAMPORTS_MIN + SPARE_LAMPORTS
+
+    @property
+    def fee_lamports_each(self) -> int:
+        """What one payer, or one address, may put at risk of *fee_lamports*."""
+        return self.fee_lamports // FEE_SHARES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conduct:
+    """What a payer, or an address, did within the hour, and has in flight.
+
+    sold          payments that were issued
+    fee_lamports  of its pending and reverted payments
+    """
+
+    reverted: int
+    pending: int
+    sold: int
+    fee_lamports: int
+
+    def find_excess(self, budget: Budget, *, fee_lamports: int, is_address: bool) -> Reason | None:
+        """Say what speaks against one more payment that costs *fee_lamports*.
+
+        So nobody reverts more often in an hour than may be in flight and once
+        for each payment of the hour that was good.
+        """
+        in_flight = budget.in_flight_address if is_address else budget.in_flight_payer
+        # One payer that fails must not stop all who share its address.
+        failures_max = budget.failures + self.sold if is_address else budget.failures - 1
+        if self.reverted > failures_max:
+            return Reason.TOO_MANY_FAILURES
+        if self.reverted + self.pending >= in_flight + self.sold:
+            return Reason.TOO_MANY_PENDING
+        if self.fee_lamports + fee_lamports > budget.fee_lamports_each:
+            return Reason.TOO_MANY_PENDING
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeesAtRisk:
+    """Network fees that all payers together have burned or may burn yet, in lamports.
+
+    reverted     of payments that reverted within the hour
+    pending      of those under way
+    strangers    of those under way whose payers have bought nothing within the day
+    fund         what the fee payer has beyond *pending*, None before the first look
+    """
+
+    reverted: int
+    pending: int
+    strangers: int
+    fund: int | None
+
+    def allow(self, budget: Budget, *, fee_lamports: int, is_stranger: bool) -> bool:
+        """Say whether one more payment that costs *fee_lamports* may begin.
+
+        What never lands costs its sender nothing, so strangers have half of
+        what may be promised: they cannot use up what buyers need.
+        """
+        promised_max = budget.in_flight_fee_lamports
+        if self.fund is not None:
+            promised_max = min(promised_max, self.pending + self.fund - WALLET_LAMPORTS_MIN)
+        return (
+            self.reverted + fee_lamports <= budget.fee_lamports
+            and self.pending + fee_lamports <= promised_max
+            and not (is_stranger and 2 * (self.strangers + fee_lamports) > promised_max)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A payment about to be made, and what must hold for it to be.
+
+    mark           of the lookup that preceded the simulation
+    balance_after  of the payer's token account, by that simulation
+    lease_until    who made it looks after it until then
+    """
+
+    payment: Payment
+    mark: int
+    balance_after: int
+    budget: Budget
+    lease_until: UnixMs
+
+
+class Begun:
+    """The payment is pending, durably: it may be broadcast now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The very same payment exists already."""
+
+    payment: Payment
+
+
+class KeyTaken:
+    """The redelivery key belongs to another payment of this payer that may still be good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overdrawn:
+    """The payer or the address has used up what it may risk."""
+
+    reason: Reason
+
+
+class SalesClosed:
+    """No payment may begin: a violated invariant, the hour's fees or the fee payer forbid it."""
+
+
+class PaymentStore(Protocol):
+    """Raises ServiceUnavailable from every verb when the store does not answer."""
+
+    async def find(self, message_hash: MessageHash) -> Found:
+        """Return the payment of that name, if there is one."""
+        ...
+
+    async def begin(self, promise: Promise) -> Begun | Known | KeyTaken | Overdrawn | SalesClosed:
+        """Make the payment pending unless it exists or something speaks against it.
+
+        One payer's payments are decided one by one: *balance_after* must cover
+        every other payment of that payer that is pending or was resolved after
+        *mark*, because the simulation cannot have seen those.
+        """
+        ...
+
+    async def resolve(
+        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
+    ) -> Payment:
+        """Apply *evidence*, hand out or freeze the goods; return the payment as it then is.
+
+        Raises    Inconsistent for a payment that was never begun, and for a
+                  change that the books refuse
+        """
+        ...
+
+    async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
+        """Take over payments that are not final and that nobody looks after at *now*."""
+        ...
+
+    async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
+        """Lease the payment to nobody before *until*."""
+        ...
+
+    async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
+        """Return those payments among *signatures* that are ours, in any order."""
+        ...

@@ -1,0 +1,1 @@
+"""The simulated market: pools, prices and traffic."""

@@ -1,0 +1,51 @@
+"""The accounts of the market, for whoever reads them: vaults, mints, wallets.
+
+They are shown as they are now, at every commitment, and no transaction of the
+virtual machine finds them: the market moves them by itself.
+"""
+
+from solders.account import Account
+from solders.pubkey import Pubkey
+from solders.system_program import ID as SYSTEM
+from solders.token.state import Mint, TokenAccount, TokenAccountState
+
+from mintscope.base.solana import WSOL
+from mintscope.devchain.market.world import World
+from mintscope.devchain.transaction import OTHER_RENT, TOKEN_ACCOUNT_RENT, Holding, Token
+
+
+class MarketAccounts:
+    """Reads *world* as a chain would show it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def account(self, address: Pubkey) -> Account | None:
+        """Return what the market has at *address*."""
+        key, world = str(address), self._world
+        token = world.mints.get(key)
+        if token is not None:
+            return self._mint(token)
+        balance = world.balances.get(key)
+        if balance is None:
+            return None
+        holding = world.holdings.get(key)
+        return Account(balance, b"", SYSTEM) if holding is None else _tokens(holding, balance)
+
+    def _mint(self, token: Token) -> Account:
+        supply = sum(
+            self._world.balances[key]
+            for key, holding in self._world.holdings.items()
+            if holding.token == token
+        )
+        mint = Mint(None, supply, token.decimals, is_initialized=True)
+        return Account(OTHER_RENT, bytes(mint), Pubkey.from_string(token.program))
+
+
+def _tokens(holding: Holding, amount: int) -> Account:
+    mint, owner = Pubkey.from_string(holding.token.mint), Pubkey.from_string(holding.owner)
+    reserve = TOKEN_ACCOUNT_RENT if holding.token.mint == WSOL else None
+    state = TokenAccountState.Initialized
+    tokens = TokenAccount(mint, owner, amount, None, state, reserve, 0)
+    lamports = TOKEN_ACCOUNT_RENT + (amount if reserve is not None else 0)
+    return Account(lamports, bytes(tokens), Pubkey.from_string(holding.token.program))

@@ -1,0 +1,95 @@
+"""What else is in a block: votes, payments, liquidity.  None of it is a swap."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from random import Random
+from typing import Final
+
+from mintscope.base.primitives import Slot, UnixS
+from mintscope.devchain.market.listing import DOLLAR
+from mintscope.devchain.market.pool import Venue
+from mintscope.devchain.market.world import World
+from mintscope.devchain.shapes import pumpswap, spl, vote
+from mintscope.devchain.transaction import SIGNATURE_FEE, Call, Envelope, Token, Transaction
+
+PAID: Final = 0.4
+PAID_IN_TOKENS: Final = 0.25
+LIQUIDITY: Final = 0.15
+LAMPORTS: Final = (5_000, 50_000_000)
+DOLLARS: Final = (1_000, 900_000_000)
+LIQUIDITY_SHARE: Final = (0.0005, 0.01)
+
+
+class SideShow:
+    """Makes what surrounds the trades of a block."""
+
+    def __init__(self, world: World, random: Random) -> None:
+        self._world = world
+        self._random = random
+        self._shared_pools = [each for each in world.pools() if each.venue is Venue.PUMP_SWAP]
+
+    def transactions(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[Transaction]:
+        """Yield them; the votes are for the block with the hash *bank*."""
+        yield from self._votes(slot, at, bank)
+        if self._random.random() < PAID:
+            yield self._payment()
+        if self._random.random() < PAID_IN_TOKENS:
+            yield self._token_payment(DOLLAR)
+        if self._shared_pools and self._random.random() < LIQUIDITY:
+            yield self._liquidity_change(at)
+
+    def _votes(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[Transaction]:
+        for voter, account in self._world.validators:
+            if self._world.balances[voter] >= SIGNATURE_FEE:
+                cast = vote.Vote(account, voter, slot, bank, at)
+                yield self._send(partial(vote.tower_sync, cast), Envelope(voter, version=None))
+
+    def _payment(self) -> Transaction:
+        payer, payee = self._random.sample(self._world.wallets, 2)
+        lamports = self._random.randrange(*LAMPORTS)
+        return self._send(partial(spl.pay, payer, payee, lamports), Envelope(payer, version=None))
+
+    def _token_payment(self, token: Token) -> Transaction:
+        payer, payee = self._random.sample(self._world.wallets, 2)
+        source, target = self._world.held(payer, token), self._world.held(payee, token)
+        amount = min(self._random.randrange(*DOLLARS), self._world.balances[source])
+        return self._send(
+            partial(spl.transfer_checked, source, target, amount, payer, token), Envelope(payer)
+        )
+
+    def _liquidity_change(self, at: UnixS) -> Transaction:
+        world = self._world
+        pool = self._random.choice(self._shared_pools)
+        owner = self._random.choice(world.providers)
+        held = world.lp_account(owner, pool)
+        reserves = pool.reserves(world.balances)
+        share = self._random.uniform(*LIQUIDITY_SHARE)
+        if world.balances[held]:
+            share = min(share, world.balances[held] / reserves.base)
+        base, quote = int(reserves.base * share), int(reserves.quote * share)
+        change = pumpswap.LiquidityChange(
+            pool=pool,
+            owner=owner,
+            held_base=world.held(owner, pool.base),
+            held_quote=world.held(owner, pool.quote),
+            held_lp=held,
+            base=base,
+            quote=quote,
+            lp=world.balances[held] or base,
+            reserves=reserves,
+            at=at,
+            adds=world.balances[held] == 0,
+        )
+        if change.adds and (
+            base > world.balances[change.held_base] or quote > world.balances[change.held_quote]
+        ):
+            return self._payment()
+        return self._send(partial(pumpswap.change_liquidity, change), Envelope(owner))
+
+    def _send(self, build: Callable[[], Call], envelope: Envelope) -> Transaction:
+        """Return the transaction whose only instruction is built by *build*."""
+        return self._world.transact(partial(_alone, build), envelope)
+
+
+def _alone(build: Callable[[], Call]) -> tuple[Call]:
+    return (build(),)

@@ -1,0 +1,1 @@
+"""The routes of accounts: sign-up, confirmation, exchange, /v1/me."""

@@ -1,0 +1,30 @@
+"""How often a secret may be tried: nobody without it can use up the turns of its owner."""
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import RateLimited
+from mintscope.core.accounts.email_address import Email
+from mintscope.edges.api.gate import Turnstile
+from mintscope.edges.server.limiter import Limit, MovingWindow
+from mintscope.edges.server.request import Call
+
+
+class ExchangeLimit:
+    """Counts the right secret by e-mail address, anything else by that and the client together.
+
+    Two windows of their own, so that strangers cannot crowd owners out of memory either.
+    """
+
+    def __init__(self, limit: Limit, clock: Clock) -> None:
+        self._limit = limit
+        self._right = Turnstile(MovingWindow(limit, clock))
+        self._other = Turnstile(MovingWindow(limit, clock))
+
+    async def pass_through(self, call: Call, email: Email, *, address: str, is_right: bool) -> None:
+        """Count *call*, or raise RateLimited: a whole window, as the specification says it."""
+        try:
+            if is_right:
+                await self._right.pass_through(call, email)
+            else:
+                await self._other.pass_through(call, f"{email} {address}")
+        except RateLimited as early:
+            raise RateLimited(self._limit.window_s) from early

@@ -1,0 +1,56 @@
+"""Reading a JSON body: one object, sent as such, that says each thing once."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from mintscope.base.errors import FieldMessage, InvalidFields
+from mintscope.edges.api.failures import GENERAL
+from mintscope.edges.server.request import Call
+
+DEPTH_MAX: Final = 8
+NOT_AN_OBJECT: Final = "expected a JSON object; the body is none"
+
+
+async def read_fields(call: Call) -> Mapping[str, object]:
+    """Return the fields of the body of *call*.
+
+    Raises    InvalidFields for anything but one JSON object, sent as such, that says each thing
+              once and is at most eight deep; PayloadTooLarge
+    """
+    body = await call.body()
+    kind = ", ".join(call.values(b"content-type"))
+    if kind.partition(";")[0].strip().lower() != "application/json":
+        _refuse(f"expected Content-Type: application/json; was {kind[:50]!r}")
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        _refuse(NOT_AN_OBJECT)
+    except RecursionError:
+        _refuse(f"expected JSON at most {DEPTH_MAX} deep")
+    if _is_deeper(value, DEPTH_MAX):
+        _refuse(f"expected JSON at most {DEPTH_MAX} deep")
+    if not isinstance(value, dict):
+        _refuse(NOT_AN_OBJECT)
+    json.loads(body, object_pairs_hook=_expect_each_once)
+    return value
+
+
+def _expect_each_once(pairs: Sequence[tuple[str, Any]]) -> None:
+    """Refuse an object that says one thing twice: parsers differ in which one they believe."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        _refuse("expected each field once; one is there twice")
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise InvalidFields([FieldMessage(GENERAL, message)])

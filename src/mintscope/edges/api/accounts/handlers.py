@@ -1,0 +1,194 @@
+"""The handlers under /api: how an agent comes to an API key; and /v1/me, where it shows it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from mintscope.base.clock import Clock
+from mintscope.base.credentials import CredentialKind, has_form
+from mintscope.base.errors import (
+    BadRequest,
+    DuplicateApplication,
+    FieldMessage,
+    InvalidCredentials,
+    InvalidFields,
+    InvalidSecretFormat,
+)
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.application import ApplicationState
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.keys.scope import in_order
+from mintscope.core.accounts.signups.exchange import ExchangeDesk, IssuedKey
+from mintscope.core.accounts.signups.form import FieldReader, parse_form
+from mintscope.core.accounts.signups.signups import SignupDesk
+from mintscope.edges.api.accounts.exchange_limit import ExchangeLimit
+from mintscope.edges.api.accounts.fields import read_fields
+from mintscope.edges.api.accounts.key_gate import KeyGate
+from mintscope.edges.api.accounts.signup_limit import SignupLimit
+from mintscope.edges.api.accounts.wire import BetaSignedUp, Confirmed, Exchanged, Me, Standing
+from mintscope.edges.api.failures import GENERAL
+from mintscope.edges.api.gate import Turnstile
+from mintscope.edges.api.wire import Meta, Wire, success, timestamp
+from mintscope.edges.api.x402 import idempotency_key
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.constant_time import evenly
+from mintscope.edges.server.request import NO_STORE, Call, Reply
+
+INSTRUCTIONS: Final = (
+    "Store applicationSecret where you keep passwords: it is shown only here and is exchanged once"
+    " for the API key. A letter with a code is on its way to the mailbox: confirm it with POST"
+    " /api/auth/confirm-email, or by the letter's link. An administrator then reviews the"
+    " application, usually within 24 to 48 hours; POST /api/auth/application-status tells how far"
+    " it is. Once approved, POST /api/auth/exchange-secret, at most once every 5 seconds."
+)
+CONFIRMED: Final = "The mailbox is confirmed; the application awaits an administrator's review."
+KEY_SHOWN: Final = (
+    "Store the API key where you keep passwords: it cannot be shown again, and the application"
+    " secret is void. Send it as Authorization: Bearer <apiKey>, for example to GET /v1/me."
+)
+STANDINGS: Final = {
+    ApplicationState.AWAITING_CONFIRMATION: "Confirm the mailbox with the code of the letter.",
+    ApplicationState.AWAITING_APPROVAL: "An administrator is yet to review the application.",
+    ApplicationState.APPROVED: "Exchange the secret for the API key.",
+    ApplicationState.REJECTED: "The application was rejected.",
+    ApplicationState.KEY_ISSUED: "The API key was issued; it cannot be shown again.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountRoutes:
+    """What agents call.
+
+    everything   limits all of it by address
+    signups      limits by address what makes an application, or finds one there
+    """
+
+    signup: SignupDesk
+    exchange: ExchangeDesk
+    gate: KeyGate
+    everything: Turnstile
+    signups: SignupLimit
+    exchanges: ExchangeLimit
+    addresses: ClientAddresses
+    clock: Clock
+
+    async def apply(self, call: Call) -> Reply:
+        """Endpoint 5: take an application and show its secret, once.
+
+        Only what is new, or there already, counts against the hourly limit: whoever mistypes may
+        go on mistyping.
+        """
+        address = await self._admit(call)
+        form = parse_form(await read_fields(call))
+        key = _redelivery_key(call)
+        await self.signups.pass_through(call, address)
+        try:
+            made = await self.signup.apply(form, redelivery_key=key)
+        except DuplicateApplication:
+            raise
+        except BaseException:
+            await self.signups.give_back(address)
+            raise
+        answer = BetaSignedUp(
+            signup_id=made.signup_id, application_secret=made.secret, instructions=INSTRUCTIONS
+        )
+        return _reply(call, 201, answer)
+
+    async def confirm_email(self, call: Call) -> Reply:
+        """Confirm the mailbox with the code that was sent there."""
+        await self._admit(call)
+        fields = FieldReader(await read_fields(call))
+        email, secret = fields.email("email"), fields.text("applicationSecret")
+        code = fields.text("code")
+        fields.expect_sound()
+        await evenly(self.signup.confirm_by_code(email, secret, code))
+        return _reply(call, 200, Confirmed(message=CONFIRMED))
+
+    async def application_status(self, call: Call) -> Reply:
+        """Tell how far an application is, without spending an attempt at the exchange."""
+        await self._admit(call)
+        email, secret = await _credentials(call)
+        state = await evenly(self.signup.state(email, secret))
+        return _reply(call, 200, Standing(state=state, message=STANDINGS[state]))
+
+    async def exchange_secret(self, call: Call) -> Reply:
+        """Endpoint 6: hand out the API key for the secret of an approved application, once.
+
+        Whether the secret is right is found out first, always in the same way; then the limit
+        counts, then the outcome is told.
+        """
+        address = await self._admit(call)
+        email, secret = await _credentials(call)
+        key = _redelivery_key(call)
+        issued = await evenly(self._exchange(call, address, email, secret, key))
+        answer = Exchanged(
+            api_key=issued.api_key,
+            user_id=issued.line.user_id,
+            username=issued.username,
+            key_hint=issued.line.hint,
+            scopes=in_order(issued.line.scopes),
+            message=KEY_SHOWN,
+        )
+        return _reply(call, 200, answer)
+
+    async def _exchange(
+        self, call: Call, address: str, email: Email, secret: str, redelivery_key: str | None
+    ) -> IssuedKey:
+        applicant = await self.exchange.recognise(email, secret)
+        is_right = applicant is not None
+        await self.exchanges.pass_through(call, email, address=address, is_right=is_right)
+        if not has_form(CredentialKind.APPLICATION_SECRET, secret):
+            raise InvalidSecretFormat
+        if applicant is None:
+            raise InvalidCredentials
+        return await self.exchange.exchange(applicant, secret, redelivery_key=redelivery_key)
+
+    async def get_me(self, call: Call) -> Reply:
+        """Endpoint 7: tell whose the API key is, and what it allows."""
+        holder = await self.gate.admit(call)
+        line = holder.key
+        me = Me(
+            user_id=line.user_id,
+            username=holder.username,
+            key_id=line.key_id,
+            key_name=line.name,
+            key_hint=line.hint,
+            scopes=in_order(line.scopes),
+            created_at=line.created_at // 1000,
+            expires_at=_seconds(line.expires_at),
+            last_used_at=_seconds(line.last_used_at),
+        )
+        call.reply_headers.append(NO_STORE)
+        meta = Meta(timestamp=timestamp(self.clock.now()), request_id=call.request_id.decode())
+        return Reply(200, success(me, meta))
+
+    async def _admit(self, call: Call) -> str:
+        """Return the client's address.  Raises RateLimited."""
+        address = self.addresses.key(call.scope)
+        await self.everything.pass_through(call, address)
+        return address
+
+
+async def _credentials(call: Call) -> tuple[Email, str]:
+    """Return the address and the secret of the body.  Raises InvalidFields."""
+    fields = FieldReader(await read_fields(call))
+    email, secret = fields.email("email"), fields.text("applicationSecret")
+    fields.expect_sound()
+    return email, secret
+
+
+def _redelivery_key(call: Call) -> str | None:
+    try:
+        return idempotency_key(call)
+    except BadRequest as flaw:
+        raise InvalidFields([FieldMessage(GENERAL, str(flaw))]) from flaw
+
+
+def _reply(call: Call, status: int, answer: Wire) -> Reply:
+    call.reply_headers.append(NO_STORE)
+    return Reply(status, msgspec.json.encode(answer))
+
+
+def _seconds(at: UnixMs | None) -> int | None:
+    return None if at is None else at // 1000

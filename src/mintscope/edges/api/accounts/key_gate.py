@@ -1,0 +1,76 @@
+"""Who calls with an API key, and whether it allows what they ask for."""
+
+from typing import Final
+
+from mintscope.base.credentials import CredentialKind
+from mintscope.base.errors import (
+    BadRequest,
+    InsufficientScope,
+    InvalidToken,
+    MissingToken,
+    ServiceError,
+)
+from mintscope.core.accounts.keys.api_key import Holder
+from mintscope.core.accounts.keys.api_keys import KeyDesk
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.edges.api.gate import Turnstile
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.limiter import Limiter
+from mintscope.edges.server.request import Call
+
+NO_BEARER: Final = "expected an Authorization header: Bearer svc_live_<80 hex>"
+NOT_A_BEARER: Final = "expected Authorization: Bearer svc_live_<80 hex>; it holds no such value"
+NOT_IN_FORCE: Final = (
+    "expected an API key, svc_live_<80 hex>, that this service has issued and that has neither"
+    " expired nor been revoked"
+)
+CREDITS_ONLY: Final = (
+    "expected an API key, svc_live_<80 hex>; a credit token (svc_credit_) pays for requests and"
+    " names nobody"
+)
+
+
+class KeyGate:
+    """Turns a call into the holder of an API key, within the key's limit."""
+
+    def __init__(self, *, keys: KeyDesk, limiter: Limiter, addresses: ClientAddresses) -> None:
+        self._keys = keys
+        self._turnstile = Turnstile(limiter)
+        self._addresses = addresses
+
+    async def admit(self, call: Call) -> Holder:
+        """Return who calls.
+
+        The limit counts by key if it is good, else by address: what nobody has verified would
+        give everybody as many limits as they like.
+        Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable
+        """
+        bearer = call.bearer()
+        holder = await self._keys.find(bearer) if bearer else None
+        key = self._addresses.key(call.scope) if holder is None else holder.key.key_id
+        await self._turnstile.pass_through(call, key)
+        if call.is_ambiguous():
+            raise BadRequest("expected one Authorization header; there were several")
+        if holder is None:
+            raise _refusal(bearer)
+        return holder
+
+    async def authorize(self, call: Call, scope: Scope) -> Holder:
+        """Return who calls, if their key has *scope*.
+
+        Raises    InsufficientScope, and what `admit` raises
+        """
+        holder = await self.admit(call)
+        if not holder.has(scope):
+            raise InsufficientScope(scope=scope)
+        return holder
+
+
+def _refusal(bearer: str | None) -> ServiceError:
+    if bearer is None:
+        return MissingToken(NO_BEARER)
+    if not bearer:
+        return MissingToken(NOT_A_BEARER)
+    if bearer.startswith(CredentialKind.CREDIT_TOKEN.prefix):
+        return InvalidToken(CREDITS_ONLY)
+    return InvalidToken(NOT_IN_FORCE)

@@ -1,0 +1,205 @@
+"""The HTTP surface in one screen: every route of the API."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.types import ASGIApp
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import ErrorCode
+from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.market.report import Reports, TokenReport
+from mintscope.core.payments.pricing.price_list import BUNDLES
+from mintscope.edges.api.accounts.routes import Desks, account_routes
+from mintscope.edges.api.credits.rotate import RotateRoutes
+from mintscope.edges.api.credits.sales import CreditRoutes
+from mintscope.edges.api.front import Front
+from mintscope.edges.api.gate import Gate, Turnstile
+from mintscope.edges.api.health import Check, HealthRoutes
+from mintscope.edges.api.openapi import Document
+from mintscope.edges.api.routes import Query, Route, Table
+from mintscope.edges.api.shop import Shop
+from mintscope.edges.api.v1 import V1, Freshness
+from mintscope.edges.api.wire import (
+    Alive,
+    Balance,
+    Bundles,
+    Challenge,
+    Claimed,
+    Health,
+    History,
+    Proof,
+    Purchase,
+    Rotated,
+)
+from mintscope.edges.api.x402 import Till
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.limiter import HEALTH, PUBLIC, Limit, MovingWindow
+
+CREDENTIAL: Final = (ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN)
+PAYMENT: Final = (
+    ErrorCode.INVALID_PAYMENT,
+    ErrorCode.PAYMENT_REQUIRED,
+    ErrorCode.PAYMENT_FAILED,
+    ErrorCode.PAYMENT_ALREADY_USED,
+    ErrorCode.PRICE_UNAVAILABLE,
+    ErrorCode.PAYMENT_PENDING,
+    ErrorCode.PAYMENT_UNAVAILABLE,
+)
+PUBLIC_ROUTE: Final = (ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
+
+
+def create_app(  # noqa: PLR0913 - one argument for each thing that can be replaced
+    *,
+    reports: Reports,
+    ledger: CreditLedger,
+    checks: Sequence[Check],
+    clock: Clock,
+    addresses: ClientAddresses | None = None,
+    public_limit: Limit = PUBLIC,
+    health_limit: Limit = HEALTH,
+    freshness: Freshness | None = None,
+    shop: Shop | None = None,
+    desks: Desks | None = None,
+) -> ASGIApp:
+    """Return the API.
+
+    checks     what /v1/health and /readyz ask
+    addresses  who is believed about a client's address; by default nobody
+    shop       who sells; without one nothing is for sale
+    desks      who keeps the accounts; without them there are none
+    """
+    addresses = addresses or ClientAddresses()
+    gate = Gate(ledger=ledger, limiter=MovingWindow(public_limit, clock), addresses=addresses)
+    till = None if shop is None else Till(shop=shop, gate=gate)
+    v1 = V1(reports=reports, gate=gate, clock=clock, freshness=freshness or Freshness(), till=till)
+    sales = CreditRoutes(gate=gate, ledger=ledger, shop=shop, till=till, clock=clock)
+    rotate = RotateRoutes(gate=gate, ledger=ledger, shop=shop, clock=clock)
+    health = HealthRoutes(
+        checks=checks,
+        turnstile=Turnstile(MovingWindow(health_limit, clock)),
+        addresses=addresses,
+        clock=clock,
+    )
+    routes = [
+        Route(
+            method="GET",
+            path="/v1/token/{tokenAddress}",
+            handler=v1.get_token,
+            summary="Price and indicators of a token",
+            data=TokenReport,
+            refusals=(
+                ErrorCode.INVALID_TOKEN_ADDRESS,
+                *CREDENTIAL,
+                *PAYMENT,
+                ErrorCode.INSUFFICIENT_CREDITS,
+                ErrorCode.TOKEN_NOT_FOUND,
+                ErrorCode.INSUFFICIENT_DATA,
+                ErrorCode.DATA_STALE,
+                *PUBLIC_ROUTE,
+            ),
+            proofs=(("creditToken",), ("x402",)),
+            is_charged=True,
+        ),
+        Route(
+            method="GET",
+            path="/v1/credits/bundles",
+            handler=sales.list_bundles,
+            summary="Credits for sale, and their prices now",
+            data=Bundles,
+            refusals=(ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE),
+        ),
+        Route(
+            method="POST",
+            path="/v1/credits/purchase",
+            handler=sales.buy,
+            summary="Buy credits: on a new credit token, or on the one that is sent along",
+            data=Purchase,
+            refusals=(ErrorCode.INVALID_BUNDLE, *CREDENTIAL, *PAYMENT, *PUBLIC_ROUTE),
+            status=201,
+            proofs=(("x402",), ("x402", "creditToken")),
+            is_charged=True,
+            query=(Query("bundle", "How many credits.", [each.credits for each in BUNDLES]),),
+        ),
+        Route(
+            method="GET",
+            path="/v1/credits/balance",
+            handler=v1.get_balance,
+            summary="Credits left on a credit token",
+            data=Balance,
+            refusals=(*CREDENTIAL, *PUBLIC_ROUTE),
+            proofs=(("creditToken",),),
+        ),
+        Route(
+            method="GET",
+            path="/v1/credits/history",
+            handler=sales.get_history,
+            summary="Where the credits of a credit token came from and went",
+            data=History,
+            refusals=(*CREDENTIAL, *PUBLIC_ROUTE),
+            proofs=(("creditToken",),),
+        ),
+        Route(
+            method="POST",
+            path="/v1/credits/rotate",
+            handler=rotate.rotate,
+            summary="Move all credits to a new token, on the old one or a signed challenge",
+            data=Rotated,
+            refusals=(
+                *CREDENTIAL,
+                ErrorCode.INVALID_PROOF,
+                ErrorCode.ROTATED_RECENTLY,
+                ErrorCode.PAYLOAD_TOO_LARGE,
+                ErrorCode.PAYMENT_UNAVAILABLE,
+                *PUBLIC_ROUTE,
+            ),
+            status=201,
+            proofs=(("creditToken",), ()),
+            body=Proof,
+        ),
+        Route(
+            method="POST",
+            path="/v1/credits/rotate/challenge",
+            handler=rotate.challenge,
+            summary="A text whose signature proves to be the wallet that paid",
+            data=Challenge,
+            refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
+            body=Claimed,
+        ),
+        Route(
+            method="GET",
+            path="/v1/health",
+            handler=health.get_health,
+            summary="How well the service works",
+            data=Health,
+            refusals=(ErrorCode.RATE_LIMITED,),
+        ),
+        Route(
+            method="GET",
+            path="/healthz",
+            handler=health.get_healthz,
+            summary="Whether the process answers",
+            data=Alive,
+        ),
+        Route(
+            method="GET",
+            path="/readyz",
+            handler=health.get_readyz,
+            summary="Whether the service can do its work",
+            data=Health,
+            refusals=(ErrorCode.SERVICE_UNAVAILABLE,),
+        ),
+    ]
+    if desks is not None:
+        routes += account_routes(desks, addresses=addresses, clock=clock)
+    document = Document(routes)
+    routes.append(
+        Route(
+            method="GET",
+            path="/openapi.json",
+            handler=document.get,
+            summary="This document",
+            data=None,
+        )
+    )
+    return Front(Table(routes), clock)

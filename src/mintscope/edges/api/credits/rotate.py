@@ -1,0 +1,189 @@
+"""Moving credits to a new credit token: on the old one, or on proof by the wallet that paid.
+
+A lost answer is asked for again by sending the same request: with the old
+token and the same Idempotency-Key, or with the same signed challenge.
+"""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import msgspec
+from solders.pubkey import Pubkey
+from solders.signature import Signature as Ed25519
+
+from mintscope.base.clock import Clock
+from mintscope.base.credentials import CreditToken, hash_credential, hint
+from mintscope.base.errors import (
+    BadRequest,
+    InvalidProof,
+    MissingToken,
+    PaymentUnavailable,
+    RotatedRecently,
+)
+from mintscope.base.primitives import Signature, Wallet
+from mintscope.core.credits.ledger import CreditAccount, CreditLedger
+from mintscope.core.payments.protocol.envelope import MessageHash
+from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES
+from mintscope.core.payments.rotation import (
+    NONCE_BYTES,
+    VALID_S,
+    Claim,
+    Denied,
+    decide,
+    find_flaw,
+    write_challenge,
+)
+from mintscope.edges.api.gate import Gate
+from mintscope.edges.api.shop import Shop
+from mintscope.edges.api.wire import (
+    Challenge,
+    Claimed,
+    Meta,
+    Proof,
+    Rotated,
+    Wire,
+    success,
+    timestamp,
+)
+from mintscope.edges.api.x402 import NO_SALES, idempotency_key
+from mintscope.edges.server.request import NO_STORE, Call, Reply
+
+T = TypeVar("T", bound=Wire)
+
+NOTHING_PRESENTED: Final = (
+    "expected the credit token as Authorization: Bearer svc_credit_<64 hex>, or a body with the"
+    " signed challenge of POST /v1/credits/rotate/challenge"
+)
+TWO_PROOFS: Final = "expected a credit token or a signed challenge; there were both"
+NOT_PROVEN: Final = (
+    "expected our challenge of the last 5 minutes, signed by the wallet that paid for a purchase"
+    " of credits; this is not one"
+)
+EXPIRED: Final = "The challenge has expired: ask for another one."
+TOO_SOON: Final = (
+    "These credits were moved within a day, or bought within 10 minutes and used since;"
+    " whoever holds their credit token can move them at any time."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotateRoutes:
+    """Two ways to prove whose the credits are."""
+
+    gate: Gate
+    ledger: CreditLedger
+    shop: Shop | None
+    clock: Clock
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # one new token for one request
+
+    async def challenge(self, call: Call) -> Reply:
+        """Write the text that a wallet must sign; nothing is looked up, nothing is stored."""
+        await self.gate.admit(call)
+        shop = self._expect_shop()
+        asked = _read(await call.body(), Claimed)
+        now = self.clock.now()
+        text = write_challenge(
+            shop.cashier.secrets.rotation,
+            _claim(shop, asked),
+            now=now,
+            nonce=shop.cashier.entropy(NONCE_BYTES),
+        )
+        return self._reply(call, 200, Challenge(challenge=text, expires_at=now // 1000 + VALID_S))
+
+    async def rotate(self, call: Call) -> Reply:
+        """Move all credits of a token to a new one, which is answered once."""
+        caller = await self.gate.admit(call)
+        shop = self._expect_shop()
+        key, body = idempotency_key(call), await call.body()
+        if caller.bearer is not None:
+            account = self.gate.account(caller)
+            if body:
+                raise BadRequest(TWO_PROOFS)
+            key = key or shop.cashier.entropy(GENERATED_KEY_BYTES).hex()
+            token = _new_token(shop, f"token\n{caller.bearer}", key)
+            async with self._turn:
+                rotated = await self._find(token) or await self._move(shop, account, token)
+        elif body:
+            rotated = await self._rotate_by_wallet(shop, _read(body, Proof))
+        else:
+            raise MissingToken(NOTHING_PRESENTED)
+        return self._reply(call, 201, rotated)
+
+    async def _rotate_by_wallet(self, shop: Shop, proof: Proof) -> Rotated:
+        """Move what a signed challenge proves.
+
+        Raises InvalidProof and RotatedRecently.
+        """
+        claim, secrets, now = _claim(shop, proof), shop.cashier.secrets, self.clock.now()
+        flaw = find_flaw(
+            secrets.rotation,
+            claim,
+            text=proof.challenge,
+            signature=bytes(_signature(proof.signature)),
+            now=now,
+        )
+        if flaw is not None:
+            raise InvalidProof(EXPIRED if flaw is Denied.EXPIRED else NOT_PROVEN)
+        token = _new_token(shop, "wallet", proof.challenge)
+        async with self._turn:
+            again = await self._find(token)
+            if again is not None:
+                return again
+            purchased = await shop.rotations.find_purchase(claim.purchase)
+            if purchased is None or purchased.payer != claim.wallet:
+                raise InvalidProof(NOT_PROVEN)
+            if decide(purchased, now=now) is not None:
+                raise RotatedRecently(TOO_SOON)
+            return await self._move(shop, purchased.holder, token)
+
+    async def _find(self, token: CreditToken) -> Rotated | None:
+        """Return the answer that was given before."""
+        account = await self.ledger.find(token)
+        if account is None:
+            return None
+        return Rotated(token=token, credits=await self.ledger.balance(account))
+
+    async def _move(self, shop: Shop, holder: CreditAccount, token: CreditToken) -> Rotated:
+        digest = hash_credential(token, pepper=shop.cashier.secrets.pepper)
+        moved = await shop.rotations.rotate(holder, digest, hint(token), now=self.clock.now())
+        return Rotated(token=token, credits=moved)
+
+    def _expect_shop(self) -> Shop:
+        if self.shop is None:
+            raise PaymentUnavailable(NO_SALES)
+        return self.shop
+
+    def _reply(self, call: Call, status: int, data: Wire) -> Reply:
+        call.reply_headers.append(NO_STORE)
+        return Reply(status, success(data, Meta(timestamp=timestamp(self.clock.now()))))
+
+
+def _new_token(shop: Shop, proven: str, key: str) -> CreditToken:
+    """Derive the token from what only the caller knows, so that it can be given again."""
+    digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
+    return shop.cashier.secrets.credit_token(MessageHash(digest), key)
+
+
+def _claim(shop: Shop, asked: Claimed) -> Claim:
+    try:
+        wallet = Pubkey.from_string(asked.wallet)
+    except ValueError as cause:
+        raise BadRequest("expected wallet to be the base58 of 32 bytes") from cause
+    purchase = _signature(asked.purchase)
+    return Claim(origin=shop.origin, purchase=Signature(str(purchase)), wallet=Wallet(str(wallet)))
+
+
+def _signature(text: str) -> Ed25519:
+    try:
+        return Ed25519.from_string(text)
+    except ValueError as cause:
+        raise BadRequest("expected a signature to be the base58 of 64 bytes") from cause
+
+
+def _read(body: bytes, shape: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError) as cause:
+        raise BadRequest(f"expected a JSON body; {cause}") from cause

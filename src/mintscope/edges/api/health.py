@@ -1,0 +1,83 @@
+"""Whether the service is alive, and whether it can do its work."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mintscope import __version__
+from mintscope.base.clock import Clock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.edges.api.gate import Turnstile
+from mintscope.edges.api.wire import Alive, Health, Meta, success, timestamp
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.request import NO_STORE, Call, Reply
+
+CHECK_TIMEOUT_S: Final = 2.0
+REMEMBERED_S: Final = 1.0  # so that asking often costs little
+OK: Final = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that must work: *probe* returns, or raises ServiceUnavailable with the reason."""
+
+    name: str
+    probe: Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True, kw_only=True)
+class HealthRoutes:
+    """/v1/health for clients, /healthz and /readyz for whoever runs the process."""
+
+    checks: Sequence[Check]
+    turnstile: Turnstile
+    addresses: ClientAddresses
+    clock: Clock
+    _results: dict[str, str] = field(default_factory=dict)
+    _fresh_until_s: float = float("-inf")
+
+    async def get_health(self, call: Call) -> Reply:
+        """Endpoint 8: always 200 while the service answers; the body says how well."""
+        await self.turnstile.pass_through(call, self.addresses.key(call.scope))
+        results = await self._checked()
+        status = OK if set(results.values()) <= {OK} else "degraded"
+        return self._reply(call, Health(status=status, version=__version__, checks=results))
+
+    async def get_readyz(self, call: Call) -> Reply:
+        """Answer 200 if every check passes, else 503 naming those that do not."""
+        results = await self._checked()
+        failing = [f"{name}: {result}" for name, result in results.items() if result != OK]
+        if failing:
+            raise ServiceUnavailable("not ready; " + "; ".join(failing))
+        return self._reply(call, Health(status=OK, version=__version__, checks=results))
+
+    async def get_healthz(self, call: Call) -> Reply:
+        """Answer 200: the event loop turns."""
+        return self._reply(call, Alive(status="alive"))
+
+    def _reply(self, call: Call, data: Health | Alive) -> Reply:
+        call.reply_headers.append(NO_STORE)
+        meta = Meta(timestamp=timestamp(self.clock.now()), request_id=call.request_id.decode())
+        return Reply(200, success(data, meta))
+
+    async def _checked(self) -> dict[str, str]:
+        now_s = self.clock.monotonic_s()
+        if now_s >= self._fresh_until_s:
+            self._fresh_until_s = now_s + REMEMBERED_S
+            results = await asyncio.gather(*(_result(check) for check in self.checks))
+            self._results = {
+                check.name: result for check, result in zip(self.checks, results, strict=True)
+            }
+        return self._results
+
+
+async def _result(check: Check) -> str:
+    try:
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            await check.probe()
+    except ServiceUnavailable as failure:
+        return str(failure)
+    except TimeoutError:
+        return f"no answer within {CHECK_TIMEOUT_S:g} s"
+    return OK

@@ -1,0 +1,23 @@
+"""What selling takes, beside the goods."""
+
+from dataclasses import dataclass
+
+from mintscope.core.payments.facilitator import Cashier
+from mintscope.core.payments.pricing.price_cache import PriceBoard
+from mintscope.core.payments.rotation import RotationStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shop:
+    """Whoever has one sells requests and credits; without one only credit tokens are taken.
+
+    origin    this service as its clients reach it, `https://api.example`; from configuration
+    name      and symbol: of the payment token
+    """
+
+    cashier: Cashier
+    board: PriceBoard
+    rotations: RotationStore
+    origin: str
+    name: str
+    symbol: str

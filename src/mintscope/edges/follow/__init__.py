@@ -1,0 +1,1 @@
+"""What every api process does with the swap log."""

@@ -1,0 +1,175 @@
+"""Following the swap log: the event loop around the confirmed fold.
+
+One task applies new events; a request whose mint is not in memory loads it.
+A log that cannot be read for a while ends neither: the data grow old, and
+refusing old data is the business of whoever serves them.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import ServiceUnavailable, TokenNotFound
+from mintscope.base.metrics import LIVE_MINTS
+from mintscope.base.primitives import Mint
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.log import LogReader, LogTrimmed
+from mintscope.core.market.report import ReadReport
+
+LOG = structlog.get_logger(__name__)
+
+EVENTS_PER_READ: Final = 256
+LOADS_AT_ONCE: Final = 8
+LOAD_ATTEMPTS: Final = 5
+
+T = TypeVar("T")
+
+
+class Follower:
+    """The reports of this process, as of the last event applied; `run` keeps them current.
+
+    Implements `market.report.Reports`.
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        market: LiveMarket,
+        clock: Clock,
+        *,
+        poll_interval_s: float = 0.05,
+        read_timeout_s: float = 5.0,
+    ) -> None:
+        self._reader = reader
+        self._market = market
+        self._clock = clock
+        self._poll_interval_s = poll_interval_s
+        self._read_timeout_s = read_timeout_s
+        self._started = False
+        self._follows_files = False
+        self._turn = asyncio.Lock()
+        self._slots = asyncio.Semaphore(LOADS_AT_ONCE)
+        self._loads: dict[Mint, asyncio.Task[ReadReport]] = {}
+
+    async def run(self) -> None:
+        """Follow the log until cancelled, whatever it does meanwhile."""
+        readable = True
+        while True:
+            try:
+                await self.catch_up()
+            except Exception as error:  # noqa: BLE001  any failure of any store is tried again
+                if readable:
+                    LOG.warning("swap log cannot be read", error=repr(error))
+                readable = False
+            else:
+                if not readable:
+                    LOG.info("swap log can be read again", seq=self._market.seq)
+                readable = True
+            await asyncio.sleep(self._poll_interval_s)
+
+    async def catch_up(self) -> None:
+        """Apply every event that was committed when this was called."""
+        async with self._turn:
+            tip = await self._answer(self._reader.tip())
+            self._follows_files = tip.follows_files
+            if not await self._advance(tip.seq):
+                await self._restart()
+        LIVE_MINTS.set(len(self._market))
+
+    async def read(self, mint: Mint) -> ReadReport:
+        """Return the report of *mint* as of the last applied slot."""
+        if not self._started:
+            raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
+        if not self.is_tracked(mint):
+            raise TokenNotFound(f"This service does not track {mint}.")
+        if mint in self._market:
+            return self._report(mint)
+        load = self._loads.get(mint)
+        if load is None:
+            load = self._loads[mint] = asyncio.create_task(self._load(mint))
+            load.add_done_callback(lambda done: self._forget(mint, done))
+        # One client that hangs up must not end the load that others wait for.
+        return await asyncio.shield(load)
+
+    def is_tracked(self, mint: Mint) -> bool:
+        """Return whether *mint* is followed, as of the last applied event."""
+        return mint in self._market.tracked
+
+    def age_ms(self) -> int | None:
+        """Return how old the last applied slot is; None before there is one.
+
+        0 while files are replayed, because the market's clock follows them.
+        """
+        if self._market.time is None:
+            return None
+        return 0 if self._follows_files else max(0, self._clock.now() - self._market.time * 1000)
+
+    def _report(self, mint: Mint) -> ReadReport:
+        body = self._market.report(mint)
+        slot, age_ms = self._market.slot, self.age_ms()
+        assert slot is not None
+        assert age_ms is not None
+        return ReadReport(body, slot, age_ms)
+
+    async def _advance(self, seq: int) -> bool:
+        """Apply events up to *seq*; False where the log does not continue what was applied."""
+        if not self._started or seq < self._market.seq:
+            return False
+        try:
+            while self._market.seq < seq:
+                events = await self._answer(self._reader.events(self._market.seq, EVENTS_PER_READ))
+                if not events:
+                    return False
+                for event in events:
+                    self._market.apply(event)
+        except LogTrimmed as reason:
+            LOG.info("starting again from the tip of the swap log", reason=str(reason))
+            return False
+        return True
+
+    async def _restart(self) -> None:
+        # What happened between the two reads is applied again, which is harmless.
+        tip = await self._answer(self._reader.tip())
+        _, tracked = await self._answer(self._reader.tracked())
+        self._market.restart(tip, tracked)
+        self._started = True
+
+    async def _load(self, mint: Mint) -> ReadReport:
+        """Bring *mint* into memory and return its report.
+
+        Nothing is awaited between the two, so that no other load can evict it first.
+        """
+        try:
+            async with asyncio.timeout(self._read_timeout_s), self._slots:
+                for _ in range(LOAD_ATTEMPTS):
+                    if await self._insert(mint):
+                        return self._report(mint)
+        except TimeoutError:
+            pass
+        raise ServiceUnavailable("The market data of this token cannot be read now; try again.")
+
+    async def _insert(self, mint: Mint) -> bool:
+        """Load *mint* once; False if the log took another course meanwhile."""
+        self._market.expect(mint)
+        try:
+            loaded = await self._reader.load(mint)
+            if loaded is None:
+                raise TokenNotFound(f"This service does not track {mint}.")
+            if loaded.seq > self._market.seq:
+                await self.catch_up()
+            return loaded.seq <= self._market.seq and self._market.insert(loaded)
+        finally:
+            self._market.abandon(mint)
+
+    def _forget(self, mint: Mint, done: asyncio.Task[ReadReport]) -> None:
+        del self._loads[mint]
+        if not done.cancelled():
+            done.exception()  # seen, also when every client has hung up
+
+    async def _answer(self, read: Coroutine[Any, Any, T]) -> T:
+        # Not `wait_for`: on Python 3.11 it loses a cancellation that meets the answer.
+        async with asyncio.timeout(self._read_timeout_s):
+            return await read

@@ -1,0 +1,161 @@
+"""From a source of blocks to the swap log and its finalized fold."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import structlog
+
+from mintscope.base.clock import Clock
+from mintscope.base.metrics import INGEST_LAG_S, INGEST_SLOT
+from mintscope.base.primitives import Mint
+from mintscope.base.solana import WSOL, Block, Source, Update
+from mintscope.core.dex.outcome import Decoded
+from mintscope.core.market.registry import Floor
+from mintscope.core.market.store import Change, MarketStore
+from mintscope.edges.ingest.fold import fold_once
+from mintscope.edges.ingest.slots import Chain
+
+log = structlog.get_logger()
+
+# A real block is about 7 MB, so this bounds the memory that reading ahead takes.
+QUEUE_MAX: Final = 32
+# While history is read, this many updates share one transaction.
+BATCH_MAX: Final = 64
+HOLES_MAX: Final = 5
+CANCEL_AGAIN_S: Final = 1.0
+TRIM_EVERY: Final = 16
+TRIM_EVENTS_MAX: Final = 2_500
+
+Decode = Callable[[Sequence[msgspec.Raw]], Decoded]
+
+
+class SourceBroken(Exception):
+    """The source offers blocks that cannot join the log, however often it is asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingest:
+    """Follows one source into one store.
+
+    mints           tracked on a fresh installation
+    floor           follow every mint that reaches it; None: only those listed
+    follows_files   the market's clock is that of the files being replayed
+    """
+
+    source: Source
+    store: MarketStore
+    decode: Decode
+    clock: Clock
+    mints: Sequence[Mint] = (WSOL,)
+    floor: Floor | None = None
+    follows_files: bool = False
+
+    async def run(self) -> None:
+        """Ingest until the source ends, or for ever; stops cleanly when cancelled.
+
+        Raises ForkBelowFinalized or SourceBroken where an operator must look.
+        """
+        tail = await self.store.start(mints=self.mints, follows_files=self.follows_files)
+        chain = Chain(tail, self.decode)
+        await self._catch_up()
+        holes = 0
+        while True:
+            before = chain.tip
+            hole = await self._follow(chain)
+            if hole is None:
+                return
+            holes = holes + 1 if chain.tip == before else 1
+            if holes > HOLES_MAX:
+                raise SourceBroken(
+                    f"expected block {hole.parent_slot} before {hole.slot};"
+                    f" the source skipped it {HOLES_MAX} times"
+                )
+            log.info("hole", slot=hole.slot, parent_slot=hole.parent_slot)
+
+    async def _follow(self, chain: Chain) -> Block | None:
+        """Apply what the source yields; return a block that cannot join, None at the end."""
+        batches = 0
+        async with _read_ahead(self.source.updates(chain.tip)) as queue:
+            while updates := await _take(queue):
+                changes: list[Change] = []
+                try:
+                    hole = chain.apply(updates, changes)
+                finally:
+                    await self._write(chain, changes)
+                batches += 1
+                if batches % TRIM_EVERY == 0:
+                    await self.store.trim(TRIM_EVENTS_MAX)
+                if hole is not None:
+                    return hole
+        return None
+
+    async def _write(self, chain: Chain, changes: Sequence[Change]) -> None:
+        if not changes:
+            return
+        await self.store.write(changes)
+        if chain.tip is not None and chain.time is not None:
+            INGEST_SLOT.set(chain.tip.slot)
+            INGEST_LAG_S.set(self.clock.now() / 1000 - chain.time)
+        await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        """Fold everything that is final."""
+        while await fold_once(self.store, self.floor):
+            pass
+
+
+class _End(msgspec.Struct):
+    """The source yields no more; *failure* says why if it broke."""
+
+    failure: Exception | None
+
+
+_Queue = asyncio.Queue[Update | _End]
+
+
+@asynccontextmanager
+async def _read_ahead(updates: AsyncIterator[Update]) -> AsyncIterator[_Queue]:
+    """Let the source work while blocks are decoded; no task is left behind."""
+    queue = _Queue(QUEUE_MAX)
+    reading = asyncio.create_task(_pump(updates, queue), name="read-ahead")
+    try:
+        yield queue
+    finally:
+        while not reading.done():  # whoever the source awaits may swallow a cancellation
+            reading.cancel()
+            await asyncio.wait([reading], timeout=CANCEL_AGAIN_S)
+        if isinstance(updates, AsyncGenerator):
+            await updates.aclose()
+
+
+async def _pump(updates: AsyncIterator[Update], queue: _Queue) -> None:
+    failure: Exception | None = None
+    try:
+        async for update in updates:
+            await queue.put(update)
+    except Exception as error:  # noqa: BLE001 - raised again where the queue is read
+        failure = error
+    await queue.put(_End(failure))
+
+
+async def _take(queue: _Queue) -> list[Update]:
+    """Return the next updates, at least one; none at the end.
+
+    Raises what the source raised, after everything it yielded before.
+    """
+    updates: list[Update] = []
+    item = await queue.get()
+    while not isinstance(item, _End):
+        updates.append(item)
+        if queue.empty() or len(updates) == BATCH_MAX:
+            return updates
+        item = queue.get_nowait()
+    if updates:
+        queue.put_nowait(item)
+    elif item.failure is not None:
+        raise item.failure
+    return updates

@@ -1,0 +1,125 @@
+"""What a source says, as changes of the log."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+import structlog
+
+from mintscope.base.metrics import GAP_SLOTS, QUARANTINED, RETRACTED, SWAPS, UNPRICED
+from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
+from mintscope.core.dex.outcome import Decoded
+from mintscope.core.market.engine.tail import Hole, Known, Tail
+from mintscope.core.market.log import SlotHeader
+from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
+from mintscope.core.market.store import Change, DeadSlot, FinalSlot, NewSlot, Unread
+from mintscope.core.market.swap import Swap
+
+log = structlog.get_logger()
+
+DECODER_BUG: Final = "decoder_bug"
+# A row each would be a way to fill the disk.
+UNREAD_PER_BLOCK_MAX: Final = 100
+
+
+class Chain:
+    """The log's tail, moved on by updates."""
+
+    def __init__(self, tail: Tail, decode: Callable[[Sequence[msgspec.Raw]], Decoded]) -> None:
+        self._tail = tail
+        self._decode = decode
+
+    @property
+    def tip(self) -> Tip | None:
+        """The newest block."""
+        return self._tail.tip
+
+    @property
+    def time(self) -> UnixS | None:
+        """Its effective time."""
+        return self._tail.time
+
+    def apply(self, updates: Sequence[Update], changes: list[Change]) -> Block | None:
+        """Add to *changes* what *updates* mean; stop at a block that cannot join, and return it.
+
+        Raises ForkBelowFinalized; *changes* then holds what came before.
+        """
+        final: Slot | None = None
+        try:
+            for update in updates:
+                match update:
+                    case Block():
+                        if not self._append(update, changes):
+                            return update
+                    case Finalized(slot):
+                        final = self._tail.finalize(slot) or final
+                    case Gap(first, last):
+                        if self._tail.lose(update):
+                            GAP_SLOTS.inc(last - first + 1)
+                            changes.append(update)
+        finally:
+            if final is not None:
+                changes.append(FinalSlot(final))
+        return None
+
+    def _append(self, block: Block, changes: list[Change]) -> bool:
+        """Add *block* where it belongs; False if a slot before it is missing."""
+        place = self._tail.place(block)
+        if isinstance(place, Known):
+            return True
+        for header in place.dead:
+            self._tail.retract()
+            RETRACTED.inc()
+            changes.append(DeadSlot(header.slot))
+        if isinstance(place, Hole):
+            return False
+        swaps, unread = self._read(block)
+        header = self._tail.header(block, sol_usd_samples(swaps))
+        self._tail.append(header)
+        priced = price_slot(swaps, _rate(header))
+        for reason, count in priced.unpriced.items():
+            UNPRICED.labels(reason).inc(count)
+        changes.append(NewSlot(header, priced.swaps))
+        changes.extend(unread[:UNREAD_PER_BLOCK_MAX])
+        return True
+
+    def _read(self, block: Block) -> tuple[list[Swap], list[Unread]]:
+        """Decode *block*; a bug in the decoder costs the transaction that shows it, no more."""
+        try:
+            decoded = self._decode(block.transactions)
+        except Exception:
+            log.exception("decoder_failed", slot=block.slot)
+            swaps, unread = self._read_one_by_one(block)
+        else:
+            swaps = decoded.swaps
+            unread = [
+                Unread(slot=block.slot, signature=q.signature, program=q.program, reason=q.reason)
+                for q in decoded.quarantined
+            ]
+        for swap in swaps:
+            SWAPS.labels(swap.program).inc()
+        for one in unread:
+            QUARANTINED.labels(one.program, one.reason).inc()
+        return swaps, unread
+
+    def _read_one_by_one(self, block: Block) -> tuple[list[Swap], list[Unread]]:
+        swaps: list[Swap] = []
+        unread: list[Unread] = []
+        for index, transaction in enumerate(block.transactions):
+            try:
+                decoded = self._decode([transaction])
+            except Exception:
+                log.exception("transaction_failed", slot=block.slot, transaction_index=index)
+                unread.append(
+                    Unread(slot=block.slot, signature=None, program="unknown", reason=DECODER_BUG)
+                )
+            else:
+                swaps.extend(swap._replace(transaction_index=index) for swap in decoded.swaps)
+        return swaps, unread
+
+
+def _rate(header: SlotHeader) -> Rate | None:
+    if header.sol_usd is None or header.sol_usd_time is None:
+        return None
+    return Rate(header.sol_usd, header.sol_usd_time)

@@ -1,0 +1,47 @@
+"""A letter as an Internet message (RFC 5322): one recipient, plain text, no header of others."""
+
+import re
+from datetime import UTC, datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from typing import Final
+
+from email_validator import validate_email
+
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.mail.email import Letter
+
+PLAIN: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
+
+
+def message_of(letter: Letter, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
+    """Return *letter* as it is handed to the mail server.
+
+    sender    an address; *name* stands before it
+    at        goes into Date
+    Raises    ValueError for a header that would hold more than its line
+    """
+    message = EmailMessage(policy=SMTP)
+    # Address objects, never texts: "a@example.org, b@example.org" would be two recipients.
+    message["From"] = Address(display_name=name, addr_spec=ascii_address(sender))
+    message["To"] = Address(addr_spec=ascii_address(letter.recipient))
+    message["Subject"] = letter.subject
+    message["Date"] = format_datetime(datetime.fromtimestamp(at // 1000, UTC))
+    message["Message-ID"] = letter.message_id
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers
+    message.set_content(letter.text, cte="7bit" if letter.text.isascii() else "quoted-printable")
+    return message
+
+
+def ascii_address(address: str) -> str:
+    """Return *address* with its domain as servers that know no Unicode take it.
+
+    Raises    ValueError for what is not one address
+    """
+    if PLAIN.fullmatch(address):
+        return address
+    parts = validate_email(address, check_deliverability=False, allow_smtputf8=False)
+    assert parts.ascii_email is not None, "without SMTPUTF8 there is no other"
+    return parts.ascii_email

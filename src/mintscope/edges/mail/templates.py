@@ -1,0 +1,208 @@
+"""The words of letters: why it was sent, what to do, and what if it was not you.
+
+No text of an applicant or a user gets in: whoever enters a stranger's address must not be able
+to write to the stranger in our name.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.mail.email import Draft, Letter, LetterKind
+from mintscope.core.accounts.proof import Purpose, link_text
+from mintscope.core.accounts.secrets import AccountSecrets
+
+HOST_SIGNS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
+LINK_OF: Final[Mapping[LetterKind, tuple[Purpose, str]]] = {
+    LetterKind.CONFIRM_APPLICATION: (Purpose.CONFIRM_APPLICATION, "confirm"),
+    LetterKind.VERIFY_EMAIL: (Purpose.VERIFY_EMAIL, "verify"),
+    LetterKind.RESET_PASSWORD: (Purpose.RESET_PASSWORD, "reset"),
+    LetterKind.CLAIM_AGENT: (Purpose.CLAIM_AGENT, "claim"),
+}
+
+
+class LetterWithoutLink(ValueError):
+    """The proof that the letter was to carry is gone: there is nothing left to send."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Words:
+    """What stands in a letter, beside its greeting and its signature."""
+
+    origin: str
+    name: str
+    link: str
+    code: str
+    until: str
+    facts: Mapping[str, str]
+
+
+def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) -> Letter:
+    """Write the letter of *draft*; always the same.
+
+    origin    what links begin with, as configured, never as a request says
+    name      of this installation
+    Raises    LetterWithoutLink
+    """
+    link = code = until = ""
+    if draft.kind in LINK_OF:
+        if draft.proof_id is None or draft.nonce is None:
+            raise LetterWithoutLink(f"letter {draft.letter_id}: expected a proof; there is none")
+        purpose, path = LINK_OF[draft.kind]
+        link = f"{origin}/{path}/{link_text(draft.proof_id, secrets.link_of(draft.nonce))}"
+        code = secrets.code_of(draft.nonce)
+        until = _moment(UnixMs(draft.written_at + purpose.lifetime_ms))
+    words = _Words(origin=origin, name=name, link=link, code=code, until=until, facts=draft.facts)
+    subject, write = LETTERS[draft.kind]
+    return Letter(
+        recipient=draft.recipient,
+        subject=subject.format(name=name),
+        text=f"Hello,\n\n{write(words)}\n-- \n{name}, {origin}\n",
+        message_id=_message_id(draft, origin, secrets),
+    )
+
+
+def _message_id(draft: Draft, origin: str, secrets: AccountSecrets) -> str:
+    host = urlsplit(origin).hostname or ""
+    domain = host if host and HOST_SIGNS.issuperset(host) else "localhost"
+    return f"<{secrets.letter_name(draft.letter_id, draft.written_at)}@{domain}>"
+
+
+def _moment(at: UnixMs) -> str:
+    return f"{datetime.fromtimestamp(at // 1000, UTC):%d %B %Y, %H:%M} UTC"
+
+
+def _confirm_application(words: _Words) -> str:
+    return f"""\
+Somebody applied for access to {words.name} with this e-mail address.
+
+If it was you, or an agent of yours, please confirm that the address is
+yours. Open this page and press "Yes, confirm the application":
+
+{words.link}
+
+Or let the agent send this code to {words.origin}/api/auth/confirm-email :
+
+{words.code}
+
+Both are good until {words.until}.
+
+If it was not you, open the page and press "No, this was not me": the
+application is deleted. If you do nothing, it is deleted after three days.
+"""
+
+
+def _application_approved(words: _Words) -> str:
+    return f"""\
+Your application for access to {words.name} was approved.
+
+Your agent can now exchange its application secret for the API key, once,
+with POST {words.origin}/api/auth/exchange-secret
+The key will have these scopes: {words.facts.get("scopes", "")}
+
+You get this letter because the application was made with this address.
+If you know nothing of it, please tell whoever runs {words.name}.
+"""
+
+
+def _application_rejected(words: _Words) -> str:
+    return f"""\
+Thank you for your interest in {words.name}. Your application for access
+was not approved.
+
+You get this letter because the application was made with this address.
+There is nothing you need to do.
+"""
+
+
+def _new_key(words: _Words) -> str:
+    return f"""\
+There is a new API key for your account at {words.name}.
+
+Key:     svc_live_{words.facts.get("hint", "")}
+Scopes:  {words.facts.get("scopes", "")}
+
+If you or your agent made it, there is nothing you need to do.
+
+If not, somebody else has access. If you sign in here with a password,
+choose a new one at
+{words.origin}/forgot
+and revoke the key at
+{words.origin}/settings/api-keys
+If an agent applied with your address, tell whoever runs {words.name}.
+"""
+
+
+def _verify_email(words: _Words) -> str:
+    return f"""\
+Please verify that this e-mail address is yours. Open this link in the
+browser in which you are signed in to {words.name}:
+
+{words.link}
+
+It is good until {words.until}, once.
+
+You get this letter because somebody made an account with this address. If
+it was not you, do not open the link. You can take the account over, and
+shut them out of it, by choosing a password at
+{words.origin}/forgot
+"""
+
+
+def _reset_password(words: _Words) -> str:
+    return f"""\
+Somebody, probably you, wants to set a new password for your account at
+{words.name}. Open this page to choose one:
+
+{words.link}
+
+It is good until {words.until}, once.
+
+If it was not you, there is nothing you need to do: your password stays as
+it is, and nobody else can use the link.
+"""
+
+
+def _password_changed(words: _Words) -> str:
+    return f"""\
+The password of your account at {words.name} was changed, and all other
+sessions were ended.
+
+If it was you, there is nothing you need to do.
+
+If it was not you, choose another password at once, at
+{words.origin}/forgot
+and look for API keys that you do not know, at
+{words.origin}/settings/api-keys
+"""
+
+
+def _claim_agent(words: _Words) -> str:
+    return f"""\
+Somebody, probably you, wants to take the agent account
+{words.facts.get("username", "")} into a personal account at {words.name}.
+Its API keys go on working, and will be listed with that person's own.
+
+To agree, open this link in the browser in which you are signed in:
+
+{words.link}
+
+It is good until {words.until}, once.
+
+If it was not you, do not open it: everything stays as it is.
+"""
+
+
+LETTERS: Final[Mapping[LetterKind, tuple[str, Callable[[_Words], str]]]] = {
+    LetterKind.CONFIRM_APPLICATION: ("Confirm your application to {name}", _confirm_application),
+    LetterKind.APPLICATION_APPROVED: ("Your application was approved", _application_approved),
+    LetterKind.APPLICATION_REJECTED: ("Your application was not approved", _application_rejected),
+    LetterKind.NEW_KEY: ("A new API key for your account", _new_key),
+    LetterKind.VERIFY_EMAIL: ("Verify your e-mail address", _verify_email),
+    LetterKind.RESET_PASSWORD: ("Choose a new password", _reset_password),
+    LetterKind.PASSWORD_CHANGED: ("Your password was changed", _password_changed),
+    LetterKind.CLAIM_AGENT: ("Take over an agent account", _claim_agent),
+}

@@ -1,0 +1,127 @@
+"""Handing letters to a mail server by SMTP."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from aiosmtplib import (
+    SMTP,
+    SMTPException,
+    SMTPRecipientRefused,
+    SMTPRecipientsRefused,
+    SMTPResponseException,
+)
+
+from mintscope.base.clock import Clock
+from mintscope.core.accounts.mail.email import Letter
+from mintscope.edges.mail.message import ascii_address, message_of
+
+REASON_LENGTH_MAX: Final = 200
+FAREWELL_S: Final = 1.0
+PERMANENT: Final = 500
+POLICY: Final = "5.7."  # RFC 3463: it is us whom the server refuses, for now
+
+
+class Unsent(Exception):
+    """The letter was not accepted; the message says why, for the operator."""
+
+
+class Refused(Unsent):
+    """It never will be: there is no such mailbox."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailServer:
+    """Where letters go.
+
+    security    starttls: the connection must be protected before anything is told; tls: from its
+                first byte; none
+    username    empty: do not sign in
+    sender      the address letters come from
+    name        what stands before it
+    timeout_s   for a letter, from connecting to its acceptance
+    context     None: certificates that the machine trusts
+    """
+
+    host: str
+    port: int
+    security: Literal["starttls", "tls", "none"]
+    username: str
+    password: str
+    sender: str
+    name: str
+    timeout_s: float
+    context: ssl.SSLContext | None = None
+
+
+class SmtpPost:
+    """Sends letters, each over a connection of its own."""
+
+    def __init__(self, server: MailServer, clock: Clock) -> None:
+        self._server = server
+        self._clock = clock
+
+    async def send(self, letter: Letter) -> None:
+        """Hand *letter* to the server; it is accepted when this returns.
+
+        Raises    Refused, or Unsent for all that may get better
+        """
+        server = self._server
+        now = self._clock.now()
+        try:
+            message = message_of(letter, sender=server.sender, name=server.name, at=now)
+        except ValueError as cause:
+            raise Refused(f"expected an address to write to: {_shown(cause)}") from cause
+        sender, recipient = ascii_address(server.sender), ascii_address(letter.recipient)
+        try:
+            async with connected(server) as client:
+                await client.sendmail(sender, [recipient], message.as_bytes())
+        except SMTPRecipientsRefused as refusal:
+            raise _refusal_of(refusal.recipients[0]) from refusal
+        except (SMTPException, OSError, ValueError) as cause:
+            raise Unsent(_shown(cause)) from cause
+
+
+@asynccontextmanager
+async def connected(server: MailServer) -> AsyncIterator[SMTP]:
+    """Yield a client that has connected, protected the connection and signed in.
+
+    Raises    SMTPException, OSError (TimeoutError among them) or ValueError
+    """
+    client = SMTP(
+        hostname=server.host,
+        port=server.port,
+        username=server.username or None,
+        password=server.password or None,
+        local_hostname=server.sender.rpartition("@")[2],
+        timeout=server.timeout_s,
+        use_tls=server.security == "tls",
+        start_tls=server.security == "starttls",
+        tls_context=server.context,
+    )
+    try:
+        async with asyncio.timeout(server.timeout_s):
+            await client.connect()
+            yield client
+        with suppress(SMTPException, OSError):  # accepted is accepted
+            async with asyncio.timeout(FAREWELL_S):
+                await client.quit()
+    finally:
+        client.close()
+
+
+def _refusal_of(refusal: SMTPRecipientRefused) -> Unsent:
+    is_final = refusal.code >= PERMANENT and not refusal.message.startswith(POLICY)
+    return (Refused if is_final else Unsent)(_shown(refusal))
+
+
+def _shown(cause: Exception) -> str:
+    if isinstance(cause, TimeoutError) and not str(cause):
+        return "the mail server did not answer in time"
+    text = (
+        f"{cause.code} {cause.message}" if isinstance(cause, SMTPResponseException) else str(cause)
+    )
+    return " ".join((text or type(cause).__name__).split())[:REASON_LENGTH_MAX]

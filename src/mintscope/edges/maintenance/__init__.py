@@ -1,0 +1,1 @@
+"""Account and payment maintenance, and the hashing of passwords."""

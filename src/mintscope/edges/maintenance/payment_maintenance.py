@@ -1,0 +1,167 @@
+"""Keeping true what was sold: what runs beside the api for as long as it sells.
+
+always   the reconciler finishes what a crash or a timeout left
+60 s     a look at the fee payer; an audit of what is new, of everything on a new day.
+         A violation stops sales, and so does a fee payer that runs out, until it has more
+"""
+
+import asyncio
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import PriceUnavailable, ServiceUnavailable
+from mintscope.base.metrics import (
+    AUDITS,
+    FEE_PAYER_LAMPORTS,
+    OLDEST_PENDING_S,
+    PENDING_PAYMENTS,
+    SALES_OPEN,
+    TREASURY_AGE_S,
+    UNREADABLE,
+    VIOLATIONS,
+)
+from mintscope.base.primitives import UnixMs, Wallet
+from mintscope.core.payments.books.audit import Auditor
+from mintscope.core.payments.books.invariants import Invariant, Violation
+from mintscope.core.payments.books.treasury import Scope
+from mintscope.core.payments.payment import Payment
+from mintscope.core.payments.pricing.price_cache import RETRY_S, PriceBoard
+from mintscope.core.payments.reconciler import Reconciler
+from mintscope.core.payments.redelivery import REDELIVERY_MS
+from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
+from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
+from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+
+log = structlog.get_logger()
+
+AUDIT_S: Final = 60.0
+DAY_MS: Final = 86_400_000
+
+
+@dataclass(kw_only=True)
+class Upkeep:
+    """Looks after the payments of one installation.
+
+    lamports_min         with less the fee payer is said to run low
+    fund_lamports_min    with less nothing is sold
+    """
+
+    chain: RpcPaymentChain
+    store: SqlitePaymentStore
+    books: SqlitePaymentBooks
+    auditor: Auditor
+    reconciler: Reconciler
+    board: PriceBoard
+    clock: Clock
+    fee_payer: Wallet
+    lamports_min: int
+    fund_lamports_min: int
+    _day: int = -1  # of the last audit of everything
+
+    async def run(self) -> None:
+        """Go on until cancelled; a bug in it is told, and it goes on."""
+        while True:
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self.reconciler.run(asyncio.sleep, _tell_trouble))
+                    tasks.create_task(self._look_for_ever())
+                    tasks.create_task(self._post_prices())
+            except* Exception:
+                log.exception("looking after payments failed")
+            await asyncio.sleep(AUDIT_S)
+
+    async def look(self) -> None:
+        """Look at everything once; what one look lacks does not keep the others from theirs."""
+        try:
+            await self.look_at_fees()
+        except (ChainUnavailable, ServiceUnavailable) as trouble:
+            log.warning("the fee payer cannot be looked at", reason=str(trouble))
+        try:
+            await self._audit()
+        except ServiceUnavailable as trouble:
+            AUDITS.labels("failed").inc()
+            log.warning("no audit of payments", reason=str(trouble))
+
+    async def look_at_fees(self) -> int:
+        """Note what the fee payer has, in lamports, and say if that is little."""
+        mark = await self.books.fund_mark()
+        lamports = await self.chain.lamports(self.fee_payer)
+        await self.books.fill_fund(lamports, mark=mark)
+        FEE_PAYER_LAMPORTS.set(lamports)
+        if await self._is_short():
+            log.error("nothing is sold until the fee payer has more", lamports=lamports)
+        elif lamports < self.lamports_min:
+            log.warning("the fee payer runs low", lamports=lamports)
+        return lamports
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(AUDIT_S)
+
+    async def _post_prices(self) -> None:
+        """Keep the board fresh, so that no client waits for a price or finds an old one."""
+        while True:
+            with suppress(PriceUnavailable):
+                await self.board.tariff()
+            await asyncio.sleep(RETRY_S)
+
+    async def _audit(self) -> None:
+        today = self.clock.now() // DAY_MS
+        try:
+            violations = await self.auditor.audit(full=today != self._day)
+        except ChainUnavailable as trouble:
+            AUDITS.labels("blind").inc()
+            log.warning("the treasury cannot be compared", reason=str(trouble))
+        else:
+            AUDITS.labels("violated" if violations else "sound").inc()
+            _tell_violations(violations)
+        if today != self._day:
+            await self.store.forget_reports(UnixMs(self.clock.now() - REDELIVERY_MS))
+        self._day = today
+        await self._tell_books()
+
+    async def _tell_books(self) -> None:
+        count, oldest = await self.books.pending()
+        PENDING_PAYMENTS.set(count)
+        OLDEST_PENDING_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
+        scan = await self.books.scan(Scope.NEW)
+        compared_at = None if scan is None else scan.finished_at
+        never = float("inf")
+        TREASURY_AGE_S.set(
+            never if compared_at is None else (self.clock.now() - compared_at) / 1000
+        )
+        is_stopped = await self.books.why_stopped() is not None
+        SALES_OPEN.set(not is_stopped and not await self._is_short())
+
+    async def _is_short(self) -> bool:
+        fund = await self.books.fund()
+        return fund is not None and fund < self.fund_lamports_min
+
+
+def tell_unreadable(payment: Payment, why: str) -> None:
+    """Raise the alarm for a payment that is there and cannot be understood."""
+    UNREADABLE.inc()
+    log.error("a payment cannot be read", signature=payment.signature, reason=why)
+
+
+def _tell_trouble(trouble: Exception) -> None:
+    log.warning("payments could not be looked at", reason=str(trouble))
+
+
+def _tell_violations(violations: Collection[Violation]) -> None:
+    for invariant in Invariant:
+        found = [each for each in violations if each.invariant is invariant]
+        VIOLATIONS.labels(invariant.name.lower()).set(len(found))
+    for violation in violations:
+        log.error(
+            "the books of money contradict themselves",
+            invariant=violation.invariant,
+            subject=violation.subject,
+        )

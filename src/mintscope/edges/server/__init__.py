@@ -1,0 +1,1 @@
+"""What HTTP needs on any route."""

@@ -1,0 +1,28 @@
+"""The limits of the api's routes; the windows themselves are everybody's (`mintscope.base.limits`)."""
+
+from typing import Final
+
+from mintscope.base.limits import (
+    KEYS_MAX,
+    Admitted,
+    Denied,
+    Limit,
+    Limiter,
+    LimitKey,
+    MovingWindow,
+)
+
+__all__ = [
+    "HEALTH",
+    "KEYS_MAX",
+    "PUBLIC",
+    "Admitted",
+    "Denied",
+    "Limit",
+    "LimitKey",
+    "Limiter",
+    "MovingWindow",
+]
+
+PUBLIC: Final = Limit(name="public", count=30, window_s=60)
+HEALTH: Final = Limit(name="health", count=120, window_s=60)

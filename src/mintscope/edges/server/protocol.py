@@ -1,0 +1,356 @@
+"""HTTP/1.1 for strangers: uvicorn's protocol with a bound on everything a client decides.
+
+    request line and headers   16 KiB in all, else 431
+    body                       64 KiB, declared or streamed, else 413
+    a whole request            14 s from its first byte, else 408; silence is just closed
+    an answer nobody reads     cut off after 14 s
+    connections                a maximum in all and per client, else 503 and closed
+    ambiguity                  no Host or two, two lengths, bytes that are not HTTP: 400
+
+The application sees whole requests only: it starts when the last byte of the
+body is here, so a slow or oversized body never meets a handler.
+"""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any, Final, NoReturn, TypeGuard
+
+from typing_extensions import override
+from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+from uvicorn.server import ServerState
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import (
+    BadRequest,
+    HeadersTooLarge,
+    PayloadTooLarge,
+    RequestTimeout,
+    ServiceError,
+    ServiceUnavailable,
+)
+from mintscope.edges.api.errors import STATUS
+from mintscope.edges.api.failures import BOTH_SHAPES, ENVELOPE
+from mintscope.edges.server.client_address import NOWHERE, ClientAddresses, network_key
+from mintscope.edges.server.request import GONE
+
+LINGER_S: Final = 1.0  # a refused client may go on sending this long, so that it reads why
+HEADER_OVERHEAD_BYTES: Final = 4  # the colon, the space, the line end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a client may take."""
+
+    head_bytes_max: int = 16 * 1024
+    body_bytes_max: int = 64 * 1024
+    request_s_max: float = 14.0
+    unread_s_max: float = 14.0
+    keep_alive_s_max: float = 10.0
+    connections_max: int = 2_000
+    connections_per_client_max: int = 256
+
+    @property
+    def request_bytes_max(self) -> int:
+        """What a request may take on the wire: its head, and its body in chunks of any size > 4."""
+        return self.head_bytes_max + 2 * self.body_bytes_max
+
+
+@dataclass(slots=True, kw_only=True)
+class Guard:
+    """What all connections of a server share."""
+
+    clock: Clock
+    bounds: Bounds = Bounds()
+    addresses: ClientAddresses = field(default_factory=ClientAddresses)
+    open_count: int = 0
+    open_by_client: Counter[str] = field(default_factory=Counter)
+
+    def enter(self, peer: str) -> bool:
+        """Count a connection; say whether there was room for it.  A proxy may open any number."""
+        client = network_key(peer)
+        self.open_count += 1
+        self.open_by_client[client] += 1
+        return self.open_count <= self.bounds.connections_max and (
+            self.open_by_client[client] <= self.bounds.connections_per_client_max
+            or self.addresses.is_proxy(peer)
+        )
+
+    def leave(self, peer: str) -> None:
+        """Count the end of a connection."""
+        client = network_key(peer)
+        self.open_count -= 1
+        self.open_by_client[client] -= 1
+        if not self.open_by_client[client]:
+            del self.open_by_client[client]
+
+
+def hardened(guard: Guard) -> "type[HardenedProtocol]":
+    """Return the protocol class for one server, as uvicorn's `http` option takes it."""
+    return type("HardenedProtocol", (HardenedProtocol,), {"guard": guard})
+
+
+class WholeAnswer(RequestResponseCycle):
+    """Writes an answer that comes in one piece in one piece.
+
+    The headers are our own, so instead of examining each it suffices to see
+    that none of them holds a line end.
+    """
+
+    _head: HTTPResponseStartEvent | None = None
+
+    @override
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send *message* as uvicorn would; keep a head back until the body is here."""
+        if message["type"] == "http.response.start" and self._head is None:
+            self._head = message
+            return
+        head, self._head = self._head, None
+        if head is None:
+            await super().send(message)
+        elif self._fits_in_one_piece(message):
+            self._write_whole(head, message["body"])
+        else:
+            await super().send(head)
+            await super().send(message)
+
+    def _fits_in_one_piece(self, message: ASGISendEvent) -> TypeGuard[HTTPResponseBodyEvent]:
+        return (
+            message["type"] == "http.response.body"
+            and not message.get("more_body", False)
+            and not self.flow.write_paused
+            and not self.disconnected
+            and self.scope["method"] != "HEAD"
+        )
+
+    def _write_whole(self, head: HTTPResponseStartEvent, body: bytes) -> None:
+        headers = [*self.default_headers, *head["headers"]]
+        if not self.keep_alive:
+            headers.append((b"connection", b"close"))
+        lines = b"\r\n".join([b"%b: %b" % header for header in headers])
+        if lines.count(b"\n") >= len(headers) or lines.count(b"\r") >= len(headers):
+            raise RuntimeError("expected headers without line ends")
+        self.response_started = True
+        self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINE[head["status"]], lines, body))
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+
+class HardenedProtocol(HttpToolsProtocol):
+    """One connection.
+
+    Refusals outside a handler are written here, in the same envelope.  They
+    never overtake an answer that is under way: that one is sent, then the
+    connection is closed.
+    """
+
+    guard: Guard
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._bounds = self.guard.bounds
+        self.url = b""  # uvicorn sets it when a request begins
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self._fault: ServiceError | None = None  # what made the parser stop
+        self._refused = False
+        self._whole = True  # no request has begun that has not ended
+        self._in_head = False
+        self._chunk_bytes = 0  # of what is being parsed
+        self._later_bytes = 0  # of this request, after the chunk it began in
+        self._extensions: dict[str, Any] = {}
+        self._received = bytearray()
+
+    @property
+    def _peer(self) -> str:
+        return self.client[0] if self.client else NOWHERE
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._extensions = {GONE: transport.is_closing}
+        if self.guard.enter(self._peer):
+            self._arm()
+        else:
+            self._refuse(ServiceUnavailable("Too many connections are open."))
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.guard.leave(self._peer)
+        self._disarm()
+        if self._unread is not None:
+            self._unread.cancel()
+        super().connection_lost(exc)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        self._chunk_bytes = len(data)
+        if not self._whole:
+            self._later_bytes += len(data)
+        super().data_received(data)
+        self._take_stock()
+
+    def _take_stock(self) -> None:
+        """Hold what has arrived of a request against the bounds, and start its time."""
+        if self._refused:
+            return
+        if self._in_head and self._later_bytes > self._bounds.head_bytes_max:
+            self._refuse(self._head_too_large())
+        elif not self._whole and self._later_bytes > self._bounds.request_bytes_max:
+            self._refuse(self._body_too_large())
+        elif self._deadline is None and (not self._whole or self._is_idle()):
+            self._arm()
+
+    @override
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = self._extensions
+        self._whole = False
+        self._in_head = True
+        self._later_bytes = 0
+        if self._received:
+            self._received = bytearray()
+
+    @override
+    def on_headers_complete(self) -> None:
+        """Judge the head; the application is started by `on_message_complete`."""
+        self._in_head = False
+        bounds = self._bounds
+        headers = dict(self.headers)
+        if self._chunk_bytes + self._later_bytes > bounds.head_bytes_max:
+            head_bytes = len(self.url) + sum(
+                len(name) + len(value) + HEADER_OVERHEAD_BYTES for name, value in self.headers
+            )
+            if head_bytes > bounds.head_bytes_max:
+                self._stop(self._head_too_large())
+        if (
+            len(headers) < len(self.headers)
+            and [name for name, _ in self.headers].count(b"host") > 1
+        ):
+            self._stop(BadRequest("expected one Host header; there were several"))
+        if b"host" not in headers and self.parser.get_http_version() != "1.0":
+            self._stop(BadRequest("expected a Host header; there was none"))
+        self.headers = []  # a trailer is no header: it must not reach the application
+        if int(headers.get(b"content-length", 0)) > bounds.body_bytes_max:
+            self._stop(self._body_too_large())
+        if self.expect_100_continue and self._is_idle():
+            self.expect_100_continue = False
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    @override
+    def on_body(self, body: bytes) -> None:
+        self._received += body
+        if len(self._received) > self._bounds.body_bytes_max:
+            self._stop(self._body_too_large())
+
+    @override
+    def on_message_complete(self) -> None:
+        self._whole = True
+        self._disarm()
+        super().on_headers_complete()
+        # uvicorn names the class of its cycles in the middle of a long method.
+        self.cycle.__class__ = WholeAnswer
+        if self._received:
+            self.cycle.body = self._received
+        if self.parser.should_upgrade():
+            # The parser reads no further, and we speak no other protocol.
+            self.cycle.keep_alive = False
+        super().on_message_complete()
+
+    @override
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(self._fault or BadRequest("expected an HTTP/1.1 request; this is not one"))
+
+    @override
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self._bounds.unread_s_max, self.transport.abort)
+
+    @override
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _stop(self, fault: ServiceError) -> NoReturn:
+        """Leave the parser; it reports back through `send_400_response`."""
+        self._fault = fault
+        raise _Stop
+
+    def _refuse(self, error: ServiceError) -> None:
+        """Say *error* and close, after the answers that are under way."""
+        self._refused = True
+        self._disarm()
+        if not self._is_idle():
+            self.cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
+        request_id = token_hex(8).encode()
+        failing = BOTH_SHAPES if self.url.startswith(b"/api/") else ENVELOPE
+        body = failing.write(error, at=self.guard.clock.now(), request_id=request_id)
+        self.transport.write(
+            b"%bcontent-type: application/json\r\ncontent-length: %d\r\ncache-control: no-store\r\n"
+            b"x-request-id: %b\r\nconnection: close\r\n\r\n%b"
+            % (STATUS_LINE[STATUS[error.code]], len(body), request_id, body)
+        )
+        if self.transport.can_write_eof():
+            # Closing while the client still sends would reset the connection and lose the answer.
+            self.transport.write_eof()
+            self._deadline = self.loop.call_later(LINGER_S, self.transport.abort)
+        else:
+            self.transport.close()
+
+    def _is_idle(self) -> bool:
+        """Say whether no answer is under way."""
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's own type forgets the None
+        return cycle is None or cycle.response_complete
+
+    def _arm(self) -> None:
+        self._deadline = self.loop.call_later(self._bounds.request_s_max, self._overdue)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _overdue(self) -> None:
+        if self._whole:
+            self.transport.close()  # it never began a request: there is nothing to answer
+        else:
+            self._refuse(
+                RequestTimeout(
+                    f"expected the whole request within {self._bounds.request_s_max:g} s"
+                )
+            )
+
+    def _head_too_large(self) -> HeadersTooLarge:
+        return HeadersTooLarge(
+            "expected a request line and headers of at most"
+            f" {self._bounds.head_bytes_max} bytes in all"
+        )
+
+    def _body_too_large(self) -> PayloadTooLarge:
+        return PayloadTooLarge(f"expected a body of at most {self._bounds.body_bytes_max} bytes")
+
+
+class _Stop(Exception):
+    """Ends parsing from inside one of its callbacks."""

@@ -1,0 +1,104 @@
+"""Running the API: one uvicorn server on one socket."""
+
+import asyncio
+import gc
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+from typing_extensions import override
+
+from mintscope.base.clock import Clock
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.protocol import Bounds, Guard, hardened
+
+BACKLOG: Final = 2_048
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+GRACE_S: Final = 10  # for answers under way when the server is told to stop
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that clients can connect to from now on; port 0 takes a free one.
+
+    Raises OSError when the address is taken or not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    # Inherited by what it accepts: an answer of several writes never waits for an acknowledgement.
+    # asyncio does that itself only for sockets that name their protocol.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def spare_what_is_there() -> None:
+    """Take what the start has made out of every later garbage collection.
+
+    It stays until the end anyway, and looking through all of it stops the
+    loop for 75 ms; called once, before the first client comes.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that ends quietly: uvicorn's own dies of the signal that stopped it."""
+
+    obeys_signals = True
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM; a second SIGINT does not wait for open answers."""
+        if not self.obeys_signals:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in STOP_SIGNALS:
+                loop.remove_signal_handler(number)
+
+
+def make_server(
+    app: ASGIApp, *, clock: Clock, addresses: ClientAddresses, bounds: Bounds
+) -> Server:
+    """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
+
+    It ends on SIGINT and SIGTERM, or when `should_exit` is set, once the
+    answers under way are sent.
+    """
+    guard = Guard(clock=clock, addresses=addresses, bounds=bounds)
+    return Server(
+        uvicorn.Config(
+            app,
+            http=hardened(guard),
+            ws="none",
+            lifespan="off",
+            proxy_headers=False,  # `api.address` decides whom to believe
+            server_header=False,
+            access_log=False,
+            log_config=None,
+            log_level="error",
+            timeout_keep_alive=int(bounds.keep_alive_s_max),
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+
+
+@asynccontextmanager
+async def serving_beside(server: Server, listener: socket.socket) -> AsyncIterator[None]:
+    """Run *server* beside the block, which is another's: signals are for that one."""
+    server.obeys_signals = False
+    task = asyncio.create_task(server.serve(sockets=[listener]), name="serve beside")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await task

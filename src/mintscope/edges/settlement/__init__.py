@@ -1,0 +1,1 @@
+"""Payments on chain: the node, the reserves, the price sources."""

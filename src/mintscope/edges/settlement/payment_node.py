@@ -1,0 +1,339 @@
+"""The questions that payments ask a node: one try each, answered soon or not at all.
+
+Unlike `chain.rpc`, which follows the chain and may wait, a payment has a
+client on the line: nothing that was answered is asked again here.
+"""
+
+import asyncio
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any, Final, TypeVar
+
+import httpx
+import msgspec
+from solders.pubkey import Pubkey
+
+from mintscope.base.fair_queue import Turns
+from mintscope.base.primitives import Signature, Wallet
+from mintscope.core.payments.protocol.mint import AccountState
+from mintscope.core.payments.settlement import ChainUnavailable, Unintelligible
+from mintscope.edges.sources.rpc import Endpoint
+
+T = TypeVar("T")
+
+CALL_S: Final = 5.0  # a question that takes longer counts as unanswered
+# A pool looks through all its connections, squared, at every request: many small ones are cheap.
+POOLS: Final = 16
+CONNECTIONS_PER_POOL: Final = 4
+CLOSED_MEANWHILE: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
+STATUSES_MAX: Final = 256  # signatures in one question, fixed by the validator
+PAGE: Final = 1_000  # signatures in one answer about an address, fixed likewise
+READS_AT_ONCE: Final = 12
+# What a simulation says that is no fault of the payer's: our fee payer is short, the node not up.
+NOT_THE_PAYERS: Final = frozenset(
+    {"AccountNotFound", "InsufficientFundsForFee", "InvalidAccountForFee", "ClusterMaintenance"}
+)
+CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
+_UNIX_TIME: Final = slice(32, 40)  # of the clock's data
+_TROUBLES: Final = {-32015: Unintelligible}  # a transaction of a version we do not know
+_AMOUNT: Final = slice(64, 72)  # of a token account's data
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    """How sure the cluster is of a transaction; *err* is None where it succeeded."""
+
+    err: Any = None
+    confirmation_status: str | None = None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether two thirds of the stake have voted for its block."""
+        return self.confirmation_status in {"confirmed", "finalized"}
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no fork can take it back."""
+        return self.confirmation_status == "finalized"
+
+
+class Tip(msgspec.Struct, frozen=True, rename="camel"):
+    """How far the chain has come, at one commitment."""
+
+    absolute_slot: int
+    block_height: int
+
+
+class _Context(msgspec.Struct, frozen=True):
+    slot: int
+
+
+class Statuses(msgspec.Struct, frozen=True):
+    """What a node that had come to the slot of *context* knew of some signatures."""
+
+    context: _Context
+    value: list[Status | None]
+
+
+class _TokenAmount(msgspec.Struct, frozen=True):
+    amount: str
+
+
+class TokenBalance(msgspec.Struct, frozen=True, rename="camel"):
+    """What a token account held before or after a transaction."""
+
+    account_index: int
+    mint: str
+    ui_token_amount: _TokenAmount
+
+
+class _Loaded(msgspec.Struct, frozen=True):
+    writable: list[str] = []
+    readonly: list[str] = []
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    err: Any = None
+    pre_token_balances: list[TokenBalance] = []
+    post_token_balances: list[TokenBalance] = []
+    loaded_addresses: _Loaded = _Loaded()
+
+
+class _Message(msgspec.Struct, frozen=True, rename="camel"):
+    account_keys: list[str]
+
+
+class _Body(msgspec.Struct, frozen=True):
+    message: _Message
+
+
+class Transaction(msgspec.Struct, frozen=True):
+    """A transaction in a block, as far as payments care."""
+
+    transaction: _Body
+    meta: _Meta
+
+
+class _Simulated(msgspec.Struct, frozen=True):
+    class Value(msgspec.Struct, frozen=True):
+        """What the node says of the transaction."""
+
+        class Account(msgspec.Struct, frozen=True):
+            """An account as the transaction would leave it."""
+
+            data: tuple[str, str]
+
+        err: Any = None
+        accounts: list[Account | None] | None = None
+
+    value: Value
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """A transaction that touched an address."""
+
+    signature: str
+    err: Any = None
+
+
+class _Account(msgspec.Struct, frozen=True):
+    owner: str
+    data: tuple[str, str]
+
+
+class _AccountInfo(msgspec.Struct, frozen=True):
+    value: _Account | None = None
+
+
+class _Lamports(msgspec.Struct, frozen=True):
+    value: int
+
+
+class _Error(msgspec.Struct, frozen=True):
+    code: int
+    message: str = ""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: _Error | None = None
+
+
+_ANSWER: Final = msgspec.json.Decoder(_Answer)
+_NUMBER: Final = msgspec.json.Decoder(int)
+_TEXT: Final = msgspec.json.Decoder(str)
+_TIP: Final = msgspec.json.Decoder(Tip)
+_STATUSES: Final = msgspec.json.Decoder(Statuses)
+_TRANSACTION: Final = msgspec.json.Decoder(Transaction | None)
+_SIMULATED: Final = msgspec.json.Decoder(_Simulated)
+_ARRIVALS: Final = msgspec.json.Decoder(list[Arrival])
+_ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
+_BALANCE: Final = msgspec.json.Decoder(_Lamports)
+
+
+class PaymentNode:
+    """A client of one endpoint.  Raises ChainUnavailable from every question."""
+
+    def __init__(self, endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> None:
+        self._url = endpoint.url
+        limits = httpx.Limits(
+            max_connections=CONNECTIONS_PER_POOL, max_keepalive_connections=CONNECTIONS_PER_POOL
+        )
+        trusted = httpx.create_ssl_context()  # read from disk once
+        self._pools = [
+            httpx.AsyncClient(
+                verify=trusted,
+                headers={"Content-Type": "application/json", **endpoint.headers},
+                timeout=CALL_S,
+                limits=limits,
+                transport=transport,
+            )
+            for _ in range(POOLS)
+        ]
+        self._next_pool = cycle(self._pools)
+        self._turns = Turns()  # a question is half a millisecond's work for the loop
+        self._reads = asyncio.Semaphore(READS_AT_ONCE)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await asyncio.gather(*(pool.aclose() for pool in self._pools))
+
+    async def simulate(self, wire: bytes, source: Pubkey) -> int | str:
+        """Return the balance that would be left in *source*, or why the transaction would fail.
+
+        The node is not asked to check signatures: the payer's was, and ours is
+        not there yet.  So whatever it refuses to try is no fault of the payer's.
+        """
+        options = {
+            "encoding": "base64",
+            "sigVerify": False,
+            "commitment": "confirmed",
+            "accounts": {"encoding": "base64", "addresses": [str(source)]},
+        }
+        params = [b64encode(wire).decode(), options]
+        trial = await self._ask("simulateTransaction", params, _SIMULATED)
+        error = trial.value.err
+        if error is not None:
+            if _is_ours(error):
+                raise ChainUnavailable(f"simulateTransaction: {error}")
+            return error if isinstance(error, str) else msgspec.json.encode(error).decode()[:200]
+        account = (trial.value.accounts or [None])[0]
+        if account is None:
+            return "the payer's token account does not exist"
+        return int.from_bytes(b64decode(account.data[0])[_AMOUNT], "little")
+
+    async def send(self, wire: bytes) -> None:
+        """Send the transaction; the node itself goes on sending it until it expires."""
+        options = {"encoding": "base64", "skipPreflight": True, "preflightCommitment": "confirmed"}
+        await self._ask("sendTransaction", [b64encode(wire).decode(), options], _TEXT)
+
+    async def height(self, commitment: str) -> int:
+        """Return the block height at *commitment*."""
+        return await self._ask("getBlockHeight", [{"commitment": commitment}], _NUMBER)
+
+    async def tip(self, commitment: str) -> Tip:
+        """Return slot and height at *commitment*, of the same block."""
+        return await self._ask("getEpochInfo", [{"commitment": commitment}], _TIP)
+
+    async def statuses(self, signatures: Sequence[Signature], *, search: bool) -> Statuses:
+        """Return what is known of each; *search* looks beyond the last 150 blocks."""
+        params = [list(signatures), {"searchTransactionHistory": search}]
+        found = await self._ask("getSignatureStatuses", params, _STATUSES)
+        if len(found.value) != len(signatures):
+            raise ChainUnavailable(f"expected {len(signatures)} statuses; was {len(found.value)}")
+        return found
+
+    async def transaction(self, signature: Signature) -> Transaction | None:
+        """Return the transaction once it is confirmed, None before."""
+        options = {
+            "encoding": "json",
+            "commitment": "confirmed",
+            "maxSupportedTransactionVersion": 0,
+        }
+        async with self._reads:
+            return await self._ask("getTransaction", [signature, options], _TRANSACTION)
+
+    async def account(self, address: str) -> AccountState | None:
+        """Return what is at *address*."""
+        params = [address, {"commitment": "confirmed", "encoding": "base64"}]
+        found = (await self._ask("getAccountInfo", params, _ACCOUNT)).value
+        if found is None:
+            return None
+        return AccountState(owner=Wallet(found.owner), data=b64decode(found.data[0]))
+
+    async def block_time_s(self) -> int:
+        """Return the time of the newest confirmed block, in Unix seconds; from the clock sysvar."""
+        clock = await self.account(CLOCK_SYSVAR)
+        if clock is None or len(clock.data) < _UNIX_TIME.stop:
+            raise ChainUnavailable("getAccountInfo: expected the clock; there is none")
+        return int.from_bytes(clock.data[_UNIX_TIME], "little", signed=True)
+
+    async def lamports(self, wallet: Wallet) -> int:
+        """Return what *wallet* has to pay fees with."""
+        params = [wallet, {"commitment": "confirmed"}]
+        return (await self._ask("getBalance", params, _BALANCE)).value
+
+    async def arrivals(
+        self, treasury: str, after: Signature | None, before: str | None
+    ) -> list[Arrival]:
+        """Return a page of what touched *treasury*, finalized, newest first."""
+        options: dict[str, Any] = {"commitment": "finalized", "limit": PAGE}
+        options |= {} if after is None else {"until": after}
+        options |= {} if before is None else {"before": before}
+        params = [treasury, options]
+        return await self._ask("getSignaturesForAddress", params, _ARRIVALS)
+
+    async def _ask(self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]") -> T:
+        """Return the result of *method*; an error of the node's is an outage like any other."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        try:
+            async with asyncio.timeout(CALL_S):
+                body = await self._post_again(method, msgspec.json.encode(request))
+            answer = _ANSWER.decode(body)
+            if answer.error is not None:
+                said = f"{method}: {answer.error.message[:200]} ({answer.error.code})"
+                raise _TROUBLES.get(answer.error.code, ChainUnavailable)(said)
+            return _decode(method, answer.result, decoder)
+        except (TimeoutError, httpx.HTTPError) as cause:
+            raise ChainUnavailable(f"{method}: {type(cause).__name__}") from cause
+        except msgspec.DecodeError as cause:
+            raise ChainUnavailable(f"{method}: expected a JSON-RPC answer; {cause}") from cause
+
+    async def _post_again(self, method: str, request: bytes) -> bytes:
+        """Post, once more where the node closed the connection just when it was used again.
+
+        Every question may be asked twice; so may a transaction, which is one by its signature.
+        """
+        try:
+            return await self._post(method, request)
+        except CLOSED_MEANWHILE:
+            return await self._post(method, request)
+
+    async def _post(self, method: str, request: bytes) -> bytes:
+        await self._turns.next()
+        pool = next(self._next_pool)
+        async with pool.stream("POST", self._url, content=request) as response:
+            if response.status_code != httpx.codes.OK:
+                raise ChainUnavailable(f"{method}: HTTP {response.status_code}")
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > ANSWER_BYTES_MAX:
+                    raise ChainUnavailable(f"{method}: more than {ANSWER_BYTES_MAX} bytes")
+        await self._turns.next()
+        return bytes(body)
+
+
+def _is_ours(error: Any) -> bool:
+    """Say whether a simulation failed for our own lack of funds, or the node's of readiness."""
+    if isinstance(error, dict):  # the fee payer is the first account of every payment
+        return error.get("InsufficientFundsForRent") == {"account_index": 0}
+    return error in NOT_THE_PAYERS
+
+
+def _decode(method: str, result: msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> T:
+    try:
+        return decoder.decode(result)
+    except msgspec.DecodeError as cause:
+        raise Unintelligible(f"{method}: expected another answer; {cause}") from cause

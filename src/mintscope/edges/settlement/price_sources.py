@@ -1,0 +1,236 @@
+"""What the payment token is worth, from its own market or from somebody who vouches for it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from typing import Final
+
+import httpx
+import msgspec
+import structlog
+
+from mintscope.base.clock import Clock
+from mintscope.base.metrics import CLOCK_SKEW_S, TOKEN_USD
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.quote import Quote
+from mintscope.base.solana import WSOL
+from mintscope.core.market.log import LogReader
+from mintscope.core.payments.pricing.price import Doubt, FeedReading, price_of_feed, price_of_market
+from mintscope.core.payments.pricing.price_cache import PriceSource
+from mintscope.core.payments.pricing.token_market import Reserves, market_of, minutes_of
+from mintscope.core.payments.protocol.mint import UnusablePaymentToken
+from mintscope.core.payments.settlement import ChainUnavailable
+
+log = structlog.get_logger()
+
+READ_S: Final = 4.0
+LOOK_AGAIN_S: Final = 86_400.0  # a mint may gain an extension
+SKEW_S_MAX: Final = 5.0
+# The newest block is late by itself: its time is cut to the second and is the median of what
+# validators believe, it is confirmed a second later, and the answer takes its way.
+BLOCK_LATE_S_MAX: Final = 5.0
+SOL_PRICE_S_MAX: Final = 3_600.0
+ANSWER_BYTES_MAX: Final = 256 * 1024
+EXPONENT_MAX: Final = 32
+
+
+class MarketPrice:
+    """Implements payments.board.PriceSource by the token's own market.
+
+    reserves    reads what its pools hold
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        reserves: Callable[[], Awaitable[Reserves]],
+        *,
+        asset: Mint,
+        decimals: int,
+    ) -> None:
+        self._reader = reader
+        self._reserves = reserves
+        self._asset = asset
+        self._decimals = decimals
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or why there is none."""
+        try:
+            async with asyncio.timeout(READ_S):
+                return await self._read(now)
+        except (ChainUnavailable, UnusablePaymentToken, TimeoutError) as trouble:
+            log.warning("no price of the payment token", reason=str(trouble))
+        except Exception as trouble:  # noqa: BLE001  any failure of any store is tried again
+            log.warning("no price of the payment token", reason=repr(trouble))
+        return Doubt.NO_ANSWER
+
+    async def _read(self, now: UnixMs) -> Quote | Doubt:
+        tip, token, sol, reserves = await asyncio.gather(
+            self._reader.tip(),
+            self._reader.load(self._asset),
+            self._reader.load(WSOL),
+            self._reserves(),
+        )
+        if tip.time is None:
+            return Doubt.LAGGING
+        if token is None or sol is None:
+            return Doubt.NO_TRADE
+        lag_s = now / 1000 - tip.time
+        market = market_of(token, sol, reserves, decimals=self._decimals, lag_s=lag_s)
+        return price_of_market(market, now)
+
+
+class _Pyth(msgspec.Struct, frozen=True):
+    class Parsed(msgspec.Struct, frozen=True):
+        """One price id."""
+
+        class Price(msgspec.Struct, frozen=True):
+            """A number as *price* x 10^*expo*, at *publish_time* in seconds."""
+
+            price: str
+            expo: int
+            publish_time: int
+
+        price: Price
+
+    parsed: list[Parsed]
+
+
+class FeedPrice:
+    """Implements payments.board.PriceSource by an address that answers as Pyth's Hermes does."""
+
+    def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._url = url
+        self._http = httpx.AsyncClient(timeout=READ_S, transport=transport)
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the feed's price while it is fresh, or why there is none."""
+        try:
+            async with asyncio.timeout(READ_S):
+                reading = _reading(await self._get())
+        except (TimeoutError, httpx.HTTPError, msgspec.DecodeError, ArithmeticError) as trouble:
+            log.warning("no price of the payment token", reason=type(trouble).__name__)
+            return Doubt.NO_ANSWER
+        return Doubt.NOT_A_PRICE if reading is None else price_of_feed(reading, now)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def _get(self) -> bytes:
+        body = bytearray()
+        async with self._http.stream("GET", self._url) as answer:
+            answer.raise_for_status()
+            async for chunk in answer.aiter_bytes():
+                body += chunk
+                if len(body) > ANSWER_BYTES_MAX:
+                    return b""  # which cannot be read
+        return bytes(body)
+
+
+def _reading(body: bytes) -> FeedReading | None:
+    """Return what a feed of one price says; None where it is not one price."""
+    parsed = msgspec.json.decode(body, type=_Pyth).parsed
+    if len(parsed) != 1 or abs(parsed[0].price.expo) > EXPONENT_MAX:
+        return None
+    price = parsed[0].price
+    usd = Decimal(price.price).scaleb(price.expo)
+    return FeedReading(usd=usd, observed_at=UnixMs(price.publish_time * 1000))
+
+
+class SolPrice:
+    """Implements payments.board.SolSource by SOL's own market, as followed here."""
+
+    def __init__(self, reader: LogReader) -> None:
+        self._reader = reader
+
+    async def read(self, now: UnixMs) -> Decimal | None:
+        """Return the last price while it is at most an hour old."""
+        try:
+            async with asyncio.timeout(READ_S):
+                loaded = await self._reader.load(WSOL)
+        except Exception as trouble:  # noqa: BLE001  any failure of any store is tried again
+            log.warning("no price of SOL", reason=repr(trouble))
+            return None
+        minutes = () if loaded is None else minutes_of(loaded)
+        if not minutes or now / 1000 - minutes[-1].start > SOL_PRICE_S_MAX:
+            return None
+        return Decimal(repr(minutes[-1].close))
+
+
+class TrueClock:
+    """A price source that is silent while the clock is wrong, by the time of the newest block.
+
+    Quotes expire by this clock.  A node that does not answer changes nothing.
+
+    block_time_s    of the newest confirmed block; raises ChainUnavailable
+    """
+
+    def __init__(
+        self, source: PriceSource, block_time_s: Callable[[], Awaitable[int]], clock: Clock
+    ) -> None:
+        self._source = source
+        self._block_time_s = block_time_s
+        self._clock = clock
+        self._is_right = True
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or why there is none."""
+        await self._compare()
+        return await self._source.read(now) if self._is_right else Doubt.CLOCK
+
+    async def _compare(self) -> None:
+        try:
+            block_time_s = await self._block_time_s()
+        except ChainUnavailable as trouble:
+            log.warning("the clock cannot be compared with the chain's", reason=str(trouble))
+            return
+        skew_s = self._clock.now() / 1000 - block_time_s
+        CLOCK_SKEW_S.set(skew_s)
+        was_right = self._is_right
+        self._is_right = -SKEW_S_MAX <= skew_s <= SKEW_S_MAX + BLOCK_LATE_S_MAX
+        if not self._is_right:
+            log.error("the clock and the chain's disagree", skew_s=round(skew_s, 1))
+        elif not was_right:
+            log.info("the clock and the chain's agree again", skew_s=round(skew_s, 1))
+
+
+class UsableToken:
+    """A price source that is silent unless the chain is fit for payments; looked at every day.
+
+    expect    raises UnusablePaymentToken or ChainUnavailable
+    """
+
+    def __init__(
+        self, source: PriceSource, expect: Callable[[], Awaitable[None]], clock: Clock
+    ) -> None:
+        self._source = source
+        self._expect = expect
+        self._clock = clock
+        self._is_usable = False
+        self._look_again_s = float("-inf")
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or why there is none."""
+        found: Quote | Doubt = Doubt.BROKEN
+        try:
+            if self._clock.monotonic_s() >= self._look_again_s:
+                await self._look()
+            found = await self._source.read(now) if self._is_usable else Doubt.UNUSABLE
+        except Exception:
+            log.exception("looking for the price of the payment token failed")
+        TOKEN_USD.set(float(found.usd) if isinstance(found, Quote) else 0)
+        return found
+
+    async def _look(self) -> None:
+        """Look at the chain; a node that does not answer changes nothing."""
+        try:
+            await self._expect()
+        except UnusablePaymentToken as trouble:
+            log.warning("the payment token cannot be used", reason=str(trouble))
+            self._is_usable = False
+        except ChainUnavailable as trouble:
+            log.warning("the payment token cannot be looked at", reason=str(trouble))
+        else:
+            self._is_usable = True
+            self._look_again_s = self._clock.monotonic_s() + LOOK_AGAIN_S

@@ -1,0 +1,335 @@
+"""PaymentChain over JSON-RPC: simulate, broadcast, wait for many with few questions.
+
+A transaction that is in a block has not necessarily succeeded, so `err` is
+read before anything else; and what it brought is measured, not assumed: the
+treasury's balance before and after, in that very transaction.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import httpx
+from solders.pubkey import Pubkey
+
+from mintscope.base.clock import Clock
+from mintscope.base.primitives import Signature, Wallet
+from mintscope.core.payments.books.treasury import Arrivals
+from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unreadable, Unseen
+from mintscope.core.payments.protocol.envelope import Envelope, Signed
+from mintscope.core.payments.protocol.mint import expect_usable_mint, expect_usable_treasury
+from mintscope.core.payments.protocol.requirement import Terms
+from mintscope.core.payments.settlement import (
+    ChainUnavailable,
+    Rejected,
+    Simulated,
+    Unintelligible,
+    UnknownBlockhash,
+)
+from mintscope.edges.settlement.payment_node import (
+    STATUSES_MAX,
+    PaymentNode,
+    Status,
+    TokenBalance,
+    Transaction,
+)
+from mintscope.edges.sources.rpc import Endpoint
+
+Answer = TypeVar("Answer")
+
+ATOMS_MAX: Final = 2**63 - 1  # more cannot be stored, and no token of any worth has as many
+POLL_S: Final = 0.05
+PATIENT_POLL_S: Final = 0.5  # once nothing is fresh any more
+FRESH_S: Final = 10.0
+POLLS_IN_FLIGHT_MAX: Final = 4
+HEIGHT_S: Final = 1.0
+BEHIND_S: Final = 0.4  # a slot: what one node is commonly behind another
+UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
+AUDITS_AT_ONCE: Final = 4  # transactions; whoever waits for a payment comes between them
+EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
+
+
+class RpcPaymentChain:
+    """Implements payments.chain at one endpoint; lives in one event loop."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        terms: Terms,
+        clock: Clock,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._node = PaymentNode(endpoint, transport)
+        self._terms = terms
+        self._treasury = str(terms.treasury)
+        self._clock = clock
+        self._sleep = sleep
+        self._waiting: dict[Signature, list[asyncio.Future[Sighting]]] = {}
+        self._reading: set[Signature] = set()
+        self._audits = asyncio.Semaphore(AUDITS_AT_ONCE)
+        self._fresh_until_s = 0.0
+        self._height: asyncio.Task[int] | None = None
+        self._height_at_s = 0.0
+        self._poller: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop asking and close every connection."""
+        running = [*self._tasks, *(each for each in (self._poller, self._height) if each)]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._node.aclose()
+
+    async def simulate(
+        self, envelope: Envelope, source: Pubkey
+    ) -> Simulated | Rejected | UnknownBlockhash:
+        """Try the transaction on the chain as confirmed; read what it would leave in *source*.
+
+        A node that does not know the blockhash may be a moment behind the one
+        that gave it, so it is asked again.
+        """
+        for pause_s in (BEHIND_S, BEHIND_S, None):
+            trial, height = await asyncio.gather(
+                self._node.simulate(envelope.unsigned, source), self._confirmed_height()
+            )
+            if trial != UNKNOWN_BLOCKHASH:
+                break
+            if pause_s is None:
+                return UnknownBlockhash()
+            await self._sleep(pause_s)
+        if isinstance(trial, str):
+            return Rejected(trial)
+        return Simulated(balance_after=trial, block_height=height)
+
+    async def _confirmed_height(self) -> int:
+        """Return the height of a second ago, or newer: many payments ask one question together."""
+        now_s = self._clock.monotonic_s()
+        if self._height is None or now_s - self._height_at_s >= HEIGHT_S or _failed(self._height):
+            self._height = asyncio.create_task(self._node.height("confirmed"))
+            self._height_at_s = now_s
+        return await asyncio.shield(self._height)
+
+    async def broadcast(self, signed: Signed) -> None:
+        """Send the transaction to the leaders, through the node."""
+        await self._node.send(signed.wire)
+
+    async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
+        """Wait until the transaction is confirmed or has failed, together with all others."""
+        waiter: asyncio.Future[Sighting] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(signature, []).append(waiter)
+        self._fresh_until_s = self._clock.monotonic_s() + FRESH_S
+        if self._poller is None or self._poller.done():
+            self._poller = asyncio.create_task(self._poll())
+        try:
+            async with asyncio.timeout(patience_s):
+                return await waiter
+        except TimeoutError:
+            return Unseen()
+        finally:
+            self._waiting[signature].remove(waiter)
+            if not self._waiting[signature]:
+                del self._waiting[signature]
+
+    async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
+        """Search the whole history; the height is read first, so that absence can prove death.
+
+        Two questions may reach two nodes: absence in one that is behind the
+        other proves nothing.
+        """
+        if len(signatures) > STATUSES_MAX:
+            raise ValueError(f"expected {STATUSES_MAX} signatures at most; was {len(signatures)}")
+        tip = await self._node.tip("finalized")
+        found = await self._node.statuses(signatures, search=True)
+        height = tip.block_height if found.context.slot >= tip.absolute_slot else 0
+        seen = await asyncio.gather(
+            *(
+                self._examine(signature, status, height)
+                for signature, status in zip(signatures, found.value, strict=True)
+            ),
+            return_exceptions=True,
+        )
+        return _answered(seen, or_else=Unseen())
+
+    async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
+        """Return a page of what came after *after* and before *before*, newest first."""
+        page = await self._node.arrivals(self._treasury, after, before)
+        return Arrivals(
+            succeeded=[Signature(each.signature) for each in page if each.err is None],
+            newest=Signature(page[0].signature) if page else None,
+            oldest=Signature(page[-1].signature) if page else None,
+        )
+
+    async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
+        """Say of each whether we have signed it and it paid us; None where that cannot be read."""
+        said = await asyncio.gather(
+            *(self._is_sponsored(each) for each in signatures), return_exceptions=True
+        )
+        return dict(zip(signatures, _answered(said, or_else=None), strict=True))
+
+    async def finalized_height(self) -> int:
+        """Return the height of the newest block that no fork can take back."""
+        return await self._node.height("finalized")
+
+    async def expect_usable(self) -> None:
+        """Compare the payment token and the treasury with the terms, once, before selling.
+
+        Raises    UnusablePaymentToken
+        """
+        mint, treasury = await asyncio.gather(
+            self._node.account(self._terms.asset), self._node.account(self._treasury)
+        )
+        expect_usable_mint(mint, self._terms)
+        expect_usable_treasury(treasury, self._terms)
+
+    async def block_time_s(self) -> int:
+        """Return the time of the newest confirmed block, in Unix seconds."""
+        return await self._node.block_time_s()
+
+    async def lamports(self, wallet: Wallet) -> int:
+        """Return what *wallet* has to pay fees with."""
+        return await self._node.lamports(wallet)
+
+    async def _poll(self) -> None:
+        """Ask for everyone who waits, at a steady pace, whatever a single answer takes."""
+        while self._waiting:
+            if len(self._tasks) < POLLS_IN_FLIGHT_MAX + len(self._reading):
+                for start in range(0, len(self._waiting), STATUSES_MAX):
+                    self._spawn(self._ask(list(self._waiting)[start : start + STATUSES_MAX]))
+            is_fresh = self._clock.monotonic_s() < self._fresh_until_s
+            await self._sleep(POLL_S if is_fresh else PATIENT_POLL_S)
+
+    async def _ask(self, signatures: list[Signature]) -> None:
+        try:
+            statuses = await self._node.statuses(signatures, search=False)
+        except ChainUnavailable:
+            return  # the next question comes soon
+        for signature, status in zip(signatures, statuses.value, strict=True):
+            if status is None or signature not in self._waiting:
+                continue
+            if status.is_confirmed and status.err is not None:
+                self._tell(signature, Reverted(final=status.is_final))
+            elif signature not in self._reading and (
+                status.is_confirmed or len(self._reading) < EAGER_MAX
+            ):
+                self._reading.add(signature)
+                self._spawn(self._ask_amount(signature, is_final=status.is_final))
+
+    async def _ask_amount(self, signature: Signature, *, is_final: bool) -> None:
+        try:
+            sighting = await self._measure(signature, is_final=is_final)
+        except ChainUnavailable:
+            return
+        finally:
+            self._reading.discard(signature)
+        if sighting is not None:
+            self._tell(signature, sighting)
+
+    def _tell(self, signature: Signature, sighting: Sighting) -> None:
+        for waiter in self._waiting.get(signature, ()):
+            if not waiter.done():
+                waiter.set_result(sighting)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _examine(self, signature: Signature, status: Status | None, height: int) -> Sighting:
+        if status is None:
+            return Unseen(height=height)
+        if not status.is_confirmed:
+            return Unseen()  # it is on its way
+        if status.err is not None:
+            return Reverted(final=status.is_final)
+        return await self._measure(signature, is_final=status.is_final) or Unseen()
+
+    async def _measure(
+        self, signature: Signature, *, is_final: bool
+    ) -> Landed | Reverted | Unreadable | None:
+        """Read the confirmed transaction and what it brought; None while there is none."""
+        try:
+            found = await self._node.transaction(signature)
+        except Unintelligible as trouble:
+            return Unreadable(why=str(trouble))
+        if found is None:
+            return None
+        if found.meta.err is not None:
+            return Reverted(final=is_final)
+        try:
+            return Landed(paid=self._received(found), final=is_final)
+        except ValueError as trouble:
+            return Unreadable(why=str(trouble))
+
+    async def _is_sponsored(self, signature: Signature) -> bool | None:
+        try:
+            async with self._audits:
+                found = await self._node.transaction(signature)
+        except Unintelligible:
+            return None
+        if found is None:
+            return None
+        if found.transaction.message.account_keys[:1] != [self._terms.fee_payer]:
+            return False
+        try:  # the fee payer may have opened the treasury's account, which is no payment
+            return self._received(found) > 0
+        except ValueError:
+            return None
+
+    def _received(self, found: Transaction) -> int:
+        """Return by how much the treasury's balance grew, in atoms of the payment token.
+
+        Raises    ValueError for amounts that are none
+        """
+        loaded = found.meta.loaded_addresses
+        keys = [*found.transaction.message.account_keys, *loaded.writable, *loaded.readonly]
+
+        def balance(entries: list[TokenBalance]) -> int:
+            return sum(
+                _atoms(entry)
+                for entry in entries
+                if entry.mint == self._terms.asset
+                and keys[entry.account_index : entry.account_index + 1] == [self._treasury]
+            )
+
+        return balance(found.meta.post_token_balances) - balance(found.meta.pre_token_balances)
+
+
+def _answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
+    """Return *answers*; one question that was not answered does not spoil the others.
+
+    Raises    ChainUnavailable where none was answered, and whatever else was raised
+    """
+    troubles = [each for each in answers if isinstance(each, BaseException)]
+    for trouble in troubles:
+        if not isinstance(trouble, ChainUnavailable) or len(troubles) == len(answers):
+            raise trouble
+    return [or_else if isinstance(each, BaseException) else each for each in answers]
+
+
+def _atoms(entry: TokenBalance) -> int:
+    text = entry.ui_token_amount.amount
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(ATOMS_MAX))):
+        raise ValueError(f"expected an amount of atoms; was {text[:40]!r}")
+    atoms = int(text)
+    if atoms > ATOMS_MAX:
+        raise ValueError(f"expected {ATOMS_MAX} atoms at most; was {text}")
+    return atoms
+
+
+def _failed(task: "asyncio.Task[int]") -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

@@ -1,0 +1,335 @@
+"""The JSON-RPC methods we call, at any provider.
+
+* RpcFailure
+  x Unreachable     no usable answer, after every retry; trying later may help
+  x Refused         the node will not do it; only a change of configuration helps
+
+A block that is not there is not a failure: `block` and `header` return a
+Missing that says why, and that is only a hint (see `chain.poll`).
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import httpx
+import msgspec
+import structlog
+
+from mintscope.base.clock import Clock
+from mintscope.base.metrics import RPC_REQUESTS
+from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.solana import Block
+from mintscope.edges.sources.wire import (
+    ABSENCES,
+    BLOCK,
+    HEADER,
+    REFUSALS,
+    SLOT,
+    SLOTS,
+    TEXT,
+    Absence,
+    Answer,
+    HeaderWire,
+)
+
+BACKOFF_S: Final = 0.25
+BACKOFF_S_MAX: Final = 10.0
+RETRY_AFTER_S_MAX: Final = 60.0
+RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
+BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
+
+T = TypeVar("T")
+W = TypeVar("W", bound=HeaderWire)
+
+
+log = structlog.get_logger()
+
+FUTURE_S_MAX: Final = 60.0  # clocks of a node and of this machine may differ by this much
+
+
+class RpcFailure(Exception):
+    """A node gave no usable answer; the message is for the operator."""
+
+
+class Unreachable(RpcFailure):
+    """Every retry failed; trying later may help."""
+
+
+class Refused(RpcFailure):
+    """The node will not do it; only a change of configuration helps."""
+
+
+class Commitment(StrEnum):
+    """How sure the cluster must be; `processed` is never enough for us."""
+
+    CONFIRMED = "confirmed"
+    FINALIZED = "finalized"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """The node has no block at *slot*, or says so."""
+
+    slot: Slot
+    absence: Absence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """A block without its transactions."""
+
+    slot: Slot
+    parent_slot: Slot
+    blockhash: str
+    parent_blockhash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a node listens and how it wants to be asked."""
+
+    url: str = field(repr=False)  # providers put the key into it
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_s: float = 20.0
+    attempts_max: int = 5
+    requests_in_flight: int = 10
+    max_transaction_version: int = 0
+
+
+class Rpc:
+    """A client of one endpoint; close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        clock: Clock,
+        transport: httpx.AsyncBaseTransport | None = None,
+        jitter: Callable[[], float] = random.random,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        self._jitter = jitter
+        self._sleep = sleep
+        self._not_before_s = 0.0
+        try:
+            self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
+        except httpx.InvalidURL as cause:
+            raise Refused("expected chain.rpc_url to be an http or https address") from cause
+        self._http = httpx.AsyncClient(
+            headers={"Content-Type": "application/json", **endpoint.headers},
+            timeout=endpoint.timeout_s,
+            limits=httpx.Limits(max_connections=endpoint.requests_in_flight + 2),
+            transport=transport,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def slot(self, commitment: Commitment) -> Slot:
+        """Return the newest slot at *commitment*."""
+        return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], SLOT)))
+
+    async def first_available(self) -> Slot:
+        """Return the oldest slot the node still has a block of."""
+        return Slot(_some(await self._call("getFirstAvailableBlock", [], SLOT)))
+
+    async def genesis_hash(self) -> str:
+        """Return the name of the cluster."""
+        return _some(await self._call("getGenesisHash", [], TEXT))
+
+    async def health(self) -> str:
+        """Return "ok", or raise with what the node says of itself."""
+        return _some(await self._call("getHealth", [], TEXT))
+
+    async def block_time(self, slot: Slot) -> UnixS | None:
+        """Return when *slot* was made, None where the chain does not know."""
+        answer = await self._call("getBlockTime", [slot], SLOT)
+        return None if answer.result is None else UnixS(answer.result)
+
+    async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
+        """Return the slots from *first* to *last* said to have a block, ascending."""
+        assert last - first <= BLOCKS_RANGE_MAX
+        params = [first, last, {"commitment": commitment}]
+        listed = _some(await self._call("getBlocks", params, SLOTS))
+        return sorted({Slot(slot) for slot in listed if first <= slot <= last})
+
+    async def block(self, slot: Slot, commitment: Commitment) -> Block | Missing:
+        """Return the block at *slot* with its transactions undecoded."""
+        answer = await self._get_block(slot, commitment, "full", BLOCK)
+        if isinstance(answer, Missing):
+            return answer
+        return Block(
+            slot=slot,
+            parent_slot=Slot(answer.parent_slot),
+            blockhash=answer.blockhash,
+            parent_blockhash=answer.previous_blockhash,
+            time=self._believable(slot, answer.block_time),
+            transactions=answer.transactions,
+        )
+
+    async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
+        """Return the block at *slot* without its transactions: a few hundred bytes."""
+        answer = await self._get_block(slot, commitment, "none", HEADER)
+        if isinstance(answer, Missing):
+            return answer
+        return Header(
+            slot=slot,
+            parent_slot=Slot(answer.parent_slot),
+            blockhash=answer.blockhash,
+            parent_blockhash=answer.previous_blockhash,
+        )
+
+    async def _get_block(
+        self,
+        slot: Slot,
+        commitment: Commitment,
+        details: str,
+        decoder: msgspec.json.Decoder[Answer[W]],
+    ) -> W | Missing:
+        options = {
+            "encoding": "json",
+            "transactionDetails": details,
+            "rewards": False,
+            "commitment": commitment,
+            "maxSupportedTransactionVersion": self._endpoint.max_transaction_version,
+        }
+        answer = await self._call("getBlock", [slot, options], decoder)
+        if answer.error is not None:
+            return Missing(slot=slot, absence=ABSENCES[answer.error.code])
+        if answer.result is None:
+            return Missing(slot=slot, absence=Absence.NOT_READY)
+        if answer.result.parent_slot >= slot > 0:
+            raise Unreachable(
+                f"{self._where} getBlock: expected a parent below slot {slot};"
+                f" was {answer.result.parent_slot}"
+            )
+        return answer.result
+
+    async def _call(
+        self, method: str, params: list[Any], decoder: msgspec.json.Decoder[Answer[T]]
+    ) -> Answer[T]:
+        """Return the result of *method*, or an error that means a missing block."""
+        request = msgspec.json.encode(
+            {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        )
+        trouble = _Trouble("not asked")
+        for attempt in range(self._endpoint.attempts_max):
+            await self._wait(attempt)
+            try:
+                answer = await self._attempt(request, decoder)
+            except _Trouble as again:
+                trouble = again
+                self._postpone(again.retry_after_s)
+                RPC_REQUESTS.labels(method, "retried").inc()
+                continue
+            except Refused as cause:
+                RPC_REQUESTS.labels(method, "refused").inc()
+                raise Refused(f"{self._where} {method}: {cause}") from cause
+            RPC_REQUESTS.labels(method, "answered").inc()
+            return answer
+        RPC_REQUESTS.labels(method, "unreachable").inc()
+        raise Unreachable(
+            f"{self._where} {method}: {trouble}, {self._endpoint.attempts_max} times in a row"
+        )
+
+    async def _attempt(self, request: bytes, decoder: msgspec.json.Decoder[Answer[T]]) -> Answer[T]:
+        try:
+            async with asyncio.timeout(self._endpoint.timeout_s):
+                body = await self._post(request)
+            answer = decoder.decode(body)
+        except TimeoutError as cause:
+            raise _Trouble(f"no answer within {self._endpoint.timeout_s:g} s") from cause
+        except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as cause:
+            raise Refused(f"the request cannot be sent ({cause})") from cause
+        except httpx.HTTPError as cause:
+            raise _Trouble(f"{type(cause).__name__}: {cause}") from cause
+        except msgspec.DecodeError as cause:
+            raise _Trouble(f"expected a JSON-RPC answer; {cause}") from cause
+        if answer.error is not None and answer.error.code not in ABSENCES:
+            said = f"{answer.error.message[:200]!r} ({answer.error.code})"
+            if answer.error.code in REFUSALS:
+                raise Refused(f"{REFUSALS[answer.error.code]}; it said {said}")
+            raise _Trouble(f"it said {said}")
+        return answer
+
+    async def _post(self, request: bytes) -> bytes:
+        async with self._http.stream("POST", self._endpoint.url, content=request) as response:
+            status = response.status_code
+            if status in {408, 429} or status >= httpx.codes.INTERNAL_SERVER_ERROR:
+                raise _Trouble(f"HTTP {status}", self._retry_after_s(response))
+            if status != httpx.codes.OK:
+                raise Refused(f"expected HTTP 200; was {status}: check chain.rpc_url and its key")
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > RESPONSE_BYTES_MAX:
+                    raise _Trouble(f"expected at most {RESPONSE_BYTES_MAX} bytes; was more")
+            return bytes(body)
+
+    def _believable(self, slot: Slot, time: int | None) -> UnixS | None:
+        """Return *time*, or None for one in the future: it would stop the market's clock."""
+        if time is None:
+            return None
+        if time > self._clock.now() / 1000 + FUTURE_S_MAX:
+            log.warning("block_from_the_future", slot=slot, block_time=time)
+            return None
+        return UnixS(time)
+
+    def _retry_after_s(self, response: httpx.Response) -> float:
+        """Return what the server asked us to wait, in either form of the header; 0 if nothing."""
+        text = response.headers.get("Retry-After", "")
+        if text.isascii() and text.isdigit():
+            return float(text)
+        try:
+            return parsedate_to_datetime(text).timestamp() - self._clock.now() / 1000
+        except (ValueError, OverflowError):
+            return 0.0
+
+    def _postpone(self, wait_s: float) -> None:
+        """Let no request start for *wait_s*: a limit is the client's, not one request's."""
+        wait_s = min(wait_s, RETRY_AFTER_S_MAX)
+        self._not_before_s = max(self._not_before_s, self._clock.monotonic_s() + wait_s)
+
+    async def _wait(self, attempt: int) -> None:
+        """Wait for our turn, and longer with every failed *attempt*."""
+        backoff_s = min(BACKOFF_S_MAX, BACKOFF_S * 2 ** (attempt - 1)) if attempt else 0.0
+        wait_s = max(
+            self._not_before_s - self._clock.monotonic_s(), backoff_s * (1 + self._jitter()) / 2
+        )
+        if wait_s > 0:
+            await self._sleep(wait_s)
+
+
+class _Trouble(Exception):
+    """One attempt failed; another may not."""
+
+    def __init__(self, what: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(what)
+        self.retry_after_s = retry_after_s
+
+
+def _some(answer: Answer[T]) -> T:
+    if answer.result is None:
+        said = "null" if answer.error is None else f"{answer.error.message[:200]!r}"
+        raise Unreachable(f"expected a result; was {said}")
+    return answer.result

@@ -1,0 +1,72 @@
+"""The blocks asked for and not yet delivered: bounded, and handed out lowest first."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from mintscope.base.primitives import Slot
+from mintscope.base.solana import Block
+from mintscope.edges.sources.rpc import Missing
+
+Answer: TypeAlias = Block | Missing
+
+
+class Window:
+    """Requests in flight and answers that wait for a lower slot, at most *size* together."""
+
+    def __init__(self, fetch: Callable[[Slot], Awaitable[Answer]], size: int) -> None:
+        assert size >= 1
+        self._fetch = fetch
+        self._size = size
+        self._tasks: dict[Slot, asyncio.Task[Answer]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def fill(self, plan: deque[Slot]) -> None:
+        """Ask for the next slots of *plan*, as many as there is room for."""
+        while plan and len(self._tasks) < self._size:
+            self._ask(plan.popleft())
+
+    def insert(self, slot: Slot, plan: deque[Slot]) -> None:
+        """Ask for *slot* before all others; the highest goes back to *plan* if there is no room."""
+        if len(self._tasks) >= self._size:
+            highest = max(self._tasks)
+            self._tasks.pop(highest).cancel()
+            plan.appendleft(highest)
+        self._ask(slot)
+
+    async def lowest(self) -> tuple[Slot, Answer]:
+        """Return the answer for the lowest slot asked for; it stays until dropped.
+
+        Raises RpcFailure as its request did.
+        """
+        slot = min(self._tasks)
+        return slot, await self._tasks[slot]
+
+    def drop(self, slot: Slot) -> None:
+        """Forget the answer for *slot*."""
+        self._tasks.pop(slot).cancel()
+
+    async def clear(self) -> None:
+        """Forget everything, and end what is in flight."""
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ask(self, slot: Slot) -> None:
+        task = asyncio.create_task(self._request(slot))
+        task.add_done_callback(_look_at)
+        self._tasks[slot] = task
+
+    async def _request(self, slot: Slot) -> Answer:
+        return await self._fetch(slot)
+
+
+def _look_at(task: asyncio.Task[Answer]) -> None:
+    """Mark the failure of a request nobody waits for any longer as seen."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,87 @@
+"""The money file as the stores of accounts share it: one writer, one reader, in a process."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Final, NoReturn, TypeVar
+
+import apsw
+import structlog
+
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
+from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
+
+T = TypeVar("T")
+Work = Callable[[apsw.Connection], T]
+
+READ_PATIENCE_MS: Final = 100  # readers wait for nobody but a recovery
+UNAVAILABLE: Final = "The accounts cannot be reached just now."
+
+log = structlog.get_logger()
+
+
+class AccountFile:
+    """Runs what the stores of accounts want done; lives in one event loop.
+
+    Writes are made in a thread, each in a transaction of its own that holds the
+    write lock from its first statement: conditional statements decide races, of
+    any number of processes.  Reads are made on the loop itself: indexed, and
+    never blocked by a writer.
+    """
+
+    def __init__(self, path: Path, *, patience_s: float = PATIENCE_S) -> None:
+        self._writing = open_store(path, "money")
+        self._reading = open_store(path, "money")
+        self._reading.set_busy_timeout(READ_PATIENCE_MS)
+        self._group: GroupCommit[NoReturn, None] = GroupCommit(
+            lambda _: (), unheard=lambda _: None, rest=lambda: None, patience_s=patience_s
+        )
+
+    async def write(self, work: Work[T]) -> T:
+        """Return what *work* returns, once what it changed is durable.
+
+        Whatever *work* raises undoes it.
+        Raises    ServiceUnavailable when the file does not answer in time; nothing is done then
+        """
+        refused = Event()
+        with _unavailable_on_error():
+            try:
+                return await self._group.run(lambda: self._write(work, refused))
+            except ServiceUnavailable:
+                refused.set()
+                raise
+
+    def read(self, work: Work[T]) -> T:
+        """Return what *work* returns; all its statements see one and the same commit.
+
+        Raises    ServiceUnavailable
+        """
+        with _unavailable_on_error(), snapshot(self._reading):
+            return work(self._reading)
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the file."""
+        await self._group.close()
+        self._writing.close()
+        self._reading.close()
+
+    def _write(self, work: Work[T], refused: Event) -> T:
+        """Do *work*, unless whoever wants it was refused while it waited for the lock."""
+        with transaction(self._writing):
+            answer = work(self._writing)
+            if refused.is_set():
+                raise ServiceUnavailable(UNAVAILABLE)
+            return answer
+
+
+@contextmanager
+def _unavailable_on_error() -> Iterator[None]:
+    try:
+        yield
+    except ServiceUnavailable as cause:  # the queue's, which speaks of charges
+        raise ServiceUnavailable(UNAVAILABLE) from cause
+    except apsw.Error as cause:
+        log.exception("the money file does not answer")
+        raise ServiceUnavailable(UNAVAILABLE) from cause

@@ -1,0 +1,1 @@
+"""Statements and rows that several account stores share."""

@@ -1,0 +1,157 @@
+"""Opening a database file, bringing its schema up to date, delimiting a transaction.
+
+apsw only: two SQLite libraries on one file corrupt it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+# Older versions can corrupt a write-ahead log that two connections checkpoint at once.
+SQLITE_VERSION_MIN: Final = (3, 51, 3)
+BUSY_TIMEOUT_MS: Final = 10_000
+WAL_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class UnusableStore(Exception):
+    """The file cannot be used as it is; the message is for the operator."""
+
+
+def open_store(path: Path, kind: str, *, read_only: bool = False) -> apsw.Connection:
+    """Return a connection to *path*, its schema migrated to the newest of *kind*.
+
+    kind      the folder beside this file that holds the migrations
+    Raises    UnusableStore for an SQLite that is too old, a file that is not
+              a store of this kind, or one written by a newer mintscope
+    """
+    _refuse_old_sqlite(apsw.sqlite_lib_version())
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+    try:
+        db = apsw.Connection(
+            str(path), flags=flags if read_only else flags | apsw.SQLITE_OPEN_CREATE
+        )
+    except apsw.CantOpenError as cause:
+        raise UnusableStore(f"expected a database file at {path}; cannot open it") from cause
+    try:
+        _configure(db, read_only=read_only)
+        if read_only:
+            _expect_migrated(db, kind, path)
+        else:
+            _migrate(db, kind, path)
+    except apsw.NotADBError as cause:
+        db.close()
+        raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+@contextmanager
+def transaction(db: apsw.Connection) -> Iterator[apsw.Connection]:
+    """Hold the write lock of *db* from the first statement; commit unless it raises."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield db
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # a full disk has already rolled back
+            db.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def savepoint(db: apsw.Connection) -> Iterator[apsw.Connection]:
+    """Undo what is done inside, and only that, if it raises; within `transaction(db)`."""
+    db.execute("SAVEPOINT part")
+    try:
+        yield db
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK TO part")
+            db.execute("RELEASE part")
+        raise
+    else:
+        db.execute("RELEASE part")
+
+
+@contextmanager
+def snapshot(db: apsw.Connection) -> Iterator[apsw.Connection]:
+    """Let every read of *db* inside see one and the same commit."""
+    db.execute("BEGIN")
+    try:
+        yield db
+    finally:
+        db.execute("ROLLBACK")
+
+
+def _refuse_old_sqlite(version: str) -> None:
+    if tuple(int(part) for part in version.split(".")) < SQLITE_VERSION_MIN:
+        oldest = ".".join(map(str, SQLITE_VERSION_MIN))
+        raise UnusableStore(
+            f"expected SQLite {oldest} or newer, because older ones can corrupt"
+            f" a write-ahead log; was {version}"
+        )
+
+
+def _configure(db: apsw.Connection, *, read_only: bool) -> None:
+    db.set_busy_timeout(BUSY_TIMEOUT_MS)
+    db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+    db.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+    db.execute("PRAGMA foreign_keys = ON")
+    db.execute("PRAGMA temp_store = MEMORY")
+    if not read_only:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
+
+
+def _migrations(kind: str) -> list[tuple[int, str, str]]:
+    """Return (number, name, script) of every `NNNN_name.sql` of *kind*, in order."""
+    folder = files("mintscope.edges.storage.sqlite").joinpath("migrations", kind)
+    found = sorted(
+        (entry for entry in folder.iterdir() if entry.name.endswith(".sql")),
+        key=lambda entry: entry.name,
+    )
+    return [(int(entry.name[:4]), entry.name, entry.read_text()) for entry in found]
+
+
+def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
+    """Run the migrations *db* has not seen, all in one transaction."""
+    if not _missing(db, kind, path):
+        return
+    with transaction(db):
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS migration"
+            " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL) STRICT"
+        )
+        for number, name, script in _missing(db, kind, path):  # another process may be faster
+            db.execute(script)
+            db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, name, kind))
+
+
+def _expect_migrated(db: apsw.Connection, kind: str, path: Path) -> None:
+    if _missing(db, kind, path):
+        raise UnusableStore(f"expected {path} to be up to date; its owner has not migrated it yet")
+
+
+def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str, str]]:
+    """Return the migrations of *kind* that *db* has not run; the numbers need not be dense."""
+    known = _migrations(kind)
+    if not db.table_exists(None, "migration"):
+        return known
+    rows = db.execute("SELECT number, kind FROM migration").fetchall()
+    seen = {int(str(number)): str(other) for number, other in rows}
+    for other in set(seen.values()) - {kind}:
+        raise UnusableStore(f"expected a {kind} database at {path}; it is a {other} database")
+    newest = known[-1][0]
+    if max(seen, default=0) > newest:
+        raise UnusableStore(
+            f"expected {path} at migration {newest} or older; it is at {max(seen)},"
+            " written by a newer mintscope"
+        )
+    return [migration for migration in known if migration[0] not in seen]

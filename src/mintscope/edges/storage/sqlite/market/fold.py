@@ -1,0 +1,169 @@
+"""One transaction of the finalized fold on SQLite."""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import apsw
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.log import CandleRow, PricedSwap
+from mintscope.core.market.registry import Activity, day_of
+from mintscope.core.market.store import CANDLES_MIN, FinalizedSlot, Folded, Kept, Retention
+from mintscope.core.market.timeframe import Timeframe
+from mintscope.edges.storage.sqlite.market.mints import number, track, untrack
+from mintscope.edges.storage.sqlite.market.rows import newest_candles, swaps_of
+
+FINAL_SLOTS: Final = """
+SELECT seq, slot, time FROM header
+ WHERE seq > (SELECT folded_seq FROM progress)
+   AND slot <= (SELECT finalized_slot FROM progress)
+   AND NOT is_dead
+ ORDER BY seq
+ LIMIT ?
+"""
+
+COUNT_TRACKED: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL"
+
+SWAPS: Final = """
+SELECT address, swaps FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? ORDER BY mint
+"""
+
+KEPT: Final = """
+SELECT id, since_slot, state, day, swaps, volume, lively_day
+  FROM mint LEFT JOIN state ON state.mint = id LEFT JOIN activity ON activity.mint = id
+ WHERE address = ?
+"""
+
+FOLLOWED: Final = """
+SELECT address, day, swaps, volume, lively_day
+  FROM mint JOIN activity ON activity.mint = id
+ WHERE since_slot IS NOT NULL AND NOT is_listed
+ ORDER BY id
+"""
+
+SAVE_ACTIVITY: Final = "INSERT OR REPLACE INTO activity VALUES (?, ?, ?, ?, ?)"
+SAVE_STATE: Final = "INSERT OR REPLACE INTO state VALUES (?, ?, ?)"
+SAVE_CANDLE: Final = "INSERT OR REPLACE INTO candle VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+CHECKPOINT: Final = """
+UPDATE progress SET folded_slot = ?, folded_day = ?,
+       folded_seq = (SELECT seq FROM header WHERE slot = ? AND NOT is_dead)
+"""
+
+HAS_OLD: Final = "SELECT 1 FROM candle WHERE mint = ? AND timeframe = ? AND bucket < ? LIMIT 1"
+
+# Beyond the cut a mint keeps its newest candles; minutes without a price are no candles.
+DROP_OLD: Final = """
+DELETE FROM candle
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket < :cut
+   AND (count = 0
+        OR bucket < (SELECT bucket FROM candle
+                      WHERE mint = :mint AND timeframe = :timeframe AND count > 0
+                      ORDER BY bucket DESC LIMIT 1 OFFSET :newest - 1))
+"""
+
+
+# A mint that is not followed and did not trade today is forgotten.
+FORGET_ACTIVITY: Final = """
+DELETE FROM activity
+ WHERE day < ? AND mint IN (SELECT id FROM mint WHERE since_slot IS NULL)
+"""
+FORGET_MINTS: Final = """
+DELETE FROM mint
+ WHERE since_slot IS NULL
+   AND id NOT IN (SELECT mint FROM activity)
+   AND id NOT IN (SELECT mint FROM swap)
+"""
+
+
+class SqliteFolding:
+    """Implements market.store.Folding inside a transaction that others hold.
+
+    forgot   True once mints have lost their numbers
+    """
+
+    def __init__(self, db: apsw.Connection, *, slots_max: int, retention: Retention) -> None:
+        self._db = db
+        self._retention = retention
+        self.forgot = False
+        self.tracked: int = db.execute(COUNT_TRACKED).get
+        self.day: int | None = db.execute("SELECT folded_day FROM progress").get
+        self.slots: Sequence[FinalizedSlot] = [
+            FinalizedSlot(Slot(slot), UnixS(time), self._swaps(seq))
+            for seq, slot, time in list(db.execute(FINAL_SLOTS, (slots_max,)))
+        ]
+
+    async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
+        """Return what is kept of each of *mints*."""
+        return {mint: self._kept(mint) for mint in mints}
+
+    async def followed(self) -> dict[Mint, Activity]:
+        """Return the mints a rule may drop: tracked, and not listed by an operator."""
+        rows = self._db.execute(FOLLOWED)
+        return {Mint(address): Activity(*counted) for address, *counted in rows}
+
+    async def save(self, folded: Folded) -> None:
+        """Write *folded* and move the checkpoint to its last slot."""
+        for mint in folded.untracked:
+            untrack(self._db, mint)
+        for mint, slot in folded.tracked.items():
+            track(self._db, mint, (Slot(slot.slot - 1), slot.time), by_rule=True)
+        for mint, activity in folded.activity.items():
+            self._db.execute(SAVE_ACTIVITY, (number(self._db, mint), *activity))
+        for mint, (state, changed, last_swap) in folded.states.items():
+            mint_id = number(self._db, mint)
+            self._db.execute(SAVE_STATE, (mint_id, state, last_swap))
+            for timeframe, rows in changed.items():
+                self._save_candles(mint_id, timeframe, rows)
+        last = folded.checkpoint
+        day = day_of(last.time)
+        self._db.execute(CHECKPOINT, (last.slot, day, last.slot))
+        if day != self.day:
+            self._db.execute(FORGET_ACTIVITY, (day,))
+            self._db.execute(FORGET_MINTS)
+            self.forgot = True
+
+    def _swaps(self, seq: int) -> dict[Mint, list[PricedSwap]]:
+        rows = self._db.execute(SWAPS, (seq,))
+        return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
+
+    def _kept(self, mint: Mint) -> Kept:
+        mint_id, since_slot, state, *counted = self._db.execute(KEPT, (mint,)).get
+        newest = {
+            timeframe: newest_candles(self._db, mint_id, timeframe, 1) for timeframe in Timeframe
+        }
+        return Kept(
+            since_slot=since_slot,
+            state=state,
+            open={timeframe: rows[0] for timeframe, rows in newest.items() if rows},
+            activity=None if counted[0] is None else Activity(*counted),
+        )
+
+    def _save_candles(self, mint_id: int, timeframe: Timeframe, rows: Sequence[CandleRow]) -> None:
+        if not rows:
+            return
+        self._db.executemany(
+            SAVE_CANDLE,
+            (
+                (
+                    mint_id,
+                    timeframe,
+                    row.bucket,
+                    row.open,
+                    row.high,
+                    row.low,
+                    row.close,
+                    row.buy_volume,
+                    row.sell_volume,
+                    row.count,
+                )
+                for row in rows
+            ),
+        )
+        cut = rows[-1].bucket - self._retention.keep_s[timeframe]
+        if self._db.execute(HAS_OLD, (mint_id, timeframe, cut)).get is None:
+            return
+        self._db.execute(
+            DROP_OLD,
+            {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": CANDLES_MIN},
+        )

@@ -1,0 +1,227 @@
+"""LogReader on SQLite: one thread, one connection, beside whoever writes."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.log import (
+    Appended,
+    CandleRow,
+    Event,
+    LoadedMint,
+    LogTip,
+    LogTrimmed,
+    PricedSwap,
+    Retracted,
+    SlotFinalized,
+    TailSwap,
+    Tracked,
+    Untracked,
+)
+from mintscope.core.market.store import CANDLES_MIN, MINUTES_S, RECENT_S
+from mintscope.core.market.timeframe import Timeframe
+from mintscope.edges.storage.sqlite.connection import open_store, snapshot
+from mintscope.edges.storage.sqlite.market.rows import (
+    header_of,
+    last_seq,
+    mints_of,
+    newest_candles,
+    swaps_of,
+    volumes_of,
+)
+
+Result = TypeVar("Result")
+
+READ_TIMEOUT_S: Final = 10.0
+
+TIP: Final = """
+SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files
+  FROM progress LEFT JOIN header
+    ON header.seq = (SELECT seq FROM header WHERE NOT is_dead ORDER BY seq DESC LIMIT 1)
+"""
+
+# The least time "now" can step back to, should every slot die that still can.
+FINAL_TIME: Final = """
+SELECT time FROM header JOIN progress ON slot = finalized_slot WHERE NOT is_dead
+"""
+
+EVENTS: Final = """
+SELECT seq, kind, event.slot, mints,
+       header.slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples
+  FROM event LEFT JOIN header USING (seq)
+ WHERE seq > ?
+ ORDER BY seq
+ LIMIT ?
+"""
+
+SWAPS: Final = """
+SELECT seq, address, swaps FROM swap JOIN mint ON mint.id = swap.mint WHERE seq BETWEEN ? AND ?
+"""
+
+MINUTES: Final = """
+SELECT bucket, buy_volume, sell_volume
+  FROM candle
+ WHERE mint = ? AND timeframe = 'm1' AND bucket >= ? AND buy_volume + sell_volume > 0
+ ORDER BY bucket
+"""
+
+TAIL: Final = """
+SELECT slot, time, seq <= :folded, swaps
+  FROM swap CROSS JOIN header USING (seq)
+ WHERE swap.mint = :mint
+   AND NOT is_dead
+   AND slot > :since
+   AND (seq > :folded OR time >= :recent)
+ ORDER BY seq
+"""
+
+
+class SqliteLogReader:
+    """Implements market.log.LogReader; `close` it when done."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-reader")
+        self._db: apsw.Connection | None = None
+        self._tip: tuple[int, LogTip] | None = None
+
+    async def tip(self) -> LogTip:
+        """Return the newest committed position; cheap while nothing was committed."""
+        return await self._read(self._read_tip)
+
+    async def events(self, after_seq: int, limit: int) -> Sequence[Event]:
+        """Return up to *limit* events after *after_seq*, in order.
+
+        Raises LogTrimmed when the first of them is no longer kept.
+        """
+        return await self._read(lambda db: _events(db, after_seq, limit))
+
+    async def tracked(self) -> tuple[int, frozenset[Mint]]:
+        """Return a seq and the mints tracked at it."""
+        return await self._read(_tracked)
+
+    async def load(self, mint: Mint) -> LoadedMint | None:
+        """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
+        return await self._read(lambda db: _load(db, mint))
+
+    async def close(self) -> None:
+        """Let go of the file and the thread."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
+        self._thread.shutdown()
+
+    async def _read(self, read: Callable[[apsw.Connection], Result]) -> Result:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                return await loop.run_in_executor(self._thread, self._in_snapshot, read)
+        except apsw.Error as cause:
+            raise ServiceUnavailable("The market data cannot be read now; try again.") from cause
+
+    def _in_snapshot(self, read: Callable[[apsw.Connection], Result]) -> Result:
+        if self._db is None:
+            self._db = open_store(self._path, "market", read_only=True)
+        with snapshot(self._db) as db:
+            return read(db)
+
+    def _read_tip(self, db: apsw.Connection) -> LogTip:
+        version = db.execute("PRAGMA data_version").get
+        if self._tip is None or self._tip[0] != version:
+            seq, slot, time, follows_files = db.execute(TIP).get
+            tip = LogTip(seq=seq, slot=slot, time=time, follows_files=bool(follows_files))
+            self._tip = (version, tip)
+        return self._tip[1]
+
+    def _let_go(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+
+def _events(db: apsw.Connection, after_seq: int, limit: int) -> list[Event]:
+    if after_seq < db.execute("SELECT trimmed_seq FROM progress").get:
+        raise LogTrimmed(f"expected events after {after_seq}; they are no longer kept")
+    rows = list(db.execute(EVENTS, (after_seq, limit)))
+    if not rows:
+        return []
+    swaps: dict[int, list[PricedSwap]] = {}
+    for seq, address, blob in db.execute(SWAPS, (rows[0][0], rows[-1][0])):
+        swaps.setdefault(seq, []).extend(swaps_of(Mint(address), blob))
+    return [_event(row, swaps) for row in rows]
+
+
+def _event(row: tuple[Any, ...], swaps: dict[int, list[PricedSwap]]) -> Event:
+    seq, kind, slot, mints, *header = row
+    match kind:
+        case "append":
+            in_order = sorted(swaps.get(seq, ()), key=_position)
+            return Appended(seq, header_of(tuple(header)), tuple(in_order))
+        case "finalize":
+            return SlotFinalized(seq, Slot(slot))
+        case "retract":
+            return Retracted(seq, Slot(slot), mints_of(mints))
+        case "track":
+            return Tracked(seq, mints_of(mints)[0])
+        case _:
+            return Untracked(seq, mints_of(mints)[0])
+
+
+def _position(swap: PricedSwap) -> tuple[int, int, int, int]:
+    return (swap.transaction_index, swap.outer, swap.inner, swap.leg)
+
+
+def _tracked(db: apsw.Connection) -> tuple[int, frozenset[Mint]]:
+    rows = db.execute("SELECT address FROM mint WHERE since_slot IS NOT NULL")
+    return last_seq(db), frozenset(Mint(address) for (address,) in rows)
+
+
+def _load(db: apsw.Connection, mint: Mint) -> LoadedMint | None:
+    found = db.execute(
+        "SELECT id, since_slot FROM mint WHERE address = ? AND since_slot IS NOT NULL", (mint,)
+    ).get
+    if found is None:
+        return None
+    mint_id, since_slot = found
+    final = UnixS(db.execute(FINAL_TIME).get or 0)
+    return LoadedMint(
+        mint=mint,
+        seq=last_seq(db),
+        state=db.execute("SELECT state FROM state WHERE mint = ?", (mint_id,)).get,
+        candles={timeframe: _candles(db, mint_id, timeframe) for timeframe in Timeframe},
+        minutes=list(db.execute(MINUTES, (mint_id, final - MINUTES_S))),
+        tail=_tail(db, mint, mint_id, since_slot, final),
+    )
+
+
+def _candles(db: apsw.Connection, mint_id: int, timeframe: Timeframe) -> list[CandleRow]:
+    return newest_candles(db, mint_id, timeframe, CANDLES_MIN)[::-1]
+
+
+def _tail(
+    db: apsw.Connection, mint: Mint, mint_id: int, since_slot: Slot, final: UnixS
+) -> list[TailSwap]:
+    bounds = {
+        "mint": mint_id,
+        "since": since_slot,
+        "recent": final - RECENT_S,
+        "folded": db.execute("SELECT folded_seq FROM progress").get,
+    }
+    return [
+        TailSwap(Slot(slot), UnixS(time), bool(is_folded), swap)
+        for slot, time, is_folded, blob in db.execute(TAIL, bounds)
+        for swap in (_volumes if is_folded else swaps_of)(mint, blob)
+    ]
+
+
+def _volumes(mint: Mint, blob: bytes) -> list[PricedSwap]:
+    """Return what was bought and what was sold of *mint* in one slot."""
+    return [
+        PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)
+        for is_buy, volume in zip((True, False), volumes_of(blob), strict=True)
+        if volume
+    ]

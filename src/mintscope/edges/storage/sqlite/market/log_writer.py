@@ -1,0 +1,188 @@
+"""MarketStore on SQLite: the swap log's one writer."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from mintscope.base.primitives import Mint, Slot
+from mintscope.base.solana import Gap
+from mintscope.core.market.engine.tail import DEAD_MAX, GAPS_MAX, Tail
+from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.pricing import RATE_WINDOW_S
+from mintscope.core.market.store import (
+    DEFAULT_RETENTION,
+    RECENT_S,
+    Change,
+    DeadSlot,
+    FinalSlot,
+    Folding,
+    NewSlot,
+    Retention,
+    Unread,
+)
+from mintscope.edges.storage.sqlite.connection import open_store, transaction
+from mintscope.edges.storage.sqlite.market.fold import SqliteFolding
+from mintscope.edges.storage.sqlite.market.mints import MintIds, track
+from mintscope.edges.storage.sqlite.market.rows import (
+    header_of,
+    header_row,
+    last_seq,
+    mints_blob,
+    swaps_blob,
+)
+
+QUARANTINE_MAX: Final = 10_000
+
+ADD_EVENT: Final = "INSERT INTO event (seq, kind, slot, mints) VALUES (?, ?, ?, ?)"
+ADD_HEADER: Final = "INSERT INTO header VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
+ADD_SWAPS: Final = "INSERT INTO swap VALUES (?, ?, ?)"
+
+# Only the newest living slot dies, so nothing that lives ever follows a dead one.
+KILL: Final = """
+UPDATE header SET is_dead = 1
+ WHERE seq = (SELECT max(seq) FROM header WHERE NOT is_dead) AND slot = ?
+RETURNING seq
+"""
+
+TOUCHED: Final = """
+SELECT address FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? ORDER BY mint.id
+"""
+
+# Whatever follows the new tip counts, also in a slot that the dead fork had skipped:
+# it is logged after the mint was tracked.
+COUNT_FROM_TIP: Final = """
+UPDATE mint SET since_slot = coalesce((SELECT max(slot) FROM header WHERE NOT is_dead), -1)
+ WHERE since_slot >= ?
+"""
+
+ADD_GAP: Final = "INSERT INTO gap VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+
+ADD_UNREAD: Final = """
+INSERT INTO quarantine (slot, signature, program, reason) VALUES (?, ?, ?, ?)
+"""
+
+# What a Tail holds: every living header since 60 s before the finalized one.
+TAIL_HEADERS: Final = """
+SELECT slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples
+  FROM header
+ WHERE NOT is_dead
+   AND time >= coalesce((SELECT final.time FROM header AS final JOIN progress
+                          WHERE final.slot = finalized_slot AND NOT final.is_dead), 0) - ?
+ ORDER BY seq
+"""
+
+NEWEST_DEAD: Final = "SELECT slot, blockhash FROM header WHERE is_dead ORDER BY seq DESC LIMIT ?"
+NEWEST_GAPS: Final = "SELECT first, last, reason FROM gap ORDER BY first DESC, last DESC LIMIT ?"
+
+# The first event that must stay: not folded yet, or so near to the checkpoint that
+# loading a mint, pricing a slot or placing a block may read it.  Times never go back.
+FIRST_TO_KEEP: Final = """
+SELECT min(seq) FROM header WHERE time >= (SELECT time FROM header WHERE seq = ?) - ?
+"""
+
+
+class SqliteMarketStore:
+    """Implements market.store.MarketStore; one of them per file writes."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        follows_all: bool = False,
+        retention: Retention = DEFAULT_RETENTION,
+    ) -> None:
+        """Open *path*; with *follows_all* the swaps of untracked mints are logged too."""
+        self._db = open_store(path, "market")
+        self._mints = MintIds(self._db, creates=follows_all)
+        self._retention = retention
+
+    async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
+        """Return where the log stands; track *mints* before the first slot ever."""
+        with transaction(self._db) as db:
+            db.execute("UPDATE progress SET follows_files = ?", (follows_files,))
+            if db.execute("SELECT NOT EXISTS (SELECT 1 FROM header)").get:
+                for mint in mints:
+                    track(db, mint)
+            return Tail(
+                headers=map(header_of, db.execute(TAIL_HEADERS, (RATE_WINDOW_S,))),
+                finalized=db.execute("SELECT finalized_slot FROM progress").get,
+                dead=reversed(list(db.execute(NEWEST_DEAD, (DEAD_MAX,)))),
+                gaps=(Gap(*row) for row in reversed(list(db.execute(NEWEST_GAPS, (GAPS_MAX,))))),
+            )
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        """Add *changes* to the log, all or none of them."""
+        with transaction(self._db) as db:
+            self._mints.refresh()
+            seq = last_seq(db)
+            for change in changes:
+                match change:
+                    case NewSlot(header, swaps):
+                        seq += 1
+                        self._append(seq, header, swaps)
+                    case DeadSlot(slot):
+                        seq += 1
+                        self._retract(seq, slot)
+                    case FinalSlot(slot):
+                        seq += 1
+                        db.execute(ADD_EVENT, (seq, "finalize", slot, None))
+                        db.execute("UPDATE progress SET finalized_slot = ?", (slot,))
+                    case Gap(first, last, reason):
+                        db.execute(ADD_GAP, (first, last, reason))
+                    case Unread():
+                        self._quarantine(change)
+
+    @asynccontextmanager
+    async def fold(self, slots_max: int) -> AsyncIterator[Folding]:
+        """Open the transaction that folds up to *slots_max* final slots."""
+        with transaction(self._db) as db:
+            folding = SqliteFolding(db, slots_max=slots_max, retention=self._retention)
+            yield folding
+        if folding.forgot:
+            self._mints.forget()
+
+    async def trim(self, events_max: int) -> int:
+        """Forget up to *events_max* of the oldest events nobody needs; return how many."""
+        with transaction(self._db) as db:
+            folded, trimmed = db.execute("SELECT folded_seq, trimmed_seq FROM progress").get
+            keep = db.execute(FIRST_TO_KEEP, (folded, RECENT_S)).get
+            until = min(trimmed + events_max, keep - 1) if folded else trimmed
+            if until <= trimmed:
+                return 0
+            for statement in (
+                "DELETE FROM swap WHERE seq <= ?",
+                "DELETE FROM header WHERE seq <= ?",
+                "DELETE FROM event WHERE seq <= ?",
+                "UPDATE progress SET trimmed_seq = ?",
+            ):
+                db.execute(statement, (until,))
+            return int(until - trimmed)
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def _append(self, seq: int, header: SlotHeader, swaps: Sequence[PricedSwap]) -> None:
+        self._db.execute(ADD_EVENT, (seq, "append", header.slot, None))
+        self._db.execute(ADD_HEADER, (seq, *header_row(header)))
+        by_mint: dict[int, list[PricedSwap]] = {}
+        for swap in swaps:
+            mint_id = self._mints.id_of(swap.mint)
+            if mint_id is not None:
+                by_mint.setdefault(mint_id, []).append(swap)
+        rows = ((seq, mint_id, swaps_blob(of_mint)) for mint_id, of_mint in by_mint.items())
+        self._db.executemany(ADD_SWAPS, rows)
+
+    def _retract(self, seq: int, slot: Slot) -> None:
+        killed = self._db.execute(KILL, (slot,)).get
+        assert killed is not None, f"expected slot {slot} to be the newest that lives"
+        self._db.execute(COUNT_FROM_TIP, (slot,))
+        mints = (Mint(address) for (address,) in self._db.execute(TOUCHED, (killed,)))
+        self._db.execute(ADD_EVENT, (seq, "retract", slot, mints_blob(mints)))
+
+    def _quarantine(self, unread: Unread) -> None:
+        row = (unread.slot, unread.signature, unread.program, unread.reason)
+        self._db.execute(ADD_UNREAD, row)
+        newest = self._db.last_insert_rowid()
+        self._db.execute("DELETE FROM quarantine WHERE id <= ?", (newest - QUARANTINE_MAX,))

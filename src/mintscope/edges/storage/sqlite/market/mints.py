@@ -1,0 +1,103 @@
+"""Mints in the market file: their numbers, and following them."""
+
+from typing import Final
+
+import apsw
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.edges.storage.sqlite.market.rows import last_seq, mints_blob
+
+KNOWN_MAX: Final = 200_000
+
+ADD_EVENT: Final = "INSERT INTO event (seq, kind, mints) VALUES (?, ?, ?)"
+ADD_MINT: Final = "INSERT INTO mint (address) VALUES (?) ON CONFLICT DO NOTHING"
+
+FOLLOW: Final = """
+UPDATE mint SET since_slot = ?, since_time = ? WHERE address = ? AND since_slot IS NULL
+RETURNING id
+"""
+
+UNFOLLOW: Final = """
+UPDATE mint SET since_slot = NULL, since_time = NULL, is_listed = 0
+ WHERE address = ? AND since_slot IS NOT NULL
+RETURNING id
+"""
+
+TIP: Final = "SELECT slot, time FROM header WHERE NOT is_dead ORDER BY seq DESC LIMIT 1"
+BEFORE_ALL: Final = Slot(-1)
+
+
+class MintIds:
+    """The numbers of the mints whose swaps are logged.
+
+    Kept from one transaction to the next, and read again once another process,
+    an operator's command, has changed the file.
+    """
+
+    def __init__(self, db: apsw.Connection, *, creates: bool) -> None:
+        """With *creates* every mint is given a number, else tracked ones alone have one."""
+        self._db = db
+        self._creates = creates
+        self._version = -1
+        self._ids: dict[Mint, int] = {}
+
+    def refresh(self) -> None:
+        """Forget what another process may have changed; inside a transaction."""
+        version = self._db.execute("PRAGMA data_version").get
+        if version == self._version and len(self._ids) < KNOWN_MAX:
+            return
+        rows = self._db.execute("SELECT address, id FROM mint WHERE since_slot IS NOT NULL")
+        self._ids = {Mint(address): mint_id for address, mint_id in rows}
+        self._version = version
+
+    def forget(self) -> None:
+        """Read again at the next refresh: this process has changed what is tracked."""
+        self._version = -1
+
+    def id_of(self, mint: Mint) -> int | None:
+        """Return the number of *mint*, None if its swaps are not logged."""
+        mint_id = self._ids.get(mint)
+        if mint_id is None and self._creates:
+            mint_id = self._ids[mint] = number(self._db, mint)
+        return mint_id
+
+
+def number(db: apsw.Connection, mint: Mint) -> int:
+    """Return the number of *mint*, giving it one if it has none."""
+    db.execute(ADD_MINT, (mint,))
+    return int(db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get)
+
+
+def track(
+    db: apsw.Connection,
+    mint: Mint,
+    since: tuple[Slot, UnixS] | None = None,
+    *,
+    by_rule: bool = False,
+) -> bool:
+    """Follow *mint* from the slot after *since*, the tip by default; False if it is followed.
+
+    An operator's word makes it listed, so that no rule drops it.
+    """
+    mint_id = number(db, mint)
+    if not by_rule:
+        db.execute("UPDATE mint SET is_listed = 1 WHERE id = ?", (mint_id,))
+    slot, time = since or db.execute(TIP).fetchone() or (BEFORE_ALL, None)
+    if db.execute(FOLLOW, (slot, time, mint)).get is None:
+        return False
+    db.execute(ADD_EVENT, (last_seq(db) + 1, "track", mints_blob([mint])))
+    return True
+
+
+def untrack(db: apsw.Connection, mint: Mint) -> bool:
+    """Follow *mint* no longer and drop what was kept of it; False if it was not followed."""
+    mint_id = db.execute(UNFOLLOW, (mint,)).get
+    if mint_id is None:
+        return False
+    for statement in (
+        "DELETE FROM candle WHERE mint = ?",
+        "DELETE FROM state WHERE mint = ?",
+    ):
+        db.execute(statement, (mint_id,))
+    db.execute(ADD_EVENT, (last_seq(db) + 1, "untrack", mints_blob([mint])))
+    return True

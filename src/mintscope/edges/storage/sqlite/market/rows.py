@@ -1,0 +1,111 @@
+"""What the market file's blobs hold, and how its rows become values."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
+from mintscope.core.market.timeframe import Timeframe
+
+# A PricedSwap without its mint, which is the row's.
+Stored = tuple[int, int, int, int, bool, int, float | None, float | None]
+_swaps: Final = msgspec.msgpack.Decoder(list[Stored])
+_samples: Final = msgspec.msgpack.Decoder(tuple[tuple[float, int], ...])
+_mints: Final = msgspec.msgpack.Decoder(tuple[str, ...])
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+NEWEST_CANDLES: Final = """
+SELECT bucket, open, high, low, close, buy_volume, sell_volume, count
+  FROM candle
+ WHERE mint = ? AND timeframe = ? AND count > 0
+ ORDER BY bucket DESC
+ LIMIT ?
+"""
+
+
+def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
+    """Return the swaps of one mint and slot as a blob."""
+    return _encode(
+        [
+            (
+                swap.transaction_index,
+                swap.outer,
+                swap.inner,
+                swap.leg,
+                swap.is_buy,
+                swap.volume,
+                swap.price_usd,
+                swap.price_sol,
+            )
+            for swap in swaps
+        ]
+    )
+
+
+def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
+    """Return the swaps of *mint* that *blob* holds, in order."""
+    return [PricedSwap(mint, *fields) for fields in _swaps.decode(blob)]
+
+
+def volumes_of(blob: bytes) -> tuple[int, int]:
+    """Return the volume bought and the volume sold in the swaps that *blob* holds."""
+    bought = sold = 0
+    for _, _, _, _, is_buy, volume, _, _ in _swaps.decode(blob):
+        if is_buy:
+            bought += volume
+        else:
+            sold += volume
+    return bought, sold
+
+
+def mints_blob(mints: Iterable[Mint]) -> bytes:
+    """Return addresses as a blob."""
+    return _encode(list(mints))
+
+
+def mints_of(blob: bytes) -> tuple[Mint, ...]:
+    """Return the addresses *blob* holds."""
+    return tuple(Mint(address) for address in _mints.decode(blob))
+
+
+def header_row(header: SlotHeader) -> tuple[Any, ...]:
+    """Return *header* as a row of the table `header`, without seq."""
+    return (
+        header.slot,
+        header.parent_slot,
+        header.blockhash,
+        header.time,
+        header.sol_usd,
+        header.sol_usd_time,
+        _encode(header.samples),
+    )
+
+
+def header_of(row: tuple[Any, ...]) -> SlotHeader:
+    """Return the header that such a row holds."""
+    slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples = row
+    return SlotHeader(
+        slot=Slot(slot),
+        parent_slot=Slot(parent_slot),
+        blockhash=blockhash,
+        time=UnixS(time),
+        sol_usd=sol_usd,
+        sol_usd_time=None if sol_usd_time is None else UnixS(sol_usd_time),
+        samples=_samples.decode(samples),
+    )
+
+
+def last_seq(db: apsw.Connection) -> int:
+    """Return the seq of the newest event, 0 for an empty log."""
+    return int(db.execute("SELECT coalesce(max(seq), 0) FROM event").get)
+
+
+def newest_candles(
+    db: apsw.Connection, mint_id: int, timeframe: Timeframe, limit: int
+) -> list[CandleRow]:
+    """Return up to *limit* of a mint's newest candles with a price, newest first."""
+    rows = db.execute(NEWEST_CANDLES, (mint_id, timeframe, limit))
+    return [CandleRow(*row) for row in rows]

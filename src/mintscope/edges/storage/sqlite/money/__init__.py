@@ -1,0 +1,1 @@
+"""Credits and payments in SQLite."""

@@ -1,0 +1,245 @@
+"""PaymentBooks on SQLite: set differences over one snapshot, in a thread of their own."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import apsw
+import msgspec
+
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.payments.books.invariants import (
+    DOUBTED_LOOKS,
+    SETTLED_AFTER_MS,
+    Checked,
+    Invariant,
+    Violation,
+)
+from mintscope.core.payments.books.treasury import DoubtKind, Scan, Scope
+from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
+
+T = TypeVar("T")
+
+AUDIT_S: Final = 60.0  # nobody waits for an audit, but it must end
+DOUBT_MS_MIN: Final = 60_000  # between two looks
+DOUBT_MS_MAX: Final = 3_600_000
+NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
+
+# Each selects what contradicts it.  Of the journal only what came after the
+# entry :after is read; whole tables only where that is 0.
+CHECKS: Final = {
+    Invariant.LANDED_IS_ISSUED: """
+SELECT signature FROM doubt JOIN payment USING (signature)
+ WHERE kind = 'arrived' AND looks >= :looks AND last_at - first_at >= :span AND state <> 'issued'
+""",
+    Invariant.ISSUED_IS_FINAL: """
+SELECT signature FROM doubt JOIN payment USING (signature)
+ WHERE kind = 'issued' AND looks >= :looks AND last_at - first_at >= :span
+   AND state = 'issued' AND final = 0
+""",
+    Invariant.ISSUED_IS_ENTERED: """
+SELECT p.signature FROM payment AS p LEFT JOIN credit_entry AS e ON e.id = p.entry
+ WHERE (p.entry > :after OR :after = 0) AND p.credits > 0 AND p.state = 'issued'
+   AND (e.id IS NULL OR e.delta <> p.credits
+        OR e.kind <> CASE WHEN p.token_hash IS NULL THEN 'top_up' ELSE 'payment' END
+        OR (e.account <> p.account AND e.account NOT IN (
+            WITH RECURSIVE heir (id) AS (
+                SELECT successor FROM credit_account WHERE id = p.account AND p.token_hash IS NULL
+                 UNION
+                SELECT a.successor FROM heir JOIN credit_account AS a ON a.id = heir.id)
+            SELECT id FROM heir WHERE id IS NOT NULL)))
+""",
+    Invariant.ENTRY_IS_PAID: """
+SELECT e.id FROM credit_entry AS e LEFT JOIN payment AS p ON p.entry = e.id
+ WHERE e.id > :after AND e.kind IN ('payment', 'top_up')
+   AND (p.id IS NULL OR p.state NOT IN ('issued', 'frozen'))
+""",
+    Invariant.PAID_IS_ENOUGH: """
+SELECT signature FROM payment
+ WHERE (entry > :after OR :after = 0) AND state = 'issued' AND paid < amount
+""",
+    # An entry continues the one before it, and the last one is the balance.
+    Invariant.BALANCE_IS_SUM: """
+WITH entry AS (
+    SELECT account, delta, balance,
+           lag(balance) OVER account_entries AS before,
+           lead(id) OVER account_entries AS later
+      FROM credit_entry WHERE id > :after
+    WINDOW account_entries AS (PARTITION BY account ORDER BY id))
+SELECT account FROM entry
+ WHERE balance <> delta + coalesce(before, iif(:after = 0, 0, balance - delta))
+ UNION
+SELECT a.id FROM credit_account AS a
+  LEFT JOIN entry ON entry.account = a.id AND entry.later IS NULL
+ WHERE a.balance <> coalesce(entry.balance, iif(:after = 0, 0, a.balance))
+""",
+    Invariant.ROTATIONS_CANCEL: """
+SELECT sum(delta) FROM credit_entry WHERE id > :after AND kind = 'rotate' HAVING sum(delta) <> 0
+""",
+    Invariant.FREEZES_CANCEL: """
+SELECT total FROM (
+    SELECT (SELECT coalesce(sum(frozen), 0) FROM payment)
+         + (SELECT coalesce(sum(delta), 0) FROM credit_entry WHERE kind IN ('freeze', 'thaw'))
+           AS total)
+ WHERE :after = 0 AND total <> 0
+""",
+}
+
+SCAN: Final = "SELECT mark, head, cursor, finished_at FROM treasury_scan WHERE scope = ?"
+KEEP_SCAN: Final = "INSERT OR REPLACE INTO treasury_scan VALUES (?, ?, ?, ?, ?)"
+
+UNSETTLED: Final = """
+SELECT signature FROM payment
+ WHERE final = 0 AND state = 'issued' AND resolved_at < ? AND last_valid_height < ?
+ ORDER BY resolved_at LIMIT ?
+"""
+
+# The next look comes after as long as the doubt has lasted.
+DOUBT: Final = f"""
+INSERT INTO doubt SELECT value, ?1, ?2, ?2, 1, ?2 + {DOUBT_MS_MIN} FROM json_each(?3) WHERE true
+    ON CONFLICT (signature) DO UPDATE
+   SET kind = excluded.kind, last_at = ?2, looks = iif(kind = excluded.kind, looks + 1, 1),
+       first_at = iif(kind = excluded.kind, first_at, ?2),
+       look_at = ?2 + max({DOUBT_MS_MIN}, min(?2 - first_at, {DOUBT_MS_MAX}))
+"""  # noqa: S608  constants
+
+SETTLE: Final = """
+DELETE FROM doubt WHERE EXISTS (
+    SELECT 1 FROM payment AS p WHERE p.signature = doubt.signature
+       AND CASE doubt.kind WHEN 'arrived' THEN p.state = 'issued'
+                           ELSE p.state <> 'issued' OR p.final = 1 END)
+"""
+DUE: Final = "SELECT signature FROM doubt WHERE kind = 'arrived' AND look_at <= ? LIMIT ?"
+DISMISS: Final = "DELETE FROM doubt WHERE signature IN (SELECT value FROM json_each(?))"
+
+# The first reason stays: what follows from it says less.
+STOP_SALES: Final = "INSERT INTO sales_stop VALUES (1, ?, ?) ON CONFLICT DO NOTHING"
+RESUME_SALES: Final = "DELETE FROM sales_stop"
+WHY_STOPPED: Final = "SELECT why FROM sales_stop"
+PENDING: Final = "SELECT count(*), min(begun_at) FROM payment WHERE state = 'pending'"
+
+FUND_MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
+# The balance may have been read before any payment paid its fee that was pending since the mark.
+FILL_FUND: Final = """
+INSERT OR REPLACE INTO fee_fund
+SELECT 1, ?1 - (SELECT coalesce(sum(fee_lamports), 0) FROM payment WHERE state = 'pending')
+             - (SELECT coalesce(sum(fee_lamports), 0) FROM payment WHERE resolved > ?2)
+"""
+FUND: Final = "SELECT lamports FROM fee_fund"
+
+
+class SqlitePaymentBooks:
+    """Implements payments.invariants.PaymentBooks; one audit at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = open_store(path, "money")
+        self._lock = asyncio.Lock()
+
+    async def check(self, *, after_entry: int) -> Checked:
+        """Compare payments, entries, balances and doubts as of one moment."""
+        return await self._run(lambda: self._check(after_entry))
+
+    async def scan(self, scope: Scope) -> Scan | None:
+        """Return how far the scan of *scope* has come, None where there was none."""
+        return await self._run(lambda: self._scan(scope))
+
+    async def keep_scan(self, scope: Scope, scan: Scan) -> None:
+        """Remember how far the scan of *scope* has come."""
+        values = (scope, scan.mark, scan.head, scan.cursor, scan.finished_at)
+        await self._run(lambda: self._write(KEEP_SCAN, values))
+
+    async def unsettled(
+        self, *, before: UnixMs, height: int, count_max: int
+    ) -> Sequence[Signature]:
+        """Return what was issued before *before*, had to land by *height*, and is not final."""
+        return await self._run(lambda: self._signatures(UNSETTLED, (before, height, count_max)))
+
+    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
+        """Note that *signatures* were looked at in vain; those that are settled by now were not."""
+        if signatures:
+            values = (kind, now, _json(signatures))
+            await self._run(lambda: self._write(DOUBT, values, SETTLE))
+
+    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
+        """Return the arrivals to look at again."""
+        return await self._run(lambda: self._signatures(DUE, (now, count_max)))
+
+    async def dismiss(self, signatures: Sequence[Signature]) -> None:
+        """Forget every doubt about *signatures*, and what is settled by now."""
+        await self._run(lambda: self._write(DISMISS, (_json(signatures),), SETTLE))
+
+    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
+        """Sell nothing from now on, until an operator says otherwise."""
+        await self._run(lambda: self._write(STOP_SALES, (now, why)))
+
+    async def resume_sales(self) -> None:
+        """Sell again: the operator's word."""
+        await self._run(lambda: self._write(RESUME_SALES, ()))
+
+    async def why_stopped(self) -> str | None:
+        """Return why nothing is sold, None while sales are open."""
+        why: str | None = await self._run(lambda: self._db.execute(WHY_STOPPED).get)
+        return why
+
+    async def fund_mark(self) -> int:
+        """Return the mark to read the fee payer's balance after."""
+        return int(await self._run(lambda: self._db.execute(FUND_MARK).get))
+
+    async def fill_fund(self, lamports: int, *, mark: int) -> None:
+        """Note what the fee payer had after *mark*."""
+        await self._run(lambda: self._write(FILL_FUND, (lamports, mark)))
+
+    async def fund(self) -> int | None:
+        """Return what the fee payer has that is not promised yet, None before the first look."""
+        lamports: int | None = await self._run(lambda: self._db.execute(FUND).get)
+        return lamports
+
+    async def pending(self) -> tuple[int, UnixMs | None]:
+        """Return how many payments have no outcome yet, and when the oldest was begun."""
+        count, oldest = await self._run(lambda: self._db.execute(PENDING).get)
+        return count, None if oldest is None else UnixMs(oldest)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def _check(self, after_entry: int) -> Checked:
+        bounds = {"after": after_entry, "looks": DOUBTED_LOOKS, "span": SETTLED_AFTER_MS}
+        with snapshot(self._db):
+            violations = [
+                Violation(invariant, str(subject))
+                for invariant, contradictions in CHECKS.items()
+                for (subject,) in self._db.execute(contradictions, bounds)
+            ]
+            return Checked(violations, int(self._db.execute(NEWEST_ENTRY).get))
+
+    def _scan(self, scope: Scope) -> Scan | None:
+        row = self._db.execute(SCAN, (scope,)).fetchone()
+        if row is None:
+            return None
+        mark, head, cursor, finished_at = row
+        return Scan(mark=mark, head=head, cursor=cursor, finished_at=finished_at)
+
+    def _signatures(self, statement: str, values: tuple[int, ...]) -> list[Signature]:
+        return [Signature(str(found)) for (found,) in self._db.execute(statement, values)]
+
+    def _write(
+        self, statement: str, values: tuple[str | int | None, ...], then: str | None = None
+    ) -> None:
+        with transaction(self._db):
+            self._db.execute(statement, values)
+            if then is not None:
+                self._db.execute(then)
+
+    async def _run(self, job: Callable[[], T]) -> T:
+        try:
+            async with self._lock, asyncio.timeout(AUDIT_S):
+                return await asyncio.to_thread(job)
+        except (apsw.Error, TimeoutError) as cause:
+            raise ServiceUnavailable("The books cannot be read.") from cause
+
+
+def _json(signatures: Sequence[Signature]) -> str:
+    return msgspec.json.encode(list(signatures)).decode()

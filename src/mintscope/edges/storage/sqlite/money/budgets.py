@@ -1,0 +1,123 @@
+"""What speaks against one more payment: decided in the transaction that would begin it."""
+
+from typing import Final
+
+import apsw
+
+from mintscope.core.payments.payment import Payment
+from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.store import (
+    DAY_MS,
+    HOUR_MS,
+    Conduct,
+    FeesAtRisk,
+    KeyTaken,
+    Overdrawn,
+    Promise,
+    SalesClosed,
+)
+
+SALES_ARE_CLOSED: Final = "SELECT EXISTS (SELECT 1 FROM sales_stop)"
+
+KEY_IS_TAKEN: Final = """
+SELECT EXISTS (SELECT 1 FROM payment WHERE key_hash = ? AND state <> 'failed')
+"""
+
+# What the simulation of a payment cannot have seen leave the payer's account.
+RESERVED: Final = """
+SELECT (SELECT coalesce(sum(amount), 0) FROM payment WHERE state = 'pending' AND payer = ?1)
+     + (SELECT coalesce(sum(amount), 0) FROM payment WHERE resolved > ?2 AND payer = ?1)
+"""
+
+_CONDUCT: Final = """
+SELECT reverted.n, pending.n,
+       (SELECT count(*) FROM (SELECT 1 FROM payment
+         WHERE state = 'issued' AND resolved_at > ?1 AND {who} = ?2 LIMIT ?3)),
+       reverted.fees + pending.fees
+  FROM (SELECT count(*) AS n, coalesce(sum(fee_lamports), 0) AS fees FROM payment
+         WHERE reason = 'transaction_failed' AND resolved_at > ?1 AND {who} = ?2) AS reverted,
+       (SELECT count(*) AS n, coalesce(sum(fee_lamports), 0) AS fees FROM payment
+         WHERE state = 'pending' AND {who} = ?2) AS pending
+"""
+CONDUCT_OF_PAYER: Final = _CONDUCT.format(who="payer")
+CONDUCT_OF_ADDRESS: Final = _CONDUCT.format(who="address")
+SOLD_MAX: Final = 10_000  # more are not counted
+
+# Who has bought within the day is no stranger.
+_STRANGER: Final = """
+NOT EXISTS (SELECT 1 FROM payment AS sale
+             WHERE sale.state = 'issued' AND sale.payer = {payer} AND sale.resolved_at > ?2)
+"""
+FEES_AT_RISK: Final = f"""
+SELECT (SELECT coalesce(sum(fee_lamports), 0) FROM payment
+         WHERE reason = 'transaction_failed' AND resolved_at > ?1),
+       coalesce(sum(fees), 0),
+       coalesce(sum(iif(is_strangers, fees, 0)), 0),
+       (SELECT lamports FROM fee_fund),
+       {_STRANGER.format(payer="?3")}
+  FROM (SELECT sum(fee_lamports) AS fees, {_STRANGER.format(payer="waiting.payer")} AS is_strangers
+          FROM payment AS waiting WHERE state = 'pending' GROUP BY payer)
+"""  # noqa: S608  constants
+
+# Nothing is taken where there is too little, or where nobody has looked yet.
+TAKE_FEE: Final = """
+UPDATE fee_fund SET lamports = lamports - ?1 WHERE lamports >= ?2
+"""
+GIVE_FEE_BACK: Final = "UPDATE fee_fund SET lamports = lamports + ?"
+FUND_IS_KNOWN: Final = "SELECT EXISTS (SELECT 1 FROM fee_fund)"
+
+
+class PaymentLimits:
+    """Reads what payments were made, over one connection, for one thread."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    def find_objection(self, promise: Promise) -> KeyTaken | Overdrawn | SalesClosed | None:
+        """Say why the payment may not begin now."""
+        payment = promise.payment
+        hour_ago = payment.begun_at - HOUR_MS
+        if self._db.execute(SALES_ARE_CLOSED).get:
+            return SalesClosed()
+        if self._db.execute(KEY_IS_TAKEN, (payment.key_hash,)).get:
+            return KeyTaken()
+        if self._db.execute(RESERVED, (payment.payer, promise.mark)).get > promise.balance_after:
+            return Overdrawn(Reason.FUNDS)
+        excess = self._find_excess(promise, hour_ago)
+        if excess is not None:
+            return Overdrawn(excess)
+        return None if self._are_fees_allowed(promise, hour_ago) else SalesClosed()
+
+    def take_fee(self, promise: Promise) -> bool:
+        """Reserve the fee in what the fee payer has; say whether it is there."""
+        needs = (promise.payment.fee_lamports, promise.budget.fund_lamports_min)
+        self._db.execute(TAKE_FEE, needs)
+        return self._db.changes() == 1 or not self._db.execute(FUND_IS_KNOWN).get
+
+    def give_fee_back(self, payment: Payment) -> None:
+        """Release the fee of what never landed."""
+        self._db.execute(GIVE_FEE_BACK, (payment.fee_lamports,))
+
+    def _find_excess(self, promise: Promise, hour_ago: int) -> Reason | None:
+        payment = promise.payment
+        for conduct, who, is_address in (
+            (CONDUCT_OF_PAYER, payment.payer, False),
+            (CONDUCT_OF_ADDRESS, payment.address, True),
+        ):
+            reverted, pending, sold, fees = self._db.execute(conduct, (hour_ago, who, SOLD_MAX)).get
+            found = Conduct(reverted=reverted, pending=pending, sold=sold, fee_lamports=fees)
+            excess = found.find_excess(
+                promise.budget, fee_lamports=payment.fee_lamports, is_address=is_address
+            )
+            if excess is not None:
+                return excess
+        return None
+
+    def _are_fees_allowed(self, promise: Promise, hour_ago: int) -> bool:
+        payment = promise.payment
+        asked = (hour_ago, payment.begun_at - DAY_MS, payment.payer)
+        reverted, pending, strangers, fund, is_stranger = self._db.execute(FEES_AT_RISK, asked).get
+        at_risk = FeesAtRisk(reverted=reverted, pending=pending, strangers=strangers, fund=fund)
+        return at_risk.allow(
+            promise.budget, fee_lamports=payment.fee_lamports, is_stranger=bool(is_stranger)
+        )

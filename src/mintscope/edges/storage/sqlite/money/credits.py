@@ -1,0 +1,375 @@
+"""CreditLedger on SQLite: the statements, and the ledger that groups them.
+
+SQL is the authority: any number of processes may spend, issue and read at once.
+"""
+
+from array import array
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import apsw
+import msgspec
+import structlog
+
+from mintscope.base.clock import Clock
+from mintscope.base.credentials import CreditToken, hash_credential, hint
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.metrics import DEBITS
+from mintscope.base.primitives import UnixMs
+from mintscope.core.credits.ledger import (
+    STATEMENT_LINES,
+    CreditAccount,
+    Empty,
+    Entry,
+    Spent,
+    Statement,
+)
+from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
+from mintscope.edges.storage.sqlite.connection import (
+    UnusableStore,
+    open_store,
+    snapshot,
+    transaction,
+)
+
+MONEY_FILE: Final = "money.sqlite"  # in the folder of the installation
+PEPPER_FILE: Final = "pepper"
+
+# The test and the change are one statement, so two requests can never take the
+# same credit: for each account as many credits as were asked for, or as many as
+# there are.  A trigger moves the balances.
+SPEND: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at)
+SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked.n), ?2
+  FROM (SELECT value AS account, count(*) AS n FROM carray(?1) GROUP BY value) AS asked
+ CROSS JOIN credit_account AS a ON a.id = asked.account
+ WHERE a.balance >= 1
+"""
+
+# One row, not RETURNING: each row fetched would be a fight for the interpreter's lock.
+SPENT: Final = """
+SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry WHERE id > ?
+"""
+
+ADD: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at)
+SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1
+"""
+
+OPEN_ACCOUNT: Final = """
+INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES (?, ?, ?, ?)
+RETURNING id
+"""
+
+FIND: Final = "SELECT id FROM credit_account WHERE token_hash = ?"
+BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
+
+ACCOUNTS: Final = """
+SELECT a.id, a.hint, a.note, a.issued_at, sum(e.delta) FILTER (WHERE e.kind <> 'spend'), a.balance
+  FROM credit_account AS a JOIN credit_entry AS e ON e.account = a.id
+ WHERE substr(a.hint, -length(?1)) = ?1 OR ?1 = '' GROUP BY a.id ORDER BY a.id
+"""
+
+SUMMARY: Final = """
+SELECT kind, sum(delta), min(at), max(at) FROM credit_entry WHERE account = ?
+ GROUP BY kind ORDER BY min(id)
+"""
+
+# Spends are not in the index that makes this fast: it would make them slow.
+ENTRIES: Final = f"""
+SELECT kind, delta, balance, at FROM credit_entry WHERE account = ? AND kind <> 'spend'
+ ORDER BY id DESC LIMIT {STATEMENT_LINES}
+"""  # noqa: S608  a constant
+
+RECEIVED: Final = """
+SELECT coalesce(sum(delta), 0) FROM credit_entry WHERE account = ? AND kind <> 'spend'
+"""
+
+# Both must find nothing: a balance is the sum of its entries, and the last of them says so.
+CONTRADICTIONS: Final = """
+SELECT a.id FROM credit_account AS a LEFT JOIN credit_entry AS e ON e.account = a.id
+ GROUP BY a.id HAVING a.balance <> coalesce(sum(e.delta), 0)
+ UNION
+SELECT account FROM (
+    SELECT account, balance, sum(delta) OVER (PARTITION BY account ORDER BY id) AS implied
+      FROM credit_entry)
+ WHERE balance <> implied
+"""
+
+CHECKPOINT_PAGES: Final = 1_000  # of the write-ahead log, when there is nothing else to do
+CHECKPOINT_PAGES_MAX: Final = 16_000  # even if there is
+KNOWN_MAX: Final = 100_000
+READ_PATIENCE_MS: Final = 100  # readers wait for nobody but a recovery
+EMPTY: Final = Empty()
+NOTHING: Final[Iterator[int]] = iter(())
+decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
+
+log = structlog.get_logger()
+
+
+class AccountLine(NamedTuple):
+    """What an operator may see of an account; *credit_count* it was given in all."""
+
+    account: CreditAccount
+    hint: str
+    note: str
+    issued_at: UnixMs
+    credit_count: int
+    balance: int
+
+
+class KindLine(NamedTuple):
+    """All entries of one kind of an account."""
+
+    kind: str
+    delta: int
+    first_at: UnixMs
+    last_at: UnixMs
+
+
+class CreditBook:
+    """The credit tables over one connection, for one thread."""
+
+    def __init__(self, path: Path, *, pepper: bytes) -> None:
+        self._db = open_store(path, "money")
+        self._pepper = pepper
+        self._wal_pages = 0
+        self._db.set_wal_hook(self._note_wal)  # replaces SQLite's own automatic checkpoints
+        _expect_pepper(self._db, path, pepper)
+
+    def issue(
+        self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
+    ) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count*."""
+        assert credit_count >= 1
+        digest = hash_credential(token, pepper=self._pepper)
+        with transaction(self._db):
+            account = self._db.execute(OPEN_ACCOUNT, (digest, hint(token), note, at)).get
+            self._db.execute(ADD, (account, "grant", credit_count, at))
+        return CreditAccount(account)
+
+    def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*."""
+        digest = hash_credential(bearer, pepper=self._pepper)
+        account = self._db.execute(FIND, (digest,)).get
+        return None if account is None else CreditAccount(account)
+
+    def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        return int(self._db.execute(BALANCE, (account,)).get)
+
+    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
+        """Take one credit for each of *accounts*, first come first served, in one commit."""
+        with transaction(self._db):
+            self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
+            # Ids are contiguous: the transaction holds the write lock.
+            count, last = self._db.changes(), self._db.last_insert_rowid()
+            spent = decode_spent(self._db.execute(SPENT, (last - count,)).get) if count else []
+        self._checkpoint(CHECKPOINT_PAGES_MAX)
+        if len(spent) == len(accounts):  # one credit each
+            left = {account: Spent(balance) for account, _, balance in spent}
+            return [left[account] for account in accounts]
+        return _one_by_one(accounts, spent)
+
+    def give_back(self, accounts: Sequence[CreditAccount], at: UnixMs) -> None:
+        """Reverse one credit for each of *accounts*."""
+        with transaction(self._db):
+            self._db.executemany(ADD, ((account, "reversal", 1, at) for account in accounts))
+
+    def accounts(self, ending: str = "") -> list[AccountLine]:
+        """Return the accounts whose credit token ends in *ending*, oldest first."""
+        return [AccountLine(*row) for row in self._db.execute(ACCOUNTS, (ending,))]
+
+    def summary(self, account: CreditAccount) -> list[KindLine]:
+        """Return what moved the balance of *account*, by kind."""
+        return [KindLine(*row) for row in self._db.execute(SUMMARY, (account,))]
+
+    def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits of *account* came from and went, as of one moment."""
+        with snapshot(self._db):
+            balance = self.balance(account)
+            received = int(self._db.execute(RECEIVED, (account,)).get)
+            entries = [Entry(*row) for row in self._db.execute(ENTRIES, (account,))]
+        return Statement(balance, received - balance, entries)
+
+    def contradictions(self) -> list[CreditAccount]:
+        """Return the accounts whose balance is not what their entries say; always none."""
+        return [CreditAccount(account) for (account,) in self._db.execute(CONTRADICTIONS)]
+
+    def expect_writable(self) -> None:
+        """Write something durably, or raise."""
+        with transaction(self._db):
+            kept = self._db.execute("SELECT check_hash FROM pepper").get
+            # SQLite writes nothing for a row that stays as it is.
+            self._db.execute("UPDATE pepper SET check_hash = zeroblob(length(check_hash))")
+            self._db.execute("UPDATE pepper SET check_hash = ?", (kept,))
+
+    def rest(self) -> None:
+        """Move the write-ahead log into the file, while nobody waits."""
+        self._checkpoint(CHECKPOINT_PAGES)
+
+    def wait_at_most(self, milliseconds: int) -> None:
+        """Set how long a statement waits for other connections."""
+        self._db.set_busy_timeout(milliseconds)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+    def _note_wal(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self, pages: int) -> None:
+        if self._wal_pages >= pages:
+            self._wal_pages = 0
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+
+class SqliteCreditLedger:
+    """Implements credits.ledger.CreditLedger; lives in one event loop.
+
+    Reads are made on the loop itself: indexed, of pages in memory, and never
+    blocked by a writer.  Spends are committed in groups, in a thread.
+    """
+
+    def __init__(
+        self, path: Path, *, pepper: bytes, clock: Clock, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._clock = clock
+        self._known: dict[bytes, CreditAccount] = {}
+        self._owed: deque[CreditAccount] = deque()
+        self._writing = CreditBook(path, pepper=pepper)
+        self._reading = CreditBook(path, pepper=pepper)
+        self._reading.wait_at_most(READ_PATIENCE_MS)
+        self._group: GroupCommit[CreditAccount, Spent | Empty] = GroupCommit(
+            self._commit, unheard=self._owe, rest=self._rest, patience_s=patience_s
+        )
+
+    async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count*."""
+        return await self._group.run(lambda: self._issue(token, credit_count, note))
+
+    async def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*; it is remembered, for it stays."""
+        digest = sha256(bearer.encode()).digest()  # a third of the keyed hash's time
+        account = self._known.get(digest)
+        if account is None:
+            with _unavailable_on_error():
+                account = self._reading.find(bearer)
+            if account is not None:
+                if len(self._known) >= KNOWN_MAX:
+                    self._known.clear()
+                self._known[digest] = account
+        return account
+
+    async def spend(self, account: CreditAccount) -> Spent | Empty:
+        """Take one credit if there is one; return once that is durable."""
+        return await self._group.submit(account)
+
+    async def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        with _unavailable_on_error():
+            return self._reading.balance(account)
+
+    async def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits came from and went."""
+        with _unavailable_on_error():
+            return self._reading.statement(account)
+
+    async def expect_writable(self) -> None:
+        """Write something durably, or raise ServiceUnavailable."""
+        await self._group.run(self._expect_writable)
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the file."""
+        await self._group.close()
+        self._rest()
+        self._writing.close()
+        self._reading.close()
+
+    def _commit(self, accounts: Sequence[CreditAccount]) -> Sequence[Spent | Empty]:
+        try:
+            with _unavailable_on_error():
+                self._give_back()
+                outcomes = self._writing.spend(accounts, self._clock.now())
+        except ServiceUnavailable:
+            DEBITS.labels("failed").inc(len(accounts))
+            raise
+        empty_count = outcomes.count(EMPTY)
+        DEBITS.labels("empty").inc(empty_count)
+        DEBITS.labels("spent").inc(len(outcomes) - empty_count)
+        return outcomes
+
+    def _issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
+        with _unavailable_on_error():
+            return self._writing.issue(token, credit_count, note=note, at=self._clock.now())
+
+    def _expect_writable(self) -> None:
+        with _unavailable_on_error():
+            self._writing.expect_writable()
+
+    def _owe(self, unheard: Sequence[tuple[CreditAccount, Spent | Empty]]) -> None:
+        """Note the spends whose requests were answered, or ended, before they were done."""
+        self._owed.extend(account for account, outcome in unheard if isinstance(outcome, Spent))
+
+    def _give_back(self) -> None:
+        """Reverse what is owed; it stays owed if the store refuses."""
+        accounts = [self._owed.popleft() for _ in range(len(self._owed))]
+        if not accounts:
+            return
+        try:
+            self._writing.give_back(accounts, self._clock.now())
+        except apsw.Error:
+            self._owed.extend(accounts)
+            raise
+        DEBITS.labels("reversed").inc(len(accounts))
+
+    def _rest(self) -> None:
+        try:
+            self._give_back()
+            self._writing.rest()
+        except apsw.Error:
+            log.warning("could not tidy up the money file", exc_info=True)
+
+
+def _expect_pepper(db: apsw.Connection, path: Path, pepper: bytes) -> None:
+    """Refuse a pepper other than the one this file's hashes were made with."""
+    check_hash = hash_credential("mintscope", pepper=pepper)
+    kept = db.execute("SELECT check_hash FROM pepper").get
+    if kept is None:
+        with transaction(db):
+            db.execute("INSERT INTO pepper VALUES (1, ?) ON CONFLICT DO NOTHING", (check_hash,))
+            kept = db.execute("SELECT check_hash FROM pepper").get
+    if kept != check_hash:
+        db.close()
+        raise UnusableStore(
+            f"expected the pepper that the credentials in {path} were hashed with; was another one"
+        )
+
+
+def _one_by_one(
+    accounts: Sequence[CreditAccount], spent: Sequence[tuple[int, int, int]]
+) -> list[Spent | Empty]:
+    """Tell the debits of an account apart: each was taken from what the one before had left."""
+    left = {
+        account: iter(range(balance - delta - 1, balance - 1, -1))
+        for account, delta, balance in spent
+    }
+    balances = [next(left.get(account, NOTHING), None) for account in accounts]
+    return [EMPTY if balance is None else Spent(balance) for balance in balances]
+
+
+@contextmanager
+def _unavailable_on_error() -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as cause:
+        log.exception("the money file does not answer")
+        raise ServiceUnavailable(
+            "The credit ledger does not answer; nothing was charged."
+        ) from cause

@@ -1,0 +1,181 @@
+"""PaymentStore on SQLite: beside the credits, so that issuing is one transaction.
+
+SQL is the authority: any number of processes may begin, resolve and lease at
+once.  Each verb holds the write lock from its first statement, which is the
+per-payer lock that reservations need, and more.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import apsw
+import structlog
+
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.metrics import FREEZES
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.payment import Evidence, Payment, State
+from mintscope.core.payments.protocol.envelope import MessageHash
+from mintscope.core.payments.rotation import Purchased
+from mintscope.core.payments.store import (
+    Begun,
+    Found,
+    Inconsistent,
+    KeyTaken,
+    Known,
+    Overdrawn,
+    Promise,
+    SalesClosed,
+)
+from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
+from mintscope.edges.storage.sqlite.connection import open_store, savepoint, snapshot, transaction
+from mintscope.edges.storage.sqlite.money.payment_table import PaymentTable, Resolved
+
+T = TypeVar("T")
+Job = Callable[[], Any]
+
+READ_PATIENCE_MS: Final = 100
+# Errors that concern every job of a commit, not one of them.
+_OF_THE_FILE: Final = (
+    apsw.BusyError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.ReadOnlyError,
+    apsw.CantOpenError,
+    apsw.NoMemError,
+)
+
+log = structlog.get_logger()
+
+
+class SqlitePaymentStore:
+    """Implements PaymentStore and RotationStore of `payments`; lives in one event loop.
+
+    Lookups are made on the loop itself: indexed, of pages in memory, never
+    blocked by a writer.  Writes of one moment share one durable commit.
+    """
+
+    def __init__(self, path: Path, *, patience_s: float = PATIENCE_S) -> None:
+        self._writing = open_store(path, "money")
+        self._reading = open_store(path, "money")
+        self._reading.set_busy_timeout(READ_PATIENCE_MS)
+        self._table = PaymentTable(self._writing)
+        self._looking = PaymentTable(self._reading)
+        self._group: GroupCommit[Job, Any] = GroupCommit(
+            self._commit, unheard=_shrug, rest=_rest, patience_s=patience_s
+        )
+
+    async def find(self, message_hash: MessageHash) -> Found:
+        """Return the payment of that name, if there is one."""
+        with _unavailable_on_error(), snapshot(self._reading):
+            return self._looking.find(message_hash)
+
+    async def begin(self, promise: Promise) -> Begun | Known | KeyTaken | Overdrawn | SalesClosed:
+        """Make the payment pending, durably, unless something speaks against it."""
+        return await self._write(lambda: self._table.begin(promise))
+
+    async def resolve(
+        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
+    ) -> Payment:
+        """Apply *evidence* and move the credits that it moves, in one transaction."""
+        return (await self._write(lambda: self._table.resolve(message_hash, evidence, now))).after
+
+    async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
+        """Take over payments that nobody looks after."""
+        return await self._write(
+            lambda: self._table.lease(now=now, until=until, count_max=count_max)
+        )
+
+    async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
+        """Lease the payment to nobody before *until*."""
+        await self._write(lambda: self._table.postpone(message_hash, until))
+
+    async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
+        """Return those payments among *signatures* that are ours."""
+        with _unavailable_on_error():
+            return self._looking.find_signatures(signatures)
+
+    async def find_purchase(self, signature: Signature) -> Purchased | None:
+        """Return where the credits are that the transaction paid for."""
+        with _unavailable_on_error():
+            return self._looking.goods.find_purchase(signature)
+
+    async def rotate(
+        self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
+    ) -> int:
+        """Move all credits of *holder* to a new token; return how many."""
+        return await self._write(lambda: self._table.goods.rotate(holder, token_hash, hint, now))
+
+    async def forget_reports(self, before: UnixMs) -> None:
+        """Drop the bodies of final reports that were begun before *before*."""
+        await self._write(lambda: self._table.forget_reports(before))
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the file."""
+        await self._group.close()
+        self._writing.close()
+        self._reading.close()
+
+    async def _write(self, job: Callable[[], T]) -> T:
+        outcome: T = await self._group.submit(job)
+        return outcome
+
+    def _commit(self, jobs: Sequence[Job]) -> Sequence[Any]:
+        with _unavailable_on_error(), transaction(self._writing):
+            outcomes = [self._attempt(job) for job in jobs]
+        for outcome in outcomes:
+            if isinstance(outcome, Resolved):
+                _tell(outcome)
+        return outcomes
+
+    def _attempt(self, job: Job) -> Any:
+        """Do *job*, or undo it alone and return why; raise what is wrong with the whole file."""
+        try:
+            with savepoint(self._writing):
+                return job()
+        except Exception as failure:
+            if not self._writing.in_transaction or isinstance(failure, _OF_THE_FILE):
+                raise
+            if not isinstance(failure, apsw.Error):
+                return failure
+            log.exception("the books refuse a change")
+            refused = Inconsistent(f"The payment store refuses the change: {failure}")
+            refused.__cause__ = failure
+            return refused
+
+
+def _shrug(_unheard: Sequence[tuple[Job, Any]]) -> None:
+    """Let be what nobody waits for: the reconciler goes on from the row."""
+
+
+def _tell(resolved: Resolved) -> None:
+    """Raise an alarm for what was taken back, and take it back when it is given again."""
+    before, after = resolved.before.state, resolved.after.state
+    if before is after or State.FROZEN not in {before, after}:
+        return
+    is_frozen, reason = after is State.FROZEN, resolved.after.reason or resolved.before.reason
+    FREEZES.labels("frozen" if is_frozen else "thawed", reason).inc()
+    told = {"signature": resolved.after.signature, "reason": reason}
+    if is_frozen:
+        log.error("a payment is frozen", **told)
+    else:
+        log.warning("a frozen payment has come back", **told)
+
+
+def _rest() -> None:
+    """Leave checkpoints to SQLite itself."""
+
+
+@contextmanager
+def _unavailable_on_error() -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as cause:
+        log.exception("the money file does not answer")
+        raise ServiceUnavailable("The payment store does not answer; nothing was sent.") from cause

@@ -1,0 +1,82 @@
+"""A payment as columns, and back."""
+
+from typing import Any, Final
+
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.payment import Goods, NewToken, Payment, Report, State, TopUp
+from mintscope.core.payments.protocol.envelope import MessageHash
+from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.requirement import Resource
+
+SqlValue = str | bytes | int | None
+
+# A token that holds what it was given has not been used; or all of it was given back.
+COLUMNS: Final = """
+message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
+account, key_hash, fee_lamports, last_valid_height, begun_at, state, paid, reason, final,
+token_hash IS NOT NULL AND state = 'issued' AND (holder <> account OR credits <> (
+    SELECT balance FROM credit_account WHERE id = payment.account)), missed_height
+"""
+
+
+def payment_of(row: tuple[Any, ...]) -> Payment:
+    """Return the payment that a row of COLUMNS holds."""
+    return Payment(
+        message_hash=MessageHash(row[0]),
+        signature=Signature(row[1]),
+        payer=Wallet(row[2]),
+        address=row[3],
+        resource=Resource(row[4]),
+        amount=row[5],
+        goods=_goods(*row[6:11]),
+        key_hash=CredentialHash(row[11]),
+        fee_lamports=row[12],
+        last_valid_height=row[13],
+        begun_at=UnixMs(row[14]),
+        state=State(row[15]),
+        paid=row[16],
+        reason=None if row[17] is None else Reason(row[17]),
+        final=bool(row[18]),
+        touched=bool(row[19]),
+        missed_height=row[20],
+    )
+
+
+def _goods(
+    credit_count: int, body: bytes | None, token_hash: bytes | None, hint: str, account: int
+) -> Goods:
+    if credit_count == 0:
+        return Report(body=body or b"")
+    if token_hash is None:
+        return TopUp(credits=credit_count, account=CreditAccount(account))
+    return NewToken(credits=credit_count, token_hash=CredentialHash(token_hash), hint=hint)
+
+
+def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
+    """Return what is stored of *payment* when it begins, in the order of COLUMNS."""
+    return (
+        payment.message_hash,
+        payment.signature,
+        payment.payer,
+        payment.address,
+        payment.resource,
+        payment.amount,
+        *_goods_columns(payment.goods),
+        payment.key_hash,
+        payment.fee_lamports,
+        payment.last_valid_height,
+        payment.begun_at,
+    )
+
+
+def _goods_columns(goods: Goods) -> tuple[SqlValue, ...]:
+    """Return (credits, body, token_hash, hint, account)."""
+    match goods:
+        case Report(body=body):
+            return 0, body, None, None, None
+        case NewToken(credits=credit_count, token_hash=token_hash, hint=hint):
+            return credit_count, None, token_hash, hint, None
+        case TopUp(credits=credit_count, account=account):
+            return credit_count, None, None, None, account

@@ -1,0 +1,1 @@
+"""How a form is read and checked."""

@@ -1,0 +1,85 @@
+"""Forms: what a browser sends as `application/x-www-form-urlencoded`, and nothing else."""
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.types import Receive
+
+from mintscope.base.errors import BadRequest, PayloadTooLarge
+
+BODY_BYTES_MAX: Final = 16 * 1024
+FIELDS_MAX: Final = 50
+MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
+
+
+class ClientGone(Exception):
+    """Nobody is there to read an answer; nothing was changed."""
+
+
+class Form:
+    """The fields of a form, in the order in which they were sent."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]] = ()) -> None:
+        self._pairs = pairs
+
+    def text(self, name: str) -> str:
+        """Return the field *name*, "" if it was not sent.
+
+        Raises    BadRequest for one that was sent twice: it would say two things
+        """
+        values = self.texts(name)
+        if len(values) > 1:
+            raise BadRequest(f"expected one field {name}; were {len(values)}")
+        return values[0] if values else ""
+
+    def texts(self, name: str) -> list[str]:
+        """Return every value of the field *name*, as boxes that were ticked send them."""
+        return [value for other, value in self._pairs if other == name]
+
+    def line(self, name: str) -> str:
+        """Return the field *name* without white space around it; raises as `text` does."""
+        return self.text(name).strip()
+
+
+async def read_form(content_type: str, receive: Receive) -> Form:
+    """Return the form that is the body.
+
+    Raises    BadRequest, PayloadTooLarge, ClientGone
+    """
+    if content_type.partition(";")[0].strip().lower() != MEDIA_TYPE:
+        raise BadRequest(f"expected a form, {MEDIA_TYPE}; was {content_type[:80]!r}")
+    return parse_form(await _body(receive))
+
+
+def parse_form(body: bytes) -> Form:
+    """Return the fields of *body*.
+
+    Raises    BadRequest for what is no form of UTF-8 texts, or has too many fields
+    """
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            encoding="utf-8",
+            errors="strict",
+            max_num_fields=FIELDS_MAX,
+        )
+    except ValueError:  # UnicodeDecodeError is one
+        raise BadRequest(f"expected at most {FIELDS_MAX} fields, in UTF-8") from None
+    if any("\0" in text for pair in pairs for text in pair):
+        raise BadRequest("expected texts without NUL characters")
+    return Form(pairs)
+
+
+async def _body(receive: Receive) -> bytes:
+    body, is_more = b"", True
+    while is_more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        body += message.get("body", b"")
+        if len(body) > BODY_BYTES_MAX:
+            raise PayloadTooLarge(f"expected a form of at most {BODY_BYTES_MAX} bytes")
+        is_more = message.get("more_body", False)
+    return body

@@ -1,0 +1,43 @@
+"""Whether a form was sent by a page of ours."""
+
+import hmac
+from collections.abc import Iterable
+
+from mintscope.core.accounts.people.session import Session
+from mintscope.edges.web.forms.form import Form
+
+
+class Refused(Exception):
+    """The request was not made by a page of ours; the message is shown."""
+
+
+class OwnOrigins:
+    """The origins at which people see the pages; the Host header is never one."""
+
+    def __init__(self, origins: Iterable[str]) -> None:
+        self._origins = frozenset(origins)
+        assert self._origins
+
+    @property
+    def are_secure(self) -> bool:
+        """Whether every one of them is https."""
+        return all(origin.startswith("https://") for origin in self._origins)
+
+    def expect(self, origins: list[str]) -> None:
+        """Raise Refused unless the Origin header, *origins*, is there once and is one of ours."""
+        if len(origins) != 1 or origins[0] not in self._origins:
+            shown = ", ".join(origins)[:120] or "nothing"
+            known = " or ".join(sorted(self._origins))
+            raise Refused(
+                f"Forms are accepted from {known} only; this one came from {shown}."
+                " Open that address and try again."
+            )
+
+
+def expect_csrf(session: Session, form: Form) -> None:
+    """Raise Refused unless *form* carries the text of *session*."""
+    if not hmac.compare_digest(session.csrf.encode(), form.text("csrf").encode()):
+        raise Refused(
+            "This form belongs to another session, or to none."
+            " Go back, load the page again and send the form from there."
+        )

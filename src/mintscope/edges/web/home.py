@@ -1,0 +1,48 @@
+"""The first page: what the service is, or where a signed-in person starts."""
+
+from collections.abc import Iterable
+
+from mintscope.core.accounts.application import ApplicationState
+from mintscope.core.accounts.keys.api_key import KeyStatus
+from mintscope.core.accounts.keys.api_keys import KeyDesk
+from mintscope.core.accounts.people.people import PeopleDesk
+from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.edges.web.forms.visit import START, Visit
+from mintscope.edges.web.pages.reply import Page, Reply
+from mintscope.edges.web.routes import Route
+
+
+class HomePages:
+    """The page at `/`."""
+
+    def __init__(
+        self, people: PeopleDesk, keys: KeyDesk, review: ReviewDesk, *, origin: str
+    ) -> None:
+        self._people = people
+        self._keys = keys
+        self._review = review
+        self._origin = origin
+
+    def routes(self) -> Iterable[Route]:
+        """Return the rows of this group."""
+        yield Route(method="GET", path=START, handler=self.show)
+
+    async def show(self, visit: Visit) -> Reply:
+        """Show the service to strangers, and what there is to do to people."""
+        if visit.session is None:
+            return Page("home.html")
+        user = visit.session.user
+        keys = await self._keys.of_user(user.user_id)
+        return Page(
+            "start.html",
+            {
+                "keys": sum(key.status(visit.now) is KeyStatus.ACTIVE for key in keys),
+                "sessions": len(await self._people.sessions(user.user_id)),
+                "waiting": await self._waiting() if user.is_administrator else 0,
+                "origin": self._origin,
+            },
+        )
+
+    async def _waiting(self) -> int:
+        """Return how many applications wait for a decision."""
+        return (await self._review.counts()).get(ApplicationState.AWAITING_APPROVAL, 0)

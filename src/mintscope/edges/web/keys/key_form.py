@@ -1,0 +1,87 @@
+"""The form of a new API key: what somebody wishes for, and whether it can be had."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from mintscope.core.accounts.keys.api_key import LIFETIMES_MS, NAME_LENGTH_MAX
+from mintscope.core.accounts.keys.scope import AREAS, READ_SCOPES, Scope, with_reads
+from mintscope.edges.web.forms.form import Form
+from mintscope.edges.web.forms.unmet import Unmet
+
+ACCESS: Final = ("none", "read", "write")  # to an area; the first is what nobody asked to change
+LIFETIME: Final = "90d"
+PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
+    {
+        "read": READ_SCOPES,
+        "trading-bot": frozenset(
+            {Scope.TRADE_READ, Scope.TRADE_WRITE, Scope.WALLETS_READ, Scope.SIGNALS_READ}
+        ),
+        "everything": frozenset(Scope),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWish:
+    """A key that may be made; *lifetime* is one of LIFETIMES_MS."""
+
+    name: str
+    scopes: frozenset[Scope]
+    lifetime: str
+
+    @property
+    def lifetime_ms(self) -> int | None:
+        """How long it lasts; None: until it is revoked."""
+        return LIFETIMES_MS[self.lifetime]
+
+
+def blank(preset: str = "") -> dict[str, str]:
+    """Return the values of a form that nobody filled in yet: no access, or that of *preset*."""
+    return {"name": "", "lifetime": LIFETIME} | accesses(PRESETS.get(preset, frozenset()))
+
+
+def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
+    """Return the access to each area that *scopes* amount to."""
+    return {
+        area.name: ACCESS[sum(scope.area == area.name for scope in with_reads(scopes))]
+        for area in AREAS
+    }
+
+
+def filled(form: Form) -> dict[str, str]:
+    """Return the values that *form* brings, to show them again."""
+    values = blank()
+    return {name: form.line(name) or value for name, value in values.items()}
+
+
+def parse_wish(values: Mapping[str, str]) -> KeyWish:
+    """Return what *values* ask for.
+
+    Raises    Unmet
+    """
+    errors = {}
+    name = values["name"]
+    if not name:
+        errors["name"] = "Give the key a name, so that you know later what it was for."
+    elif len(name) > NAME_LENGTH_MAX or not name.isprintable():
+        errors["name"] = f"Expected at most {NAME_LENGTH_MAX} characters; there were {len(name)}."
+        if not name.isprintable():
+            errors["name"] = "Expected a name without control characters."
+    for area in AREAS:
+        if values[area.name] not in ACCESS:
+            errors[area.name] = "Choose one of the three."
+    if values["lifetime"] not in LIFETIMES_MS:
+        errors["lifetime"] = "Choose one of these."
+    if errors:
+        raise Unmet(errors)
+    return KeyWish(name, _scopes(values), values["lifetime"])
+
+
+def _scopes(values: Mapping[str, str]) -> frozenset[Scope]:
+    return frozenset(
+        Scope(f"{area.name}:{verb}")
+        for area in AREAS
+        for verb in ACCESS[1 : ACCESS.index(values[area.name]) + 1]
+    )

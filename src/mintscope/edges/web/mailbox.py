@@ -1,0 +1,76 @@
+"""The mailbox of a demo: every letter, for everyone; served only where mail is delivered to it."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from mintscope.base.errors import NotFound
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.mail.email import Letter, LetterId
+from mintscope.edges.web.forms.visit import Visit
+from mintscope.edges.web.pages.paging import parse_id
+from mintscope.edges.web.pages.reply import Nothing, Page, Reply, Text
+from mintscope.edges.web.routes import Route
+
+SHOWN_MAX: Final = 100
+PLAIN: Final = ".txt"
+ADDRESS: Final = re.compile(r"(https?://[^\s<>]+)")
+
+
+class Posted(NamedTuple):
+    """A letter, as it would have been sent."""
+
+    letter_id: LetterId
+    written_at: UnixMs
+    letter: Letter
+
+
+class Mailbox(Protocol):
+    """Where letters are read."""
+
+    async def recent(self, *, limit: int) -> Sequence[Posted]:
+        """Return the newest letters, newest first."""
+        ...
+
+
+class MailboxPages:
+    """Letters in a list, one at a time, and as plain text for scripts."""
+
+    def __init__(self, mailbox: Mailbox, origins: Sequence[str]) -> None:
+        self._mailbox = mailbox
+        self._origins = origins
+
+    def routes(self) -> Iterable[Route]:
+        """Return the rows of this group."""
+        yield Route(method="GET", path="/mailbox", handler=self.list)
+        yield Route(method="GET", path="/mailbox/{letter}", handler=self.show)
+
+    async def list(self, visit: Visit) -> Reply:
+        """Show what was written; with `to` to that address, with `after` if any is newer."""
+        wanted, after = visit.query.line("to").lower(), visit.query.line("after")
+        posted = await self._mailbox.recent(limit=SHOWN_MAX)
+        shown = [each for each in posted if wanted in {"", each.letter.recipient}]
+        newest = shown[0].letter_id if shown else 0
+        if after and newest <= parse_id(after):
+            return Nothing()
+        return Page("mailbox.html", {"letters": shown, "wanted": wanted, "newest": newest})
+
+    async def show(self, visit: Visit) -> Reply:
+        """Show one; with `.txt` behind its number, nothing but its text."""
+        name = visit.parameters["letter"]
+        number = parse_id(name.removesuffix(PLAIN))
+        for each in await self._mailbox.recent(limit=SHOWN_MAX):
+            if each.letter_id == number:
+                if name.endswith(PLAIN):
+                    return Text(each.letter.text)
+                return Page("letter.html", {"posted": each, "parts": self._parts(each.letter.text)})
+        raise NotFound
+
+    def _parts(self, text: str) -> Iterator[tuple[str, str]]:
+        """Yield the pieces of *text*, each with where it leads; "" for what is no address of ours.
+
+        Without the origin: the browser may know this site by another of its names.
+        """
+        for piece in ADDRESS.split(text):
+            own = [origin for origin in self._origins if piece.startswith(f"{origin}/")]
+            yield piece, piece.removeprefix(own[0]) if own else ""

@@ -1,0 +1,1 @@
+"""How a page is made: rendering, replies, failures, static files."""

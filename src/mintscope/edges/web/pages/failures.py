@@ -1,0 +1,84 @@
+"""What is said when a request fails: one page for each way."""
+
+from typing import Final, NamedTuple
+
+from mintscope.base.errors import (
+    BadRequest,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    PayloadTooLarge,
+    RateLimited,
+    ServiceUnavailable,
+)
+from mintscope.core.accounts.people.login_limit import TooManyGuesses
+from mintscope.edges.web.forms.origin import Refused
+from mintscope.edges.web.forms.words import sentence
+from mintscope.edges.web.pages.reply import Page
+
+TOO_FAST: Final = "There were more from your address than we take at a time."
+
+
+class Failure(NamedTuple):
+    """A status and its words; an empty *text* lets the error speak for itself."""
+
+    status: int
+    title: str
+    text: str
+
+
+FAILURES: Final[dict[type[Exception], Failure]] = {
+    BadRequest: Failure(400, "That request cannot be read", ""),
+    Refused: Failure(403, "That form was refused", ""),
+    NotFound: Failure(
+        404,
+        "There is nothing here",
+        "The address may be mistyped, or what was here is gone.",
+    ),
+    MethodNotAllowed: Failure(
+        405,
+        "That is not how this page is used",
+        "Go back to the page before, and use its buttons.",
+    ),
+    PayloadTooLarge: Failure(413, "That is too much text", ""),
+    RateLimited: Failure(429, "Too many requests", TOO_FAST),
+    TooManyGuesses: Failure(429, "Too many attempts", TOO_FAST),
+    ServiceUnavailable: Failure(
+        503,
+        "The service is not available just now",
+        "Nothing was changed. Try again in a moment.",
+    ),
+    InternalError: Failure(
+        500,
+        "Something went wrong on our side",
+        "It has been logged. If you report it, give the request id.",
+    ),
+}
+
+
+WAITS: Final = (RateLimited, TooManyGuesses)
+
+
+def failure_page(error: Exception, *, request_id: str) -> Page:
+    """Return the page about *error*: of a bug it tells the request id and nothing else."""
+    failure = FAILURES.get(type(error), FAILURES[InternalError])
+    return Page(
+        "failure.html",
+        {
+            "title": failure.title,
+            "text": failure.text or sentence(error),
+            "status": failure.status,
+            "request_id": request_id,
+            "wait_s": error.retry_after_s if isinstance(error, WAITS) else None,
+        },
+        status=failure.status,
+    )
+
+
+def failure_headers(error: Exception) -> list[tuple[str, str]]:
+    """Return the headers that belong to *error*."""
+    if isinstance(error, MethodNotAllowed):
+        return [("allow", error.allowed)]
+    if isinstance(error, WAITS):
+        return [("retry-after", str(error.retry_after_s))]
+    return []

@@ -1,0 +1,123 @@
+"""Pages as text: Jinja2 templates, in which every text is escaped and every name must exist."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from mintscope.base.clock import Clock
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.escape import visible
+from mintscope.core.accounts.people.session import Session
+from mintscope.edges.web.pages.agents import describe_agent
+from mintscope.edges.web.pages.notices import NOTICES
+from mintscope.edges.web.pages.reply import Page
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What surrounds a page: who sees it, where, and what was just done.
+
+    notice  a key of NOTICES; any other text says nothing
+    """
+
+    session: Session | None
+    path: str
+    notice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What the pages offer here, beside what they always do.
+
+    has_people          what people need: accounts, settings; the API is at the same address
+    has_administration  what administrators need
+    has_mailbox         letters are shown at /mailbox
+    """
+
+    has_people: bool = True
+    has_administration: bool = True
+    has_mailbox: bool = False
+
+
+class Renderer:
+    """Knows the templates.
+
+    Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
+    `values`, `features`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`, `until`,
+    `agent`, `visible` and `foreign`.
+    """
+
+    def __init__(self, *, static: Callable[[str], str], features: Features, clock: Clock) -> None:
+        self._clock = clock
+        self._environment = Environment(
+            loader=PackageLoader("mintscope.edges.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.globals.update(static=static, features=features)
+        self._environment.filters.update(
+            utc=utc_text,
+            iso=iso_text,
+            ago=ago_text,
+            until=until_text,
+            agent=describe_agent,
+            visible=visible,
+            foreign=foreign_text,
+        )
+
+    def render(self, page: Page, setting: Setting) -> str:
+        """Return the text of *page*."""
+        return self._environment.get_template(page.template).render(
+            page.facts,
+            session=setting.session,
+            path=setting.path,
+            notice=NOTICES.get(setting.notice, ""),
+            errors=page.errors,
+            values=page.values,
+            now=self._clock.now(),
+        )
+
+
+def foreign_text(text: str) -> Markup:
+    """Return *text* of a stranger as an island: it turns nothing around it, and hides nothing."""
+    return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
+
+
+def utc_text(at: UnixMs) -> str:
+    """Return *at* for people: 22 Nov 2026, 06:13 UTC."""
+    moment = datetime.fromtimestamp(at / 1000, UTC)
+    return f"{moment.day} {moment:%b %Y, %H:%M} UTC"
+
+
+def iso_text(at: UnixMs) -> str:
+    """Return *at* for machines: 2026-11-22T06:13:20Z."""
+    return f"{datetime.fromtimestamp(at // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def ago_text(at: UnixMs, now: UnixMs) -> str:
+    """Return how long before *now* it was."""
+    return "just now" if now - at < MINUTE_MS else f"{_span(now - at)} ago"
+
+
+def until_text(at: UnixMs, now: UnixMs) -> str:
+    """Return how long after *now* it will be."""
+    return "now" if at <= now else f"in {_span(at - now)}"
+
+
+def _span(milliseconds: int) -> str:
+    """Return a time span in its largest unit that fits."""
+    for unit_ms, name in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")):
+        if milliseconds >= unit_ms:
+            count = milliseconds // unit_ms
+            return f"{count} {name}{'' if count == 1 else 's'}"
+    return "less than a minute"

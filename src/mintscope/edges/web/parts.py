@@ -1,0 +1,55 @@
+"""What the pages stand on, and which of them are served."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mintscope.core.accounts.keys.api_keys import KeyDesk
+from mintscope.core.accounts.people.people import PeopleDesk
+from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.signups.signups import SignupDesk
+from mintscope.edges.web.home import HomePages
+from mintscope.edges.web.keys.keys import KeyPages
+from mintscope.edges.web.mailbox import Mailbox, MailboxPages
+from mintscope.edges.web.pages.render import Features
+from mintscope.edges.web.review.applications import ReviewPages
+from mintscope.edges.web.review.users import UserPages
+from mintscope.edges.web.routes import Pages
+from mintscope.edges.web.session.account import AccountPages
+from mintscope.edges.web.session.entry import EntryPages
+from mintscope.edges.web.session.links import LinkPages
+from mintscope.edges.web.session.proving import ProvingPages
+from mintscope.edges.web.session.recovery import RecoveryPages
+from mintscope.edges.web.session.sessions import SessionPages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desks:
+    """Who does what the pages are about.
+
+    mailbox  where letters are read that were not sent; None: they are sent
+    """
+
+    people: PeopleDesk
+    signup: SignupDesk
+    keys: KeyDesk
+    review: ReviewDesk
+    mailbox: Mailbox | None = None
+
+
+def groups_of(desks: Desks, features: Features, origins: Sequence[str]) -> Iterator[Pages]:
+    """Yield every group of pages that is served with *features*."""
+    people = desks.people
+    yield HomePages(people, desks.keys, desks.review, origin=origins[0])
+    yield EntryPages(people, may_sign_up=features.has_people)
+    yield ProvingPages(people)
+    if features.has_people:
+        yield RecoveryPages(people)
+        yield LinkPages(people, desks.signup)
+        yield KeyPages(desks.keys, origin=origins[0])
+        yield AccountPages(people)
+        yield SessionPages(people)
+        if desks.mailbox is not None:
+            yield MailboxPages(desks.mailbox, origins)
+    if features.has_administration:
+        yield ReviewPages(desks.review)
+        yield UserPages(desks.review)

@@ -1,0 +1,1 @@
+"""Pages of accounts: sign-up, sign-in, sessions, links in e-mails."""

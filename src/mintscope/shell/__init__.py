@@ -1,0 +1,1 @@
+"""Arguments in, objects out; the only row that chooses implementations."""

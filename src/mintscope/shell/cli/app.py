@@ -1,0 +1,66 @@
+"""The command line on one screen."""
+
+from typing import Annotated
+
+import typer
+
+from mintscope import __version__
+from mintscope.shell.cli import buy, config, decode, indicators, sales, tokens
+from mintscope.shell.cli import credits as credit_tokens
+from mintscope.shell.cli.accounts import admin, applications, users
+from mintscope.shell.cli.demo import demo, devchain, faucet
+from mintscope.shell.cli.doctor import doctor
+from mintscope.shell.cli.service import serve
+from mintscope.shell.cli.service.children import stop_with_parent
+
+app = typer.Typer(
+    help="Real-time analytics for any Solana token, sold per request.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for noun in (
+    demo,
+    serve,
+    tokens,
+    credit_tokens,
+    buy,
+    sales,
+    applications,
+    users,
+    admin,
+    decode,
+    indicators,
+    config,
+    doctor,
+    devchain,
+    faucet,
+):
+    app.add_typer(noun.app)
+
+
+def _print_version(*, wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    attached: Annotated[
+        bool, typer.Option("--attached", hidden=True, help="End when standard input closes.")
+    ] = False,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+    ] = False,
+) -> None:
+    """Set up what every command needs."""
+    if attached:
+        stop_with_parent()
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="mintscope")

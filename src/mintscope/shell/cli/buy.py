@@ -1,0 +1,188 @@
+"""`mintscope buy`: pay a mintscope service from a wallet, as any buyer would.
+
+A payment on its way is kept in a file until its goods are printed: whatever
+happens to this process, the same command goes on with the same payment.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import httpx
+import msgspec
+import typer
+from solders.keypair import Keypair
+
+from mintscope.base.errors import InvalidTokenAddress
+from mintscope.base.primitives import Mint, Wallet, parse_mint
+from mintscope.client.auth import PaymentAuth
+from mintscope.client.buyer import Buyer, Purchase, PurchaseFailed, PurchasePending
+from mintscope.client.journal import Journal, JournalUnusable
+from mintscope.client.purse import Pin, Purse, WillNotPay
+from mintscope.core.payments.protocol.headers import AMOUNT_MAX
+from mintscope.core.payments.protocol.requirement import MAINNET, TOKEN_PROGRAM
+from mintscope.shell.config.keypair import UnusableKeypair, read_keypair
+
+EXIT_NOT_BOUGHT: Final = 1
+DECIMALS_MAX: Final = 18
+
+T = TypeVar("T")
+
+app = typer.Typer()
+buy_commands = typer.Typer(help="Pay a mintscope service from a wallet.")
+app.add_typer(buy_commands, name="buy")
+
+Url = Annotated[str, typer.Option(help="The service, as in https://api.example.")]
+Rpc = Annotated[str, typer.Option(help="A Solana node, asked for a recent blockhash.")]
+WalletFile = Annotated[Path, typer.Option("--wallet", help="A Solana keypair file.")]
+Asset = Annotated[str, typer.Option(help="The only token that is paid with: its mint.")]
+Decimals = Annotated[int, typer.Option(help="The token's decimals.", min=0, max=DECIMALS_MAX)]
+PayTo = Annotated[str, typer.Option(help="The only wallet that is paid.")]
+Most = Annotated[str, typer.Option("--max", help="The most to pay, in whole tokens.")]
+Program = Annotated[str, typer.Option(help="The token program that owns the mint.")]
+Network = Annotated[str, typer.Option(help="The chain, in CAIP-2.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--journal",
+        help="A folder that keeps payments on their way; by default beside the wallet.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Till:
+    """Where and with what to buy."""
+
+    url: str
+    rpc_url: str
+    purse: Purse
+    folder: Path
+
+
+@buy_commands.callback()
+def prepare(
+    context: typer.Context,
+    url: Url,
+    rpc: Rpc,
+    wallet: WalletFile,
+    asset: Asset,
+    pay_to: PayTo,
+    most: Most,
+    decimals: Decimals = 6,
+    program: Program = TOKEN_PROGRAM,
+    network: Network = MAINNET,
+    journal: Folder = None,
+) -> None:
+    """Read the wallet, and pin what may be paid to whom."""
+    pin = Pin(
+        network=network,
+        asset=_address(asset, "--asset"),
+        decimals=decimals,
+        pay_to=Wallet(_address(pay_to, "--pay-to")),
+        token_program=Wallet(_address(program, "--program")),
+    )
+    atoms = _atoms(most, decimals)
+    purse = Purse(wallet=_keypair(wallet), pin=pin, atoms_per_payment=atoms, atoms_in_all=atoms)
+    folder = journal or wallet.with_name(f"{wallet.name}.payments")
+    context.obj = Till(url=url, rpc_url=rpc, purse=purse, folder=folder)
+
+
+@buy_commands.command("credits")
+def buy_credits(
+    context: typer.Context,
+    credit_count: Annotated[int, typer.Argument(metavar="CREDITS", help="10, 50, 100 or 500.")],
+) -> None:
+    """Buy a bundle of credits; its token is printed once."""
+    _run(context, lambda buyer: buyer.buy_credits(credit_count), _show_token)
+
+
+@buy_commands.command("request")
+def buy_request(
+    context: typer.Context,
+    mint: Annotated[str, typer.Argument(metavar="MINT", help="The token to ask about.")],
+) -> None:
+    """Buy one report and print it as JSON."""
+    address = _address(mint, "MINT")
+    _run(context, lambda buyer: buyer.request(address), _show_report)
+
+
+def _show_token(bought: Purchase) -> None:
+    print(bought.token, flush=True)
+    typer.echo(
+        f"{bought.credits} credits for {bought.price_paid} atoms."
+        " The token is shown once: keep it like a password.",
+        err=True,
+    )
+
+
+def _show_report(report: dict[str, Any]) -> None:
+    print(msgspec.json.format(msgspec.json.encode(report)).decode(), flush=True)
+
+
+def _run(
+    context: typer.Context, buy: Callable[[Buyer], Awaitable[T]], show: Callable[[T], None]
+) -> None:
+    """Buy and show it, or say why nothing was bought and end with EXIT_NOT_BOUGHT."""
+    till: Till = context.obj
+    try:
+        with Journal(till.folder) as journal:
+            show(asyncio.run(_visit(till, journal, buy)))
+            journal.tidy()  # what was bought has been shown
+    except PurchasePending as cause:
+        typer.echo(f"{cause}: run this command again. {_kept(till)}", err=True)
+    except PurchaseFailed as cause:
+        typer.echo(f"Nothing was bought: {cause}", err=True)
+        if cause.key is not None:
+            typer.echo(f"The payment that was refused may still land. {_kept(till)}", err=True)
+    except (WillNotPay, JournalUnusable) as cause:
+        typer.echo(f"Nothing was bought: {cause}", err=True)
+    except (httpx.HTTPError, httpx.InvalidURL) as cause:
+        typer.echo(f"Nothing was bought: {type(cause).__name__}: {cause}", err=True)
+    else:
+        return
+    raise typer.Exit(EXIT_NOT_BOUGHT)
+
+
+async def _visit(till: Till, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
+    """Let a buyer go; what earlier runs have paid is not counted against the limit of this one."""
+    purse = replace(till.purse, atoms_in_all=till.purse.atoms_in_all + journal.atoms)
+    auth = PaymentAuth(purse, rpc_url=till.rpc_url, journal=journal)
+    async with httpx.AsyncClient(base_url=till.url) as http:
+        return await buy(Buyer(http, auth))
+
+
+def _kept(till: Till) -> str:
+    return f"It is kept in {till.folder}: the same command sends it again, and pays nothing twice."
+
+
+def _address(text: str, hint: str) -> Mint:
+    try:
+        return parse_mint(text)
+    except InvalidTokenAddress:
+        raise typer.BadParameter(
+            f"expected an address, base58 of 32 bytes; was {text[:50]!r}", param_hint=hint
+        ) from None
+
+
+def _atoms(most: str, decimals: int) -> int:
+    try:
+        atoms = Decimal(most).scaleb(decimals)
+    except InvalidOperation:
+        atoms = Decimal(0)
+    if not (atoms.is_finite() and 1 <= atoms <= AMOUNT_MAX):
+        raise typer.BadParameter(
+            f"expected a number of whole tokens, as in 0.5; was {most[:50]!r}", param_hint="--max"
+        )
+    return int(atoms)
+
+
+def _keypair(path: Path) -> Keypair:
+    try:
+        return read_keypair(path)
+    except UnusableKeypair as error:
+        raise typer.BadParameter(str(error), param_hint="--wallet") from None

@@ -1,0 +1,122 @@
+"""`mintscope config`: what is in force and where it came from, or all there is to set.
+
+`ConfigFile` and `configured` are how every other command gets its configuration.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from mintscope.shell.config.load import ConfigError, Loaded, Origin, Setting, load, settings
+from mintscope.shell.config.words import allowed, shown
+
+EXIT_BAD_INPUT: Final = 2
+VALUE_WIDTH_MAX: Final = 40
+
+PAGE_HEAD: Final = """\
+# Configuration
+
+<!-- made by `mintscope config --markdown` -->
+
+Environment over TOML over defaults. The TOML file is the one `--config` or `MINTSCOPE_CONFIG`
+names, else `mintscope.toml` in the working directory. A variable is the key in capitals with
+`MINTSCOPE_` before it and `__` for the dot; lists are separated by commas there. Unknown keys are
+errors. `mintscope config` prints what is in force, with `--toml` a file to start from."""
+
+app = typer.Typer()
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="TOML file; else the one MINTSCOPE_CONFIG names, else mintscope.toml if there.",
+    ),
+]
+
+
+def configured(path: Path | None) -> Loaded:
+    """Return the configuration, or print what is wrong with it and exit 2."""
+    try:
+        return load(path)
+    except ConfigError as error:
+        for problem in error.problems:
+            typer.echo(f"configuration: {problem}", err=True)
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+
+
+@app.command("config")
+def config_command(
+    *,
+    config: ConfigFile = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference page.")] = False,
+    toml: Annotated[bool, typer.Option("--toml", help="Print a file to start from.")] = False,
+) -> None:
+    """Print every setting with its value and where that came from; secrets are masked."""
+    if markdown and toml:
+        raise typer.BadParameter("expected one of --markdown and --toml; was both")
+    if markdown:
+        lines = markdown_page()
+    elif toml:
+        lines = toml_template()
+    else:
+        lines = in_force(configured(config))
+    for line in lines:
+        typer.echo(line)
+
+
+def in_force(loaded: Loaded) -> Iterator[str]:
+    """Yield one line a setting: key, value, origin."""
+    rows = [
+        (setting.key, shown(setting.value(loaded.config)), _origin(setting, loaded))
+        for _, _, group in settings()
+        for setting in group
+    ]
+    key_width = max(len(key) for key, _, _ in rows)
+    value_width = min(VALUE_WIDTH_MAX, max(len(value) for _, value, _ in rows))
+    for key, value, origin in rows:
+        yield f"{key:{key_width}}  {value:{value_width}}  {origin}"
+
+
+def _origin(setting: Setting, loaded: Loaded) -> str:
+    match loaded.origins[setting.key]:
+        case Origin.DEFAULT:
+            return "default"
+        case Origin.FILE:
+            return str(loaded.file)
+        case Origin.ENVIRONMENT:
+            return setting.variable
+
+
+def markdown_page() -> Iterator[str]:
+    """Yield docs/reference/config.md."""
+    yield PAGE_HEAD
+    for name, section, group in settings():
+        title = name or "everything"
+        yield f"\n## {title}\n"
+        if section is not None:
+            yield f"{section.__doc__}\n"
+        yield "| key | variable | default | allowed | meaning |"
+        yield "|---|---|---|---|---|"
+        for setting in group:
+            default = shown(setting.field.default)
+            yield (
+                f"| `{setting.key}` | `{setting.variable}` | `{default}` | {allowed(setting)}"
+                f" | {setting.field.description} |"
+            )
+
+
+def toml_template() -> Iterator[str]:
+    """Yield a mintscope.toml with every default, commented out."""
+    yield "# Uncomment what you change.  More words: mintscope config --markdown"
+    for name, section, group in settings():
+        yield ""
+        if section is not None:
+            yield f"# {section.__doc__}"
+            yield f"[{name}]"
+        for setting in group:
+            default = setting.field.default
+            value = '""' if default is None else shown(default)
+            yield f"# {setting.field.description}"
+            yield f"# {setting.key.rpartition('.')[2]} = {value}"

@@ -1,0 +1,194 @@
+"""`mintscope decode FILE...`: the swaps in files of transactions and blocks."""
+
+import gzip
+import sys
+from collections.abc import Iterator
+from decimal import Context, Decimal
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Final
+
+import msgspec
+import typer
+
+from mintscope.core.dex.decode import decode_block, decode_transaction
+from mintscope.core.dex.outcome import Decoded, Quarantined
+from mintscope.core.market.side import oriented
+from mintscope.core.market.swap import Swap
+
+app = typer.Typer()
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+BAD_INPUT: Final = 2
+UNSAID: Final = msgspec.Raw(b"null")
+DIGITS: Final = Context(prec=28)
+
+
+class Document(msgspec.Struct, rename="camel"):
+    """A getTransaction result, a getBlock result, or a JSON-RPC answer with one of them."""
+
+    slot: int | None = None
+    block_time: int | None = None
+    transaction: msgspec.Raw = UNSAID
+    transactions: list[msgspec.Raw] | None = None
+    result: msgspec.Raw = UNSAID
+
+
+DOCUMENT: Final = msgspec.json.Decoder(Document)
+
+
+class BadFile(Exception):
+    """The file is not what it should be; the message says what was expected."""
+
+
+@app.command()
+def decode(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="JSON or JSON lines, plain or gzip")
+    ],
+) -> None:
+    """Print one JSON line per swap; quarantined transactions go to stderr.
+
+    Each file holds getTransaction or getBlock results (encoding "json"), one in all or one a line,
+    bare or inside a JSON-RPC answer.
+    """
+    for path in files:
+        try:
+            for swap, slot, time in swaps(path):
+                sys.stdout.buffer.write(msgspec.json.encode(row(swap, slot, time)) + b"\n")
+        except BadFile as bad:
+            sys.stdout.flush()
+            print(f"{path}: {bad}", file=sys.stderr)
+            raise typer.Exit(BAD_INPUT) from None
+    sys.stdout.flush()
+
+
+def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
+    """Yield every swap of *path* with its slot and time, and report what was quarantined.
+
+    Raises BadFile where the file cannot be read or holds something else.
+    """
+    for text, where in documents(path):
+        document, raw = unwrap(text, where)
+        decoded = read(document, raw, where)
+        for quarantined in decoded.quarantined:
+            line = quarantine_row(quarantined, document.slot)
+            sys.stderr.buffer.write(msgspec.json.encode(line) + b"\n")
+        for swap in decoded.swaps:
+            yield swap, document.slot, document.block_time
+
+
+def documents(path: Path) -> Iterator[tuple[bytes, str]]:
+    """Yield each JSON document of *path*, and where it stands.
+
+    A file whose first line is a document has one a line; any other is one document.
+    """
+    try:
+        with opened(path) as file:
+            first = file.readline()
+            if not is_json(first):
+                yield first + file.read(), "the file"
+                return
+            yield first, "line 1"
+            for number, line in enumerate(file, 2):
+                if line.strip():
+                    yield line, f"line {number}"
+    except (OSError, EOFError) as error:
+        raise BadFile(f"expected a readable file, plain or gzip; {error}") from None
+
+
+def opened(path: Path) -> BinaryIO | gzip.GzipFile:
+    """Open *path*, unpacking gzip by its first bytes, whatever its name."""
+    with path.open("rb") as file:
+        is_packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+    return gzip.open(path, "rb") if is_packed else path.open("rb")
+
+
+def is_json(text: bytes) -> bool:
+    """Return whether *text* is a whole JSON document."""
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msgspec.Raw]:
+    """Return *text* as a document with its own bytes, without the JSON-RPC answer around it."""
+    try:
+        document = DOCUMENT.decode(text)
+        if document.result != UNSAID:
+            text = document.result
+            document = DOCUMENT.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadFile(f"expected a getTransaction or getBlock result in {where}; {error}") from None
+    return document, text
+
+
+def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
+    """Return what *document* decodes to."""
+    if document.transactions is not None:
+        return decode_block(document.transactions)
+    if document.transaction != UNSAID:
+        return decode_transaction(raw, 0)
+    raise BadFile(
+        f"expected a getTransaction or getBlock result in {where}, was JSON with neither"
+        ' "transaction" nor "transactions"'
+    )
+
+
+def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
+    """Return *swap* as it is printed; amounts and prices are strings, so that none is rounded."""
+    seen = oriented(swap)
+    line: dict[str, Any] = {
+        "signature": swap.signature,
+        "slot": slot,
+        "time": time,
+        "ix": [swap.outer, swap.inner],
+        "program": swap.program,
+        "pool": swap.pool,
+        "in_mint": swap.in_mint,
+        "in_amount": str(swap.in_amount),
+        "out_mint": swap.out_mint,
+        "out_amount": str(swap.out_amount),
+        "in_decimals": swap.in_decimals,
+        "out_decimals": swap.out_decimals,
+    } | dict.fromkeys(
+        ("base", "quote", "quote_kind", "side", "base_volume", "quote_volume", "price")
+    )
+    if seen is None:
+        return line
+    base = whole(seen.base_amount, seen.base_decimals)
+    quote = whole(seen.quote_amount, seen.quote_decimals)
+    return line | {
+        "base": seen.base,
+        "quote": seen.quote,
+        "quote_kind": seen.quote_kind,
+        "side": "buy" if seen.is_buy else "sell",
+        "base_volume": None if base is None else str(base),
+        "quote_volume": None if quote is None else str(quote),
+        "price": None if base is None or quote is None else ratio(quote, base),
+    }
+
+
+def whole(amount: int, decimals: int | None) -> Decimal | None:
+    """Return *amount* raw units in whole tokens, None where nobody knows the decimals."""
+    if decimals is None:
+        return None
+    return DIGITS.divide(Decimal(amount), DIGITS.power(Decimal(10), decimals))
+
+
+def ratio(quote: Decimal, base: Decimal) -> str:
+    """Return *quote* per *base*, without the zeros that rounding to 28 digits can end in."""
+    price = DIGITS.divide(quote, base).normalize(DIGITS)
+    return f"{price:f}" if price == price.to_integral_value() else str(price)
+
+
+def quarantine_row(quarantined: Quarantined, slot: int | None) -> dict[str, Any]:
+    """Return *quarantined* as it is printed."""
+    return {
+        "signature": quarantined.signature,
+        "slot": slot,
+        "transaction_index": quarantined.transaction_index,
+        "program": quarantined.program,
+        "reason": quarantined.reason,
+    }

@@ -1,0 +1,1 @@
+"""`mintscope demo`, the devchain and the faucet."""

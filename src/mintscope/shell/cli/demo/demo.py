@@ -1,0 +1,172 @@
+"""`mintscope demo`: the whole service on a market of its own."""
+
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import httpx
+import typer
+
+from mintscope.base.primitives import Mint
+from mintscope.base.solana import WSOL
+from mintscope.devchain.market.world import World
+from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
+from mintscope.shell.cli.demo.buyer import DemoFailed, Errand, buy
+from mintscope.shell.cli.demo.people import invite_people, make_administrator
+from mintscope.shell.cli.service.children import ChildEnded, Children
+from mintscope.shell.config.child import child_environment
+from mintscope.shell.config.sections import ApiConfig
+
+SEED: Final = 0
+MINTS: Final = 20
+CREDITS: Final = 100
+READY_TIMEOUT_S: Final = 180.0  # seconds are the rule, a crowded machine the exception
+POLL_S: Final = 0.1
+HOST: Final = "127.0.0.1"
+
+app = typer.Typer()
+
+
+@app.command()
+def demo() -> None:
+    """Start a local Solana whose market trades, follow it and serve it, until Ctrl-C."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="mintscope-demo-") as folder:
+            _run(Path(folder))
+    except ChildEnded as error:
+        typer.echo(f"mintscope: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _run(folder: Path) -> None:
+    world, genesis = World(seed=SEED, mints=MINTS), Genesis(SEED)
+    traded = {each.token.symbol: each.token.mint for each in world.listed}
+    chain_port, api_port = _free_port(0), _free_port(ApiConfig().port)
+    origin, rpc_url = f"http://{HOST}:{api_port}", f"http://{HOST}:{chain_port}"
+    environment = child_environment(
+        {
+            "MINTSCOPE_DATA_DIR": str(folder),
+            "MINTSCOPE_CHAIN__RPC_URL": rpc_url,
+            "MINTSCOPE_CHAIN__START": "first",
+            "MINTSCOPE_MARKET__MINTS": ",".join(traded.values()),
+            "MINTSCOPE_API__PORT": str(api_port),
+            "MINTSCOPE_MAIL__DELIVERY": "page",
+            "MINTSCOPE_ACCOUNTS__SIGNUP_LIMIT_REQUESTS": "100",
+            "MINTSCOPE_METRICS__ENABLED": "false",
+            "MINTSCOPE_LOG__LEVEL": "warning",
+            **_selling(genesis, world),
+        }
+    )
+    with Children(environment) as children:
+        _tell("starting a local Solana with ten days of history ...")
+        children.start("devchain", ["devchain", "--port", str(chain_port)])
+        _until(children, lambda: _answers(f"{rpc_url}/health"))
+        children.start("ingest", ["ingest"])
+        children.start("api", ["api"])
+        credit_token = _issue(environment)
+        password = make_administrator(environment)
+        _until(children, lambda: _is_ready(origin, credit_token))
+        if not children.stopping:
+            _show(Errand(origin=origin, rpc_url=rpc_url, genesis=genesis))
+            _invite(origin, credit_token, traded)
+            invite_people(origin, password, folder)
+            typer.echo("\nCtrl-C ends all of it.")
+            sys.stdout.flush()
+        children.wait()
+
+
+def _selling(genesis: Genesis, world: World) -> dict[str, str]:
+    """Return the settings that sell for the chain's own token, at the price of its market."""
+    (token,) = (each for each in world.listed if each.token.symbol == PAYMENT_SYMBOL)
+    pools = ",".join(f"{pool.base_vault}:{pool.quote_vault}" for pool in token.pools)
+    return {
+        "MINTSCOPE_PAYMENTS__ENABLED": "true",
+        "MINTSCOPE_PAYMENTS__ASSET": str(genesis.mint),
+        "MINTSCOPE_PAYMENTS__ASSET_NAME": "the dev chain's token",
+        "MINTSCOPE_PAYMENTS__ASSET_SYMBOL": PAYMENT_SYMBOL,
+        "MINTSCOPE_PAYMENTS__DECIMALS": str(PAYMENT_DECIMALS),
+        "MINTSCOPE_PAYMENTS__PAY_TO": str(genesis.treasury.pubkey()),
+        "MINTSCOPE_PAYMENTS__FEE_PAYER_KEY": str(genesis.fee_payer),
+        "MINTSCOPE_PAYMENTS__PRICE_SOURCE": "market",
+        "MINTSCOPE_PAYMENTS__POOLS": pools,
+    }
+
+
+def _show(errand: Errand) -> None:
+    """Let a buyer show what it does; the service goes on without one."""
+    try:
+        buy(errand)
+    except (DemoFailed, httpx.HTTPError, TimeoutError) as trouble:
+        _tell(f"the buyer went home: {type(trouble).__name__}: {trouble}")
+
+
+def _until(children: Children, is_done: Callable[[], bool]) -> None:
+    """Wait for *is_done* or a signal.  Raises ChildEnded, also when it takes too long."""
+    for _ in range(int(READY_TIMEOUT_S / POLL_S)):
+        if children.stopping or is_done():
+            return
+        children.pause(POLL_S)
+    raise ChildEnded(f"not ready after {READY_TIMEOUT_S:g} s")
+
+
+def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
+    """Say whether *url* answers well."""
+    try:
+        return httpx.get(url, headers=headers, timeout=2).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def _is_ready(origin: str, credit_token: str) -> bool:
+    """Say whether our own api can do its work; a stranger on its port would not know the token."""
+    return _answers(f"{origin}/readyz") and _answers(
+        f"{origin}/v1/credits/balance", {"Authorization": f"Bearer {credit_token}"}
+    )
+
+
+def _issue(environment: Mapping[str, str]) -> str:
+    """Return a new credit token."""
+    command = [sys.executable, "-m", "mintscope", "credits", "issue"]
+    issued = subprocess.run(  # noqa: S603 - our own interpreter, our own arguments
+        [*command, "--credits", str(CREDITS), "--note", "demo"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return issued.stdout.strip()
+
+
+def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
+    """Print what to try."""
+
+    def curl(path: str) -> str:
+        authorization = shlex.quote(f"Authorization: Bearer {credit_token}")
+        return f"  curl -s -H {authorization} {origin}{path}"
+
+    typer.echo(f"\nmintscope is ready at {origin}\n")
+    typer.echo(f"A credit token with {CREDITS} credits; wrapped SOL costs you the first:\n")
+    typer.echo(curl(f"/v1/token/{WSOL}") + "\n")
+    typer.echo("What is left of it:\n")
+    typer.echo(curl("/v1/credits/balance") + "\n")
+    typer.echo("Other tokens on this market:\n")
+    for symbol, mint in traded.items():
+        typer.echo(f"  {symbol:6} {mint}")
+
+
+def _free_port(preferred: int) -> int:
+    """Return *preferred* if nobody listens there, else a free port."""
+    try:
+        with socket.create_server((HOST, preferred)) as probe:
+            return int(probe.getsockname()[1])
+    except OSError:
+        return _free_port(0)
+
+
+def _tell(message: str) -> None:
+    typer.echo(message, err=True)

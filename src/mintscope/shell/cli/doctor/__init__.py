@@ -1,0 +1,1 @@
+"""`mintscope doctor`: one module for each thing that it checks."""

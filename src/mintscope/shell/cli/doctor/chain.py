@@ -1,0 +1,97 @@
+"""Whether the source of blocks delivers."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import aclosing
+from typing import Final
+
+from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.primitives import Slot
+from mintscope.edges.sources.files import FileError, FileSource
+from mintscope.edges.sources.rpc import Commitment, Endpoint, Missing, Refused, Rpc, RpcFailure
+from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
+from mintscope.shell.config.sections import ChainConfig, Config
+from mintscope.shell.config.words import shown
+
+MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
+TIMEOUT_S_MAX: Final = 10.0
+ATTEMPTS_MAX: Final = 2
+SKEW_S_MAX: Final = 5
+SLOT_S: Final = 0.4
+
+
+def check_chain(config: Config) -> Iterator[Finding]:
+    """Ask the node, or open the files."""
+    if config.chain.source == "files":
+        for path in config.chain.files:
+            yield asyncio.run(_check_file(FileSource([path]), str(path)))
+        return
+    yield from asyncio.run(_check_node(config.chain, SystemClock()))
+
+
+async def _check_file(source: FileSource, name: str) -> Finding:
+    try:
+        async with aclosing(source.updates(None)) as updates:
+            async for _ in updates:
+                return ok(f"blocks: {name} can be read")
+    except FileError as error:
+        return fail(f"blocks: {error}", "see chain.files")
+    return fail(f"blocks: {name} holds no block", "see chain.files")
+
+
+async def _check_node(chain: ChainConfig, clock: Clock) -> list[Finding]:
+    where = f"node: {shown(chain.rpc_url)}"
+    endpoint = Endpoint(
+        url=chain.rpc_url.get_secret_value(),
+        headers={name: value.get_secret_value() for name, value in chain.rpc_headers.items()},
+        timeout_s=min(chain.timeout_s, TIMEOUT_S_MAX),
+        attempts_max=ATTEMPTS_MAX,
+        max_transaction_version=chain.max_transaction_version,
+    )
+    found: list[Finding] = []
+    try:
+        async with Rpc(endpoint, clock=clock) as rpc:
+            found.append(await _check_cluster(rpc, where))
+            head = await rpc.slot(Commitment.CONFIRMED)
+            found.append(await _check_clock(rpc, clock, head))
+            found.append(await _check_block(rpc, clock, head, chain))
+    except Refused as error:
+        found.append(fail(f"{where} refuses: {error}", "check chain.rpc_url and chain.rpc_headers"))
+    except RpcFailure as error:
+        fix = "is it running, and does chain.rpc_url name it?"
+        found.append(fail(f"{where} does not answer: {error}", fix))
+    return found
+
+
+async def _check_cluster(rpc: Rpc, where: str) -> Finding:
+    health = await rpc.health()
+    genesis = await rpc.genesis_hash()
+    if health != "ok":
+        return warn(f"{where} says of itself: {health!r:.80}", "wait for it, or choose another")
+    if genesis != MAINNET:
+        return warn(f"{where} is not mainnet: genesis {genesis:.44}", "fine for a test only")
+    return ok(f"{where} is up, mainnet")
+
+
+async def _check_clock(rpc: Rpc, clock: Clock, head: Slot) -> Finding:
+    time = await rpc.block_time(head)
+    if time is None:
+        return warn(f"clock: the node gives no time for slot {head}", "choose another provider")
+    skew_s = clock.now() / 1000 - time
+    what = f"clock: {abs(skew_s):.0f} s {'ahead of' if skew_s > 0 else 'behind'} block {head}"
+    if abs(skew_s) > SKEW_S_MAX:
+        return warn(what, "set this machine's clock by NTP; if it is right, the node lags")
+    return ok(what)
+
+
+async def _check_block(rpc: Rpc, clock: Clock, head: Slot, chain: ChainConfig) -> Finding:
+    """Fetch a whole block, as ingest does all day."""
+    start_s = clock.monotonic_s()
+    block = await rpc.block(head, Commitment.CONFIRMED)
+    took_s = clock.monotonic_s() - start_s
+    if isinstance(block, Missing):
+        return warn(f"blocks: the node has no block {head}: {block.absence}", "run doctor again")
+    what = f"blocks: {len(block.transactions)} transactions of slot {head} took {took_s:.2f} s"
+    if took_s > SLOT_S * chain.requests_in_flight:
+        return warn(what, "too slow to keep up: raise chain.requests_in_flight")
+    return ok(what)

@@ -1,0 +1,49 @@
+"""What a check of the installation found."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from typing_extensions import override
+
+from mintscope.shell.config.sections import Config
+
+
+class Level(StrEnum):
+    """How bad it is; only FAIL fails the doctor."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: what there is, and how to mend it."""
+
+    level: Level
+    what: str
+    fix: str = ""
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.level:4}  {self.what}" + (f" — {self.fix}" if self.fix else "")
+
+
+def ok(what: str) -> Finding:
+    """Return a finding that needs nothing."""
+    return Finding(Level.OK, what)
+
+
+def warn(what: str, fix: str) -> Finding:
+    """Return a finding that will need something."""
+    return Finding(Level.WARN, what, fix)
+
+
+def fail(what: str, fix: str) -> Finding:
+    """Return a finding with which the service cannot do its work."""
+    return Finding(Level.FAIL, what, fix)
+
+
+Check: TypeAlias = Callable[[Config], Iterable[Finding]]

@@ -1,0 +1,118 @@
+"""Whether this machine is fit: folder, disk, SQLite, pepper, ports."""
+
+import os
+import shutil
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Final
+
+import apsw
+import httpx
+
+from mintscope.base.credentials import PEPPER_BYTES_MIN
+from mintscope.edges.storage.pepper import UnusablePepper, load_pepper
+from mintscope.edges.storage.sqlite.connection import SQLITE_VERSION_MIN
+from mintscope.edges.storage.sqlite.money.credits import PEPPER_FILE
+from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
+from mintscope.shell.config.sections import Config
+
+GIB: Final = 1024**3
+DISK_BYTES_MIN: Final = GIB // 2
+DISK_BYTES_LOW: Final = 5 * GIB
+PROBE_TIMEOUT_S: Final = 2.0
+OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+def check_folder(config: Config) -> Iterator[Finding]:
+    """Write where files are to be kept, and look for room."""
+    folder = config.data_dir
+    existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
+    try:
+        with TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        fix = "let this user write there, or set data_dir"
+        yield fail(f"data folder: cannot write in {existing}: {error.strerror}", fix)
+        return
+    free_bytes = shutil.disk_usage(existing).free
+    room = f"data folder: {folder}, {free_bytes / GIB:.1f} GiB free"
+    if free_bytes < DISK_BYTES_MIN:
+        yield fail(room, "make room, or set data_dir to a larger disk")
+    elif free_bytes < DISK_BYTES_LOW:
+        yield warn(room, "make room, or keep less: market.retention_*")
+    else:
+        yield ok(room if folder.exists() else f"{room}, made at the first start")
+    if folder.exists() and folder.stat().st_mode & OTHERS:
+        yield warn(f"data folder: {folder} is open to other users", f"chmod 700 {folder}")
+
+
+def check_sqlite(_config: Config) -> Iterator[Finding]:
+    """Refuse an SQLite that can corrupt a write-ahead log."""
+    version = apsw.sqlite_lib_version()
+    oldest = ".".join(map(str, SQLITE_VERSION_MIN))
+    if tuple(map(int, version.split("."))) < SQLITE_VERSION_MIN:
+        yield fail(f"SQLite: {version} can corrupt its files", f"install apsw {oldest} or newer")
+    else:
+        yield ok(f"SQLite: {version}")
+
+
+def check_pepper(config: Config) -> Iterator[Finding]:
+    """Look for the key of the credit tokens, and who may read it."""
+    path = config.data_dir / PEPPER_FILE
+    if config.credits.pepper is not None:
+        yield ok("pepper: configured; keep a copy, without it every credit token is void")
+    elif not path.exists():
+        yield ok(f"pepper: {path} is made at the first start; back it up then")
+    elif not os.access(path, os.R_OK):
+        yield fail(f"pepper: {path} cannot be read", "run as the user who owns the data folder")
+    else:
+        yield from _check_pepper_file(path)
+
+
+def _check_pepper_file(path: Path) -> Iterator[Finding]:
+    try:
+        load_pepper(path)
+    except UnusablePepper as error:
+        fix = f"restore it from your backup: {2 * PEPPER_BYTES_MIN} hexadecimal digits"
+        yield fail(f"pepper: {error}", fix)
+        return
+    if path.stat().st_mode & OTHERS:
+        yield warn(f"pepper: {path} is open to other users", f"chmod 600 {path}")
+    else:
+        yield ok(f"pepper: {path}; keep a copy, without it every credit token is void")
+
+
+def check_ports(config: Config) -> Iterator[Finding]:
+    """Listen where each process should, unless it already does."""
+    api, metrics = config.api, config.metrics
+    yield _check_port("api.port", api.host, api.port, "/healthz")
+    if metrics.enabled:
+        yield _check_port("metrics.ingest_port", metrics.host, metrics.ingest_port, "/metrics")
+        yield _check_port("metrics.api_port", metrics.host, metrics.api_port, "/metrics")
+    if config.web.enabled and config.web.admin_port is not None:
+        yield _check_port("web.admin_port", config.web.admin_host, config.web.admin_port, "/")
+
+
+def _check_port(key: str, host: str, port: int, path: str) -> Finding:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, port), family=family):
+            return ok(f"port: {port} on {host} is free")
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if _is_ours(host, port, path):
+        return ok(f"port: {port} on {host} is served by mintscope")
+    return fail(f"port: cannot listen on {port} of {host}: {reason}", f"set {key} to another")
+
+
+def _is_ours(host: str, port: int, path: str) -> bool:
+    place = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
+    address = f"[{place}]" if ":" in place else place
+    try:
+        answer = httpx.get(f"http://{address}:{port}{path}", timeout=PROBE_TIMEOUT_S)
+    except httpx.HTTPError:
+        return False
+    return "x-request-id" in answer.headers or "mintscope_" in answer.text

@@ -1,0 +1,67 @@
+"""Whether letters reach people, and lead them back here."""
+
+import asyncio
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from aiosmtplib import SMTPException
+
+from mintscope.edges.mail.transport import MailServer, connected
+from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
+from mintscope.shell.config.sections import Config, MailConfig
+from mintscope.shell.config.values import is_loopback
+from mintscope.shell.wiring.mail import mail_server_of
+
+
+def check_mail(config: Config) -> Iterator[Finding]:
+    """Look at where letters go, at who they come from, and at what their links begin with."""
+    mail = config.mail
+    if mail.delivery == "none":
+        yield warn(
+            "mail: letters wait in the outbox: agents cannot confirm, nobody can reset a password",
+            "set mail.delivery",
+        )
+        return
+    if mail.delivery == "page":
+        yield ok("mail: letters are shown at /mailbox, to everyone on this machine")
+        return
+    yield from _check_addresses(config)
+    yield asyncio.run(_check_server(mail_server_of(mail), mail))
+
+
+def _check_addresses(config: Config) -> Iterator[Finding]:
+    origin = config.api.origin or f"http://{config.api.host}:{config.api.port}"
+    address = urlsplit(origin)
+    is_here = is_loopback(address.hostname or "")
+    if config.api.origin is None:
+        yield warn(
+            f"mail: the links in letters begin with {origin}",
+            "set api.origin to the address clients use",
+        )
+    elif address.scheme != "https" and not is_here:
+        yield warn(
+            f"mail: the links in letters begin with {origin}: whoever listens can use them",
+            "serve the pages over https",
+        )
+    domain = config.mail.sender.rpartition("@")[2]
+    if domain == "localhost" and not is_here:
+        yield warn(
+            f"mail: letters come from {config.mail.sender}, which others refuse",
+            "set mail.sender to an address the mail server may send from",
+        )
+
+
+async def _check_server(server: MailServer, mail: MailConfig) -> Finding:
+    """Connect, protect the connection and sign in; send nothing."""
+    where = f"{server.host}:{server.port}"
+    try:
+        async with connected(server) as client:
+            await client.noop()
+    except (SMTPException, OSError, ValueError) as error:
+        why = " ".join(str(error).split()) or "no answer in time"
+        return fail(
+            f"mail: {where} cannot be used: {why}",
+            "see mail.host, mail.port, mail.security, mail.username, mail.timeout_s",
+        )
+    who = f", signed in as {mail.username}" if mail.username else ""
+    return ok(f"mail: {where} takes letters, {mail.security}{who}")

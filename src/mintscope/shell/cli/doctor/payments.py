@@ -1,0 +1,127 @@
+"""Whether the service can sell: key, payment token, treasury, funds for fees, price, sales."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from typing import Final
+
+from solders.keypair import Keypair
+
+from mintscope.base.clock import SystemClock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.core.payments.pricing.price import Doubt
+from mintscope.core.payments.protocol.mint import UnusablePaymentToken
+from mintscope.core.payments.protocol.requirement import Terms
+from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.core.payments.store import Budget
+from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
+from mintscope.edges.storage.sqlite.connection import UnusableStore
+from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
+from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
+from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
+from mintscope.shell.cli.doctor.finding import Finding, Level, fail, ok, warn
+from mintscope.shell.cli.doctor.machine import OTHERS
+from mintscope.shell.config.keypair import UnusableKeypair
+from mintscope.shell.config.sections import Config, PaymentsConfig
+from mintscope.shell.wiring.payments import (
+    CannotSell,
+    expect_funds,
+    fee_payer_of,
+    payment_endpoint,
+    price_source,
+    terms_of,
+)
+from mintscope.shell.wiring.wiring import MARKET_FILE
+
+SOL: Final = 10**9
+
+
+def check_payments(config: Config) -> Iterator[Finding]:
+    """Look at everything a sale needs."""
+    payments = config.payments
+    if not payments.enabled:
+        yield ok("payments: not enabled; set payments.enabled to sell")
+        return
+    try:
+        fee_payer = fee_payer_of(payments)
+        terms = terms_of(payments, fee_payer)
+    except (UnusableKeypair, CannotSell) as error:
+        yield fail(f"payments: {error}", "`solana-keygen new -o FILE` makes a key for fees")
+        return
+    yield _check_key(payments, fee_payer)
+    yield from asyncio.run(_all(_check_chain(config, terms)))
+    yield from asyncio.run(_all(_check_price(config)))
+    yield from asyncio.run(_all(_check_sales(config)))
+
+
+async def _all(findings: AsyncIterator[Finding]) -> list[Finding]:
+    return [finding async for finding in findings]
+
+
+def _check_key(payments: PaymentsConfig, fee_payer: Keypair) -> Finding:
+    file = payments.fee_payer_file
+    if file is not None and file.stat().st_mode & OTHERS:
+        return warn(f"payments: {file} is open to other users", f"chmod 600 {file}")
+    return ok(f"payments: fee payer {fee_payer.pubkey()}, treasury of {payments.pay_to}")
+
+
+async def _check_chain(config: Config, terms: Terms) -> AsyncIterator[Finding]:
+    endpoint = payment_endpoint(config.chain)
+    async with RpcPaymentChain(endpoint, terms=terms, clock=SystemClock()) as chain:
+        try:
+            await chain.expect_usable()
+            yield ok(f"payments: token {terms.asset} and treasury account {terms.treasury}")
+            lamports = await chain.lamports(terms.fee_payer)
+            expect_funds(lamports, terms.fee_payer)
+        except ChainUnavailable as error:
+            yield fail(f"payments: the node does not answer: {error}", "see its line above")
+            return
+        except (UnusablePaymentToken, CannotSell) as error:
+            yield Finding(Level.FAIL, f"payments: {error}")
+            return
+    what = f"payments: {lamports / SOL:g} SOL for network fees"
+    if lamports < Budget().fund_lamports_min:
+        yield fail(f"{what}, so nothing is sold", f"send some to {terms.fee_payer}")
+    elif lamports < config.payments.fee_payer_lamports_min:
+        yield warn(what, f"send some to {terms.fee_payer}; 0.1 lasts for 10,000 payments")
+    else:
+        yield ok(what)
+
+
+async def _check_price(config: Config) -> AsyncIterator[Finding]:
+    endpoint = payment_endpoint(config.chain)
+    path = config.data_dir / MARKET_FILE
+    if config.payments.price_source == "market" and not path.exists():
+        yield ok("payments: the price comes with the market, after the first start")
+        return
+    async with AsyncExitStack() as stack:
+        reader = SqliteLogReader(path)
+        stack.push_async_callback(reader.close)
+        source = price_source(config.payments, endpoint, reader, stack)
+        found = await source.read(SystemClock().now())
+    if isinstance(found, Doubt):
+        yield warn(f"payments: no price, so nothing is sold: {found}", "see payments.price_source")
+    else:
+        yield ok(f"payments: {found.usd} USD for one {config.payments.asset_symbol}")
+
+
+async def _check_sales(config: Config) -> AsyncIterator[Finding]:
+    path = config.data_dir / MONEY_FILE
+    if not path.exists():
+        return
+    try:
+        books = SqlitePaymentBooks(path)
+    except UnusableStore:
+        return  # the money's own check says so
+    try:
+        why = await books.why_stopped()
+    except ServiceUnavailable as error:
+        yield fail(f"payments: {error}", "is the disk full?")
+        return
+    finally:
+        books.close()
+    if why is not None:
+        fix = "look into it; when it is understood, mintscope sales resume"
+        yield fail(f"payments: sales are stopped: {why}", fix)
+    else:
+        yield ok("payments: sales are open")

@@ -1,0 +1,89 @@
+"""Whether the stores hold what they should."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mintscope.base.clock import Clock, SystemClock
+from mintscope.edges.storage.pepper import UnusablePepper, load_pepper
+from mintscope.edges.storage.sqlite.connection import UnusableStore
+from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, PEPPER_FILE, CreditBook
+from mintscope.edges.storage.sqlite.money.overview import Overview, read_overview
+from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
+from mintscope.shell.config.sections import Config
+
+MARKET_FILE: Final = "market.sqlite"
+UNREAD_SHOWN_MAX: Final = 5
+
+
+def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
+    """Look how old the market is, and what is missing in it."""
+    path = config.data_dir / MARKET_FILE
+    if not path.exists():
+        yield ok(f"market: {path} is made at the first start")
+        return
+    try:
+        overview = read_overview(path)
+    except UnusableStore as error:
+        yield fail(f"market: {error}", "restore a backup, or use another data_dir")
+        return
+    yield _check_lag(overview, config, clock or SystemClock())
+    if not overview.tracked_count:
+        yield warn("market: no token is tracked", "mintscope tokens add MINT")
+    if overview.gap_count:
+        yield warn(
+            f"market: {overview.gap_count} gaps, {overview.gap_slots} slots without blocks, the"
+            f" newest at slot {overview.newest_gap}",
+            "candles lack their swaps; see chain.gap_after_s and chain.max_gap_slots",
+        )
+    for unread in overview.unread[:UNREAD_SHOWN_MAX]:
+        yield warn(
+            f"market: {unread.transactions} transactions of {unread.program} not understood:"
+            f" {unread.reason}",
+            "the program may have changed: look for a newer mintscope",
+        )
+
+
+def _check_lag(overview: Overview, config: Config, clock: Clock) -> Finding:
+    if overview.slot is None or overview.time is None:
+        return warn("market: no block yet", "start mintscope serve, and wait for the node")
+    age_s = max(0, clock.now() // 1000 - overview.time)
+    what = f"market: slot {overview.slot}, {age_s} s old, {overview.tracked_count} tokens tracked"
+    if overview.follows_files:
+        return ok(f"{what}; its clock is that of the files")
+    if age_s > config.api.stale_after_s:
+        return fail(f"{what}: too old to serve", "is ingest running? Its log says why it waits")
+    if age_s > config.api.degraded_after_s:
+        return warn(f"{what}: served as degraded", "is the node slow? See mintscope_ingest_lag_s")
+    return ok(what)
+
+
+def check_money(config: Config) -> Iterator[Finding]:
+    """Add up the credit accounts, and try the pepper."""
+    path = config.data_dir / MONEY_FILE
+    if not path.exists():
+        yield ok(f"money: {path} is made at the first start")
+        return
+    try:
+        pepper = _pepper(config)
+        book = CreditBook(path, pepper=pepper)
+    except (UnusableStore, UnusablePepper) as error:
+        yield fail(f"money: {error}", "restore database and pepper from the same backup")
+        return
+    try:
+        wrong = book.contradictions()
+    finally:
+        book.close()
+    if wrong:
+        fix = "stop selling, keep a copy of the file, and report this"
+        yield fail(f"money: {len(wrong)} accounts do not equal the sum of their entries", fix)
+    else:
+        yield ok("money: every account equals the sum of its entries")
+
+
+def _pepper(config: Config) -> bytes:
+    if config.credits.pepper is not None:
+        return bytes.fromhex(config.credits.pepper.get_secret_value())
+    path = config.data_dir / PEPPER_FILE
+    if not path.exists():
+        raise UnusablePepper(f"expected the pepper of these accounts at {path}; it is not there")
+    return load_pepper(path)

@@ -1,0 +1,99 @@
+"""`mintscope serve`, `ingest` and `api`: the processes that run."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import apsw
+import typer
+import uvloop
+
+from mintscope.base.metrics import configure_logging
+from mintscope.core.market.engine.tail import ForkBelowFinalized
+from mintscope.core.payments.protocol.mint import UnusablePaymentToken
+from mintscope.edges.ingest.pipeline import SourceBroken
+from mintscope.edges.sources.files import FileError
+from mintscope.edges.sources.rpc import RpcFailure
+from mintscope.edges.storage.folder import FolderInUse, held
+from mintscope.edges.storage.pepper import UnusablePepper
+from mintscope.edges.storage.sqlite.connection import UnusableStore
+from mintscope.shell.cli.config import ConfigFile, configured
+from mintscope.shell.cli.service.children import ChildEnded, Children
+from mintscope.shell.cli.service.history import History
+from mintscope.shell.config.keypair import UnusableKeypair
+from mintscope.shell.config.sections import LogConfig
+from mintscope.shell.wiring.payments import CannotSell
+from mintscope.shell.wiring.wiring import place, run_api, run_ingest
+
+EXIT_OPERATOR: Final = 1  # something an operator must look at
+
+app = typer.Typer()
+
+
+@app.command()
+def serve(config: ConfigFile = None) -> None:
+    """Run ingest and api side by side until one of them ends or Ctrl-C."""
+    loaded = configured(config)
+    _configure_logging(loaded.config.log)
+    file = [] if config is None else ["--config", str(config)]
+    with _words(), held(loaded.config.data_dir, "serve"), Children() as children:
+        children.start("ingest", ["ingest", *file])
+        children.start("api", ["api", *file])
+        # Files come to an end; what was read from them is served on.
+        children.wait(may_end={"ingest"} if loaded.config.chain.source == "files" else set())
+
+
+@app.command()
+def ingest(config: ConfigFile = None) -> None:
+    """Follow the chain into the store; one per installation."""
+    settings = configured(config).config
+    _configure_logging(settings.log)
+    with _words(), History() as history:
+        uvloop.run(run_ingest(settings, history))
+
+
+@app.command()
+def api(config: ConfigFile = None) -> None:
+    """Answer clients from the store."""
+    settings = configured(config).config
+    _configure_logging(settings.log)
+    # uvicorn raises a signal again when it has stopped; by then there is nothing left to stop.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    with _words():
+        uvloop.run(run_api(settings, _tell_address))
+
+
+def _configure_logging(log: LogConfig) -> None:
+    is_json = log.format == "json" or (log.format == "auto" and not sys.stderr.isatty())
+    configure_logging(log.level, json_lines=is_json)
+
+
+def _tell_address(host: str, port: int) -> None:
+    typer.echo(f"serving http://{place(host)}:{port}", err=True)
+
+
+@contextmanager
+def _words() -> Iterator[None]:
+    """End the command with one message for what an operator must look at."""
+    try:
+        yield
+    except (
+        CannotSell,
+        ChildEnded,
+        FileError,
+        FolderInUse,
+        ForkBelowFinalized,
+        OSError,
+        RpcFailure,
+        SourceBroken,
+        UnusableKeypair,
+        UnusablePaymentToken,
+        UnusablePepper,
+        UnusableStore,
+        apsw.Error,
+    ) as error:
+        typer.echo(f"mintscope: {error}", err=True)
+        raise typer.Exit(EXIT_OPERATOR) from None

@@ -1,0 +1,175 @@
+"""`mintscope tokens`: which mints are followed, and what is known of one."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Annotated, Final, TypeVar
+
+import apsw
+import msgspec
+import typer
+
+from mintscope.base.errors import InvalidTokenAddress, ServiceUnavailable
+from mintscope.base.primitives import Mint, UnixS, parse_mint
+from mintscope.core.market.engine.engine import Engine
+from mintscope.core.market.engine.kernels import COUNTS
+from mintscope.core.market.log import LoadedMint
+from mintscope.core.market.report import CandleCounts, Price, TokenReport, report_of
+from mintscope.core.market.store import TrackedMint, Tracking
+from mintscope.edges.storage.sqlite.connection import UnusableStore
+from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
+from mintscope.shell.cli.config import ConfigFile, configured
+from mintscope.shell.config.sections import Config
+from mintscope.shell.wiring.wiring import MARKET_FILE, tracking
+
+EXIT_BAD_INPUT: Final = 2
+EXIT_STORE: Final = 1
+NO_CANDLES: Final = CandleCounts(0, 0, 0, 0)
+
+app = typer.Typer()
+token_commands = typer.Typer(help="Which mints are followed, and what is known of one.")
+app.add_typer(token_commands, name="tokens")
+
+Mints = Annotated[list[str], typer.Argument(help="Mint addresses.", metavar="MINT...")]
+Result = TypeVar("Result")
+
+
+class Shown(msgspec.Struct, rename="camel"):
+    """What `tokens show` prints; times are Unix seconds.
+
+    tracked_since   time of the slot after which swaps count, None from the very first
+    listed          by an operator: no rule drops it
+    price           None while no swap has set one
+    last_swap       time of the newest swap that counted
+    """
+
+    mint: Mint
+    tracked_since: UnixS | None
+    listed: bool
+    price: Price | None
+    candle_counts: CandleCounts
+    last_swap: UnixS | None
+
+
+@token_commands.command()
+def add(mints: Mints, config: ConfigFile = None) -> None:
+    """Follow MINT..., from the next block on.
+
+    Works while the service runs.
+    """
+    for mint, is_new in _change(mints, config, lambda tracked, mint: tracked.add(mint)):
+        typer.echo(f"{mint}  {'followed from now on' if is_new else 'was followed already'}")
+
+
+@token_commands.command()
+def remove(mints: Mints, config: ConfigFile = None) -> None:
+    """Follow MINT... no longer, and drop its candles.
+
+    Works while the service runs.
+    """
+    for mint, was_tracked in _change(mints, config, lambda tracked, mint: tracked.remove(mint)):
+        typer.echo(f"{mint}  {'dropped' if was_tracked else 'was not followed'}")
+
+
+@token_commands.command("list")
+def list_mints(config: ConfigFile = None) -> None:
+    """List the mints that are followed."""
+
+    async def work(tracked: Tracking) -> list[TrackedMint]:
+        return list(await tracked.all())
+
+    print(f"{'mint':44}  {'by':8}  {'since':20}  last swap")
+    for one in _with_tracking(configured(config).config, work):
+        by = "operator" if one.is_listed else "floor"
+        print(f"{one.mint:44}  {by:8}  {_moment(one.since_time):20}  {_moment(one.last_swap)}")
+
+
+@token_commands.command()
+def show(
+    mint: Annotated[str, typer.Argument(help="A mint address.", metavar="MINT")],
+    config: ConfigFile = None,
+) -> None:
+    """Print what is known of MINT as JSON: last price, candles, last swap."""
+    parsed = _parsed(mint)
+    shown = _with_store(_show(configured(config).config, parsed))
+    if shown is None:
+        typer.echo(f"{parsed} is not followed: mintscope tokens add {parsed}", err=True)
+        raise typer.Exit(EXIT_BAD_INPUT)
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(shown)) + b"\n")
+
+
+def _change(
+    mints: list[str],
+    config: ConfigFile,
+    change: Callable[[Tracking, Mint], Awaitable[bool]],
+) -> list[tuple[Mint, bool]]:
+    """Apply *change* to each of *mints*, none of them if one is no address."""
+    parsed = [_parsed(mint) for mint in mints]
+
+    async def work(tracked: Tracking) -> list[tuple[Mint, bool]]:
+        return [(mint, await change(tracked, mint)) for mint in parsed]
+
+    return _with_tracking(configured(config).config, work)
+
+
+async def _show(config: Config, mint: Mint) -> Shown | None:
+    async with tracking(config) as mints:
+        tracked = await mints.one(mint)
+    reader = SqliteLogReader(config.data_dir / MARKET_FILE)
+    try:
+        loaded = await reader.load(mint)
+        tip = await reader.tip()
+    finally:
+        await reader.close()
+    if tracked is None or loaded is None:
+        return None
+    report = _report(loaded, tip.time or UnixS(0))
+    return Shown(
+        mint=mint,
+        tracked_since=tracked.since_time,
+        listed=tracked.is_listed,
+        price=None if report is None else report.price,
+        candle_counts=NO_CANDLES if report is None else report.data_span.candle_counts,
+        last_swap=loaded.tail[-1].time if loaded.tail else tracked.last_swap,
+    )
+
+
+def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:
+    """Return what would be served of *loaded*, however little there is."""
+    engine = Engine(1)
+    engine.load(0, loaded)
+    values = engine.snapshot(0, now)
+    return report_of(loaded.mint, values, now) if values[COUNTS] > 0 else None
+
+
+def _parsed(mint: str) -> Mint:
+    try:
+        return parse_mint(mint)
+    except InvalidTokenAddress as error:
+        raise typer.BadParameter(str(error), param_hint="MINT") from None
+
+
+def _with_tracking(config: Config, work: Callable[[Tracking], Awaitable[Result]]) -> Result:
+    async def opened() -> Result:
+        async with tracking(config) as mints:
+            return await work(mints)
+
+    return _with_store(opened())
+
+
+def _with_store(work: Awaitable[Result]) -> Result:
+    """Run *work*; end the command with one message if the store fails."""
+
+    async def awaited() -> Result:
+        return await work
+
+    try:
+        return asyncio.run(awaited())
+    except (ServiceUnavailable, UnusableStore, OSError, apsw.Error) as error:
+        typer.echo(f"the market file does not answer: {error}", err=True)
+        raise typer.Exit(EXIT_STORE) from None
+
+
+def _moment(at: UnixS | None) -> str:
+    return "-" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

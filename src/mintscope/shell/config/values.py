@@ -1,0 +1,180 @@
+"""What a single setting may be, and how the environment spells it."""
+
+import re
+from decimal import Decimal
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from mintscope.base.credentials import PEPPER_BYTES_MIN
+from mintscope.base.errors import InvalidTokenAddress
+from mintscope.base.primitives import Mint, parse_mint
+from mintscope.core.accounts.email_address import UnusableEmail, parse_email
+from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
+from mintscope.shell.config.keypair import parse_keypair
+
+HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+def _split(value: object) -> object:
+    """Return the parts of a comma-separated text, as the environment gives it."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _parse_mint(text: str) -> Mint:
+    try:
+        return parse_mint(text)
+    except InvalidTokenAddress as error:
+        raise ValueError(str(error).partition("; was ")[0]) from error  # what it was is added
+
+
+def _parse_network(text: str) -> str:
+    ip_network(text)
+    return text
+
+
+def _parse_start(value: object) -> object:
+    if value in {"latest", "first"}:
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError('expected "latest", "first" or a slot')
+
+
+def _parse_headers(value: object) -> object:
+    """Return the headers of `Name: value, Name: value`, as the environment gives them."""
+    if not isinstance(value, str):
+        return value
+    headers = {}
+    for part in value.split(","):
+        name, colon, text = part.partition(":")
+        if not colon or not name.strip():
+            raise ValueError('expected "Name: value, Name: value"')
+        headers[name.strip()] = text.strip()
+    return headers
+
+
+def _expect_headers(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    for name, text in value.items():
+        secret = text.get_secret_value()
+        if HEADER_NAME.fullmatch(name) is None:
+            raise ValueError("expected header names of letters, digits and hyphens")
+        if not (secret.isascii() and secret.isprintable()):
+            raise ValueError(f"expected a value of printable ASCII for {name}")
+    return value
+
+
+def _expect_url(value: SecretStr) -> SecretStr:
+    try:
+        address = urlsplit(value.get_secret_value())
+        is_usable = address.scheme in {"http", "https"} and address.hostname and address.port != 0
+    except ValueError:  # a bracket without its pair, a port that is no number
+        is_usable = False
+    if not is_usable:
+        raise ValueError("expected an address like https://host:port/path")
+    return value
+
+
+def _empty_is_none(value: object) -> object:
+    return None if value == "" else value
+
+
+def _expect_pepper(value: SecretStr) -> SecretStr:
+    try:
+        pepper = bytes.fromhex(value.get_secret_value())
+    except ValueError:
+        raise ValueError("expected hexadecimal digits") from None
+    if len(pepper) < PEPPER_BYTES_MIN:
+        raise ValueError(f"expected at least {PEPPER_BYTES_MIN * 2} hexadecimal digits")
+    return value
+
+
+def _expect_keypair(value: SecretStr) -> SecretStr:
+    parse_keypair(value.get_secret_value())
+    return value
+
+
+def _expect_origin(value: str) -> str:
+    address = urlsplit(value)
+    is_origin = address.scheme in {"http", "https"} and address.hostname
+    if not is_origin or value != f"{address.scheme}://{address.netloc}" or "@" in address.netloc:
+        raise ValueError("expected an address like https://api.example.org, without a path")
+    return value
+
+
+def _parse_mailbox(value: str) -> str:
+    if value.endswith("@localhost"):
+        return value
+    try:
+        return parse_email(value)
+    except UnusableEmail as error:
+        raise ValueError(str(error)) from error
+
+
+def _expect_token_program(value: str) -> str:
+    if value not in {TOKEN_PROGRAM, TOKEN_2022_PROGRAM}:
+        raise ValueError(f"expected {TOKEN_PROGRAM} or {TOKEN_2022_PROGRAM}")
+    return value
+
+
+def _expect_pool(value: str) -> str:
+    base, _, quote = value.partition(":")
+    _parse_mint(base)
+    _parse_mint(quote)
+    return value
+
+
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_split)]
+Mints = Annotated[tuple[Annotated[str, AfterValidator(_parse_mint)], ...], BeforeValidator(_split)]
+Networks = Annotated[
+    tuple[Annotated[str, AfterValidator(_parse_network)], ...], BeforeValidator(_split)
+]
+Headers = Annotated[
+    dict[str, SecretStr], BeforeValidator(_parse_headers), AfterValidator(_expect_headers)
+]
+Url = Annotated[SecretStr, AfterValidator(_expect_url)]
+Pepper = Annotated[
+    Annotated[SecretStr, AfterValidator(_expect_pepper)] | None, BeforeValidator(_empty_is_none)
+]
+Start = Annotated[int | Literal["latest", "first"], BeforeValidator(_parse_start)]
+Port = Annotated[int, Field(ge=0, le=65_535)]
+OptionalPort = Annotated[
+    Annotated[int, Field(ge=1, le=65_535)] | None, BeforeValidator(_empty_is_none)
+]
+OptionalSecret = Annotated[SecretStr | None, BeforeValidator(_empty_is_none)]
+Mailbox = Annotated[str, AfterValidator(_parse_mailbox)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Address = Annotated[str, AfterValidator(_parse_mint)]
+OptionalAddress = Annotated[Address | None, BeforeValidator(_empty_is_none)]
+OptionalUrl = Annotated[Url | None, BeforeValidator(_empty_is_none)]
+TokenProgram = Annotated[str, AfterValidator(_expect_token_program)]
+Pools = Annotated[tuple[Annotated[str, AfterValidator(_expect_pool)], ...], BeforeValidator(_split)]
+File = Annotated[Path | None, BeforeValidator(_empty_is_none)]
+Key = Annotated[
+    Annotated[SecretStr, AfterValidator(_expect_keypair)] | None, BeforeValidator(_empty_is_none)
+]
+Origin = Annotated[
+    Annotated[str, AfterValidator(_expect_origin)] | None, BeforeValidator(_empty_is_none)
+]
+Decimals = Annotated[int, Field(ge=0, le=18)]
+Lamports = Annotated[int, Field(ge=0, le=10**18)]
+Usd = Annotated[Decimal, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
+Share = Annotated[Decimal, Field(gt=0, le=1_000, allow_inf_nan=False)]
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach *host*."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,246 @@
+"""Selling in one process: built from the configuration, and looked over before it begins.
+
+The mint, the treasury and the fee payer are looked at: what cannot work is refused.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from solders.keypair import Keypair
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import PriceUnavailable, ServiceUnavailable
+from mintscope.base.primitives import Mint, Wallet
+from mintscope.core.market.log import LogReader
+from mintscope.core.payments.books.audit import Auditor
+from mintscope.core.payments.facilitator import Cashier
+from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceBoard, PriceSource
+from mintscope.core.payments.protocol.requirement import Terms
+from mintscope.core.payments.reconciler import Reconciler
+from mintscope.core.payments.redelivery import Secrets
+from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.core.payments.store import WALLET_LAMPORTS_MIN, Budget
+from mintscope.edges.maintenance.payment_maintenance import Upkeep, tell_unreadable
+from mintscope.edges.settlement.price_sources import (
+    FeedPrice,
+    MarketPrice,
+    SolPrice,
+    TrueClock,
+    UsableToken,
+)
+from mintscope.edges.settlement.reserves import RpcReserves, Vaults
+from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
+from mintscope.edges.sources.rpc import Endpoint
+from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
+from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
+from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from mintscope.shell.config.keypair import parse_keypair, read_keypair
+from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
+
+log = structlog.get_logger()
+
+AUDIT_S: Final = 60.0
+DAY_MS: Final = 86_400_000
+PAYMENT_LAMPORTS: Final = 10_001
+
+
+class CannotSell(Exception):
+    """The configuration cannot sell; the message says why and how to mend it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sales:
+    """Everything that sells in this process."""
+
+    config: PaymentsConfig
+    cashier: Cashier
+    board: PriceBoard
+    chain: RpcPaymentChain
+    store: SqlitePaymentStore
+    books: SqlitePaymentBooks
+    auditor: Auditor
+    upkeep: Upkeep
+
+    async def expect_ready(self) -> None:
+        """Look at the payment token, the treasury and the fee payer before anything is sold.
+
+        A node that does not answer is no reason to refuse those who have credits.
+        Raises    UnusablePaymentToken, CannotSell
+        """
+        try:
+            await self.chain.expect_usable()
+            expect_funds(await self.upkeep.look_at_fees(), self.cashier.terms.fee_payer)
+        except ChainUnavailable as trouble:
+            log.warning("nothing is sold until the node answers", reason=str(trouble))
+        with suppress(PriceUnavailable):
+            await self.board.tariff()  # so that the first client finds a price
+
+    async def expect_chain(self) -> None:
+        """Raise ServiceUnavailable if the node does not answer."""
+        try:
+            await self.chain.lamports(self.cashier.terms.fee_payer)
+        except ChainUnavailable as trouble:
+            raise ServiceUnavailable("the chain's node does not answer") from trouble
+
+    async def run(self) -> None:
+        """Keep what was sold true, until cancelled."""
+        await self.upkeep.run()
+
+
+def expect_funds(lamports: int, fee_payer: Wallet) -> None:
+    """Expect the fee payer to afford a payment.
+
+    Raises    CannotSell
+    """
+    needed = WALLET_LAMPORTS_MIN + PAYMENT_LAMPORTS
+    if lamports < needed:
+        raise CannotSell(
+            f"fee payer {fee_payer}: expected at least {needed} lamports; it has {lamports}:"
+            " send it some SOL, 0.1 lasts for 10,000 payments"
+        )
+
+
+@asynccontextmanager
+async def open_sales(
+    config: Config, *, root: bytes, reader: LogReader, clock: Clock
+) -> AsyncIterator[Sales]:
+    """Build what sells.
+
+    root      every secret is derived from it: the pepper of credit tokens
+    Raises    CannotSell, UnusableKeypair
+    """
+    payments = config.payments
+    fee_payer = fee_payer_of(payments)
+    terms = terms_of(payments, fee_payer)
+    async with AsyncExitStack() as stack:
+        endpoint = payment_endpoint(config.chain)
+        chain = await stack.enter_async_context(RpcPaymentChain(endpoint, terms=terms, clock=clock))
+        source = UsableToken(
+            TrueClock(price_source(payments, endpoint, reader, stack), chain.block_time_s, clock),
+            chain.expect_usable,
+            clock,
+        )
+        store = SqlitePaymentStore(config.data_dir / MONEY_FILE)
+        stack.push_async_callback(store.close)
+        books = SqlitePaymentBooks(config.data_dir / MONEY_FILE)
+        stack.callback(books.close)
+        reconciler = Reconciler(
+            store=store, chain=chain, clock=clock, on_unreadable=tell_unreadable
+        )
+        auditor = Auditor(books=books, history=chain, reconciler=reconciler, clock=clock)
+        budget = Budget(
+            failures=payments.failures_per_hour_max,
+            in_flight_payer=payments.in_flight_per_payer_max,
+            in_flight_address=payments.in_flight_per_address_max,
+            fee_lamports=payments.fees_per_hour_lamports,
+            in_flight_fee_lamports=payments.fees_in_flight_lamports,
+        )
+        board = PriceBoard(
+            source,
+            decimals=terms.decimals,
+            clock=clock,
+            sol=SolPrice(reader),
+            fee_share_max=payments.fee_share_max,
+        )
+        yield Sales(
+            config=payments,
+            cashier=Cashier(
+                terms=terms,
+                secrets=Secrets.derive(root),
+                fee_payer=fee_payer,
+                store=store,
+                chain=chain,
+                clock=clock,
+                entropy=os.urandom,
+                budget=budget,
+            ),
+            board=board,
+            chain=chain,
+            store=store,
+            books=books,
+            auditor=auditor,
+            upkeep=Upkeep(
+                chain=chain,
+                store=store,
+                books=books,
+                auditor=auditor,
+                reconciler=reconciler,
+                board=board,
+                clock=clock,
+                fee_payer=terms.fee_payer,
+                lamports_min=payments.fee_payer_lamports_min,
+                fund_lamports_min=budget.fund_lamports_min,
+            ),
+        )
+
+
+def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
+    """Return the terms of every payment.
+
+    Raises    CannotSell
+    """
+    if payments.pay_to is None:
+        raise CannotSell("payments.pay_to: expected the treasury's wallet; none is configured")
+    if str(fee_payer.pubkey()) == payments.pay_to:
+        raise CannotSell(
+            "payments.pay_to: expected another wallet than the fee payer's, whose key is on this"
+            " machine: name the treasury"
+        )
+    return Terms(
+        network=payments.network,
+        asset=Mint(payments.asset),
+        decimals=payments.decimals,
+        token_program=Wallet(payments.token_program),
+        pay_to=Wallet(payments.pay_to),
+        fee_payer=Wallet(str(fee_payer.pubkey())),
+    )
+
+
+def fee_payer_of(payments: PaymentsConfig) -> Keypair:
+    """Return the key that pays the network fees.
+
+    Raises    UnusableKeypair, CannotSell
+    """
+    if payments.fee_payer_key is not None:
+        return parse_keypair(payments.fee_payer_key.get_secret_value())
+    if payments.fee_payer_file is None:
+        raise CannotSell("payments.fee_payer_file: expected a key that pays the network fees")
+    return read_keypair(payments.fee_payer_file)
+
+
+def payment_endpoint(chain: ChainConfig) -> Endpoint:
+    """Return the node that payments are settled through."""
+    return Endpoint(
+        url=chain.rpc_url.get_secret_value(),
+        headers={name: value.get_secret_value() for name, value in chain.rpc_headers.items()},
+    )
+
+
+def vaults_of(payments: PaymentsConfig) -> list[Vaults]:
+    """Return the pools whose reserves count."""
+    pairs = (pool.partition(":") for pool in payments.pools)
+    return [Vaults(Wallet(base), Wallet(quote)) for base, _, quote in pairs]
+
+
+def price_source(
+    payments: PaymentsConfig, endpoint: Endpoint, reader: LogReader, stack: AsyncExitStack
+) -> PriceSource:
+    """Return the configured source; *stack* closes what it opens."""
+    match payments.price_source:
+        case "pinned":
+            return PinnedPrice(payments.price_usd)
+        case "feed":
+            if payments.price_feed_url is None:
+                raise CannotSell("payments.price_feed_url: expected the feed of the price")
+            feed = FeedPrice(payments.price_feed_url.get_secret_value())
+            stack.push_async_callback(feed.aclose)
+            return feed
+        case "market":
+            asset = Mint(payments.asset)
+            reserves = RpcReserves(endpoint, base=asset, pools=vaults_of(payments))
+            stack.push_async_callback(reserves.aclose)
+            return MarketPrice(reader, reserves.read, asset=asset, decimals=payments.decimals)

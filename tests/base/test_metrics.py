@@ -1,0 +1,63 @@
+"""Metrics are served apart from clients, and logs are lines a machine can read."""
+
+import json
+import socket
+
+import httpx
+import pytest
+import structlog
+
+from mintscope.base.metrics import CHAIN_SLOT, configure_logging, serve_metrics
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_metrics_are_served_as_prometheus_reads_them(host: str) -> None:
+    CHAIN_SLOT.set(123)
+
+    with serve_metrics(host, 0) as port:
+        address = f"[{host}]" if ":" in host else host
+        answer = httpx.get(f"http://{address}:{port}/metrics", timeout=5)
+
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+    assert "mintscope_chain_slot 123.0" in answer.text.splitlines()
+
+
+def test_the_port_is_free_again_afterwards() -> None:
+    with serve_metrics("127.0.0.1", 0) as port:
+        pass
+
+    with serve_metrics("127.0.0.1", port) as again:
+        assert again == port
+
+
+def test_a_port_in_use_is_an_os_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        with pytest.raises(OSError, match="in use"), serve_metrics("127.0.0.1", port):
+            pass
+
+
+def test_a_client_that_says_nothing_keeps_nobody_waiting() -> None:
+    with serve_metrics("127.0.0.1", 0) as port, socket.create_connection(("127.0.0.1", port)):
+        answer = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=5)
+
+    assert answer.status_code == 200
+
+
+def test_a_log_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", json_lines=True)
+    try:
+        structlog.get_logger().debug("not_shown")
+        structlog.get_logger().info("chain_forked", slot=7)
+    finally:
+        structlog.reset_defaults()
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line) | {"timestamp": ""} == {
+        "event": "chain_forked",
+        "slot": 7,
+        "level": "info",
+        "timestamp": "",
+    }

@@ -1,0 +1,443 @@
+"""A buyer believes the chain: no seller's word makes it forget a payment, or pay for it twice."""
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from typing_extensions import override
+
+from mintscope.client.auth import IDEMPOTENCY_KEY, PaymentAuth
+from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
+from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
+from mintscope.client.purse import OverBudget, Pin, Purse, WillNotPay
+from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
+from support.scenes.payments.payment_shop import Shop
+from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at
+
+KEY: Final = "the-secret-of-the-buyer"
+PRICE: Final = 22_500
+PURCHASE: Final = "https://shop.example/v1/credits/purchase?bundle=10"
+
+
+class Street(httpx.AsyncBaseTransport):
+    """Leads to the chain and to a shop whose answers to payments go through *spoil*."""
+
+    def __init__(self, world: World, *, patience_s: float = 0.4) -> None:
+        self._shop = httpx.ASGITransport(app=Shop(world.cashier(patience_s=patience_s)).app)
+        self._chain = world.transport
+        self.paid: list[str] = []
+        self.refusing: httpx.Response | None = None
+        self.is_deaf = False
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.host == "chain":
+            return await self._chain.handle_async_request(request)
+        payment = request.headers.get(PAYMENT_SIGNATURE)
+        if payment is not None:
+            self.paid.append(payment)
+            if self.is_deaf and self.refusing is not None:
+                return self.refusing
+        answer = await self._shop.handle_async_request(request)
+        return answer if payment is None or self.refusing is None else self.refusing
+
+
+class Bridge(httpx.BaseTransport):
+    """The same way, for a client in a thread."""
+
+    def __init__(self, street: Street) -> None:
+        self._street = street
+        self._loop = asyncio.get_running_loop()
+
+    @override
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return asyncio.run_coroutine_threadsafe(self._pass(request), self._loop).result(10)
+
+    async def _pass(self, request: httpx.Request) -> httpx.Response:
+        answer = await self._street.handle_async_request(request)
+        return httpx.Response(
+            answer.status_code, headers=answer.headers, content=await answer.aread()
+        )
+
+
+class Visit:
+    """A buyer, who asks by the one client of httpx or by the other."""
+
+    def __init__(
+        self, world: World, way: str = "async", journal: Journal | None = None, **purse: Any
+    ) -> None:
+        self.world = world
+        self.street = Street(world, patience_s=purse.pop("patience_s", 0.4))
+        terms = world.terms
+        pin = Pin(
+            network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
+        )
+        parts = {"atoms_per_payment": 30_000, "atoms_in_all": 100_000} | purse
+        self.purse = Purse(wallet=world.buyer, pin=pin, **parts)
+        self.auth = PaymentAuth(self.purse, rpc_url="http://chain/", journal=journal)
+        self.way = way
+        self.waited_s: list[float] = []
+
+    async def buy(self, key: str = KEY) -> httpx.Response:
+        """Send one request."""
+        headers = {IDEMPOTENCY_KEY: key}
+        if self.way == "async":
+            async with httpx.AsyncClient(transport=self.street, auth=self.auth) as http:
+                return await http.post(PURCHASE, headers=headers)
+        bridge = Bridge(self.street)
+
+        def post() -> httpx.Response:
+            with httpx.Client(transport=bridge, auth=self.auth) as http:
+                return http.post(PURCHASE, headers=headers)
+
+        return await asyncio.to_thread(post)
+
+    async def buy_nothing(self) -> httpx.Response:
+        """Ask what it would cost."""
+        async with httpx.AsyncClient(transport=self.street) as http:
+            return await http.post(PURCHASE)
+
+    async def buy_credits(self, key: str | None = None) -> str:
+        """Let a Buyer go to the end."""
+        async with httpx.AsyncClient(
+            transport=self.street, base_url="https://shop.example"
+        ) as http:
+            buyer = Buyer(http, self.auth, clock=self.world.clock, sleep=self._wait)
+            return (await buyer.buy_credits(10, key=key)).token
+
+    async def _wait(self, seconds: float) -> None:
+        self.waited_s.append(seconds)
+        self.world.slots(int(seconds / 0.4) + 1)
+        if len(self.waited_s) == 2:
+            self.street.refusing = None
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path) as world:
+        yield world
+
+
+ways = pytest.mark.parametrize("way", ["async", "sync"])
+
+
+@ways
+@pytest.mark.parametrize(
+    "status", [307, 400, 401, 402, 403, 404, 408, 409, 410, 413, 425, 429, 431, 500, 502, 503, 504]
+)
+async def test_whatever_a_seller_answers_the_same_key_sends_the_same_payment(
+    world: World, way: str, status: int
+) -> None:
+    visit = Visit(world, way)
+    visit.street.refusing = httpx.Response(status, json={})
+    for _ in range(3):
+        assert (await visit.buy()).status_code == status
+        assert visit.auth.holds(KEY)
+    visit.street.refusing = None
+    bought = await visit.buy()
+
+    assert bought.status_code == 201
+    assert not visit.auth.holds(KEY)
+    assert len(visit.street.paid) == 4
+    assert len(set(visit.street.paid)) == 1
+    assert world.received() == visit.purse.spent == PRICE
+
+
+@ways
+async def test_a_sellers_402_gives_nothing_back(world: World, way: str) -> None:
+    """It keeps what it was given, says that it was nothing, and asks for more."""
+    visit = Visit(world, way, atoms_in_all=2 * PRICE)
+    demand = {PAYMENT_REQUIRED: (await visit.buy_nothing()).headers[PAYMENT_REQUIRED]}
+    visit.street.refusing = httpx.Response(402, headers=demand, json={})
+    for number in range(2):
+        assert (await visit.buy(f"{KEY}-{number}")).status_code == 402
+    with pytest.raises(OverBudget, match=f"{2 * PRICE} are spent"):
+        await visit.buy(f"{KEY}-2")
+    world.slots(EXPIRY_SLOTS)
+    with pytest.raises(OverBudget):
+        await visit.buy(f"{KEY}-2")
+
+    assert world.received() == visit.purse.spent == 2 * PRICE
+
+
+@ways
+async def test_what_provably_cannot_land_is_given_back(world: World, way: str) -> None:
+    visit = Visit(world, way, atoms_in_all=PRICE)
+    visit.street.is_deaf = True
+    visit.street.refusing = httpx.Response(402, json={})
+    await visit.buy()
+    world.slots(EXPIRY_SLOTS // 2)
+    with pytest.raises(OverBudget):  # its blockhash is old, but not by what is final
+        await visit.buy(f"{KEY}-2")
+    assert (await visit.buy()).status_code == 402
+    assert visit.auth.holds(KEY)
+    world.slots(EXPIRY_SLOTS)
+    visit.street.refusing = None
+
+    assert (await visit.buy(f"{KEY}-2")).status_code == 201
+    assert visit.purse.spent == world.received() == PRICE
+    assert not visit.auth.holds(KEY)
+
+
+@ways
+async def test_a_dead_payment_is_made_anew_by_the_same_request(world: World, way: str) -> None:
+    visit = Visit(world, way, patience_s=0.02, atoms_in_all=PRICE)
+    world.go_wrong(landing={"kind": "never", "times": 1})
+    assert (await visit.buy()).status_code == 503
+    world.slots(EXPIRY_SLOTS)
+    assert (await visit.buy()).status_code == 402  # a seller's word, which the chain confirms now
+    while (bought := await visit.buy()).status_code == 503:  # another is on its way
+        world.slots(1)
+
+    assert bought.status_code == 201
+    assert len(set(visit.street.paid)) == 2
+    assert world.received() == visit.purse.spent == PRICE
+
+
+@ways
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"calls": {"getBlockHeight": {"kind": "http"}}},
+        {"calls": {"getBlockHeight": {"kind": "rpc"}}},
+        {"calls": {"getSignaturesForAddress": {"kind": "http", "status": 429}}},
+    ],
+)
+async def test_a_node_that_says_nothing_proves_nothing(
+    world: World, way: str, trouble: dict[str, Any]
+) -> None:
+    visit = Visit(world, way)
+    visit.street.is_deaf = True
+    visit.street.refusing = httpx.Response(402, json={})
+    await visit.buy()
+    world.slots(EXPIRY_SLOTS)
+    world.go_wrong(**trouble)
+
+    assert (await visit.buy()).status_code == 402
+    assert visit.auth.holds(KEY)
+    assert visit.purse.spent == PRICE
+
+
+@ways
+async def test_what_landed_is_never_paid_for_again(world: World, way: str) -> None:
+    """Not even if the seller says for ever that it is worth nothing."""
+    visit = Visit(world, way)
+    for status in (402, 409):
+        visit.street.refusing = httpx.Response(status, json={})
+        for _ in range(2):
+            assert (await visit.buy()).status_code == status
+            world.slots(EXPIRY_SLOTS)
+
+    assert visit.auth.holds(KEY)
+    assert len(set(visit.street.paid)) == 1
+    assert visit.purse.spent == world.received() == PRICE
+
+
+@ways
+async def test_what_was_never_signed_costs_nothing(world: World, way: str) -> None:
+    visit = Visit(world, way)
+    world.go_wrong(calls={"getLatestBlockhash": {"kind": "rpc"}})
+    with pytest.raises(WillNotPay, match="getLatestBlockhash"):
+        await visit.buy()
+
+    assert visit.purse.spent == 0
+    assert not visit.auth.holds(KEY)
+
+
+async def test_many_at_once_stay_within_the_budget(world: World) -> None:
+    visit = Visit(world, atoms_in_all=3 * PRICE)
+    world.go_wrong(latency_ms={"getLatestBlockhash": 20})  # so that all have been asked by then
+    answers = await asyncio.gather(
+        *(visit.buy(f"{KEY}-{number}") for number in range(10)), return_exceptions=True
+    )
+
+    refused = [answer for answer in answers if isinstance(answer, OverBudget)]
+    assert len(refused) == 7
+    assert world.received() == visit.purse.spent == 3 * PRICE
+
+
+async def test_one_key_twice_at_once_is_one_payment(world: World) -> None:
+    visit = Visit(world)
+    world.go_wrong(latency_ms={"getLatestBlockhash": 20})  # so that all have been asked by then
+    answers = await asyncio.gather(*(visit.buy() for _ in range(2)))
+
+    assert {answer.status_code for answer in answers} == {201}
+    assert len(set(visit.street.paid)) == 1
+    assert world.received() == visit.purse.spent == PRICE
+
+
+async def test_more_payments_than_can_be_remembered_are_not_made(world: World) -> None:
+    journal = Journal()
+    visit = Visit(world, journal=journal)
+    for number in range(SENT_MAX):
+        journal.add(sent(key=f"{KEY}-{number}", last_valid_height=10**9))
+    with pytest.raises(WillNotPay, match="fewer than 1000 payments"):
+        await visit.buy()
+
+    assert journal.find(f"{KEY}-0") is not None
+    assert visit.purse.spent == 0
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+async def test_a_buyer_waits_as_long_as_it_is_asked_to(world: World, status: int) -> None:
+    visit = Visit(world)
+    visit.street.refusing = httpx.Response(status, headers={"Retry-After": "45"}, json={})
+    await visit.buy_credits()
+
+    assert visit.waited_s == [45, 45]
+    assert len(set(visit.street.paid)) == 1
+    assert world.received() == PRICE
+
+
+async def test_a_buyer_waits_until_a_date(world: World) -> None:
+    visit = Visit(world)
+    until = format_datetime(
+        datetime.fromtimestamp(world.clock.now() // 1000 + 45, UTC), usegmt=True
+    )
+    visit.street.refusing = httpx.Response(429, headers={"Retry-After": until}, json={})
+    await visit.buy_credits()
+
+    assert len(visit.waited_s) == 2
+    assert 40 < visit.waited_s[0] <= 45
+
+
+async def test_a_buyer_who_is_asked_to_wait_too_long_keeps_the_payment(world: World) -> None:
+    visit = Visit(world)
+    visit.street.refusing = httpx.Response(429, headers={"Retry-After": "3600"}, json={})
+    with pytest.raises(PurchasePending) as pending:
+        await visit.buy_credits()
+
+    assert visit.waited_s == []
+    assert visit.auth.holds(pending.value.key)
+
+
+async def test_a_buyer_goes_on_with_the_key_it_was_left_with(world: World) -> None:
+    visit = Visit(world)
+    visit.street.refusing = httpx.Response(429, headers={"Retry-After": "3600"}, json={})
+    with pytest.raises(PurchasePending) as pending:
+        await visit.buy_credits()
+    visit.street.refusing = None
+    await visit.buy_credits(pending.value.key)
+
+    assert world.received() == visit.purse.spent == PRICE
+
+
+async def test_two_purchases_at_once_are_two(world: World, tmp_path: Path) -> None:
+    with Journal(tmp_path / "payments") as journal:
+        visit = Visit(world, journal=journal)
+        tokens = await asyncio.gather(visit.buy_credits(), visit.buy_credits())
+
+    assert len(set(tokens)) == 2
+    assert world.received() == visit.purse.spent == 2 * PRICE
+
+
+async def test_a_refusal_names_the_key_of_what_may_still_land(world: World) -> None:
+    visit = Visit(world)
+    visit.street.refusing = httpx.Response(404, json={"error": {"code": "X", "message": "y"}})
+    with pytest.raises(PurchaseFailed, match="404 X: y") as failed:
+        await visit.buy_credits()
+
+    assert failed.value.key is not None
+    assert visit.auth.holds(failed.value.key)
+
+
+def sent(**changes: Any) -> Sent:
+    plain = Sent(
+        key=KEY, request=f"POST {PURCHASE}", header="h", amount=1, memo="m", source="s", slot=1,
+        last_valid_height=1,
+    )  # fmt: skip
+    return Sent(**({name: getattr(plain, name) for name in plain.__struct_fields__} | changes))
+
+
+async def test_another_process_goes_on_with_the_same_payment(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "wallet.payments"
+    with Journal(folder) as journal:
+        first = Visit(world, journal=journal)
+        first.street.refusing = httpx.Response(429, headers={"Retry-After": "3600"}, json={})
+        with pytest.raises(PurchasePending):
+            await first.buy_credits()
+    with Journal(folder) as journal:
+        second = Visit(world, journal=journal)
+        assert second.purse.spent == PRICE
+        await second.buy_credits()
+        journal.tidy()
+
+    assert set(second.street.paid) == set(first.street.paid)
+    assert world.received() == second.purse.spent == PRICE
+    assert list(folder.iterdir()) == []
+
+
+def test_a_journal_outlives_its_process_and_belongs_to_one(tmp_path: Path) -> None:
+    folder = tmp_path / "payments"
+    with Journal(folder) as journal:
+        journal.add(sent())
+        (path,) = folder.iterdir()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        with Journal(folder) as other:  # while the first is busy with it
+            assert list(other) == []
+    with Journal(folder) as journal:
+        assert list(journal) == [sent()]
+        assert journal.adopt("GET elsewhere") is None
+        assert journal.adopt(f"POST {PURCHASE}") == sent()
+        assert journal.adopt(f"POST {PURCHASE}") is None  # who asks again wants another
+        journal.finish(KEY)
+        assert journal.find(KEY) is None
+    with Journal(folder) as journal:  # its goods were never shown
+        assert list(journal) == [sent()]
+        journal.finish(KEY)
+        journal.tidy()
+    with Journal(folder) as journal:
+        assert list(journal) == []
+
+
+def test_a_journal_is_in_the_order_in_which_was_paid(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        for number, key in enumerate(("b" * 16, "a" * 16, "c" * 16)):
+            journal.add(sent(key=key, amount=number + 1))
+            newest = max(tmp_path.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+            os.utime(newest, (number, number))
+        assert journal.atoms == 6
+    with Journal(tmp_path) as journal:
+        assert [each.key[0] for each in journal] == ["b", "a", "c"]
+
+
+def test_a_journal_that_cannot_be_read_or_written_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalUnusable, match="expected a folder for payments on their way"):
+        Journal(tmp_path / "file")
+    (tmp_path / "x.payment.json").write_text("{}")
+    with pytest.raises(JournalUnusable, match="expected a payment in"):
+        Journal(tmp_path)
+
+
+async def test_what_cannot_be_written_down_is_not_paid(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "payments"
+    visit = Visit(world, journal=Journal(folder))
+    folder.rmdir()
+    with pytest.raises(JournalUnusable):
+        await visit.buy()
+
+    assert visit.street.paid == []
+    assert visit.purse.spent == 0
+
+
+async def test_a_payment_without_a_memo_of_the_sellers_has_its_own(world: World) -> None:
+    visit = Visit(world)
+    required, offer = visit.purse.choose((await visit.buy_nothing()).headers[PAYMENT_REQUIRED])
+    offer.extra.pop("memo")
+    blockhash = str(world.blockhash())
+    assert visit.purse.pay(required, offer, blockhash) != visit.purse.pay(
+        required, offer, blockhash
+    )
+    for memo in ("caf\u00e9", "a\nb", 7, "a" * 257):
+        offer.extra["memo"] = memo
+        with pytest.raises(WillNotPay, match="memo"):
+            visit.purse.pay(required, offer, blockhash)

@@ -1,0 +1,161 @@
+"""Whatever sellers answer and whenever payments land: what may be gone counts as spent.
+
+A chain and a seller in a few lines, both free to do what they like: the seller
+answers anything and repeats its memos, payments land late or not at all, and
+the node that tells the history lags behind the one that tells the height.
+"""
+
+import json
+from base64 import b64decode
+from collections import defaultdict
+from typing import Any, Final
+
+import httpx
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from solders.hash import Hash
+from solders.transaction import VersionedTransaction
+
+from mintscope.client.auth import IDEMPOTENCY_KEY, PaymentAuth
+from mintscope.client.purse import Pin, Purse, WillNotPay
+from mintscope.core.payments.protocol.headers import (
+    PAYMENT_REQUIRED,
+    PAYMENT_SIGNATURE,
+    encode_required,
+)
+from mintscope.core.payments.protocol.requirement import Requirement, Resource
+from support.scenes.payments.payment_build import PAYER, TERMS
+
+FINAL_BLOCKS: Final = 32
+VALID_BLOCKS: Final = 150
+LIMIT: Final = 10
+STATUSES: Final = [200, 201, 302, 400, 402, 404, 408, 409, 429, 500, 503]
+KEYS: Final = [f"the-secret-of-purchase-{number}" for number in range(2)]
+MEMOS: Final = ["a" * 32, "b" * 32, "ab", ""]
+
+
+class Buying(RuleBasedStateMachine):
+    """One purse, a few keys, and a world that means no good."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        pin = Pin(
+            network=TERMS.network, asset=TERMS.asset, decimals=TERMS.decimals, pay_to=TERMS.pay_to
+        )
+        self.purse = Purse(wallet=PAYER, pin=pin, atoms_per_payment=LIMIT, atoms_in_all=LIMIT)
+        self.auth = PaymentAuth(self.purse, rpc_url="http://node/")
+        self.height = 1_000
+        self.lag = 0
+        self.sent: dict[bytes, tuple[str, int, int]] = {}  # memo, amount, last valid height
+        self.of_key = defaultdict[str, set[bytes]](set)  # since its goods came last
+        self.landed: list[tuple[int, str]] = []  # slot and memo, oldest first
+        self.gone: dict[bytes, int] = {}  # amounts of what landed
+
+    @rule(
+        key=st.sampled_from(KEYS),
+        status=st.sampled_from(STATUSES),
+        amount=st.integers(1, 4),
+        memo=st.sampled_from(MEMOS),
+    )
+    def buy(self, key: str, status: int, amount: int, memo: str) -> None:
+        """Send a request; to a payment the seller answers *status*."""
+        request = httpx.Request("GET", "http://shop/", headers={IDEMPOTENCY_KEY: key})
+        flow = self.auth.auth_flow(request)
+        asked = next(flow)
+        try:
+            while True:
+                if PAYMENT_SIGNATURE in asked.headers:
+                    self.of_key[key].add(self._receive(asked.headers[PAYMENT_SIGNATURE]))
+                asked = flow.send(self._answer(asked, status, amount, memo))
+        except (StopIteration, WillNotPay):
+            pass
+        mine = self.of_key[key] & {*self._able(), *self.gone}
+        assert len(mine) <= 1
+        if status < 300 and mine:
+            assert not self.auth.holds(key)
+            self.of_key[key].clear()  # the goods have come
+
+    @rule(blocks=st.sampled_from([1, 33, VALID_BLOCKS, 216]), lag=st.integers(0, FINAL_BLOCKS))
+    def wait(self, blocks: int, lag: int) -> None:
+        self.height += blocks
+        self.lag = lag
+
+    @rule(which=st.integers(0, 100))
+    def land(self, which: int) -> None:
+        """Let something land that still can."""
+        able = [wire for wire in self._able() if wire not in self.gone]
+        if able:
+            wire = able[which % len(able)]
+            memo, amount, _ = self.sent[wire]
+            self.landed.append((self.height, memo))
+            self.gone[wire] = amount
+
+    @invariant()
+    def what_may_be_gone_is_spent(self) -> None:
+        at_risk = sum(self.sent[wire][1] for wire in {*self._able(), *self.gone})
+        assert at_risk <= self.purse.spent <= LIMIT
+
+    def _able(self) -> list[bytes]:
+        return [wire for wire, (_, _, last) in self.sent.items() if self.height <= last]
+
+    def _answer(
+        self, request: httpx.Request, status: int, amount: int, memo: str
+    ) -> httpx.Response:
+        if request.url.host == "node":
+            return self._node(json.loads(request.content))
+        demand = {PAYMENT_REQUIRED: _demand(amount, memo)}
+        if PAYMENT_SIGNATURE not in request.headers:
+            return httpx.Response(402, headers=demand)
+        return httpx.Response(status, headers=demand)
+
+    def _receive(self, payment: str) -> bytes:
+        told = json.loads(b64decode(payment))
+        wire = b64decode(told["payload"]["transaction"])
+        message = VersionedTransaction.from_bytes(wire).message
+        signed_at = int.from_bytes(bytes(message.recent_blockhash)[:8])
+        memo = bytes(message.instructions[-1].data).decode()
+        self.sent[wire] = memo, int(told["accepted"]["amount"]), signed_at + VALID_BLOCKS
+        return wire
+
+    def _node(self, call: dict[str, Any]) -> httpx.Response:
+        final = self.height - FINAL_BLOCKS
+        result: Any
+        match call["method"]:
+            case "getLatestBlockhash":
+                blockhash = str(Hash(self.height.to_bytes(8) + bytes(24)))
+                value = {
+                    "blockhash": blockhash,
+                    "lastValidBlockHeight": self.height + VALID_BLOCKS,
+                }
+                result = {"context": {"slot": self.height}, "value": value}
+            case "getBlockHeight":
+                result = final
+            case _:  # getSignaturesForAddress
+                result = [
+                    {"signature": "s", "slot": slot, "err": None, "memo": f"[{len(memo)}] {memo}"}
+                    for slot, memo in reversed(self.landed)
+                    if slot <= final - self.lag
+                ]
+        return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": result})
+
+
+def _demand(amount: int, memo: str) -> str:
+    requirement = Requirement(terms=TERMS, resource=Resource("/"), amount=amount, memo=memo)
+    return encode_required(requirement, origin="http://shop", error="")
+
+
+TestBuying = Buying.TestCase
+TestBuying.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+
+
+def test_a_node_behind_the_height_it_tells_proves_no_death() -> None:
+    """The payment lands in the last block it can; the history is a whole finality behind."""
+    buying = Buying()
+    buying.buy(KEYS[0], 402, 1, MEMOS[0])
+    buying.wait(VALID_BLOCKS, 0)
+    buying.land(0)
+    buying.wait(FINAL_BLOCKS + 1, FINAL_BLOCKS)
+    buying.buy(KEYS[0], 402, 1, MEMOS[0])
+
+    buying.what_may_be_gone_is_spent()

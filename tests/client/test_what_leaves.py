@@ -1,0 +1,128 @@
+"""What is signed by the fee payer leaves the process only once it is written down."""
+
+from base64 import b64decode
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
+from typing_extensions import override
+
+from mintscope.core.payments.outcome import Settled, Unresolved
+from mintscope.core.payments.protocol.envelope import Envelope
+from mintscope.core.payments.settlement import Rejected, Simulated, UnknownBlockhash
+from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
+from support.scenes.payments.payment_world import (
+    AMOUNT,
+    RESOURCE,
+    MovingTransport,
+    World,
+    buy,
+    world_at,
+)
+
+
+class RecordingNode(MovingTransport):
+    """Reads every word that leaves, and asks another connection whether it may."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, world.node)
+        self.shown: list[str] = []  # methods that were shown a payment
+        self.leaks: list[str] = []  # and those that were shown it signed before its row
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        question = msgspec.json.decode(await request.aread())
+        for transaction in transactions(question["params"]):
+            self.shown.append(question["method"])
+            if transaction.verify_with_results()[0] and not self._is_written_down(transaction):
+                self.leaks.append(question["method"])
+        return await super().handle_async_request(request)
+
+    def _is_written_down(self, transaction: VersionedTransaction) -> bool:
+        signature = transaction.signatures[0]
+        rows = f"SELECT count(*) FROM payment WHERE signature = '{signature}'"
+        return bool(self._world.sql(rows))
+
+
+def transactions(params: list[Any]) -> list[VersionedTransaction]:
+    """Return every parameter that is a transaction."""
+    found = []
+    for each in params:
+        try:
+            found.append(VersionedTransaction.from_bytes(b64decode(each, validate=True)))
+        except (TypeError, ValueError):
+            continue
+    return found
+
+
+class ShowsItSigned(RpcPaymentChain):
+    """The mistake: the node tries what it could as well send."""
+
+    world: World
+
+    @override
+    async def simulate(
+        self, envelope: Envelope, source: Pubkey
+    ) -> Simulated | Rejected | UnknownBlockhash:
+        signed = envelope.sign(self.world.vm.genesis.fee_payer)
+        await self._node.simulate(signed.wire, source)
+        return await super().simulate(envelope, source)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path) as world:
+        world.transport = RecordingNode(world)
+        yield world
+
+
+def node(world: World) -> RecordingNode:
+    assert isinstance(world.transport, RecordingNode)
+    return world.transport
+
+
+async def test_nothing_signed_leaves_before_the_row(world: World) -> None:
+    """I6: no settle call without a durable pending row with the chosen signature in it."""
+    cashier = world.cashier()
+    outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+
+    assert isinstance(outcome, Settled)
+    assert node(world).shown == ["simulateTransaction", "sendTransaction"]
+    assert node(world).leaks == []
+
+
+async def test_nor_at_a_resend(world: World) -> None:
+    world.go_wrong(landing={"kind": "dropped", "times": 1})
+    cashier = world.cashier(patience_s=0.02)
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+
+    assert isinstance(await buy(cashier, payment), Unresolved)
+    assert isinstance(await buy(world.cashier(), payment), Settled)
+    assert node(world).leaks == []
+
+
+async def test_what_the_client_put_in_our_place_does_not_leave_either(world: World) -> None:
+    """The slot of our signature is anybody's to fill."""
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    filled = b"\2" + b"\7" * 64 + payment.transaction[65:]
+    outcome = await buy(cashier, replace(payment, transaction=filled))
+
+    assert isinstance(outcome, Settled)
+    assert node(world).leaks == []
+
+
+async def test_the_recording_node_sees_the_mistake(world: World) -> None:
+    cashier = world.cashier()
+    chain = cashier.chain
+    chain.__class__ = ShowsItSigned
+    chain.world = world  # type: ignore[attr-defined]
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+
+    assert node(world).leaks == ["simulateTransaction"]

@@ -1,0 +1,28 @@
+"""Our decoder finds exactly the swaps the market meant, and understands everything else."""
+
+import msgspec
+import pytest
+
+from mintscope.core.dex.decode import decode_block
+from mintscope.devchain.chain import Devchain
+from mintscope.devchain.market.pool import Venue
+from support.oracles.devchain_blocks import NOW
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_intended_swap_is_decoded_and_nothing_else(seed: int) -> None:
+    chain = Devchain(seed=seed, now=NOW, mints=40, history_days=0.1)
+    for _ in range(120):
+        chain.tick()
+    venues = set()
+    for slot in chain.ledger.slots:
+        block = chain.ledger.block(slot)
+        assert block is not None
+        decoded = decode_block(
+            [msgspec.Raw(msgspec.json.encode(entry)) for entry in chain.entries(block)]
+        )
+
+        assert list(decoded.swaps) == list(chain.swaps(slot))
+        assert not decoded.quarantined
+        venues |= {swap.program for swap in decoded.swaps}
+    assert venues == set(Venue)

@@ -1,0 +1,179 @@
+"""The chain hangs together: links, slots, times, finality, forks, limits."""
+
+import json
+from bisect import bisect_right
+from itertools import pairwise
+
+import pytest
+
+from mintscope.base.primitives import UnixMs
+from mintscope.devchain.blockstore import Commitment
+from mintscope.devchain.chain import FIRST_SLOT, Devchain, lines
+from mintscope.devchain.transaction import Transaction
+from support.oracles.devchain_blocks import NOW, shown
+
+
+def blocks(chain: Devchain) -> list[tuple[int, int, str, str, int, int]]:
+    """Return (slot, parent, hash, parent hash, height, time) of every block."""
+    found = [chain.ledger.block(slot) for slot in chain.ledger.slots]
+    return [
+        (b.slot, b.parent_slot, b.blockhash, b.parent_blockhash, b.height, b.time)
+        for b in found
+        if b is not None
+    ]
+
+
+def assert_linked(chain: Devchain) -> None:
+    for parent, child in pairwise(blocks(chain)):
+        assert child[1] == parent[0]
+        assert child[3] == parent[2]
+        assert child[4] == parent[4] + 1
+        assert child[5] >= parent[5]
+
+
+def test_every_block_names_the_one_before_it(history: Devchain) -> None:
+    assert_linked(history)
+
+
+def test_the_history_has_about_700_blocks_and_ends_now(history: Devchain) -> None:
+    times = [time for slot, *_, time in blocks(history) if slot <= FIRST_SLOT]
+
+    assert 650 <= len(times) <= 750
+    assert times[-1] == NOW // 1000
+    assert times[-1] - times[0] == 10 * 86_400
+
+
+def test_the_history_is_dense_enough_for_200_candles_of_every_width(history: Devchain) -> None:
+    """EMA-200 needs as many; one block in each interval is enough for a busy token."""
+    times = [time for *_, time in blocks(history)]
+
+    for width in (60, 300, 900, 3600):
+        recent = sorted({time // width for time in times})
+        assert len(recent) >= 200
+
+
+def test_slots_of_the_history_are_as_far_apart_as_its_time(history: Devchain) -> None:
+    for parent, child in pairwise(blocks(history)):
+        if child[0] <= FIRST_SLOT:
+            assert child[0] - parent[0] == (child[5] - parent[5]) * 1000 // 400
+
+
+def test_leaders_miss_slots_now_and_then(history: Devchain) -> None:
+    live = [slot for slot in history.ledger.slots if slot >= FIRST_SLOT]
+    steps = [later - earlier for earlier, later in pairwise(live)]
+
+    assert 0 < sum(step > 1 for step in steps) < len(steps) / 5
+
+
+def test_the_same_seed_makes_the_same_chain() -> None:
+    one, two = (Devchain(seed=5, now=NOW, history_days=0.05) for _ in range(2))
+    for chain in (one, two):
+        for _ in range(20):
+            chain.tick()
+
+    assert blocks(one) == blocks(two)
+    assert [shown(one, slot) for slot in one.ledger.slots[-20:]] == [
+        shown(two, slot) for slot in two.ledger.slots[-20:]
+    ]
+
+
+def test_another_seed_makes_other_tokens_and_another_start_another_chain() -> None:
+    chain = Devchain(seed=5, now=NOW, history_days=0)
+    other = Devchain(seed=6, now=NOW, history_days=0)
+    later = Devchain(seed=5, now=UnixMs(NOW + 1000), history_days=0)
+
+    assert not {t.mint for t in chain.tokens[1:]} & {t.mint for t in other.tokens[1:]}
+    assert chain.tokens == later.tokens
+    assert len({chain.genesis_hash, other.genesis_hash, later.genesis_hash}) == 3
+
+
+def test_a_block_is_shown_the_same_way_twice(young: Devchain) -> None:
+    young.tick()
+    slot = young.ledger.tip
+    first = shown(young, slot)
+    for _ in range(10):
+        young.tick()
+
+    assert shown(young, slot) == first
+
+
+def test_finality_lags_32_slots_and_confirmation_one(young: Devchain) -> None:
+    for _ in range(80):
+        young.tick()
+    slots, tip = list(young.ledger.slots), young.ledger.tip
+
+    for commitment, lag in (("processed", 0), ("confirmed", 1), ("finalized", 32)):
+        expected = slots[bisect_right(slots, tip - lag) - 1]
+        assert young.ledger.reached(Commitment(commitment)) == expected
+
+
+def test_ticks_follow_the_clock_they_are_given_but_never_back(young: Devchain) -> None:
+    young.tick(UnixMs(NOW + 5_000))
+    young.tick(UnixMs(NOW + 1_000))
+
+    assert [time for *_, time in blocks(young)][-2:] == [NOW // 1000 + 5] * 2
+
+
+@pytest.mark.parametrize("depth", [1, 3, 20])
+def test_a_fork_replaces_the_newest_blocks_by_others_in_later_slots(
+    young: Devchain, depth: int
+) -> None:
+    for _ in range(50):
+        young.tick()
+    before, tip = blocks(young), young.ledger.tip
+    young.fork(depth)
+    after = blocks(young)
+
+    assert after[:-depth] == before[:-depth]
+    assert len(after) == len(before)
+    assert after[-depth][1] == before[-depth - 1][0]
+    assert after[-depth][3] == before[-depth - 1][2]
+    assert all(slot > tip for slot, *_ in after[-depth:])
+    assert_linked(young)
+
+
+def test_a_fork_takes_back_what_its_blocks_moved(young: Devchain) -> None:
+    for _ in range(30):
+        young.tick()
+    balances = dict(young.world.balances)
+    transactions: list[Transaction] = []
+    for _ in range(10):
+        young.tick()
+        transactions += young.ledger.last.transactions
+    young.world.undo(reversed(transactions))
+
+    assert young.world.balances == balances
+
+
+def test_what_is_final_cannot_fork(young: Devchain) -> None:
+    for _ in range(60):
+        young.tick()
+    limit = young.ledger.unfinalized()
+
+    with pytest.raises(
+        ValueError, match=f"1 to {limit} blocks that are not final; was {limit + 1}"
+    ):
+        young.fork(limit + 1)
+
+
+def test_only_so_many_blocks_are_kept() -> None:
+    chain = Devchain(now=NOW, history_days=0, kept_blocks=40)
+    for _ in range(200):
+        chain.tick()
+
+    assert 40 <= len(chain.ledger.slots) <= 44
+    assert_linked(chain)
+
+
+def test_a_file_may_be_longer_than_what_is_kept_and_shorter_than_the_history() -> None:
+    chain = Devchain(now=NOW, history_days=0, kept_blocks=40)
+    written = [json.loads(line) for line in lines(chain, 120)]
+    few = [json.loads(line) for line in lines(Devchain(now=NOW, history_days=0.01), 3)]
+
+    assert len(written) == 120
+    assert len(few) == 3
+    for parent, child in [*pairwise(written), *pairwise(few)]:
+        assert (child["parentSlot"], child["previousBlockhash"]) == (
+            parent["slot"],
+            parent["blockhash"],
+        )

@@ -1,0 +1,290 @@
+"""The RPC answers and refuses as a node does."""
+
+import json
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any
+
+import httpx
+import pytest
+
+from mintscope.devchain.blockstore import Commitment
+from mintscope.devchain.chain import FIRST_SLOT, Devchain
+from support.oracles.devchain_blocks import NOW
+
+Error = dict[str, Any]
+
+
+class Node:
+    """A client of one chain."""
+
+    def __init__(self, chain: Devchain, client: httpx.AsyncClient) -> None:
+        self.chain = chain
+        self.client = client
+
+    async def send(self, body: bytes | object) -> Any:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        answer = await self.client.post("/", content=content)
+        assert answer.status_code == 200
+        return answer.json()
+
+    async def call(self, method: str, *params: object) -> Any:
+        answer = await self.send(
+            {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        )
+        assert answer["id"] == 1
+        assert answer["jsonrpc"] == "2.0"
+        return answer["result"]
+
+    async def refusal(self, method: str, *params: object) -> Error:
+        answer = await self.send(
+            {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        )
+        assert "result" not in answer
+        error: Error = answer["error"]
+        return error
+
+
+@pytest.fixture
+async def node(history: Devchain) -> AsyncIterator[Node]:
+    transport = httpx.ASGITransport(history.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://devchain") as client:
+        yield Node(history, client)
+
+
+def missing_after(chain: Devchain, slot: int) -> int:
+    """Return the first slot after *slot* that has no block."""
+    while chain.ledger.block(slot) is not None:
+        slot += 1
+    return slot
+
+
+async def test_slot_is_of_the_commitment_asked_for_and_finalized_by_default(node: Node) -> None:
+    reached = {each: node.chain.ledger.reached(each) for each in Commitment}
+
+    for commitment, slot in reached.items():
+        assert await node.call("getSlot", {"commitment": commitment}) == slot
+    assert await node.call("getSlot") == reached[Commitment.FINALIZED]
+    assert len(set(reached.values())) == 3
+
+
+async def test_blocks_lists_only_slots_with_a_block(node: Node) -> None:
+    slots = [slot for slot in node.chain.ledger.slots if slot > FIRST_SLOT]
+    first, last = slots[3], slots[20]
+
+    assert await node.call("getBlocks", first, last, {"commitment": "confirmed"}) == slots[3:21]
+    assert await node.call("getBlocks", last, first, {"commitment": "confirmed"}) == []
+    assert (
+        await node.call("getBlocksWithLimit", first, 5, {"commitment": "confirmed"}) == slots[3:8]
+    )
+
+
+async def test_blocks_end_at_what_the_commitment_has_reached(node: Node) -> None:
+    first = FIRST_SLOT + 1
+    for commitment in ("confirmed", "finalized"):
+        listed = await node.call("getBlocks", first, {"commitment": commitment})
+        assert listed[-1] == node.chain.ledger.reached(Commitment(commitment))
+    assert await node.call("getBlocks", first) == listed
+    assert await node.call("getBlocks", first, None) == listed
+
+
+async def test_a_range_of_500_000_is_the_largest(node: Node) -> None:
+    first = node.chain.ledger.first
+
+    assert await node.call("getBlocks", first, first + 500_000)
+    error = await node.refusal("getBlocks", first, first + 500_001)
+    assert error == {"code": -32602, "message": "Slot range too large; max 500000"}
+
+
+async def test_a_block_carries_its_links_and_its_transactions(node: Node) -> None:
+    slot = node.chain.ledger.slots[-40]
+    block = node.chain.ledger.block(slot)
+    assert block is not None
+    shown = await node.call("getBlock", slot, {"maxSupportedTransactionVersion": 0})
+
+    assert shown["blockhash"] == block.blockhash
+    assert shown["previousBlockhash"] == block.parent_blockhash
+    assert shown["parentSlot"] == block.parent_slot
+    assert shown["blockTime"] == block.time
+    assert shown["blockHeight"] == block.height
+    assert len(shown["transactions"]) == len(block.transactions)
+    assert shown["rewards"] == []
+
+
+async def test_signatures_or_nothing_instead_of_transactions(node: Node) -> None:
+    slot = node.chain.ledger.slots[-40]
+    full = await node.call(
+        "getBlock", slot, {"maxSupportedTransactionVersion": 0, "rewards": False}
+    )
+    signatures = await node.call("getBlock", slot, {"transactionDetails": "signatures"})
+    bare = await node.call("getBlock", slot, {"transactionDetails": "none", "rewards": False})
+
+    assert "rewards" not in full
+    assert signatures["signatures"] == [
+        entry["transaction"]["signatures"][0] for entry in full["transactions"]
+    ]
+    assert set(bare) == {
+        *("blockHeight", "blockTime", "blockhash"),
+        *("parentSlot", "previousBlockhash"),
+    }
+
+
+async def test_versioned_transactions_go_to_those_who_can_read_them(node: Node) -> None:
+    error = await node.refusal("getBlock", node.chain.ledger.slots[-40])
+
+    assert error["code"] == -32015
+    assert "maxSupportedTransactionVersion" in error["message"]
+
+
+async def test_a_skipped_slot_says_so(node: Node) -> None:
+    skipped = missing_after(node.chain, FIRST_SLOT)
+    gap = node.chain.ledger.first + 1
+
+    assert await node.refusal("getBlock", skipped, {"commitment": "confirmed"}) == {
+        "code": -32007,
+        "message": f"Slot {skipped} was skipped, or missing due to ledger jump to recent snapshot",
+    }
+    assert await node.refusal("getBlockTime", gap) == {
+        "code": -32009,
+        "message": f"Slot {gap} was skipped, or missing in long-term storage",
+    }
+
+
+async def test_a_block_is_not_there_before_its_commitment(node: Node) -> None:
+    tip = node.chain.ledger.tip
+    ahead = tip + 100
+    for slot, commitment in ((ahead, "confirmed"), (tip - 5, "finalized")):
+        assert await node.refusal("getBlock", slot, {"commitment": commitment}) == {
+            "code": -32004,
+            "message": f"Block not available for slot {slot}",
+        }
+
+
+async def test_what_was_cleaned_up_is_gone() -> None:
+    chain = Devchain(now=NOW, history_days=0, kept_blocks=40)
+    for _ in range(100):
+        chain.tick()
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(chain.app), base_url="http://devchain"
+    ) as client:
+        node = Node(chain, client)
+        error = await node.refusal("getBlock", FIRST_SLOT)
+        assert await node.call("getFirstAvailableBlock") == chain.ledger.first
+
+    assert error["code"] == -32001
+    assert error["message"].endswith(f"First available block: {chain.ledger.first}")
+
+
+async def test_small_answers(node: Node) -> None:
+    finalized = node.chain.ledger.block(node.chain.ledger.reached(Commitment.FINALIZED))
+    assert finalized is not None
+
+    assert await node.call("getHealth") == "ok"
+    assert await node.call("getGenesisHash") == node.chain.genesis_hash
+    assert (await node.call("getVersion"))["solana-core"]
+    assert await node.call("getBlockHeight") == finalized.height
+    assert await node.call("getBlockTime", finalized.slot) == finalized.time
+    assert await node.call("minimumLedgerSlot") == node.chain.ledger.first
+    assert (await node.client.get("/health")).text == "ok"
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("getBlock", []),
+        ("getBlock", ["380000000"]),
+        ("getBlock", [-1]),
+        ("getBlock", [1.5]),
+        ("getBlock", [True]),
+        ("getBlock", [2**64]),
+        ("getBlock", [380000000, {"commitment": "processed"}]),
+        ("getBlock", [380000000, {"commitment": "max"}]),
+        ("getBlock", [380000000, {"encoding": "base64"}]),
+        ("getBlock", [380000000, "jsonParsed"]),
+        ("getBlock", [380000000, {"transactionDetails": "accounts"}]),
+        ("getBlock", [380000000, 7]),
+        ("getBlocks", []),
+        ("getBlocks", [1, "2"]),
+        ("getBlocks", [1, 2, {"commitment": "processed"}]),
+        ("getBlocksWithLimit", [1, 500_001]),
+        ("getBlockTime", [None]),
+        ("getSlot", [{"commitment": 1}]),
+        ("getSlot", ["confirmed"]),
+    ],
+)
+async def test_wrong_parameters_are_refused(node: Node, method: str, params: list[object]) -> None:
+    error = await node.refusal(method, *params)
+
+    assert error["code"] == -32602
+    assert error["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "call_id"),
+    [
+        (b"", -32700, None),
+        (b"{", -32700, None),
+        (b"\xff", -32700, None),
+        (b"7", -32600, None),
+        (b"[]", -32600, None),
+        (b'{"id": 5}', -32600, 5),
+        (b'{"jsonrpc": "1.0", "id": 5, "method": "getSlot"}', -32600, 5),
+        (b'{"jsonrpc": "2.0", "id": 5, "method": 7}', -32600, 5),
+        (b'{"jsonrpc": "2.0", "id": 5, "method": "getSlot", "params": {}}', -32600, 5),
+        (b'{"jsonrpc": "2.0", "id": [1], "method": "getSlot"}', -32600, None),
+        (b'{"jsonrpc": "2.0", "id": "x", "method": "sellEverything"}', -32601, "x"),
+    ],
+)
+async def test_what_is_no_request_is_refused(
+    node: Node, body: bytes, code: int, call_id: object
+) -> None:
+    answer = await node.send(body)
+
+    assert answer["error"]["code"] == code
+    assert answer["id"] == call_id
+
+
+async def test_a_batch_answers_each_call_in_its_place(node: Node) -> None:
+    answers = await node.send(
+        [
+            {"jsonrpc": "2.0", "id": "a", "method": "getHealth"},
+            {"jsonrpc": "2.0", "id": 2, "method": "none"},
+            5,
+            {"jsonrpc": "2.0", "id": 3, "method": "getSlot", "params": None},
+        ]
+    )
+
+    assert [answer["id"] for answer in answers] == ["a", 2, None, 3]
+    assert [answer.get("error", {}).get("code") for answer in answers] == [
+        *(None, -32601, -32600, None),
+    ]
+
+
+async def test_a_batch_has_its_limit(node: Node) -> None:
+    answer = await node.send([{"jsonrpc": "2.0", "id": 1, "method": "getHealth"}] * 101)
+
+    assert answer["error"]["code"] == -32600
+
+
+async def test_a_large_body_is_not_read(node: Node) -> None:
+    answer = await node.client.post("/", content=b" " * 60_000)
+
+    assert answer.status_code == 413
+
+
+async def test_a_client_that_hangs_up_in_its_request_is_no_error(history: Devchain) -> None:
+    # As ingest does when it is stopped while it asks.
+    statuses = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        statuses.append(message.get("status"))
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
+    await history.app(scope, receive, send)
+    assert statuses[0] == 408
+
+
+async def test_only_post_asks(node: Node) -> None:
+    assert (await node.client.get("/")).status_code == 405

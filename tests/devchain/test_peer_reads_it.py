@@ -1,0 +1,143 @@
+"""solana-dex-parser, which knows nothing of us, reads the blocks as the swaps the market meant.
+
+Where it errs, by its own design (version 2.6.7):
+* it returns the trades of failed transactions;
+* of a PumpSwap sell it shows what the trader got, after the fees of protocol and creator;
+  of everything else, what the pool moved.
+"""
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from mintscope.base.solana import WSOL
+from mintscope.devchain import addresses
+from mintscope.devchain.chain import Devchain, lines
+from mintscope.devchain.market.pool import Venue
+from support.oracles.devchain_blocks import NOW, shown
+
+ROOT = Path(__file__).resolve().parents[3]
+PEERS = ROOT / "bench" / "peers"
+BIN = Path(sys.prefix) / "bin"
+READER = Path(__file__).with_name("read_with_peer.cjs")
+INSTALL = 'PATH="$1:$PATH" exec npm ci --prefix "$2" --silent --no-audit --no-fund'
+LP_FEE_BPS, OTHER_FEE_BPS = 20, 5
+
+PROGRAMS = {
+    Venue.PUMP_FUN: addresses.PUMP_FUN,
+    Venue.PUMP_SWAP: addresses.PUMP_SWAP,
+    Venue.RAYDIUM_V4: addresses.RAYDIUM_V4,
+    Venue.RAYDIUM_CLMM: addresses.RAYDIUM_CLMM,
+    Venue.WHIRLPOOL: addresses.WHIRLPOOL,
+    Venue.METEORA_DLMM: addresses.METEORA_DLMM,
+}
+
+
+class Hop(NamedTuple):
+    """A swap as both sides can state it."""
+
+    in_mint: str
+    in_amount: int
+    out_mint: str
+    out_amount: int
+
+
+@pytest.fixture(scope="module")
+def peer() -> Path:
+    """Return the folder the parser is installed in; installs it where it is not."""
+    if not (PEERS / "node_modules" / "solana-dex-parser").is_dir():
+        subprocess.run(["/bin/sh", "-c", INSTALL, "sh", BIN, PEERS], check=True, timeout=120)
+    return PEERS
+
+
+@pytest.fixture(scope="module")
+def chain() -> Devchain:
+    chain = Devchain(seed=3, now=NOW, history_days=0.02)
+    for _ in range(80):
+        chain.tick()
+    return chain
+
+
+@pytest.fixture(scope="module")
+def trades(peer: Path, chain: Devchain) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """Return what the parser says of every transaction, by signature."""
+    read = subprocess.run(
+        [BIN / "node", READER, peer],
+        input=b"".join(lines(chain, len(chain.ledger.slots))),
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=60,
+    )
+    found = defaultdict(list)
+    for line in read.stdout.splitlines():
+        trade = json.loads(line)
+        found[trade["signature"]].append(trade)
+    return found
+
+
+def test_the_peer_reads_every_intended_swap(
+    chain: Devchain, trades: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
+    venues, routes, pools = set(), 0, 0
+    for slot in chain.ledger.slots:
+        meant = defaultdict(list)
+        for swap in chain.swaps(slot):
+            meant[swap.signature].append(swap)
+        for entry in shown(chain, slot):
+            if entry["meta"]["err"] is not None:
+                continue
+            signature = entry["transaction"]["signatures"][0]
+            swaps, said = meant[signature], trades.get(signature, [])
+            hops = [Hop(s.in_mint, s.in_amount, s.out_mint, s.out_amount) for s in swaps]
+
+            assert [_hop(trade) for trade in said] == [
+                _as_the_peer_sees_it(hop, swap.program)
+                for hop, swap in zip(hops, swaps, strict=True)
+            ]
+            assert all(
+                trade["user"] == swap.signer for trade, swap in zip(said, swaps, strict=True)
+            )
+            if len(swaps) == 1:  # in a route it names the router
+                assert said[0]["program"] == PROGRAMS[Venue(swaps[0].program)]
+                assert said[0]["pool"] in (swaps[0].pool, None)  # it does not always find one
+                pools += said[0]["pool"] is not None
+            venues |= {swap.program for swap in swaps}
+            routes += len(swaps) > 1
+
+    assert venues == set(Venue)
+    assert routes > 20
+    assert pools > 200
+
+
+def test_failed_transactions_are_there_to_be_mistaken(
+    chain: Devchain, trades: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
+    failed = [
+        entry["transaction"]["signatures"][0]
+        for slot in chain.ledger.slots
+        for entry in shown(chain, slot)
+        if entry["meta"]["err"] is not None
+    ]
+
+    assert failed
+    assert all(signature in trades for signature in failed)
+
+
+def _hop(trade: Mapping[str, Any]) -> Hop:
+    return Hop(
+        trade["in_mint"], int(trade["in_amount"]), trade["out_mint"], int(trade["out_amount"])
+    )
+
+
+def _as_the_peer_sees_it(hop: Hop, program: str) -> Hop:
+    if program != Venue.PUMP_SWAP or hop.out_mint != WSOL:
+        return hop
+    gross = hop.out_amount * 10_000 // (10_000 - LP_FEE_BPS)
+    fee = -(-gross * OTHER_FEE_BPS // 10_000)  # the protocol's, and as much for the creator
+    return hop._replace(out_amount=hop.out_amount - 2 * fee)

@@ -1,0 +1,268 @@
+"""Each knob does what it says, and healing heals."""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from mintscope.devchain.methods.rpc import RpcError
+from support.scenes.payments.paying import PRICE, PayingChain, served
+
+LOST_BLOCKS = 4  # the one that held it, the one that confirmed it, and 800 ms
+
+
+@pytest.fixture
+def chain() -> PayingChain:
+    return PayingChain()
+
+
+def set_landing(chain: PayingChain, kind: str, **more: int) -> None:
+    chain.call("devchain_setFaults", {"landing": {"kind": kind, **more}})
+
+
+def test_late_lands_later(chain: PayingChain) -> None:
+    set_landing(chain, "late", ms=20_000)
+    signature = chain.pay()
+    chain.slots(50)
+    early = chain.status(signature)
+    chain.slots(1)
+
+    assert early is None
+    assert chain.status(signature)["err"] is None
+
+
+def test_later_than_its_blockhash_is_never(chain: PayingChain) -> None:
+    set_landing(chain, "late", ms=60_000)
+    signature = chain.pay()
+    chain.slots(200)
+
+    assert chain.status(signature) is None
+
+
+def test_failed_pays_its_fee_and_nothing_else(chain: PayingChain) -> None:
+    set_landing(chain, "failed")
+    signature = chain.pay()
+    chain.slots(2)
+    meta = chain.entry(signature)["meta"]
+
+    assert chain.status(signature)["err"] == {"InstructionError": [2, {"Custom": 1}]}
+    assert meta["preBalances"][0] - meta["postBalances"][0] == meta["fee"] == 10_001
+    assert meta["preTokenBalances"] == meta["postTokenBalances"]
+    assert chain.received() == 0
+
+
+def test_never_stays_away_even_when_sent_again(chain: PayingChain) -> None:
+    set_landing(chain, "never", times=1)
+    payment = chain.payment()
+    signature = chain.send(payment)
+    chain.slots(5)
+    chain.send(payment)
+    other = chain.pay("another")
+    chain.slots(5)
+
+    assert chain.status(signature) is None
+    assert chain.status(other) is not None
+
+
+def test_dropped_lands_when_sent_again(chain: PayingChain) -> None:
+    set_landing(chain, "dropped", times=1)
+    payment = chain.payment()
+    signature = chain.send(payment)
+    chain.slots(5)
+    lost = chain.status(signature)
+    chain.send(payment)
+    chain.slots(1)
+
+    assert lost is None
+    assert chain.status(signature)["err"] is None
+
+
+def test_vanish_takes_back_what_was_confirmed_and_nothing_else(chain: PayingChain) -> None:
+    old = chain.blockhash()
+    before = chain.pay("before")
+    chain.slots(1)
+    set_landing(chain, "vanish", ms=800, times=1)
+    gone = chain.pay("gone")
+    chain.slots(1)
+    kept = chain.send(chain.payment("kept", blockhash=old))
+    chain.slots(1)
+    confirmed, slot = chain.status(gone), chain.status(kept)["slot"]
+    chain.slots(1)
+    at_its_best = chain.received()
+    chain.slots(2)
+
+    assert confirmed["confirmationStatus"] == "confirmed"
+    assert at_its_best == 3 * PRICE
+    assert chain.status(gone) is None
+    assert chain.entry(gone) is None
+    assert chain.status(before)["confirmationStatus"] == "confirmed"
+    assert chain.status(kept)["slot"] > slot
+    assert chain.received() == 2 * PRICE
+    tip = chain.vm.block("processed")
+    assert tip.height == tip.slot - 1 - LOST_BLOCKS
+
+
+def test_what_vanished_lands_when_sent_again(chain: PayingChain) -> None:
+    set_landing(chain, "vanish", times=1)
+    payment = chain.payment()
+    signature = chain.send(payment)
+    chain.slots(3)
+    gone = chain.status(signature)
+    chain.send(payment)
+    chain.slots(40)
+
+    assert gone is None
+    assert chain.status(signature)["confirmationStatus"] == "finalized"
+    assert chain.received() == PRICE
+
+
+def test_what_is_final_does_not_vanish(chain: PayingChain) -> None:
+    set_landing(chain, "vanish", ms=60_000)
+    signature = chain.pay()
+    chain.slots(200)
+
+    assert chain.status(signature)["confirmationStatus"] == "finalized"
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 400 * 10**6, 10**12]), st.booleans()), max_size=8))
+@example([(1, True), *[(400 * 10**6, False)] * 3])
+@settings(max_examples=20, derandomize=True, deadline=None)
+def test_what_vanished_might_as_well_never_have_landed(story: list[tuple[int, bool]]) -> None:
+    assert _told(story, "vanish") == _told(story, "never")
+
+
+def _told(story: list[tuple[int, bool]], fate: str) -> tuple[list[object], list[object]]:
+    """Pay amount after amount, some with *fate*; return who holds what, and what failed."""
+    chain = PayingChain()
+    genesis, first = chain.vm.genesis, chain.blockhash()
+    signatures = []
+    for number, (amount, struck) in enumerate(story):
+        chain.call("devchain_setFaults", {})
+        if struck:
+            set_landing(chain, fate, **({"ms": 2_000} if fate == "vanish" else {}))
+        payment = chain.payment(f"payment {number}", amount=amount, blockhash=first)
+        signatures.append(chain.send(payment, skipPreflight=True))
+        chain.slots(1)
+    chain.slots(60)
+    addresses = [
+        *(genesis.treasury_tokens, genesis.tokens_of(chain.buyer.pubkey())),
+        *(genesis.fee_payer.pubkey(), genesis.mint),
+    ]
+    held = [chain.call("getAccountInfo", str(a), {"encoding": "base64"}) for a in addresses]
+    errors = [(chain.status(signature) or {"err": "gone"})["err"] for signature in signatures]
+    return [each["value"] for each in held], errors
+
+
+def test_blind_methods_find_nothing_until_healed(chain: PayingChain) -> None:
+    signature = chain.pay()
+    chain.slots(2)
+    knobs = {"blind": ["getSignatureStatuses", "getTransaction"]}
+    chain.call("devchain_setFaults", knobs)
+    blind = [chain.status(signature), chain.entry(signature)]
+    chain.call("devchain_setFaults", {})
+
+    assert blind == [None, None]
+    assert chain.received() == PRICE
+    assert chain.status(signature) is not None
+    assert chain.entry(signature) is not None
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"landing": {"kind": "explode"}},
+        {"landing": {"kind": "late", "ms": -1}},
+        {"landing": {"kind": "late", "times": 0}},
+        {"calls": {"getSlot": {"kind": "http", "status": 200}}},
+        {"blind": ["getSlot"]},
+        {"latency_ms": {"*": "slow"}},
+        {"latency": {}},
+        [],
+        "late",
+    ],
+)
+def test_a_knob_that_does_not_exist_is_refused(chain: PayingChain, knobs: object) -> None:
+    with pytest.raises(RpcError, match="Invalid params: ") as refused:
+        chain.call("devchain_setFaults", knobs)
+
+    assert refused.value.code == -32602
+
+
+@pytest.fixture
+async def node(chain: PayingChain) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(chain) as url, httpx.AsyncClient(base_url=url, timeout=5) as client:
+        yield client
+
+
+async def ask(node: httpx.AsyncClient, method: str = "getBlockHeight") -> httpx.Response:
+    return await node.post("/", json={"jsonrpc": "2.0", "id": 7, "method": method, "params": []})
+
+
+async def test_a_healthy_wire_is_not_there(node: httpx.AsyncClient) -> None:
+    answer = await ask(node)
+
+    assert answer.status_code == 200
+    assert answer.json() == {"jsonrpc": "2.0", "result": 0, "id": 7}
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_http_refuses_as_often_as_told(
+    node: httpx.AsyncClient, chain: PayingChain, status: int
+) -> None:
+    fault = {"kind": "http", "status": status, "times": 2}
+    chain.call("devchain_setFaults", {"calls": {"getBlockHeight": fault}})
+    statuses = [(await ask(node)).status_code for _ in range(3)]
+    other = await ask(node, "getSlot")
+
+    assert statuses == [status, status, 200]
+    assert other.status_code == 200
+
+
+async def test_rpc_refuses_with_the_id_of_the_call(
+    node: httpx.AsyncClient, chain: PayingChain
+) -> None:
+    fault = {"kind": "rpc", "code": -32005, "message": "Node is behind by 42 slots"}
+    chain.call("devchain_setFaults", {"calls": {"*": fault}})
+
+    error = {"code": -32005, "message": "Node is behind by 42 slots"}
+    assert (await ask(node)).json() == {"jsonrpc": "2.0", "id": 7, "error": error}
+
+
+async def test_hang_never_answers(node: httpx.AsyncClient, chain: PayingChain) -> None:
+    chain.call("devchain_setFaults", {"calls": {"*": {"kind": "hang", "times": 1}}})
+    with pytest.raises(httpx.ReadTimeout):
+        await node.post("/", json={"method": "getSlot"}, timeout=0.2)
+
+    assert (await ask(node)).status_code == 200
+
+
+async def test_lost_does_it_and_cuts_the_connection(
+    node: httpx.AsyncClient, chain: PayingChain
+) -> None:
+    chain.call("devchain_setFaults", {"calls": {"sendTransaction": {"kind": "lost"}}})
+    payment = chain.payment()
+    text = b64encode(bytes(payment)).decode()
+    params = [text, {"encoding": "base64"}]
+    call = {"jsonrpc": "2.0", "id": 1, "method": "sendTransaction", "params": params}
+    with pytest.raises(httpx.RemoteProtocolError):
+        await node.post("/", json=call)
+    chain.slots(1)
+
+    assert chain.status(str(payment.signatures[0]))["err"] is None
+
+
+async def test_latency_is_that_of_the_method(node: httpx.AsyncClient, chain: PayingChain) -> None:
+    chain.call("devchain_setFaults", {"latency_ms": {"getSlot": 80}})
+    slow, quick = await ask(node, "getSlot"), await ask(node)
+
+    assert slow.elapsed.total_seconds() >= 0.08
+    assert quick.elapsed.total_seconds() < 0.08
+
+
+async def test_what_is_not_a_call_reaches_the_server(node: httpx.AsyncClient) -> None:
+    assert (await node.post("/", content=b"{")).json()["error"]["code"] == -32700
+    assert (await node.post("/", content=b"x" * 200_000)).status_code == 413
+    assert (await node.get("/")).status_code == 405

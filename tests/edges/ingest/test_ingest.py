@@ -1,0 +1,440 @@
+"""Whatever a source does, the market file ends up as after one clean pass."""
+
+import asyncio
+import math
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import apsw
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.errors import InsufficientData
+from mintscope.base.primitives import Mint, Signature, Slot, UnixMs
+from mintscope.base.solana import USDC, WSOL, Block, Finalized, Gap, Source, Tip, Update
+from mintscope.core.dex.outcome import Decoded, Quarantined, Reason
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.engine.tail import ForkBelowFinalized
+from mintscope.core.market.log import LogTrimmed
+from mintscope.core.market.registry import Floor
+from mintscope.edges.ingest.pipeline import Ingest, SourceBroken
+from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
+from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
+from support.fakes.made_chain import (
+    MINTS,
+    ListSource,
+    block,
+    decode_made,
+    random_chain,
+    random_swaps,
+    sol_sale,
+    swap,
+)
+from support.oracles.market_file import kept
+from support.oracles.slow_market import candles
+
+STORM_IS_FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long
+FOLLOWED = [WSOL, *MINTS]
+
+
+def ingest(source: Source, store: SqliteMarketStore, *, floor: Floor | None = None) -> Ingest:
+    return Ingest(
+        source=source,
+        store=store,
+        decode=decode_made,
+        clock=ManualClock(UnixMs(0)),
+        mints=FOLLOWED if floor is None else [WSOL],
+        floor=floor,
+    )
+
+
+async def run(source: Source, path: Path, *, floor: Floor | None = None) -> None:
+    store = SqliteMarketStore(path, follows_all=floor is not None)
+    try:
+        await asyncio.wait_for(ingest(source, store, floor=floor).run(), 60)
+    finally:
+        await store.close()
+
+
+@dataclass
+class StormySource:
+    """A source that drops, repeats, reorders and forks, and tells the truth about finality.
+
+    blocks   the chain everybody agrees on in the end
+    final    the newest of them it has ever called final: nothing forks below
+    """
+
+    blocks: Sequence[Block]
+    random: Random
+    final: int = 0
+    calls: int = 0
+    dead: list[tuple[int, Block]] = field(default_factory=list)
+
+    async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
+        """Begin a little before *after*: it may be on a branch that died."""
+        self.calls += 1
+        told = -1
+        if after is not None:
+            told = max(sum(one.slot <= after.slot for one in self.blocks) - OVERLAP, told)
+        calm_until = told + OVERLAP + 3 if self.calls % 2 == 0 else 0
+        for n in range(told + 1, len(self.blocks)):
+            is_calm = n <= calm_until
+            for update in [self.blocks[n]] if is_calm else self._say(n):
+                yield update
+            if self.random.random() < 0.2:
+                for again in self.blocks[told + 1 : n + 1]:
+                    yield again
+                told = n
+                self.final = max(self.final, n)
+                yield Finalized(self.blocks[n].slot)
+        for again in self.blocks[told + 1 :]:
+            yield again
+        yield Finalized(self.blocks[-1].slot)
+
+    def _say(self, n: int) -> list[Update]:
+        """Return what is said instead of block *n*."""
+        made = self.blocks[n]
+        said: list[Update] = [made]
+        match self.random.choice(WEATHER):
+            case "drop":
+                said = []
+            case "repeat":
+                said.append(self.random.choice(self.blocks[max(0, n - 9) : n + 1]))
+            case "reorder":
+                said = [*self.blocks[n + 1 : n + 2], made]
+            case "fork" if self.final < n < len(self.blocks) - 1:  # the last block settles it
+                said += self._fork(self.random.randint(self.final, n))
+            case "fork first" if n > self.final:
+                said = [*self._fork(n - 1), made]
+            case "dead":
+                stale = [one for root, one in self.dead if root >= self.final]
+                said = [*self.random.sample(stale, k=min(1, len(stale))), made]
+            case _:
+                pass
+        return said
+
+    def _fork(self, n: int) -> list[Update]:
+        """Return a branch that will die, growing from block *n*, perhaps with a hole."""
+        branch: list[Block] = []
+        parent = self.blocks[n]
+        for _ in range(self.random.randint(1, 3)):
+            slot = parent.slot + self.random.randint(1, 2)
+            time = (self.blocks[n].time or 0) + self.random.randrange(90)
+            fork = f"-fork-{len(self.dead)}"
+            parent = block(slot, parent, random_swaps(self.random), time=time, fork=fork)
+            branch.append(parent)
+            self.dead.append((n, parent))
+        return list(branch[self.random.choice([0, 0, 0, 1]) :])
+
+
+OVERLAP = 10
+WEATHER = ["calm"] * 8 + ["drop", "repeat", "reorder", "fork", "fork first", "dead"]
+
+
+class Follower:
+    """Follows a log, event by event, with the fold that serves requests."""
+
+    def __init__(self, path: Path, random: Random) -> None:
+        self.reader = SqliteLogReader(path)
+        self.live = LiveMarket(3)  # smaller than the market: mints are evicted and loaded again
+        self._random = random
+
+    async def watch(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
+        """Pass *updates* on, and read along while they are ingested."""
+        async for update in updates:
+            yield update
+            if self._random.random() < 0.1:
+                wanted = self._random.choice(FOLLOWED)
+                if wanted in self.live.tracked:
+                    await self.load(wanted)
+                await self.catch_up()
+
+    async def catch_up(self) -> None:
+        try:
+            while events := await self.reader.events(self.live.seq, self._random.randint(1, 9)):
+                for event in events:
+                    self.live.apply(event)
+        except LogTrimmed:
+            self.live.restart(await self.reader.tip(), (await self.reader.tracked())[1])
+
+    async def load(self, mint: Mint) -> None:
+        for _ in range(3):
+            if mint in self.live:
+                return
+            self.live.expect(mint)
+            loaded = await self.reader.load(mint)
+            await self.catch_up()
+            if loaded is None or self.live.insert(loaded):
+                return
+
+    async def reports(self) -> dict[Mint, bytes | None]:
+        """Return what is served of every mint."""
+        return {mint: await self._report(mint) for mint in FOLLOWED}
+
+    async def _report(self, mint: Mint) -> bytes | None:
+        await self.catch_up()
+        await self.load(mint)
+        try:
+            return self.live.report(mint) if mint in self.live else None
+        except InsufficientData:
+            return None
+
+
+@dataclass
+class Watched:
+    """A source and the follower that reads along."""
+
+    source: Source
+    follower: Follower
+
+    def updates(self, after: Tip | None) -> AsyncIterator[Update]:
+        return self.follower.watch(self.source.updates(after))
+
+
+async def both_folds(
+    source: Source, path: Path, random: Random, floor: Floor | None = None
+) -> dict[Mint, bytes | None]:
+    """Ingest *source* and return what is served in the end."""
+    store = SqliteMarketStore(path, follows_all=floor is not None)
+    follower = Follower(path, random)
+    try:
+        await asyncio.wait_for(ingest(Watched(source, follower), store, floor=floor).run(), 60)
+        while await store.trim(100):
+            pass
+        return await follower.reports()
+    finally:
+        await follower.reader.close()
+        await store.close()
+
+
+FLOORS = [None, Floor(swaps_min=4, volume_min=10**6, dead_after_days=1)]
+
+
+@pytest.mark.parametrize("floor", FLOORS, ids=["listed", "all"])
+@settings(max_examples=500 if STORM_IS_FULL else 12, derandomize=True, deadline=None)
+@given(
+    seed=st.integers(0, 2**32), length=st.integers(5, 90), spread_s=st.sampled_from([3, 40, 4000])
+)
+def test_a_stormy_source_ends_as_a_calm_one(
+    floor: Floor | None, seed: int, length: int, spread_s: int
+) -> None:
+    blocks = random_chain(seed, length, spread_s=spread_s)
+    random = Random(seed)
+    with TemporaryDirectory() as folder:
+        calm, stormy = Path(folder) / "calm.sqlite", Path(folder) / "stormy.sqlite"
+        expected = asyncio.run(both_folds(ListSource(blocks), calm, random, floor))
+        served = asyncio.run(both_folds(StormySource(blocks, random), stormy, random, floor))
+
+        assert kept(stormy) == kept(calm)
+        assert served == expected
+
+
+@settings(max_examples=15, derandomize=True, deadline=None)
+@given(seed=st.integers(0, 2**32), spread_s=st.sampled_from([3, 40]))
+def test_candles_are_what_their_definition_says(seed: int, spread_s: int) -> None:
+    blocks = random_chain(seed, 60, spread_s=spread_s)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "market.sqlite"
+        asyncio.run(run(ListSource(blocks), path))
+        rows = {tuple(row[:3]): row[3:] for row in kept(path)["candles"]}
+    expected = candles(blocks, FOLLOWED)
+
+    assert rows.keys() == expected.keys()
+    for key, row in rows.items():
+        assert row[4:] == expected[key][4:], key
+        for ours, theirs in zip(row[:4], expected[key][:4], strict=True):
+            assert ours == theirs if theirs is None else math.isclose(ours, theirs, rel_tol=1e-14)
+
+
+@pytest.mark.parametrize("floor", FLOORS, ids=["listed", "all"])
+def test_a_crash_before_any_commit_leaves_no_trace(floor: Floor | None, tmp_path: Path) -> None:
+    """What kill -9 finds by chance, one by one: everything after the commit before is lost."""
+    blocks = random_chain(7, 150, spread_s=900)
+    asyncio.run(run(ListSource(blocks), tmp_path / "calm", floor=floor))
+    expected, commits = kept(tmp_path / "calm"), 0
+    while True:
+        path = tmp_path / f"crash-{commits}"
+        with only_commits(commits):
+            try:
+                asyncio.run(run(ListSource(blocks), path, floor=floor))
+                break
+            except apsw.ConstraintError:
+                commits += 1
+        asyncio.run(run(ListSource(blocks), path, floor=floor))
+        assert kept(path) == expected
+
+    assert commits > 10
+
+
+@contextmanager
+def only_commits(limit: int) -> Iterator[None]:
+    """Let no connection opened inside commit after the first *limit* commits of all of them."""
+    left = limit
+
+    def refuse() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    def watch(connection: apsw.Connection) -> None:
+        connection.set_commit_hook(refuse)
+
+    apsw.connection_hooks.append(watch)
+    try:
+        yield
+    finally:
+        apsw.connection_hooks.remove(watch)
+
+
+async def test_gaps_let_the_log_go_on(tmp_path: Path) -> None:
+    before, after = block(10, None, [sol_sale(100)]), block(50, Tip(Slot(49), "unseen"))
+    gap = Gap(Slot(11), Slot(49), "gone")
+    await run(Said([before, gap, after, Finalized(Slot(50))]), tmp_path / "m")
+
+    assert kept(tmp_path / "m")["progress"][0][:2] == (50, 50)
+
+
+async def test_a_source_that_never_fills_its_hole_is_an_error(tmp_path: Path) -> None:
+    source = Said([block(10, None), block(12, Tip(Slot(11), "unseen"))])
+
+    with pytest.raises(SourceBroken, match="expected block 11 before 12"):
+        await run(source, tmp_path / "m")
+    assert len(source.asked) == 6
+
+
+async def test_a_fork_below_finality_stops_with_the_reason(tmp_path: Path) -> None:
+    first = block(10, None)
+    second = block(11, first)
+    fork = block(12, first, fork="'")
+
+    with pytest.raises(ForkBelowFinalized, match="finalized slot 11; block 12 has parent 10"):
+        await run(Said([first, second, Finalized(Slot(11)), fork]), tmp_path / "m")
+    assert kept(tmp_path / "m")["progress"][0][0] == 11
+
+
+async def test_a_failing_source_loses_nothing_it_said(tmp_path: Path) -> None:
+    source = Said([block(10, None), Finalized(Slot(10))], failure=OSError("cable"))
+
+    with pytest.raises(OSError, match="cable"):
+        await run(source, tmp_path / "m")
+    assert kept(tmp_path / "m")["progress"][0][:2] == (10, 10)
+
+
+async def test_it_goes_on_after_the_newest_block(tmp_path: Path) -> None:
+    blocks = random_chain(1, 20)
+    await run(ListSource(blocks[:9]), tmp_path / "m")
+    source = ListSource(blocks)
+    await run(source, tmp_path / "m")
+
+    assert source.asked == [Tip(blocks[8].slot, blocks[8].blockhash)]
+
+
+async def test_cancelled_it_leaves_no_task_behind(tmp_path: Path) -> None:
+    store = SqliteMarketStore(tmp_path / "m")
+    source = Said([block(10, None)], forever=True)
+    task = asyncio.create_task(ingest(source, store).run())
+    await asyncio.wait_for(source.drained.wait(), 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await store.close()
+
+    assert source.closed
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_transaction_that_breaks_the_decoder_costs_itself_alone(tmp_path: Path) -> None:
+    poison = block(10, None, [sol_sale(100), sol_sale(7, sol=7), sol_sale(200, sol=2)])
+
+    def decode(transactions: Sequence[msgspec.Raw]) -> Decoded:
+        decoded = decode_made(transactions)
+        if any(one.in_amount == 7 * 10**9 for one in decoded.swaps):
+            raise ZeroDivisionError
+        return decoded
+
+    store = SqliteMarketStore(tmp_path / "m")
+    source = Said([poison, Finalized(Slot(10))])
+    one = ingest(source, store)
+    await replace(one, decode=decode).run()
+    rows = apsw.Connection(str(tmp_path / "m")).execute("SELECT * FROM quarantine").fetchall()
+    await store.close()
+
+    assert rows == [(1, 10, None, "unknown", "decoder_bug")]
+    (_, _, _, opened, _, _, closed, *_) = kept(tmp_path / "m")["candles"][0]
+    assert (opened, closed) == (100.0, 200.0)
+
+
+async def test_what_is_quarantined_is_kept_and_bounded(tmp_path: Path) -> None:
+    def decode(transactions: Sequence[msgspec.Raw]) -> Decoded:
+        one = Quarantined(Signature("s"), 0, "raydium_v4", Reason.NO_MOVEMENT)
+        return Decoded([], [one] * len(transactions))
+
+    store = SqliteMarketStore(tmp_path / "m")
+    source = Said([block(10, None, [sol_sale(100)] * 300)])
+    await replace(ingest(source, store), decode=decode).run()
+    rows = apsw.Connection(str(tmp_path / "m")).execute("SELECT * FROM quarantine").fetchall()
+    await store.close()
+
+    assert len(rows) == 100
+    assert rows[0] == (1, 10, "s", "raydium_v4", "no_movement")
+
+
+@settings(max_examples=20, derandomize=True, deadline=None)
+@given(data=st.data())
+def test_insane_amounts_never_stop_it_nor_move_the_price(data: st.DataObject) -> None:
+    amounts = st.sampled_from([0, 1, 999, 10**6, 2**63 - 1, 2**63, 2**64 - 1])
+    insane = [
+        swap(
+            MINTS[0],
+            data.draw(st.sampled_from([WSOL, USDC])),
+            base_amount=data.draw(amounts),
+            quote_amount=data.draw(amounts),
+            base_decimals=data.draw(st.sampled_from([None, 0, 18, 255])),
+            is_buy=data.draw(st.booleans()),
+        )
+        for _ in range(20)
+    ]
+    blocks = [block(1, None, [sol_sale(100), *insane])]
+    with TemporaryDirectory() as folder:
+        asyncio.run(run(ListSource(blocks), Path(folder) / "m"))
+        rows = kept(Path(folder) / "m")["candles"]
+    sol = [row for row in rows if row[0] == WSOL]
+
+    assert all(row[3:7] == (100.0, 100.0, 100.0, 100.0) for row in sol)
+    for *_, opened, high, low, closed, buys, sells, count in rows:
+        assert 0 <= buys + sells < 2**62
+        assert (count == 0) is (opened is None)
+        assert count == 0 or 0 < low <= min(opened, closed) <= max(opened, closed) <= high < 2e12
+
+
+@dataclass
+class Said:
+    """A source that says the same each time it is asked."""
+
+    updates_: Sequence[Update]
+    failure: Exception | None = None
+    forever: bool = False
+    asked: list[Tip | None] = field(default_factory=list)
+    closed: bool = False
+    drained: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
+        self.asked.append(after)
+        try:
+            for update in self.updates_:
+                yield update
+            if self.failure is not None:
+                raise self.failure
+            self.drained.set()
+            if self.forever:
+                await asyncio.Event().wait()
+        finally:
+            self.closed = True

@@ -1,0 +1,296 @@
+"""The postman over a real outbox and a real SMTP server: until a letter is there, or in vain."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+from typing_extensions import override
+
+from mintscope.base.clock import ManualClock, SystemClock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.mail.email import LetterId, LetterKind
+from mintscope.core.accounts.mail.outbox import GIVE_UP_MS, LEASE_MS
+from mintscope.edges.mail.delivery import PagePost, Post, Postman
+from mintscope.edges.mail.templates import compose
+from mintscope.edges.mail.transport import SmtpPost
+from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
+from mintscope.edges.storage.sqlite.accounts.rows.emails import write_letter
+from support.fakes.mail_server import MailRoom, mail_room, mail_room_beside
+from support.processes import posting_process
+from support.scenes.desks import NOW, SECRETS
+
+HOUR_MS = 3_600_000
+ALICE = Email("alice@example.org")
+FACTS = {"hint": "...12345678", "scopes": "trade:read"}
+
+
+def count(outcome: str) -> float:
+    return REGISTRY.get_sample_value("mintscope_letters_total", {"outcome": outcome}) or 0.0
+
+
+@dataclass
+class Station:
+    """An outbox with its postman, whose clock stands."""
+
+    file: AccountFile
+    outbox: SqliteOutbox
+    clock: ManualClock
+    path: Path
+
+    def postman(self, post: Post | None) -> Postman:
+        write = partial(compose, origin="https://example.org", secrets=SECRETS, name="mintscope")
+        return Postman(outbox=self.outbox, post=post, compose=write, clock=self.clock)
+
+    def to(self, room: MailRoom, **changes: Any) -> Postman:
+        return self.postman(SmtpPost(room.server(**changes), self.clock))
+
+    async def write(self, recipient: Email = ALICE) -> LetterId:
+        at = self.clock.now()
+        kind = LetterKind.NEW_KEY
+        return await self.file.write(lambda db: write_letter(db, kind, recipient, FACTS, None, at))
+
+    def letter(self) -> tuple[int, Any, Any, Any]:
+        """Return (attempts, sent_at, given_up_at, reason) of the only letter."""
+        statement = "SELECT attempts, sent_at, given_up_at, reason FROM letter"
+        rows: list[Any] = self.file.read(lambda db: db.execute(statement).fetchall())
+        attempts, sent_at, given_up_at, reason = rows[0]
+        return attempts, sent_at, given_up_at, reason
+
+
+@pytest.fixture
+async def station(tmp_path: Path) -> AsyncIterator[Station]:
+    path = tmp_path / "money.sqlite"
+    file = AccountFile(path)
+    yield Station(file, SqliteOutbox(file), ManualClock(NOW), path)
+    await file.close()
+
+
+async def test_a_letter_is_sent_once(station: Station) -> None:
+    await station.write()
+    sent_before = count("sent")
+    async with mail_room() as room:
+        postman = station.to(room)
+        assert [await postman.round() for _ in range(3)] == [1, 0, 0]
+
+    (message,) = room.messages
+    assert message["To"] == ALICE
+    assert "svc_live_...12345678" in message.get_content()
+    assert station.letter() == (1, NOW, None, None)
+    assert count("sent") == sent_before + 1
+    assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 0
+
+
+async def test_every_letter_goes_to_its_own_reader_alone(station: Station) -> None:
+    readers = [Email(f"reader{number}@example.org") for number in range(9)]
+    for reader in readers:
+        await station.write(reader)
+    async with mail_room() as room:
+        postman = station.to(room)
+        while await postman.round():
+            pass
+
+    assert sorted(room.recipients) == [[reader] for reader in readers]
+    assert sorted(message["To"] for message in room.messages) == readers
+
+
+async def test_a_server_that_says_later_is_asked_again_ever_more_rarely(station: Station) -> None:
+    await station.write()
+    pauses_ms = []
+    async with mail_room(rcpt="451 Later") as room:
+        postman = station.to(room)
+        last_at = NOW
+        while station.letter()[2] is None:
+            assert station.clock.now() - NOW <= GIVE_UP_MS
+            if await postman.round():
+                pauses_ms.append(station.clock.now() - last_at)
+                last_at = station.clock.now()
+            station.clock.advance(60_000)
+
+    assert pauses_ms[:6] == [0, *(60_000 * 2**times for times in range(5))]
+    assert set(pauses_ms[10:-1]) == {6 * HOUR_MS}
+    assert sum(pauses_ms) == GIVE_UP_MS
+    assert room.raw == []
+
+
+async def test_a_letter_put_off_arrives_when_the_server_takes_it(station: Station) -> None:
+    await station.write()
+    async with mail_room(rcpt="451 Later") as room:
+        postman = station.to(room)
+        await postman.round()
+        room.rcpt = "250 OK"
+        assert await postman.round() == 0  # a minute has not passed
+        station.clock.advance(60_000)
+        assert await postman.round() == 1
+
+    assert len(room.raw) == 1
+    assert station.letter() == (2, NOW + 60_000, None, None)
+
+
+async def test_a_mailbox_that_is_not_there_is_given_up_at_once(station: Station) -> None:
+    await station.write()
+    given_up_before = count("given_up")
+    async with mail_room(rcpt="550 5.1.1 No such user") as room:
+        await station.to(room).round()
+
+    attempts, sent_at, given_up_at, reason = station.letter()
+    assert (attempts, sent_at, given_up_at) == (1, None, NOW)
+    assert "No such user" in reason
+    assert count("given_up") == given_up_before + 1
+    assert await station.outbox.count_waiting() == 0
+
+
+async def test_a_server_that_is_down_costs_no_letter(station: Station) -> None:
+    await station.write()
+    async with mail_room() as gone:
+        pass
+    await station.to(gone).round()
+    assert station.letter()[1:3] == (None, None)
+    station.clock.advance(60_000)
+    async with mail_room() as room:
+        await station.to(room).round()
+
+    assert len(room.raw) == 1
+
+
+async def test_a_letter_that_cannot_be_written_does_not_keep_others(station: Station) -> None:
+    await station.write()
+    await station.file.write(  # of a kind that needs a link, and has none
+        lambda db: write_letter(db, LetterKind.VERIFY_EMAIL, ALICE, {}, None, NOW)
+    )
+    async with mail_room() as room:
+        await station.to(room).round()
+
+    assert len(room.raw) == 1
+    assert await station.outbox.count_waiting() == 0
+
+
+async def test_on_a_page_letters_count_as_sent(station: Station) -> None:
+    await station.write()
+    await station.postman(PagePost()).round()
+
+    assert station.letter()[1] == NOW
+    assert len(await station.outbox.recent(limit=10)) == 1
+
+
+async def test_without_delivery_letters_wait_and_are_counted(station: Station) -> None:
+    await station.write()
+    assert await station.postman(None).round() == 0
+
+    assert station.letter() == (0, None, None, None)
+    assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 1
+
+
+async def test_while_none_goes_letters_are_counted_once_a_minute(station: Station) -> None:
+    class Counted(SqliteOutbox):
+        count = 0
+
+        @override
+        async def count_waiting(self) -> int:
+            self.count += 1
+            return await super().count_waiting()
+
+    outbox = Counted(station.file)
+    for post in [None, PagePost()]:
+        outbox.count = 0
+        postman = replace(station, outbox=outbox).postman(post)
+        for _ in range(600):  # five minutes, twice a second
+            await postman.round()
+            station.clock.advance(500)
+        assert outbox.count == 5
+
+
+async def test_without_delivery_letters_are_given_up_after_three_days(station: Station) -> None:
+    await station.write()
+    given_up_before = count("given_up")
+    postman = station.postman(None)
+    station.clock.advance(GIVE_UP_MS - 1)
+    await postman.round()
+    assert station.letter()[2] is None
+    station.clock.advance(60_000)
+    await postman.round()
+
+    assert station.letter()[1:] == (None, station.clock.now(), "mail.delivery is none")
+    assert count("given_up") == given_up_before + 1
+    assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 0
+
+
+async def test_two_postmen_send_no_letter_twice(station: Station) -> None:
+    for _ in range(20):
+        await station.write()
+    second = AccountFile(station.path)
+    colleague = replace(station, file=second, outbox=SqliteOutbox(second))
+    async with mail_room() as room:
+        for _ in range(4):
+            await asyncio.gather(station.to(room).round(), colleague.to(room).round())
+    await second.close()
+
+    assert len({message["Message-ID"] for message in room.messages}) == len(room.raw) == 20
+
+
+async def test_what_was_sent_but_not_noted_is_sent_again_as_the_same_letter(
+    station: Station,
+) -> None:
+    class Forgetful(SqliteOutbox):
+        @override
+        async def sent(self, letter_id: LetterId, now: UnixMs) -> None:
+            del letter_id, now
+            raise ServiceUnavailable("the disk is full")
+
+    await station.write()
+    async with mail_room() as room:
+        forgetful = replace(station, outbox=Forgetful(station.file))
+        with pytest.raises(ServiceUnavailable):
+            await forgetful.to(room).round()
+        station.clock.advance(LEASE_MS)
+        await station.to(room).round()
+
+    first, second = room.messages
+    assert first["Message-ID"] == second["Message-ID"]
+    assert first.get_content() == second.get_content()
+    assert station.letter()[1] == NOW + LEASE_MS
+
+
+async def test_a_process_killed_between_sending_and_noting_leaves_the_letter_to_the_next(
+    station: Station,
+) -> None:
+    clock = SystemClock()
+    at = clock.now()
+    await station.file.write(
+        lambda db: write_letter(db, LetterKind.NEW_KEY, ALICE, FACTS, None, at)
+    )
+    with mail_room_beside() as room:
+        arguments = posting_process.__file__, str(station.path), str(room.port)
+        process = await asyncio.create_subprocess_exec(sys.executable, *arguments)
+        room.accepted = lambda: os.kill(process.pid, signal.SIGKILL)  # and only then "250 OK"
+        async with asyncio.timeout(30):
+            assert await process.wait() == -signal.SIGKILL
+        assert station.letter()[1:3] == (None, None)
+        room.accepted = lambda: None
+        station.clock.advance(clock.now() + LEASE_MS - NOW)
+        assert await station.to(room).round() == 1
+
+    first, second = room.messages
+    assert first["Message-ID"] == second["Message-ID"]
+    assert station.letter()[1] is not None
+
+
+async def test_a_letter_goes_out_without_anybody_calling(station: Station) -> None:
+    is_there = asyncio.Event()
+    async with mail_room(accepted=is_there.set) as room:
+        running = asyncio.create_task(station.to(room).run())
+        await station.write()
+        async with asyncio.timeout(10):
+            await is_there.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -1,0 +1,143 @@
+"""Letters say why they were sent, what to do, and what if it was not you; nothing else."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pytest
+
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.mail.email import Draft, Letter, LetterId, LetterKind
+from mintscope.core.accounts.proof import ProofId, link_text
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.edges.mail.templates import LetterWithoutLink, compose
+from support.scenes.desks import NOW, SECRETS
+
+ORIGIN: Final = "https://api.example.org"
+NONCE: Final = bytes(range(32))
+FACTS: Final = {"hint": "...12345678", "scopes": "trade:read, trade:write", "username": "a-0123"}
+PATHS: Final = {
+    LetterKind.CONFIRM_APPLICATION: "/confirm/",
+    LetterKind.VERIFY_EMAIL: "/verify/",
+    LetterKind.RESET_PASSWORD: "/reset/",
+    LetterKind.CLAIM_AGENT: "/claim/",
+}
+HOURS: Final = {
+    LetterKind.CONFIRM_APPLICATION: 72,
+    LetterKind.VERIFY_EMAIL: 24,
+    LetterKind.RESET_PASSWORD: 1,
+    LetterKind.CLAIM_AGENT: 1,
+}
+
+
+def letter(kind: LetterKind, *, origin: str = ORIGIN, **changes: Any) -> Letter:
+    known: dict[str, Any] = {
+        "letter_id": LetterId(3),
+        "kind": kind,
+        "recipient": Email("alice@example.org"),
+        "written_at": NOW,
+        "facts": FACTS,
+        "proof_id": ProofId(7) if kind in PATHS else None,
+        "nonce": NONCE if kind in PATHS else None,
+    }
+    return compose(Draft(**(known | changes)), origin=origin, secrets=SECRETS, name="mintscope")
+
+
+@pytest.mark.parametrize("kind", LetterKind)
+def test_every_letter_is_plain_short_and_complete(kind: LetterKind) -> None:
+    written = letter(kind)
+    lines = written.text.splitlines()
+
+    assert written.recipient == "alice@example.org"
+    assert written.text.isascii()
+    assert len(lines) < 40
+    assert all(len(line) <= 76 for line in lines if "/" not in line)
+    assert lines[-2:] == ["-- ", f"mintscope, {ORIGIN}"]  # RFC 3676: where a signature begins
+    assert re.search(r"was not\s+you|If not,|nothing\s+you\s+need|know nothing", written.text)
+    assert 0 < len(written.subject) <= 60
+    assert "{" not in written.text + written.subject
+
+
+@pytest.mark.parametrize("kind", LetterKind)
+def test_links_begin_with_the_configured_origin_alone(kind: LetterKind) -> None:
+    links = re.findall(r"\w+://\S+", letter(kind).text)
+
+    assert links
+    assert all(link.startswith(f"{ORIGIN}") for link in links)
+
+
+@pytest.mark.parametrize("kind", PATHS)
+def test_a_link_is_derived_from_the_nonce_and_stands_on_a_line_of_its_own(
+    kind: LetterKind,
+) -> None:
+    link = f"{ORIGIN}{PATHS[kind]}{link_text(ProofId(7), SECRETS.link_of(NONCE))}"
+
+    assert link in letter(kind).text.splitlines()
+    assert link not in letter(kind, nonce=bytes(32)).text
+
+
+@pytest.mark.parametrize("kind", PATHS)
+def test_a_letter_says_until_when_its_link_is_good(kind: LetterKind) -> None:
+    end = datetime.fromtimestamp(NOW // 1000 + HOURS[kind] * 3_600, UTC)
+
+    assert f"{end:%d %B %Y, %H:%M} UTC" in letter(kind).text
+
+
+@pytest.mark.parametrize("kind", PATHS)
+def test_without_its_proof_there_is_nothing_to_send(kind: LetterKind) -> None:
+    with pytest.raises(LetterWithoutLink):
+        letter(kind, proof_id=None, nonce=None)
+
+
+def test_the_code_stands_in_the_letter_that_needs_it_and_in_no_other() -> None:
+    code = SECRETS.code_of(NONCE)
+
+    assert code in letter(LetterKind.CONFIRM_APPLICATION).text.splitlines()
+    for kind in set(PATHS) - {LetterKind.CONFIRM_APPLICATION}:
+        assert code not in letter(kind).text
+
+
+def test_a_letter_about_a_key_shows_its_hint_and_scopes() -> None:
+    text = letter(LetterKind.NEW_KEY).text
+
+    assert "svc_live_...12345678" in text
+    assert "trade:read, trade:write" in text
+
+
+def test_a_letter_is_called_the_same_whenever_it_is_sent() -> None:
+    first, again = (letter(LetterKind.NEW_KEY, attempts=times).message_id for times in (0, 9))
+
+    assert first == again
+    assert re.fullmatch(r"<[0-9a-f]{32}@api\.example\.org>", first)
+
+
+def test_no_two_letters_are_called_the_same() -> None:
+    names = [
+        letter(LetterKind.NEW_KEY).message_id,
+        letter(LetterKind.NEW_KEY, letter_id=LetterId(4)).message_id,
+        letter(LetterKind.NEW_KEY, written_at=NOW + 1).message_id,  # after a restored backup
+    ]
+    other = AccountSecrets.derive(bytes(32))
+    draft = Draft(
+        letter_id=LetterId(3),
+        kind=LetterKind.NEW_KEY,
+        recipient=Email("alice@example.org"),
+        written_at=NOW,
+    )
+    names.append(compose(draft, origin=ORIGIN, secrets=other, name="mintscope").message_id)
+
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("origin", "domain"),
+    [
+        ("http://127.0.0.1:8402", "127.0.0.1"),
+        ("http://[::1]:8402", "localhost"),
+        ("https://b\u00fccher.example", "localhost"),
+    ],
+)
+def test_a_letter_is_called_by_a_name_that_may_stand_in_its_header(
+    origin: str, domain: str
+) -> None:
+    assert letter(LetterKind.NEW_KEY, origin=origin).message_id.endswith(f"@{domain}>")

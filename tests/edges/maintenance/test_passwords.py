@@ -1,0 +1,79 @@
+"""Passwords as argon2id hashes: right, wrong, nobody's; no more at once than is good."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.edges.maintenance.passwords import Argon2Hasher
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+async def hasher() -> AsyncIterator[Argon2Hasher]:
+    hasher = Argon2Hasher(waiting_max=4)
+    yield hasher
+    hasher.close()
+
+
+async def test_a_hash_says_what_made_it(hasher: Argon2Hasher) -> None:
+    """The least that OWASP recommends: 19 MiB, two passes, one lane."""
+    assert (await hasher.hash(PASSWORD)).startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+
+
+async def test_the_right_password_matches_and_no_other(hasher: Argon2Hasher) -> None:
+    stored = await hasher.hash(PASSWORD)
+
+    assert await hasher.matches(PASSWORD, stored)
+    assert not await hasher.matches(PASSWORD + " ", stored)
+    assert not await hasher.matches("", stored)
+
+
+async def test_nobodys_password_never_matches(hasher: Argon2Hasher) -> None:
+    for password in (PASSWORD, ""):
+        assert not await hasher.matches(password, None)
+
+
+async def test_what_is_no_hash_never_matches(hasher: Argon2Hasher) -> None:
+    for stored in ("x", "$argon2id$", PASSWORD):
+        assert not await hasher.matches(PASSWORD, stored)
+
+
+async def test_the_same_password_has_another_hash_each_time(hasher: Argon2Hasher) -> None:
+    assert await hasher.hash(PASSWORD) != await hasher.hash(PASSWORD)
+
+
+async def test_a_password_is_the_same_from_every_keyboard(hasher: Argon2Hasher) -> None:
+    stored = await hasher.hash("Motörhead forever")
+
+    assert await hasher.matches("Moto\u0308rhead forever", stored)
+
+
+async def test_too_many_at_once_are_refused_at_once_and_later_taken(hasher: Argon2Hasher) -> None:
+    asked = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(4)]
+    await asyncio.sleep(0)
+
+    with pytest.raises(ServiceUnavailable):
+        await hasher.matches(PASSWORD, None)
+
+    assert len(await asyncio.gather(*asked)) == 4
+    assert await hasher.matches(PASSWORD, await hasher.hash(PASSWORD))
+
+
+async def test_whoever_leaves_keeps_the_place_until_the_work_is_done(hasher: Argon2Hasher) -> None:
+    asked = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(4)]
+    await asyncio.sleep(0)
+    for each in asked:
+        each.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+
+    hashed = 0
+    async with asyncio.timeout(30):
+        while hashed < 4:
+            try:
+                await hasher.hash(PASSWORD)
+                hashed += 1
+            except ServiceUnavailable:
+                await asyncio.sleep(0)

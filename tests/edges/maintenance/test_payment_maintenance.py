@@ -1,0 +1,163 @@
+"""What runs beside the api: fees that run out, nodes that fail, payments that cannot be read."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import UnixMs
+from mintscope.core.payments.outcome import Obstacle, Settled, Unavailable, Unresolved
+from mintscope.core.payments.payment import Sighting, State, Unreadable
+from mintscope.core.payments.store import Budget
+from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
+from mintscope.shell.wiring.payments import Sales, open_sales
+from support.scenes.payments.payment_shop import listening
+from support.scenes.payments.payment_world import (
+    AMOUNT,
+    KEY,
+    RESOURCE,
+    World,
+    buy,
+    config_of,
+    world_at,
+)
+
+ENOUGH = Budget().fund_lamports_min
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+async def sales(world: World) -> AsyncIterator[Sales]:
+    reader = SqliteLogReader(world.path.parent / "market.sqlite")
+    async with listening(world.node) as url:
+        config = config_of(world, url)
+        async with open_sales(config, root=b"r" * 32, reader=reader, clock=world.clock) as sales:
+            yield sales
+    await reader.close()
+
+
+def metric(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def leave(world: World, lamports: int) -> None:
+    """Leave the fee payer so much."""
+    key = world.vm.genesis.fee_payer.pubkey()
+    account = world.vm.bank.account(key)
+    assert account is not None
+    world.vm.genesis.endow(world.vm.bank, key, lamports=lamports - account.lamports)
+
+
+async def test_a_fee_payer_that_runs_out_closes_sales_until_it_has_more(
+    world: World, sales: Sales
+) -> None:
+    cashier = world.cashier()
+
+    async def sell(name: str) -> Any:
+        return await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)), key=KEY + name)
+
+    leave(world, ENOUGH + 5_000)
+    await sales.upkeep.look()
+    assert metric("mintscope_sales_open") == 1
+    assert isinstance(await sell("a"), Settled)
+    assert await sell("b") == Unavailable(Obstacle.SALES_CLOSED)
+    with capture_logs() as lines:
+        await sales.upkeep.look()
+    assert metric("mintscope_sales_open") == 0
+    assert "nothing is sold until the fee payer has more" in {line["event"] for line in lines}
+
+    leave(world, 10**9)
+    await sales.upkeep.look()
+    assert metric("mintscope_sales_open") == 1
+    assert isinstance(await sell("c"), Settled)
+
+
+async def test_what_may_be_lost_is_what_the_settings_say(world: World) -> None:
+    config = config_of(
+        world,
+        "http://127.0.0.1:9",
+        failures_per_hour_max=1,
+        in_flight_per_payer_max=2,
+        in_flight_per_address_max=3,
+        fees_per_hour_lamports=4,
+        fees_in_flight_lamports=5,
+    )
+    reader = SqliteLogReader(world.path.parent / "market.sqlite")
+    async with open_sales(config, root=b"r" * 32, reader=reader, clock=world.clock) as sales:
+        assert sales.cashier.budget == Budget(
+            failures=1,
+            in_flight_payer=2,
+            in_flight_address=3,
+            fee_lamports=4,
+            in_flight_fee_lamports=5,
+        )
+    await reader.close()
+
+
+async def test_without_a_node_the_books_are_checked(world: World, sales: Sales) -> None:
+    world.cashier()
+    before = metric("mintscope_audits_total", outcome="blind")
+    world.go_wrong(calls={"*": {"kind": "http"}})
+    await sales.upkeep.look()
+    assert metric("mintscope_audits_total", outcome="blind") == before + 1
+    assert metric("mintscope_treasury_compared_age_s") == float("inf")
+    world.go_wrong()
+    await sales.upkeep.look()
+    world.seconds(90)
+    world.go_wrong(calls={"*": {"kind": "http"}})
+    await sales.upkeep.look()
+
+    assert metric("mintscope_treasury_compared_age_s") >= 90
+
+
+async def test_one_payment_that_cannot_be_read_is_set_aside(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others go on; it is looked at ever more rarely, and issued once it can be read."""
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(landing={"kind": "late", "ms": 4_000})
+    payments = [world.pay(cashier.require(RESOURCE, AMOUNT)) for _ in range(2)]
+    for n, payment in enumerate(payments):
+        assert isinstance(await buy(cashier, payment, key=f"{KEY}{n}"), Unresolved)
+    world.go_wrong()
+    world.seconds(60)
+    odd = str(world.sql("SELECT min(signature) FROM payment"))
+    chain = world.chains[0]
+    look, looks = chain.look, list[int]()
+
+    async def misread(signatures: list[Any]) -> list[Sighting]:
+        seen = await look(signatures)
+        if odd in signatures:
+            looks.append(clock.now())
+        return [
+            Unreadable(why="a test") if signature == odd else each
+            for signature, each in zip(signatures, seen, strict=True)
+        ]
+
+    monkeypatch.setattr(chain, "look", misread)
+    clock = ManualClock(UnixMs(world.clock.now() + 60_000))
+    reconciler = replace(world.reconciler(), clock=clock)
+    for _ in range(1_000):
+        await reconciler.once()
+        clock.advance(10_000)
+    assert world.unreadable[0] == (odd, "a test")
+    assert 4 <= len(looks) <= 12
+    assert looks[-1] - looks[-2] > 1_000_000
+    states = world.sql("SELECT json_group_object(signature = '" + odd + "', state) FROM payment")
+    assert states in {'{"0":"issued","1":"pending"}', '{"1":"pending","0":"issued"}'}
+
+    monkeypatch.undo()
+    clock.advance(3_600_000)
+    await reconciler.once()
+    assert world.sql("SELECT count(*) FROM payment WHERE state = 'issued'") == 2
+    assert world.sql(f"SELECT state FROM payment WHERE signature = '{odd}'") == State.ISSUED

@@ -1,0 +1,319 @@
+"""Each invariant holds after anything that happens, and each is missed when it is broken."""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import apsw
+import pytest
+from solders.instruction import AccountMeta, Instruction
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.system_program import ID as SYSTEM
+from solders.transaction import VersionedTransaction
+
+from mintscope.base.primitives import Signature
+from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.books.audit import PAGES_MAX, compare
+from mintscope.core.payments.books.invariants import Invariant, Violation
+from mintscope.core.payments.books.treasury import Scan, Scope
+from mintscope.core.payments.outcome import Obstacle, Settled, Unavailable, Unresolved
+from mintscope.core.payments.payment import TopUp
+from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
+from support.scenes.payments.payment_world import (
+    AMOUNT,
+    EXPIRY_SLOTS,
+    KEY,
+    RESOURCE,
+    World,
+    buy,
+    world_at,
+)
+
+ASSOCIATED_TOKEN: Final = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
+CREATE_IDEMPOTENT: Final = b"\x01"
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+def books(world: World) -> Iterator[SqlitePaymentBooks]:
+    books = SqlitePaymentBooks(world.path)
+    yield books
+    books.close()
+
+
+async def trade(world: World) -> None:
+    """Buy, top up, revert, expire, vanish: everything that may happen."""
+    cashier = world.cashier()
+
+    async def one(key: str, **landing: object) -> None:
+        world.go_wrong(landing={"times": 1, **landing} if landing else None)
+        await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)), key=KEY + key)
+
+    await one("bought")
+    world.sql(
+        "INSERT INTO credit_entry (account, kind, delta, balance, at) VALUES (1, 'spend', -4, 6, 0)"
+    )
+    await one("reverted", kind="failed")
+    await one("vanished", kind="vanish", ms=400)
+    await one("never", kind="never")
+    world.go_wrong()
+    topped_up = world.pay(cashier.require(RESOURCE, AMOUNT))
+    await buy(cashier, topped_up, key=None, wanted=TopUp(credits=50, account=CreditAccount(1)))
+    await world.miss()
+    world.slots(EXPIRY_SLOTS)
+    await world.miss()
+
+
+async def test_nothing_that_may_happen_is_a_violation(
+    world: World, books: SqlitePaymentBooks
+) -> None:
+    await trade(world)
+
+    assert await world.audit() == []
+    assert await world.audit() == []
+    assert await world.audit(full=True) == []
+    assert sorted(world.ledger().values()) == [0, 56]
+    assert await books.why_stopped() is None
+
+
+BREAKS = {
+    Invariant.ISSUED_IS_ENTERED: "DROP TRIGGER payment_is_as_promised;"
+    " UPDATE payment SET credits = 11 WHERE id = 1",
+    Invariant.ENTRY_IS_PAID: "INSERT INTO credit_entry (account, kind, delta, balance, at)"
+    " SELECT id, 'payment', 5, balance + 5, 0 FROM credit_account LIMIT 1",
+    Invariant.PAID_IS_ENOUGH: "UPDATE payment SET paid = amount - 1 WHERE id = 1",
+    Invariant.BALANCE_IS_SUM: "UPDATE credit_account SET balance = balance + 1",
+    Invariant.ROTATIONS_CANCEL: "INSERT INTO credit_entry (account, kind, delta, balance, at)"
+    " SELECT id, 'rotate', 5, balance + 5, 0 FROM credit_account LIMIT 1",
+    Invariant.FREEZES_CANCEL: "UPDATE payment SET frozen = frozen + 1 WHERE id = 1",
+}
+
+
+@pytest.mark.parametrize("invariant", BREAKS)
+async def test_every_contradiction_in_the_books_is_found(
+    world: World, books: SqlitePaymentBooks, invariant: Invariant
+) -> None:
+    await trade(world)
+    db = apsw.Connection(str(world.path))
+    db.execute("PRAGMA ignore_check_constraints = ON")
+    db.execute(BREAKS[invariant])
+    db.close()
+    found = await world.audit()
+
+    assert {violation.invariant for violation in found} == {invariant}
+    why = await books.why_stopped()
+    assert why is not None
+    assert why.startswith(invariant)
+
+
+async def test_a_violation_stops_sales_until_the_operator_resumes_them(
+    world: World, books: SqlitePaymentBooks
+) -> None:
+    await trade(world)
+    await books.stop_sales(now=world.clock.now(), why="a test")
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    assert await buy(cashier, payment) == Unavailable(Obstacle.SALES_CLOSED)
+    await books.resume_sales()
+
+    assert isinstance(await buy(cashier, payment), Settled)
+
+
+async def test_what_arrived_unnoticed_is_issued_not_reported(
+    world: World, books: SqlitePaymentBooks
+) -> None:
+    cashier = world.cashier(patience_s=0.05)
+    world.go_wrong(blind=["getSignatureStatuses"])
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    world.slots(EXPIRY_SLOTS)
+    await world.reconciler().once()
+    world.go_wrong()
+
+    assert await world.audit() == []
+    assert list(world.ledger().values()) == [10]
+    scan = await books.scan(Scope.NEW)
+    assert scan is not None
+    assert scan.mark is not None
+
+
+async def test_a_payment_without_a_row_is_found(world: World) -> None:
+    """The database was restored from before the payment: its money has come, its row is gone."""
+    cashier = world.cashier()
+    outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    assert isinstance(outcome, Settled)
+    world.sql("DROP TRIGGER payment_is_never_deleted")
+    world.sql("PRAGMA foreign_keys = OFF")
+    world.sql("DELETE FROM payment")
+    world.slots(60)
+    found = await world.audit()
+
+    assert Violation(Invariant.LANDED_IS_KNOWN, outcome.payment.signature) in found
+
+
+async def test_the_fee_payer_may_have_opened_the_treasurys_account(world: World) -> None:
+    """`spl-token create-account --fee-payer` with the key at hand is no payment without a row."""
+    world.cashier()
+    fee_payer, terms = world.vm.genesis.fee_payer, world.terms
+    accounts = [
+        AccountMeta(fee_payer.pubkey(), is_signer=True, is_writable=True),
+        AccountMeta(terms.treasury, is_signer=False, is_writable=True),
+        *(
+            AccountMeta(Pubkey.from_string(key), is_signer=False, is_writable=False)
+            for key in (terms.pay_to, terms.asset, str(SYSTEM), terms.token_program)
+        ),
+    ]
+    opening = Instruction(ASSOCIATED_TOKEN, CREATE_IDEMPOTENT, accounts)
+    message = MessageV0.try_compile(fee_payer.pubkey(), [opening], [], world.blockhash())
+    wire = bytes(VersionedTransaction(message, [fee_payer]))
+    world.methods.call("sendTransaction", [b64encode(wire).decode(), {"encoding": "base64"}])
+    world.slots(60)
+
+    assert len((await world.chains[0].arrivals(after=None, before=None)).succeeded) == 1
+    assert await world.audit(full=True) == []
+
+
+def test_what_others_send_us_is_no_payment() -> None:
+    assert compare([], {Signature("a gift"): False, Signature("a riddle"): None}) == []
+    assert compare([], {Signature("ours"): True}) == [Violation(Invariant.LANDED_IS_KNOWN, "ours")]
+
+
+async def test_the_first_audit_after_a_long_absence_looks_before_it_speaks(world: World) -> None:
+    """The api died right after a sale; nobody has looked at it for ten minutes."""
+    await buy(world.cashier(), world.pay(world.cashier().require(RESOURCE, AMOUNT)))
+    world.seconds(600)
+
+    assert await world.audit() == []
+    assert world.sql("SELECT final FROM payment") == 1
+    assert world.sql("SELECT count(*) FROM doubt") == 0
+
+
+async def test_an_outage_of_the_node_is_no_contradiction(world: World) -> None:
+    """What is local is checked all the same."""
+    await buy(world.cashier(), world.pay(world.cashier().require(RESOURCE, AMOUNT)))
+    world.go_wrong(calls={"*": {"kind": "http"}})
+    for _ in range(6):
+        world.seconds(120)
+        with pytest.raises(ChainUnavailable):
+            await world.audit()
+    world.sql("UPDATE credit_account SET balance = balance + 1")
+    broken = await world.audit(full=True)
+    world.sql("UPDATE credit_account SET balance = balance - 1")
+    world.go_wrong()
+
+    assert [violation.invariant for violation in broken] == [Invariant.BALANCE_IS_SUM]
+    assert await world.audit() == []
+
+
+async def test_a_node_that_is_silent_only_delays_the_daily_comparison(
+    world: World, books: SqlitePaymentBooks
+) -> None:
+    await buy(world.cashier(), world.pay(world.cashier().require(RESOURCE, AMOUNT)))
+    world.seconds(60)
+    await world.audit()
+    world.go_wrong(calls={"*": {"kind": "http"}})
+    with pytest.raises(ChainUnavailable):
+        await world.audit(full=True)
+    world.go_wrong()
+    under_way = await books.scan(Scope.ALL)
+    await world.audit()
+    await world.audit()
+    ended = await books.scan(Scope.ALL)
+
+    assert under_way == Scan()
+    assert ended is not None
+    assert ended.finished_at == world.clock.now()
+
+
+@pytest.mark.parametrize("blind", ["getSignatureStatuses", "getTransaction"])
+async def test_a_history_that_is_ahead_of_the_statuses_is_waited_for(
+    world: World, blind: str
+) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(blind=[blind])
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(cashier, payment), Unresolved)
+    world.seconds(60)
+    for _ in range(3):
+        assert await world.audit() == []
+        world.seconds(60)
+    world.go_wrong()
+
+    assert await world.audit() == []
+    assert list(world.ledger().values()) == [10]
+    assert world.sql("SELECT count(*) FROM doubt") == 0
+
+
+async def test_what_landed_and_cannot_be_issued_is_told_in_the_end(
+    world: World, books: SqlitePaymentBooks
+) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(blind=["getTransaction"])
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    world.seconds(60)
+    told = []
+    for _ in range(11):
+        told.append(bool(await world.audit()))
+        world.seconds(60)
+
+    assert told == [False] * 7 + [True] * 4
+    assert str(await books.why_stopped()).startswith(Invariant.LANDED_IS_ISSUED)
+
+
+async def test_what_does_not_become_final_is_told_in_the_end(
+    world: World, books: SqlitePaymentBooks
+) -> None:
+    """The node says for ever that it is confirmed, though its time is over."""
+    cashier = world.cashier()
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    world.go_wrong(blind=["getTransaction"])
+    told = []
+    for _ in range(14):
+        world.seconds(60)
+        told.append([violation.invariant for violation in await world.audit()])
+
+    assert [] in told[5:9]
+    assert told[-1] == [Invariant.ISSUED_IS_FINAL]
+    assert await books.why_stopped() is not None
+
+
+async def test_a_long_history_is_compared_over_many_audits(
+    world: World, books: SqlitePaymentBooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of two, one a time, and a node that fails at every other page."""
+    monkeypatch.setattr("mintscope.edges.settlement.payment_node.PAGE", 2)
+    monkeypatch.setitem(PAGES_MAX, Scope.NEW, 1)
+    cashier = world.cashier()
+    for n in range(5):
+        await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)), key=f"{KEY}{n}")
+    world.slots(60)
+    cursors = []
+    for n in range(8):
+        world.go_wrong(calls={"getSignaturesForAddress": {"kind": "http"}} if n % 2 else {})
+        with suppress(ChainUnavailable):
+            assert await world.audit() == []
+        scan = await books.scan(Scope.NEW)
+        assert scan is not None
+        cursors.append(scan.cursor)
+        assert (scan.mark is None) == (n < 6)
+
+    assert len(set(cursors)) == 4
+    assert cursors[6] is None
+    world.go_wrong()
+    assert await world.audit(full=True) == []
+    everything = await books.scan(Scope.ALL)
+    assert everything is not None
+    assert everything.finished_at is None
+    for _ in range(3):
+        assert await world.audit() == []
+    everything = await books.scan(Scope.ALL)
+    assert everything is not None
+    assert everything.finished_at is not None

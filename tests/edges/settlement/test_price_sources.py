@@ -1,0 +1,169 @@
+"""Prices from outside: read, refused, or said to be missing; never made up."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import UnixMs
+from mintscope.base.quote import Quote
+from mintscope.base.solana import USDC, WSOL
+from mintscope.core.market.log import PricedSwap
+from mintscope.core.payments.pricing.price import Doubt
+from mintscope.core.payments.pricing.price_cache import PinnedPrice
+from mintscope.core.payments.pricing.token_market import Reserves
+from mintscope.core.payments.protocol.mint import UnusablePaymentToken
+from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.edges.settlement.price_sources import (
+    FeedPrice,
+    MarketPrice,
+    SolPrice,
+    TrueClock,
+    UsableToken,
+)
+from support.fakes.log import FakeLog
+
+NOW = UnixMs(1_800_000_000_000)
+
+
+def hermes(price: str = "25000000", expo: int = -8, at: int = 1_799_999_990, count: int = 1) -> str:
+    one = f'{{"price":{{"price":"{price}","conf":"9","expo":{expo},"publish_time":{at}}}}}'
+    return f'{{"binary":{{}},"parsed":[{",".join([one] * count)}]}}'
+
+
+async def read(text: str, status: int = 200) -> Quote | Doubt:
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, text=text))
+    feed = FeedPrice("http://feed/latest", transport=transport)
+    try:
+        return await feed.read(NOW)
+    finally:
+        await feed.aclose()
+
+
+async def test_a_feed_is_read() -> None:
+    quote = await read(hermes())
+
+    assert quote == Quote(usd=Decimal("0.25"), observed_at=UnixMs(1_799_999_990_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "doubt"),
+    [
+        (hermes(at=1_799_999_939), 200, Doubt.STALE_FEED),
+        (hermes(at=1_800_000_006), 200, Doubt.STALE_FEED),
+        (hermes(price="0"), 200, Doubt.NOT_A_PRICE),
+        (hermes(price="-5"), 200, Doubt.NOT_A_PRICE),
+        (hermes(price="NaN"), 200, Doubt.NOT_A_PRICE),
+        (hermes(price="1", expo=400), 200, Doubt.NOT_A_PRICE),
+        (hermes(count=2), 200, Doubt.NOT_A_PRICE),
+        (hermes(count=0), 200, Doubt.NOT_A_PRICE),
+        (hermes(price="much"), 200, Doubt.NO_ANSWER),
+        (hermes(), 500, Doubt.NO_ANSWER),
+        ("{}", 200, Doubt.NO_ANSWER),
+        ("[" * 100_000, 200, Doubt.NO_ANSWER),
+        (" " * 300_000 + hermes(), 200, Doubt.NO_ANSWER),
+    ],
+)
+async def test_a_feed_that_is_no_price_is_a_doubt(text: str, status: int, doubt: Doubt) -> None:
+    assert await read(text, status) is doubt
+
+
+async def test_a_market_that_cannot_be_read_is_a_doubt() -> None:
+    async def reserves() -> Reserves:
+        raise ChainUnavailable("no node")
+
+    source = MarketPrice(FakeLog(), reserves, asset=USDC, decimals=6)
+
+    assert await source.read(NOW) is Doubt.NO_ANSWER
+
+
+class TheChain:
+    """Whose newest block is so many seconds older than this machine's clock."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self.late_s: int | None = 1
+
+    async def time_s(self) -> int:
+        if self.late_s is None:
+            raise ChainUnavailable("no node")
+        return self._clock.now() // 1000 - self.late_s
+
+
+async def test_a_clock_that_the_chain_contradicts_quotes_nothing() -> None:
+    """Fail closed where quotes expire by it, and open again by itself."""
+    clock = ManualClock(NOW)
+    chain = TheChain(clock)
+    source = TrueClock(PinnedPrice(Decimal(1)), chain.time_s, clock)
+    closed = []
+    for late_s in (1, 10, 11, None, -5, -6, None, 3_600, 0):
+        chain.late_s = late_s
+        closed.append(await source.read(NOW) is Doubt.CLOCK)
+
+    # Confirmed blocks are some seconds late; none is from the future.  A node away changes nothing.
+    assert closed == [False, False, True, True, False, True, True, True, False]
+
+
+async def test_a_source_that_breaks_is_told_and_is_no_price() -> None:
+    class Broken:
+        async def read(self, _now: UnixMs) -> Quote | Doubt:
+            raise ZeroDivisionError("a bug")
+
+    async def fit() -> None:
+        pass
+
+    with capture_logs() as logs:
+        found = await UsableToken(Broken(), fit, ManualClock(NOW)).read(NOW)
+
+    assert found is Doubt.BROKEN
+    (event,) = logs
+    assert event["event"] == "looking for the price of the payment token failed"
+    assert event["log_level"] == "error"
+
+
+async def test_sol_costs_what_its_last_trade_said_for_an_hour() -> None:
+    market = FakeLog()
+    sol = SolPrice(market)
+    assert await sol.read(NOW) is None
+    market.track(WSOL)
+    now_s = NOW // 1000
+    swap = PricedSwap(WSOL, 0, 0, 0, 0, True, 1_000_000, 171.5, 1.0)  # noqa: FBT003
+    market.append(1, now_s - 1_800, swap)
+
+    assert await sol.read(NOW) == Decimal("171.5")
+    assert await sol.read(UnixMs(NOW + 3_600_000)) is None
+    market.meanwhile = raising
+    assert await sol.read(NOW) is None
+
+
+async def raising() -> None:
+    raise ServiceUnavailable("the store does not answer")
+
+
+class Looks:
+    """Answers one look after the other as told."""
+
+    def __init__(self, answers: Sequence[Exception | None]) -> None:
+        self._answers = list(answers)
+
+    async def expect(self) -> None:
+        answer = self._answers.pop(0)
+        if answer is not None:
+            raise answer
+
+
+async def test_nothing_has_a_price_before_the_chain_was_seen_to_be_fit() -> None:
+    clock = ManualClock(NOW)
+    away, unfit = ChainUnavailable("away"), UnusablePaymentToken("it has a transfer fee")
+    looks = Looks([away, None, away, unfit, away, None])
+    source = UsableToken(PinnedPrice(Decimal(1)), looks.expect, clock)
+    sells = [isinstance(await source.read(NOW), Quote) for _ in range(3)]
+    clock.advance(86_400_000)
+    sells += [isinstance(await source.read(NOW), Quote) for _ in range(4)]
+
+    # Away at first: shut.  Fit: open, and for a day.  Away later: still open.  Unfit: shut.
+    assert sells == [False, True, True, True, False, False, True]

@@ -1,0 +1,83 @@
+"""A balance moves to a new token, and everything that concerns it moves along."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.base.credentials import hash_credential, hint, make_credit_token
+from mintscope.base.primitives import Signature
+from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.outcome import AlreadyUsed, Settled, Unresolved, Used
+from mintscope.core.payments.payment import TopUp
+from support.scenes.payments.payment_world import AMOUNT, RESOURCE, World, buy, world_at
+
+NEW = make_credit_token(b"n" * 28)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path) as world:
+        yield world
+
+
+async def rotate(world: World, purchase: Signature) -> int:
+    store = world.stores[0]
+    found = await store.find_purchase(purchase)
+    assert found is not None
+    hashed = hash_credential(NEW, pepper=b"r" * 32)
+    return await store.rotate(found.holder, hashed, hint(NEW), now=world.clock.now())
+
+
+async def test_the_balance_moves_and_the_old_answer_is_not_given_again(world: World) -> None:
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    bought = await buy(cashier, payment)
+    assert isinstance(bought, Settled)
+    assert bought.token is not None
+    moved = await rotate(world, bought.payment.signature)
+
+    assert moved == 10
+    assert world.ledger() == {hint(bought.token): 0, hint(NEW): 10}
+    assert await buy(cashier, payment) == AlreadyUsed(Used.PAYMENT)
+    purchase = await world.stores[0].find_purchase(bought.payment.signature)
+    assert purchase is not None
+    assert purchase.rotated_at == world.clock.now()
+    assert not purchase.is_used
+    assert await world.audit() == []
+
+
+async def test_what_vanishes_is_frozen_where_it_went(world: World) -> None:
+    cashier = world.cashier()
+    world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
+    bought = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    assert isinstance(bought, Settled)
+    await rotate(world, bought.payment.signature)
+    await world.miss()
+
+    assert world.ledger()[hint(NEW)] == 0
+
+
+async def test_what_arrives_on_a_rotated_token_is_its_heirs(world: World) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    bought = await buy(world.cashier(), world.pay(cashier.require(RESOURCE, AMOUNT)))
+    assert isinstance(bought, Settled)
+    account = CreditAccount(int(world.sql("SELECT id FROM credit_account")))
+    world.go_wrong(landing={"kind": "late", "ms": 4_000})
+    wanted = TopUp(credits=50, account=account)
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(cashier, payment, key="top-up", wanted=wanted), Unresolved)
+    await rotate(world, bought.payment.signature)
+    world.slots(60)
+    settled = await buy(cashier, payment, key="top-up", wanted=wanted)
+
+    assert isinstance(settled, Settled)
+    assert settled.payment.goods == wanted
+    assert world.ledger()[hint(NEW)] == 60
+    assert await world.audit(full=True) == []
+
+
+async def test_what_was_not_bought_cannot_be_rotated(world: World) -> None:
+    world.cashier()
+
+    assert await world.stores[0].find_purchase(Signature("unknown")) is None

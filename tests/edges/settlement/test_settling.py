@@ -1,0 +1,554 @@
+"""A payment from the header to the answer, on a chain that does what chains do."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from solders.hash import Hash
+
+from mintscope.base.credentials import CredentialKind, hint, is_well_formed
+from mintscope.base.primitives import Wallet
+from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.facilitator import Charge, Contradiction, Demand
+from mintscope.core.payments.outcome import (
+    AlreadyUsed,
+    Obstacle,
+    Settled,
+    Unavailable,
+    Unresolved,
+    Used,
+)
+from mintscope.core.payments.payment import Report, State, TopUp
+from mintscope.core.payments.protocol.mint import UnusablePaymentToken
+from mintscope.core.payments.protocol.refusal import Reason, Refused
+from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.core.payments.settlement import ChainUnavailable
+from support.scenes.payments.payment_world import (
+    AMOUNT,
+    CREDITS,
+    EXPIRY_SLOTS,
+    KEY,
+    RESOURCE,
+    SECRETS,
+    World,
+    buy,
+    world_at,
+)
+
+OTHER_KEY = "somebody-elses-secret"
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path) as world:
+        yield world
+
+
+async def test_a_payment_buys_a_token(world: World) -> None:
+    cashier = world.cashier()
+    outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+
+    assert isinstance(outcome, Settled)
+    assert outcome.token is not None
+    assert is_well_formed(CredentialKind.CREDIT_TOKEN, outcome.token)
+    assert outcome.payment.paid == world.received() == AMOUNT
+    assert world.ledger() == {hint(outcome.token): 10}
+    assert world.fees() == 10_001
+
+
+async def test_a_report_and_a_top_up_are_bought_likewise(world: World) -> None:
+    cashier = world.cashier()
+    first = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    assert isinstance(first, Settled)
+    report = await buy(
+        cashier, world.pay(cashier.require(RESOURCE, 2_500)), key=None, wanted=Report(body=b"{}")
+    )
+    account = CreditAccount(int(world.sql("SELECT id FROM credit_account")))
+    top_up = await buy(
+        cashier,
+        world.pay(cashier.require(RESOURCE, AMOUNT)),
+        key=None,
+        wanted=TopUp(credits=50, account=account),
+    )
+
+    assert isinstance(report, Settled)
+    assert report.token is None
+    assert report.payment.goods == Report(body=b"{}")
+    assert isinstance(top_up, Settled)
+    assert list(world.ledger().values()) == [60]
+
+
+async def test_two_equal_purchases_are_two_payments(world: World) -> None:
+    cashier = world.cashier()
+    payments = [world.pay(cashier.require(RESOURCE, AMOUNT)) for _ in range(2)]
+    outcomes = await asyncio.gather(
+        *(buy(cashier, each, key=key) for each, key in zip(payments, (KEY, OTHER_KEY), strict=True))
+    )
+
+    assert [type(outcome) for outcome in outcomes] == [Settled, Settled]
+    assert list(world.ledger().values()) == [10, 10]
+
+
+async def test_an_answer_is_given_again_to_its_owner_alone(world: World) -> None:
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    first = await buy(cashier, payment)
+    again = await buy(world.cashier(), payment)
+
+    assert isinstance(first, Settled)
+    assert isinstance(again, Settled)
+    assert first.token is not None
+    assert again.redelivered
+    assert again.token == first.token
+    for key in (None, OTHER_KEY):
+        assert await buy(cashier, payment, key=key) == AlreadyUsed(Used.PAYMENT)
+    elsewhere = await buy(cashier, payment, resource=Resource("/v1/other"))
+    assert elsewhere == AlreadyUsed(Used.PAYMENT)
+    assert world.ledger() == {hint(first.token): 10}
+    assert world.calls.count("sendTransaction") == 1
+
+
+async def test_an_answer_is_given_again_for_a_day_and_until_first_use(world: World) -> None:
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    await buy(cashier, payment)
+    world.clock.advance(24 * 3_600_000)
+    assert isinstance(await buy(cashier, payment), AlreadyUsed)
+    world.clock.step(-3_600_000)
+    assert isinstance(await buy(cashier, payment), Settled)
+    world.sql(
+        "INSERT INTO credit_entry (account, kind, delta, balance, at) VALUES (1, 'spend', -1, 9, 0)"
+    )
+
+    assert isinstance(await buy(cashier, payment), AlreadyUsed)
+
+
+async def test_one_payment_sent_twenty_times_at_once_is_one_payment(world: World) -> None:
+    cashiers = [world.cashier(), world.cashier()]
+    payment = world.pay(cashiers[0].require(RESOURCE, AMOUNT))
+    outcomes = await asyncio.gather(
+        *(buy(cashiers[n % 2], payment, key=KEY if n % 4 < 2 else OTHER_KEY) for n in range(20))
+    )
+    settled = [outcome for outcome in outcomes if isinstance(outcome, Settled)]
+
+    assert len({outcome.token for outcome in settled}) == 1
+    assert len(settled) == 10
+    assert [outcome for outcome in outcomes if outcome not in settled] == [
+        AlreadyUsed(Used.PAYMENT)
+    ] * 10
+    assert list(world.ledger().values()) == [10]
+    assert world.fees() == 10_001
+
+
+@pytest.mark.parametrize("key", [KEY, None])
+async def test_what_lands_between_lookup_and_simulation_is_no_refusal(
+    world: World, key: str | None
+) -> None:
+    """The chain refuses to run a payment twice; a client told so would pay a second time."""
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    slow = await cashier.present(payment, Demand(resource=RESOURCE, key=key, address="192.0.2.1"))
+    quick = await buy(world.cashier(), payment)
+    assert isinstance(slow, Charge)
+    assert isinstance(quick, Settled)
+    outcome = await slow.settle(CREDITS)
+
+    if key is None:
+        assert outcome == AlreadyUsed(Used.PAYMENT)
+    else:
+        assert isinstance(outcome, Settled)
+        assert outcome.token == quick.token
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_twenty_payments_with_funds_for_one(world: World, processes: int) -> None:
+    """One is served and one fee is paid, however many processes there are."""
+    poor = world.fund("poor", atoms=AMOUNT)
+    cashiers = [world.cashier() for _ in range(processes)]
+    payments = [world.pay(cashiers[0].require(RESOURCE, AMOUNT), poor) for _ in range(20)]
+    outcomes = await asyncio.gather(
+        *(buy(cashiers[n % processes], payment, key=None) for n, payment in enumerate(payments))
+    )
+
+    assert [type(outcome) for outcome in outcomes].count(Settled) == 1
+    refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
+    assert {outcome.reason for outcome in refused} <= {Reason.FUNDS, Reason.SIMULATION}
+    assert len(refused) == 19
+    assert world.fees() == 10_001
+    assert world.received() == AMOUNT
+
+
+async def test_sixty_at_once_need_few_questions(world: World) -> None:
+    cashier = world.cashier(patience_s=10)
+    buyers = [world.fund(f"buyer {n}") for n in range(60)]
+    outcomes = await asyncio.gather(
+        *(
+            buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT), buyer), key=None)
+            for buyer in buyers
+        )
+    )
+
+    assert all(isinstance(outcome, Settled) for outcome in outcomes)
+    assert world.calls.count("getSignatureStatuses") <= 40
+
+
+async def test_what_cannot_succeed_is_never_sent(world: World) -> None:
+    cashier = world.cashier()
+    stranger = world.vm.genesis.key("without a token account")
+    poor = world.fund("poor", atoms=AMOUNT - 1)
+    requirement = cashier.require(RESOURCE, AMOUNT)
+    hopeless = [world.pay(requirement, stranger), world.pay(requirement, poor)]
+
+    assert [await buy(cashier, payment) for payment in hopeless] == [Refused(Reason.SIMULATION)] * 2
+    assert "sendTransaction" not in world.calls
+
+
+async def test_a_blockhash_that_cannot_have_expired_is_news_to_a_node_behind(world: World) -> None:
+    """The payer is only blamed once its blockhash can have expired."""
+    cashier = world.cashier()
+    requirement = cashier.require(RESOURCE, AMOUNT)
+    payment = world.pay(requirement, blockhash=Hash(b"of another node".ljust(32)))
+    world.clock.advance(44_000)
+    assert await buy(cashier, payment) == Unavailable(Obstacle.NODE_BEHIND)
+    world.clock.advance(1_000)
+
+    assert await buy(cashier, payment) == Refused(Reason.BLOCKHASH)
+    assert "sendTransaction" not in world.calls
+
+
+async def test_a_node_that_is_a_moment_behind_is_asked_again(world: World) -> None:
+    """The payer's node is a slot ahead of ours: the payment is as good as any."""
+    cashier = world.cashier()
+    ahead = world.vm.genesis.blockhash(world.vm.block("processed").slot + 1)
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT), blockhash=ahead)
+    buying = asyncio.create_task(buy(cashier, payment))
+    await world.until_called("simulateTransaction")
+    world.slots(1)
+
+    assert isinstance(await buying, Settled)
+
+
+async def test_what_the_fee_payer_lacks_is_not_the_payers_fault(world: World) -> None:
+    spent = world.vm.genesis.key("a fee payer without SOL")
+    terms = replace(world.terms, fee_payer=Wallet(str(spent.pubkey())))
+    cashier = world.cashier(terms=terms, fee_payer=spent)
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT), terms=terms)
+
+    assert await buy(cashier, payment) == Unavailable(Obstacle.CHAIN)
+
+
+async def test_a_new_fee_payer_leaves_the_payments_of_the_old_one_be(world: World) -> None:
+    """They cannot be sent again, but what landed is handed out all the same."""
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(landing={"kind": "late", "ms": 30_000})
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(cashier, payment), Unresolved)
+    new = world.cashier(fee_payer=world.vm.genesis.key("a new fee payer"))
+    assert isinstance(await buy(new, payment), Unresolved)
+    world.slots(80)
+
+    assert isinstance(await buy(new, payment), Settled)
+
+
+async def test_a_token_that_was_not_issued_is_not_handed_out(world: World) -> None:
+    """After a change of the pepper another token would be derived, which holds nothing."""
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    await buy(cashier, payment)
+    other = replace(SECRETS, token=b"another key".ljust(32))
+
+    with pytest.raises(Contradiction, match="pepper"):
+        await buy(world.cashier(secrets=other), payment)
+
+
+async def test_another_requirement_is_not_ours(world: World) -> None:
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    other = replace(payment, network="solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1")
+
+    assert await buy(cashier, other) == Refused(Reason.NO_MATCHING_REQUIREMENT)
+    assert world.calls == []
+
+
+async def test_what_reverts_buys_nothing_and_counts(world: World) -> None:
+    """The payer empties its account between the simulation and the block."""
+    cashier = world.cashier()
+    world.go_wrong(landing={"kind": "failed"})
+    for n in range(3):
+        outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)), key=f"{KEY}{n}")
+        assert isinstance(outcome, Refused)
+        assert outcome.reason is Reason.REVERTED
+        assert outcome.signature
+    world.go_wrong()
+    fourth = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+
+    assert fourth == Refused(Reason.TOO_MANY_FAILURES)
+    assert world.ledger() == {}
+    assert world.fees() == 3 * 10_001
+
+
+async def test_a_late_landing_is_redeemed_with_the_key_that_was_given(world: World) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(landing={"kind": "late", "ms": 30_000})
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    pending = await buy(cashier, payment, key=None)
+    assert isinstance(pending, Unresolved)
+    assert pending.key is not None
+    assert await buy(cashier, payment, key=None) == AlreadyUsed(Used.PAYMENT)
+    world.slots(80)
+    redeemed = await buy(cashier, payment, key=pending.key)
+
+    assert isinstance(redeemed, Settled)
+    assert redeemed.token is not None
+    assert world.ledger() == {hint(redeemed.token): 10}
+    assert world.fees() == 10_001
+
+
+async def test_a_client_with_a_key_is_given_no_other(world: World) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(landing={"kind": "never"})
+    pending = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+
+    assert isinstance(pending, Unresolved)
+    assert pending.key is None
+
+
+async def test_a_key_is_not_lent_to_another_payment(world: World) -> None:
+    """A client that pays again under the same key would pay twice."""
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(landing={"kind": "never", "times": 1})
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    again = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+
+    assert again == AlreadyUsed(Used.KEY)
+
+
+async def test_only_the_chain_declares_a_payment_dead(world: World) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(landing={"kind": "never"})
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    await buy(cashier, payment)
+    world.slots(150)  # its blockhash is old, but not by what is final
+    await world.reconciler().once()
+    assert state(world) == State.PENDING
+    world.slots(EXPIRY_SLOTS)
+    await world.reconciler().once()
+
+    assert state(world) == State.FAILED
+    outcome = await buy(cashier, payment)
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is Reason.EXPIRED
+    assert isinstance(await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT))), Unresolved)
+
+
+async def test_a_dropped_payment_is_sent_again_by_its_resend(world: World) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(landing={"kind": "dropped", "times": 1})
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(cashier, payment), Unresolved)
+    outcome = await buy(world.cashier(), payment)
+
+    assert isinstance(outcome, Settled)
+    assert world.calls.count("sendTransaction") == 2
+
+
+async def test_what_vanishes_is_frozen(world: World) -> None:
+    cashier = world.cashier()
+    world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
+    outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    assert isinstance(outcome, Settled)
+    world.slots(EXPIRY_SLOTS)
+    for blocks in (30, 1):  # and one more with each look
+        await world.reconciler().once()
+        assert state(world) == State.ISSUED
+        world.slots(blocks)
+    await world.reconciler().once()
+
+    assert state(world) == State.FROZEN
+    assert list(world.ledger().values()) == [0]
+
+
+async def test_what_is_seen_between_two_misses_is_not_frozen(world: World) -> None:
+    cashier = world.cashier()
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    world.go_wrong(blind=["getSignatureStatuses"])
+    world.slots(EXPIRY_SLOTS)
+    await world.reconciler().once()
+    world.go_wrong()
+    await world.reconciler().once()
+    world.go_wrong(blind=["getSignatureStatuses"])
+    world.slots(100)
+    await world.reconciler().once()
+
+    assert state(world) == State.ISSUED
+
+
+async def test_what_was_frozen_for_a_blind_node_is_given_back(world: World) -> None:
+    """It never vanished: the treasury's history has it, so it is looked for again."""
+    cashier = world.cashier()
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    await buy(cashier, payment)
+    world.go_wrong(blind=["getSignatureStatuses"])
+    await world.miss()
+    assert state(world) == State.FROZEN
+    world.go_wrong()
+
+    assert await world.audit() == []
+    assert state(world) == State.ISSUED
+    assert isinstance(await buy(cashier, payment), Settled)
+
+
+async def test_what_lands_is_final_in_the_end(world: World) -> None:
+    cashier = world.cashier()
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    world.slots(60)
+
+    assert await world.reconciler().once() == 1
+    assert await world.reconciler().once() == 0
+
+
+@pytest.mark.parametrize("methods", [["getSignatureStatuses"], ["getTransaction"]])
+async def test_a_blind_node_only_delays(world: World, methods: list[str]) -> None:
+    cashier = world.cashier(patience_s=0.05)
+    world.go_wrong(blind=methods)
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(cashier, payment), Unresolved)
+    world.go_wrong()
+    await world.reconciler().once()
+
+    assert state(world) == State.ISSUED
+    assert isinstance(await buy(cashier, payment), Settled)
+
+
+async def test_late_landing_wins_even_over_a_blind_verdict(world: World) -> None:
+    """A node that never saw the payment declared it dead; the treasury's history says otherwise."""
+    cashier = world.cashier(patience_s=0.05)
+    world.go_wrong(blind=["getSignatureStatuses"])
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    await buy(cashier, payment)
+    world.slots(EXPIRY_SLOTS)
+    await world.reconciler().once()
+    assert state(world) == State.FAILED
+    world.go_wrong()
+    page = await world.chain().arrivals(after=None, before=None)
+    await world.reconciler().issue_arrived(page.succeeded)
+
+    assert state(world) == State.ISSUED
+    assert isinstance(await buy(cashier, payment), Settled)
+    assert (await world.chain().arrivals(after=page.newest, before=None)).succeeded == []
+    assert (await world.chain().arrivals(after=None, before=page.oldest)).oldest is None
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"kind": "http", "status": 503},
+        {"kind": "http", "status": 429},
+        {"kind": "rpc"},
+    ],
+)
+async def test_an_outage_before_the_broadcast_costs_nothing(
+    world: World, trouble: dict[str, object]
+) -> None:
+    cashier = world.cashier()
+    world.go_wrong(calls={"*": trouble})
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    assert await buy(cashier, payment) == Unavailable(Obstacle.CHAIN)
+    world.go_wrong()
+
+    assert isinstance(await buy(cashier, payment), Settled)
+
+
+@pytest.mark.parametrize("kind", ["http", "rpc"])
+async def test_an_outage_of_the_broadcast_is_not_a_refusal(world: World, kind: str) -> None:
+    """Nobody can know whether it was heard: the payment is pending, and is redeemed later."""
+    cashier = world.cashier(patience_s=0.05)
+    world.go_wrong(calls={"sendTransaction": {"kind": kind}})
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(cashier, payment), Unresolved)
+    world.go_wrong()
+
+    assert isinstance(await buy(cashier, payment), Settled)
+
+
+@pytest.mark.parametrize(
+    "after", ["simulateTransaction", "sendTransaction", "getSignatureStatuses"]
+)
+async def test_a_handler_that_dies_loses_nothing(world: World, after: str) -> None:
+    """The client goes, or the process: at whatever point, the owner gets its token in the end."""
+    payment = world.pay(world.cashier().require(RESOURCE, AMOUNT))
+    dying = asyncio.create_task(buy(world.cashier(), payment))
+    await world.until_called(after)
+    dying.cancel()
+    await asyncio.gather(dying, return_exceptions=True)
+    world.slots(3)
+    await world.reconciler().once()
+    stolen = await buy(world.cashier(), payment, key=OTHER_KEY) if state(world) else None
+    outcome = await buy(world.cashier(), payment)
+
+    assert not isinstance(stolen, Settled)
+    assert isinstance(outcome, Settled)
+    assert outcome.token == SECRETS.credit_token(outcome.payment.message_hash, KEY)
+    assert list(world.ledger().values()) == [10]
+    assert world.fees() == 10_001
+
+
+async def test_closed_sales(world: World) -> None:
+    cashier = world.cashier()
+    world.sql("INSERT INTO sales_stop VALUES (1, 0, 'a test')")
+    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+
+    assert await buy(cashier, payment) == Unavailable(Obstacle.SALES_CLOSED)
+    assert "sendTransaction" not in world.calls
+
+
+def state(world: World) -> str | None:
+    found = world.sql("SELECT state FROM payment")
+    return None if found is None else str(found)
+
+
+async def test_the_start_looks_at_the_token_and_the_treasury(world: World) -> None:
+    await world.chain().expect_usable()
+    elsewhere = replace(world.terms, pay_to=Wallet(str(world.vm.genesis.key("new").pubkey())))
+
+    with pytest.raises(UnusablePaymentToken, match="spl-token create-account"):
+        await world.chain(elsewhere).expect_usable()
+    assert await world.chain().lamports(world.terms.fee_payer) == 10 * 10**9
+
+
+async def test_the_chains_time_is_that_of_its_newest_block(world: World) -> None:
+    world.seconds(60)
+
+    assert await world.chain().block_time_s() == world.vm.block("processed").at_ms // 1000
+
+
+class Enough(Exception):
+    """Ends a loop that has no end."""
+
+
+async def test_the_reconciler_goes_on_after_an_outage(world: World) -> None:
+    cashier = world.cashier(patience_s=0.02)
+    world.go_wrong(landing={"kind": "late", "ms": 4_000})
+    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    world.go_wrong(calls={"*": {"kind": "http"}})
+    troubles: list[Exception] = []
+    pauses = 0
+
+    async def pause(_seconds: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        world.slots(60)
+        world.clock.step(60_000)
+        if pauses == 2:
+            world.go_wrong()
+        if pauses == 4:
+            raise Enough
+
+    reconciler = replace(world.reconciler(), clock=world.clock)
+    with pytest.raises(Enough):
+        await reconciler.run(pause, troubles.append)
+
+    assert [type(trouble) for trouble in troubles] == [ChainUnavailable]
+    assert state(world) == State.ISSUED

@@ -1,0 +1,127 @@
+"""`mintscope decode`: recorded files in, expected lines out, one message for anything else."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mintscope.shell.cli.decode import app
+
+SWAP_TX = "3p36wGRa191szhME5kRbg41cv9sXPPYvozkkKvPMErwoakXGZNDbjgCtV3e7uzU9dSDABtAgpm7heoepNhDmxJwN"
+
+
+def run(*paths: Path) -> Result:
+    return CliRunner().invoke(app, [str(path) for path in paths])
+
+
+def rows(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def transactions(shared_data: Path) -> Path:
+    return shared_data / "transactions"
+
+
+@pytest.fixture
+def expected(transactions: Path) -> list[dict[str, Any]]:
+    return rows((transactions / "expected_swaps.jsonl").read_text())
+
+
+def test_the_recorded_files_give_the_expected_lines(
+    transactions: Path, expected: list[dict[str, Any]]
+) -> None:
+    """Every key in its order, every amount, volume and price digit by digit."""
+    listed = rows((transactions / "fixtures.jsonl").read_text())
+    result = run(*(transactions / one["file"] for one in listed))
+
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert [list(row.items()) for row in rows(result.stdout)] == [
+        list(row.items()) for row in expected
+    ]
+
+
+@pytest.mark.parametrize("form", ["pretty", "envelope", "lines", "gzip", "block", "block lines"])
+def test_a_file_may_have_any_of_the_shapes(
+    transactions: Path, expected: list[dict[str, Any]], tmp_path: Path, form: str
+) -> None:
+    entry = json.loads((transactions / "tx" / f"{SWAP_TX}.json").read_text())
+    block = {"blockTime": entry["blockTime"], "slot": entry["slot"], "transactions": [entry]}
+    text, times = {
+        "pretty": (json.dumps(entry, indent=2), 1),
+        "envelope": (json.dumps({"jsonrpc": "2.0", "id": 1, "result": entry}), 1),
+        "lines": (f"{json.dumps(entry)}\n\n{json.dumps({'result': entry})}\n", 2),
+        "gzip": (json.dumps(entry), 1),
+        "block": (json.dumps(block, indent=1), 1),
+        "block lines": (f"{json.dumps(block)}\n{json.dumps(block)}", 2),
+    }[form]
+    data = text.encode()
+    path = tmp_path / "file.json"
+    path.write_bytes(gzip.compress(data) if form == "gzip" else data)
+    result = run(path)
+
+    assert result.exit_code == 0
+    assert rows(result.stdout) == [row for row in expected if row["signature"] == SWAP_TX] * times
+
+
+def test_what_cannot_be_read_is_told_on_stderr(transactions: Path, tmp_path: Path) -> None:
+    entry = json.loads((transactions / "tx" / f"{SWAP_TX}.json").read_text())
+    entry["meta"]["innerInstructions"] = None
+    path = tmp_path / "file.json"
+    path.write_text(json.dumps(entry))
+    result = run(path)
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert rows(result.stderr) == [
+        {
+            "signature": SWAP_TX,
+            "slot": 301807437,
+            "transaction_index": 0,
+            "program": "unknown",
+            "reason": "no_inner_instructions",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "expected a getTransaction or getBlock result in the file"),
+        (b"hello", "expected a getTransaction or getBlock result in the file"),
+        (b'{"transaction": {"mess', "truncated"),
+        (b"[1, 2]", "in line 1"),
+        (b"{}", 'neither "transaction" nor "transactions"'),
+        (b'{"result": null}', 'neither "transaction" nor "transactions"'),
+        (b'{"error": {"code": -32004, "message": "no"}}', 'neither "transaction" nor'),
+        (b'{"slot": "x", "transaction": {}}', "in line 1"),
+        (b'{"transaction": {}, "meta": null}\n{"transactions": 7}\n', "in line 2"),
+        (b'{"transaction": {}}\n{"transaction"', "in line 2"),
+        (b'{"a":"\xff"}', "in line 1"),
+        (b"[" * 100_000, "in the file"),
+        (gzip.compress(b'{"transactions": []}' * 9, mtime=0)[:30], "expected a readable file"),
+        (b"\x1f\x8bnot gzip after all", "expected a readable file"),
+    ],
+)
+def test_a_bad_file_gets_one_message_and_exit_code_2(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    result = run(path)
+    told = [line for line in result.stderr.splitlines() if not line.startswith("{")]
+
+    assert result.exit_code == 2
+    assert len(told) == 1
+    assert told[0].startswith(f"{path}: expected")
+    assert said in told[0]
+
+
+def test_a_missing_file_is_a_bad_file(tmp_path: Path) -> None:
+    result = run(tmp_path / "nowhere.json")
+
+    assert result.exit_code == 2
+    assert "nowhere.json: expected a readable file" in result.stderr

@@ -1,0 +1,303 @@
+"""The doctor says what is wrong, how to mend it, and exits accordingly."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from typer.testing import CliRunner
+from typing_extensions import override
+
+from mintscope.base.clock import ManualClock, SystemClock
+from mintscope.base.metrics import serve_metrics
+from mintscope.base.primitives import Slot, UnixMs, UnixS
+from mintscope.base.solana import WSOL, Gap
+from mintscope.core.market.log import SlotHeader
+from mintscope.core.market.store import FinalSlot, NewSlot, Unread
+from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
+from mintscope.edges.storage.sqlite.money.credits import CreditBook
+from mintscope.shell.cli.doctor.chain import MAINNET, check_chain
+from mintscope.shell.cli.doctor.doctor import app
+from mintscope.shell.cli.doctor.finding import Finding, Level, fail
+from mintscope.shell.cli.doctor.machine import check_folder, check_pepper, check_ports, check_sqlite
+from mintscope.shell.cli.doctor.store import check_market, check_money
+from mintscope.shell.config.sections import (
+    ApiConfig,
+    ChainConfig,
+    Config,
+    CreditsConfig,
+    MetricsConfig,
+)
+
+NOW = 1_750_000_000
+PEPPER = bytes(range(32))
+
+
+@contextmanager
+def node(**answers: Any) -> Iterator[str]:
+    """Listen as a node that gives *answers* by method; yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            known = asked["method"] in answers
+            answer = (
+                {"result": answers[asked["method"]]}
+                if known
+                else {"error": {"code": -32601, "message": "Method not found"}}
+            )
+            body = json.dumps({"jsonrpc": "2.0", "id": 1, **answer}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def healthy(time: int) -> dict[str, Any]:
+    block = {"blockhash": "b", "previousBlockhash": "a", "parentSlot": 6, "transactions": []}
+    return {
+        "getHealth": "ok",
+        "getGenesisHash": MAINNET,
+        "getSlot": 7,
+        "getBlockTime": time,
+        "getBlock": block,
+    }
+
+
+def chain_findings(url: str) -> list[Finding]:
+    return list(check_chain(Config(chain=ChainConfig(rpc_url=SecretStr(url)))))
+
+
+def levels(findings: list[Finding]) -> list[Level]:
+    return [finding.level for finding in findings]
+
+
+def test_a_finding_is_one_line() -> None:
+    assert str(fail("it is broken", "mend it")) == "FAIL  it is broken — mend it"
+
+
+def test_a_healthy_node_is_ok() -> None:
+    with node(**healthy(SystemClock().now() // 1000)) as url:
+        findings = chain_findings(url)
+
+    assert levels(findings) == [Level.OK, Level.OK, Level.OK]
+    assert findings[0].what.endswith("is up, mainnet")
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ({"getGenesisHash": "x" * 44}, "is not mainnet"),
+        ({"getHealth": "behind"}, "says of itself: 'behind'"),
+        ({"getBlockTime": NOW}, "s ahead of block 7"),
+        ({"getBlockTime": 4_000_000_000}, "s behind block 7"),
+        ({"getBlockTime": None}, "gives no time"),
+        ({"getBlock": None}, "has no block 7"),
+    ],
+)
+def test_an_ailing_node_is_warned_of(answers: dict[str, Any], expected: str) -> None:
+    with node(**(healthy(SystemClock().now() // 1000) | answers)) as url:
+        findings = chain_findings(url)
+
+    (warning,) = [finding for finding in findings if finding.level is Level.WARN]
+    assert expected in warning.what
+    assert warning.fix
+
+
+def test_a_node_that_is_no_node_fails_and_its_key_stays_secret() -> None:
+    with node(getHealth="ok") as url:
+        (finding,) = chain_findings(f"{url}/key-123456?q=1")
+
+    assert finding.level is Level.FAIL
+    assert "it does not offer this method" in finding.what
+    assert "123456" not in str(finding)
+
+
+def test_a_node_that_is_not_there_fails() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+
+    (finding,) = chain_findings(f"http://127.0.0.1:{port}")
+
+    assert finding.level is Level.FAIL
+    assert "does not answer" in finding.what
+
+
+def test_block_files_are_opened(tmp_path: Path) -> None:
+    good, bad, empty = (tmp_path / name for name in ("good", "bad", "empty"))
+    good.write_text('{"slot": 1, "transactions": []}\n')
+    bad.write_text("{")
+    empty.touch()
+    chain = ChainConfig(source="files", files=(good, bad, empty, tmp_path / "nowhere"))
+
+    findings = list(check_chain(Config(chain=chain)))
+
+    assert levels(findings) == [Level.OK, Level.FAIL, Level.FAIL, Level.FAIL]
+    assert f"{bad}:1: expected one getBlock answer" in findings[1].what
+    assert "cannot be read" in findings[3].what
+
+
+def test_the_folder_need_not_exist_yet_but_must_be_possible(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+
+    (fresh,) = check_folder(Config(data_dir=tmp_path / "new"))
+    (impossible,) = check_folder(Config(data_dir=file / "below"))
+
+    assert (fresh.level, impossible.level) == (Level.OK, Level.FAIL)
+    assert "made at the first start" in fresh.what
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_open_to_others_is_warned_of(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+
+    _, warning = check_folder(Config(data_dir=tmp_path))
+
+    assert warning.fix == f"chmod 700 {tmp_path}"
+
+
+def test_a_full_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mintscope.shell.cli.doctor.machine.DISK_BYTES_MIN", 1 << 80)
+
+    assert next(check_folder(Config(data_dir=tmp_path))).level is Level.FAIL
+
+
+def test_the_sqlite_we_ship_is_new_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert levels(list(check_sqlite(Config()))) == [Level.OK]
+    monkeypatch.setattr("apsw.sqlite_lib_version", lambda: "3.40.1")
+    assert levels(list(check_sqlite(Config()))) == [Level.FAIL]
+
+
+def test_the_pepper_is_looked_at(tmp_path: Path) -> None:
+    config = Config(data_dir=tmp_path)
+    path = tmp_path / "pepper"
+
+    assert levels(list(check_pepper(config))) == [Level.OK]
+    path.write_text(PEPPER.hex())
+    path.chmod(0o644)
+    assert levels(list(check_pepper(config))) == [Level.WARN]
+    path.chmod(0o600)
+    assert levels(list(check_pepper(config))) == [Level.OK]
+    path.write_text("no pepper")
+    assert levels(list(check_pepper(config))) == [Level.FAIL]
+
+
+def test_ports_are_free_ours_or_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, serve_metrics("127.0.0.1", 0) as ours:
+        port = taken.getsockname()[1]
+        config = Config(
+            api=ApiConfig(port=port), metrics=MetricsConfig(ingest_port=ours, api_port=0)
+        )
+        findings = list(check_ports(config))
+
+    assert levels(findings) == [Level.FAIL, Level.OK, Level.OK]
+    assert "set api.port to another" in findings[0].fix
+    assert "is served by mintscope" in findings[1].what
+
+
+async def market(path: Path, *, gap: bool = False, unread: bool = False) -> None:
+    store = SqliteMarketStore(path)
+    await store.start(mints=[WSOL], follows_files=False)
+    header = SlotHeader(slot=Slot(5), parent_slot=Slot(4), blockhash="b", time=UnixS(NOW))
+    gaps = [Gap(Slot(6), Slot(9), "lost")] if gap else []
+    quarantined = Unread(slot=Slot(5), signature=None, program="raydium_v4", reason="bad_layout")
+    await store.write(
+        [NewSlot(header, []), FinalSlot(Slot(5)), *gaps, *([quarantined] * 3 if unread else [])]
+    )
+    await store.close()
+
+
+def market_findings(folder: Path, age_s: int) -> list[Finding]:
+    clock = ManualClock(UnixMs((NOW + age_s) * 1000))
+    return list(check_market(Config(data_dir=folder), clock))
+
+
+async def test_the_age_of_the_market_is_judged(tmp_path: Path) -> None:
+    assert levels(market_findings(tmp_path, 0)) == [Level.OK]
+    await market(tmp_path / "market.sqlite")
+
+    assert levels(market_findings(tmp_path, 2)) == [Level.OK]
+    assert levels(market_findings(tmp_path, 31)) == [Level.WARN]
+    assert levels(market_findings(tmp_path, 301)) == [Level.FAIL]
+
+
+async def test_gaps_and_quarantine_are_told(tmp_path: Path) -> None:
+    await market(tmp_path / "market.sqlite", gap=True, unread=True)
+
+    _, gap, unread = market_findings(tmp_path, 2)
+
+    assert "1 gaps, 4 slots without blocks, the newest at slot 9" in gap.what
+    assert "3 transactions of raydium_v4 not understood: bad_layout" in unread.what
+
+
+def test_a_market_that_is_no_database_fails(tmp_path: Path) -> None:
+    (tmp_path / "market.sqlite").write_text("not a database" * 100)
+
+    (finding,) = market_findings(tmp_path, 2)
+
+    assert finding.level is Level.FAIL
+    assert "it is not one" in finding.what
+
+
+def test_money_needs_its_own_pepper(tmp_path: Path) -> None:
+    path, pepper = tmp_path / "money.sqlite", tmp_path / "pepper"
+    config = Config(data_dir=tmp_path)
+
+    assert levels(list(check_money(config))) == [Level.OK]
+    CreditBook(path, pepper=PEPPER).close()
+    assert levels(list(check_money(config))) == [Level.FAIL]
+    pepper.write_text(PEPPER.hex())
+    assert levels(list(check_money(config))) == [Level.OK]
+    pepper.write_text(PEPPER[::-1].hex())
+    assert levels(list(check_money(config))) == [Level.FAIL]
+    pepper.unlink()
+    configured = Config(data_dir=tmp_path, credits=CreditsConfig(pepper=SecretStr(PEPPER.hex())))
+    assert levels(list(check_money(configured))) == [Level.OK]
+
+
+def test_the_command_exits_0_when_all_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with node(**healthy(SystemClock().now() // 1000)) as url:
+        (tmp_path / "mintscope.toml").write_text(
+            f'[chain]\nrpc_url = "{url}"\n[api]\nport = 0\n[metrics]\nenabled = false\n'
+            '[mail]\ndelivery = "page"\n'
+        )
+        result = CliRunner().invoke(app, [])
+
+    assert result.exit_code == 0, result.output
+    assert all(line.startswith("ok    ") for line in result.output.splitlines())
+
+
+def test_the_command_exits_1_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mintscope.toml").write_text('[chain]\nsource = "files"\nfiles = ["nowhere"]\n')
+    broken = CliRunner().invoke(app, [])
+    (tmp_path / "mintscope.toml").write_text("[chain]\nsource = 3\n")
+    misconfigured = CliRunner().invoke(app, [])
+
+    assert broken.exit_code == misconfigured.exit_code == 1
+    assert "FAIL  blocks: nowhere: cannot be read" in broken.output
+    assert "FAIL  configuration: chain.source (mintscope.toml)" in misconfigured.output

@@ -1,0 +1,198 @@
+"""Before anything is sold: what the doctor and the start find, and how they say to mend it."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from solders.account import Account
+from solders.pubkey import Pubkey
+from typer.testing import CliRunner
+
+from mintscope.base.primitives import Wallet
+from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.core.payments.pricing.token_market import Reserves
+from mintscope.core.payments.protocol.mint import UnusablePaymentToken
+from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
+from mintscope.edges.settlement.reserves import RpcReserves, Vaults
+from mintscope.edges.sources.rpc import Endpoint
+from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
+from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
+from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
+from mintscope.shell.cli.doctor.finding import Finding, Level
+from mintscope.shell.cli.doctor.payments import check_payments
+from mintscope.shell.cli.sales import app as sales_app
+from mintscope.shell.wiring.payments import CannotSell, expect_funds, open_sales
+from support.scenes.payments.payment_shop import listening
+from support.scenes.payments.payment_world import World, config_of, world_at
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path) as world:
+        yield world
+
+
+async def findings(world: World, **changes: Any) -> list[Finding]:
+    async with listening(world.node) as url:
+        config = config_of(world, url, **changes)
+        return await asyncio.to_thread(lambda: list(check_payments(config)))
+
+
+async def test_all_is_well(world: World) -> None:
+    found = await findings(world)
+
+    assert {finding.level for finding in found} == {Level.OK}
+    assert [finding.what for finding in found][-2:] == [
+        "payments: 10 SOL for network fees",
+        "payments: 1 USD for one USDC",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "said"),
+    [
+        ({"enabled": False}, Level.OK, "not enabled"),
+        ({"asset": USDC}, Level.FAIL, "the chain has no such account"),
+        ({"decimals": 9}, Level.FAIL, "expected 9 decimals; it has 6: correct the configuration"),
+        ({"pay_to": WSOL}, Level.FAIL, "spl-token create-account"),
+        ({"fee_payer_key": None, "fee_payer_file": "/nowhere"}, Level.FAIL, "cannot be read"),
+        ({"fee_payer_lamports_min": 10**11}, Level.WARN, "10 SOL for network fees"),
+        ({"price_source": "market"}, Level.OK, "the price comes with the market"),
+        (
+            {"price_source": "feed", "price_feed_url": SecretStr("http://127.0.0.1:1")},
+            Level.WARN,
+            "no price, so nothing is sold",
+        ),
+    ],
+)
+async def test_what_is_wrong_is_found(
+    world: World, changes: dict[str, Any], level: Level, said: str
+) -> None:
+    if "fee_payer_file" in changes:
+        changes = changes | {"fee_payer_file": Path(changes["fee_payer_file"])}
+    found = await findings(world, **changes)
+
+    assert any(finding.level is level and said in str(finding) for finding in found), found
+
+
+async def test_a_fee_payer_without_money_is_refused(world: World) -> None:
+    pauper = world.vm.genesis.key("pauper")
+    found = await findings(world, fee_payer_key=SecretStr(str(pauper)))
+
+    assert any("send it some SOL" in finding.what for finding in found)
+    with pytest.raises(CannotSell, match="it has 900880"):
+        expect_funds(900_880, Wallet(str(pauper.pubkey())))
+    expect_funds(900_881, Wallet(str(pauper.pubkey())))
+
+
+async def test_a_fee_payer_that_is_short_is_told(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
+    short = world.vm.genesis.key("short of SOL")
+    world.vm.genesis.endow(world.vm.bank, short.pubkey(), lamports=2_890_879)
+    found = await findings(world, fee_payer_key=SecretStr(str(short)))
+    books = SqlitePaymentBooks(tmp_path / MONEY_FILE)
+    await books.fill_fund(2_890_879, mark=await books.fund_mark())
+    told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
+    await books.fill_fund(2_890_880, mark=await books.fund_mark())
+    open_again = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
+    books.close()
+
+    assert any(
+        finding.level is Level.FAIL and "nothing is sold" in finding.what for finding in found
+    )
+    assert told.stdout.startswith("closed: the fee payer has 2890879 lamports")
+    assert open_again.stdout.startswith("open\n")
+
+
+async def test_a_frozen_treasury_is_told(world: World) -> None:
+    """Its mint's freeze authority has closed it: every payment would be refused by the chain."""
+    tokens = world.vm.genesis.treasury_tokens
+    account = world.vm.bank.account(tokens)
+    assert account is not None
+    data = account.data[:108] + b"\x02" + account.data[109:]
+    world.vm.bank.put(tokens, Account(account.lamports, data, account.owner))
+    found = await findings(world)
+
+    assert any(
+        finding.level is Level.FAIL and "spl-token thaw" in finding.what for finding in found
+    )
+    with pytest.raises(UnusablePaymentToken, match="is frozen"):
+        await world.chain().expect_usable()
+
+
+async def test_the_start_refuses_what_cannot_work_and_waits_for_a_node(world: World) -> None:
+    reader = SqliteLogReader(world.path.parent / "market.sqlite")
+
+    async def start(url: str, **changes: Any) -> bool:
+        config = config_of(world, url, **changes)
+        async with open_sales(config, root=b"r" * 32, reader=reader, clock=world.clock) as sales:
+            await sales.expect_ready()
+            return sales.board.doubt is None
+
+    async with listening(world.node) as url:
+        assert await start(url)
+        with pytest.raises(UnusablePaymentToken, match="create it once with"):
+            await start(url, pay_to=WSOL)
+    assert not await start("http://127.0.0.1:1")
+    await reader.close()
+
+
+async def test_stopped_sales_are_told_and_resumed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
+    books = SqlitePaymentBooks(tmp_path / MONEY_FILE)
+    await books.stop_sales(now=world.clock.now(), why="a test")
+    found = await findings(world)
+    told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
+    resumed = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "resume"])
+
+    assert any(
+        finding.level is Level.FAIL and "stopped: a test" in str(finding) for finding in found
+    )
+    assert told.stdout == "stopped: a test\n0 payments pending\n"
+    assert resumed.stdout == "open\n"
+    assert await books.why_stopped() is None
+    books.close()
+
+
+def vault(mint: str, amount: int) -> dict[str, Any]:
+    data = bytes(Pubkey.from_string(mint)) + bytes(32) + amount.to_bytes(8, "little") + bytes(93)
+    return {"owner": TOKEN_PROGRAM, "data": [base64.b64encode(data).decode(), "base64"]}
+
+
+@pytest.mark.parametrize("wrong", ["", "base", "quote", "missing"])
+async def test_reserves_are_read_from_the_vaults(wrong: str) -> None:
+    token = USDT
+    accounts = {
+        "base": vault(USDC if wrong == "base" else token, 5),
+        "sol": vault(TOKEN_PROGRAM if wrong == "quote" else WSOL, 6),
+        "more": None if wrong == "missing" else vault(token, 7),
+        "usdc": vault(USDC, 8),
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        address = json.loads(request.content)["params"][0]
+        return httpx.Response(200, json={"result": {"value": accounts[address]}})
+
+    pools = [Vaults(Wallet("base"), Wallet("sol")), Vaults(Wallet("more"), Wallet("usdc"))]
+    reserves = RpcReserves(
+        Endpoint(url="http://node"),
+        base=token,
+        pools=pools,
+        transport=httpx.MockTransport(answer),
+    )
+    if wrong:
+        with pytest.raises(UnusablePaymentToken, match=r"payments\.pools"):
+            await reserves.read()
+    else:
+        assert await reserves.read() == Reserves(base=12, quotes={WSOL: 6, USDC: 8})
+    await reserves.aclose()

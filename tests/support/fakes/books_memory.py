@@ -1,0 +1,94 @@
+"""PaymentBooks over payments in memory: what an auditor notes, in the fewest words."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.payments.books.invariants import Checked, Invariant, Violation
+from mintscope.core.payments.books.treasury import DoubtKind, Scan, Scope
+from mintscope.core.payments.payment import Payment, State
+from support.fakes.payment_memory import MemoryPaymentStore
+
+
+@dataclass
+class Doubt:
+    kind: DoubtKind
+    looks: list[int] = field(default_factory=list)
+
+
+@dataclass
+class MemoryBooks:
+    store: MemoryPaymentStore
+    scans: dict[Scope, Scan] = field(default_factory=dict)
+    doubted: dict[Signature, Doubt] = field(default_factory=dict)
+    stops: list[str] = field(default_factory=list)
+
+    async def check(self, *, after_entry: int) -> Checked:
+        assert after_entry == 0
+        found = []
+        for signature, doubt in self.doubted.items():
+            payment = self._payment(signature)
+            if (
+                payment is None
+                or len(doubt.looks) < 3
+                or doubt.looks[-1] - doubt.looks[0] < 300_000
+            ):
+                continue
+            if doubt.kind is DoubtKind.ISSUED:
+                found.append(Violation(Invariant.ISSUED_IS_FINAL, signature))
+            elif payment.state is not State.ISSUED:
+                found.append(Violation(Invariant.LANDED_IS_ISSUED, signature))
+        return Checked(found, 0)
+
+    async def scan(self, scope: Scope) -> Scan | None:
+        return self.scans.get(scope)
+
+    async def keep_scan(self, scope: Scope, scan: Scan) -> None:
+        self.scans[scope] = scan
+
+    async def unsettled(
+        self, *, before: UnixMs, height: int, count_max: int
+    ) -> Sequence[Signature]:
+        return [
+            row.payment.signature
+            for row in self.store.rows.values()
+            if row.payment.state is State.ISSUED
+            and not row.payment.final
+            and row.resolved_at < before
+            and row.payment.last_valid_height < height
+        ][:count_max]
+
+    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
+        for signature in signatures:
+            self.doubted.setdefault(signature, Doubt(kind)).looks.append(now)
+        self._settle(())
+
+    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
+        due = [
+            signature
+            for signature, doubt in self.doubted.items()
+            if doubt.kind is DoubtKind.ARRIVED and doubt.looks[-1] < now
+        ]
+        return due[:count_max]
+
+    async def dismiss(self, signatures: Sequence[Signature]) -> None:
+        self._settle(signatures)
+
+    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
+        assert now
+        self.stops.append(why)
+
+    def _payment(self, signature: Signature) -> Payment | None:
+        rows = self.store.rows.values()
+        return next((row.payment for row in rows if row.payment.signature == signature), None)
+
+    def _settle(self, dismissed: Iterable[Signature]) -> None:
+        for signature, doubt in list(self.doubted.items()):
+            payment = self._payment(signature)
+            is_issued = payment is not None and payment.state is State.ISSUED
+            is_open = is_issued and payment is not None and not payment.final
+            is_settled = payment is not None and (
+                is_issued if doubt.kind is DoubtKind.ARRIVED else not is_open
+            )
+            if is_settled or signature in dismissed:
+                del self.doubted[signature]

@@ -1,0 +1,207 @@
+"""The swap log in memory, obeying `market.log`: what was appended is what is read."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import takewhile
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.engine.fold import MintFold
+from mintscope.core.market.log import (
+    Appended,
+    CandleRow,
+    Event,
+    LoadedMint,
+    LogTip,
+    LogTrimmed,
+    PricedSwap,
+    Retracted,
+    SlotFinalized,
+    SlotHeader,
+    TailSwap,
+    Tracked,
+    Untracked,
+)
+from mintscope.core.market.timeframe import Timeframe
+
+DAY_S = 86_400
+TAIL_S = 900
+
+Timed = tuple[UnixS, PricedSwap]
+
+
+class Kept:
+    """The written candles and state of one mint; every `fold` is one transaction."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Timeframe, dict[UnixS, CandleRow]] = {t: {} for t in Timeframe}
+        self.state: bytes | None = None
+
+    def fold(self, swaps: Sequence[Timed]) -> None:
+        fold = MintFold.from_state(self.state, self._open_candles())
+        for time, swap in swaps:
+            fold.apply(time, swap)
+        for timeframe, rows in fold.changed().items():
+            self.rows[timeframe].update((row.bucket, row) for row in rows)
+        self.state = fold.state()
+
+    def load(self, mint: Mint, seq: int, swaps: Sequence[Timed], folded: int) -> LoadedMint:
+        """Return *mint* at *seq*, when the first *folded* of its *swaps* are folded."""
+        tip = swaps[-1][0] if swaps else 0
+        return LoadedMint(
+            mint=mint,
+            seq=seq,
+            state=self.state,
+            candles={t: self._priced(t)[-100:] for t in Timeframe},
+            minutes=[
+                (row.bucket, row.buy_volume, row.sell_volume)
+                for row in self.rows[Timeframe.M1].values()
+                if row.bucket > tip - DAY_S - 60
+            ],
+            tail=[
+                TailSwap(Slot(0), time, n < folded, swap)
+                for n, (time, swap) in enumerate(swaps)
+                if n >= folded or time > tip - TAIL_S
+            ],
+        )
+
+    def _open_candles(self) -> dict[Timeframe, CandleRow]:
+        return {t: self._priced(t)[-1] for t in Timeframe if self._priced(t)}
+
+    def _priced(self, timeframe: Timeframe) -> list[CandleRow]:
+        return [row for row in self.rows[timeframe].values() if row.count]
+
+
+class FakeLog:
+    """A LogReader over a list of events, and the verbs that append to it.
+
+    page        the most events one read returns
+    trimmed     events up to this seq cannot be read any more
+    failing     what every read of the tip raises
+    asking      awaited by every read of the tip
+    meanwhile   awaited by every load, after its snapshot was taken
+    """
+
+    def __init__(self) -> None:
+        self.page = 256
+        self.failing: Exception | None = None
+        self.asking: Callable[[], Awaitable[object]] | None = None
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
+        self.asked = 0
+        self.loads = 0
+        self.kept: list[Event] = []
+        self.seq = 0
+        self.trimmed = 0
+        self.follows_files = False
+
+    async def tip(self) -> LogTip:
+        self.asked += 1
+        if self.failing is not None:
+            raise self.failing
+        if self.asking is not None:
+            await self.asking()
+        return self.tip_at(self.seq)
+
+    async def events(self, after_seq: int, limit: int) -> Sequence[Event]:
+        if after_seq < self.trimmed:
+            raise LogTrimmed(f"expected at least {self.trimmed}, was {after_seq}")
+        return [event for event in self.kept if event.seq > after_seq][: min(limit, self.page)]
+
+    async def tracked(self) -> tuple[int, frozenset[Mint]]:
+        return self.seq, self.tracked_at(self.seq)
+
+    async def load(self, mint: Mint) -> LoadedMint | None:
+        self.loads += 1
+        loaded = self.load_at(self.seq, mint)
+        if self.meanwhile is not None:
+            await self.meanwhile()
+        return loaded
+
+    def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
+        header = SlotHeader(
+            slot=Slot(slot), parent_slot=Slot(slot - 1), blockhash=str(slot), time=UnixS(time)
+        )
+        followed = self.tracked_at(self.seq)
+        self._add(Appended(self.seq + 1, header, tuple(s for s in swaps if s.mint in followed)))
+
+    def finalize(self, slot: int) -> None:
+        self._add(SlotFinalized(self.seq + 1, Slot(slot)))
+
+    def retract(self) -> None:
+        """Retract the newest slot."""
+        dead = self.slots_at(self.seq)[-1]
+        mints = dict.fromkeys(swap.mint for swap in dead.swaps)
+        self._add(Retracted(self.seq + 1, dead.header.slot, tuple(mints)))
+
+    def track(self, mint: Mint) -> None:
+        self._add(Tracked(self.seq + 1, mint))
+
+    def untrack(self, mint: Mint) -> None:
+        self._add(Untracked(self.seq + 1, mint))
+
+    def slots_at(self, seq: int) -> list[Appended]:
+        """Return the slots alive at *seq*, oldest first."""
+        alive: dict[Slot, Appended] = {}
+        for event in self._until(seq):
+            if isinstance(event, Appended):
+                alive[event.header.slot] = event
+            elif isinstance(event, Retracted):
+                del alive[event.slot]
+        return list(alive.values())
+
+    def swaps_at(self, seq: int, mint: Mint) -> list[Timed]:
+        """Return the live swaps of *mint* since it was last tracked, as of *seq*."""
+        since = max(
+            (event.seq for event in self._until(seq) if event_tracks(event, mint)), default=0
+        )
+        return [
+            (slot.header.time, swap)
+            for slot in self.slots_at(seq)
+            if slot.seq > since
+            for swap in slot.swaps
+            if swap.mint == mint
+        ]
+
+    def tip_at(self, seq: int) -> LogTip:
+        slots = self.slots_at(seq)
+        return LogTip(
+            seq=seq,
+            slot=slots[-1].header.slot if slots else None,
+            time=slots[-1].header.time if slots else None,
+            follows_files=self.follows_files,
+        )
+
+    def tracked_at(self, seq: int) -> frozenset[Mint]:
+        found: set[Mint] = set()
+        for event in self._until(seq):
+            if isinstance(event, Tracked):
+                found.add(event.mint)
+            elif isinstance(event, Untracked):
+                found.discard(event.mint)
+        return frozenset(found)
+
+    def load_at(self, seq: int, mint: Mint) -> LoadedMint | None:
+        """Return what a load at *seq* reads: final slots from a fold, the others as tail."""
+        if mint not in self.tracked_at(seq):
+            return None
+        final = max((e.slot for e in self._until(seq) if isinstance(e, SlotFinalized)), default=-1)
+        swaps = self.swaps_at(seq, mint)
+        folded = sum(
+            swap.mint == mint
+            for slot in self.slots_at(seq)
+            if slot.header.slot <= final
+            for swap in slot.swaps
+        )
+        kept = Kept()
+        kept.fold(swaps[:folded])
+        return kept.load(mint, seq, swaps, folded)
+
+    def _until(self, seq: int) -> list[Event]:
+        return list(takewhile(lambda event: event.seq <= seq, self.kept))
+
+    def _add(self, event: Event) -> None:
+        self.seq = event.seq
+        self.kept.append(event)
+
+
+def event_tracks(event: Event, mint: Mint) -> bool:
+    """Return whether *event* is the tracking of *mint*."""
+    return isinstance(event, Tracked) and event.mint == mint

@@ -1,0 +1,152 @@
+"""A made-up chain for the tests of ingest: blocks whose transactions are swaps in plain JSON."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import msgspec
+
+from mintscope.base.primitives import Mint, Signature, Slot, UnixS
+from mintscope.base.solana import USDC, WSOL, Block, Finalized, Tip, Update
+from mintscope.core.dex.outcome import Decoded
+from mintscope.core.market.swap import Swap
+
+START = UnixS(1_700_000_000)
+MINTS = [Mint(f"{name}{'1' * 40}") for name in ("Aa", "Bb", "Cc", "Dd")]
+
+_one = msgspec.json.Decoder(Swap)
+
+
+def swap(  # noqa: PLR0913 - a swap has as many sides; all have names
+    base: Mint,
+    quote: Mint,
+    *,
+    base_amount: int,
+    quote_amount: int,
+    is_buy: bool = True,
+    base_decimals: int | None = 6,
+    signer: str = "signer",
+    index: int = 0,
+    inner: int = -1,
+) -> Swap:
+    """Return a swap of *base* against *quote*."""
+    quote_side = (quote, quote_amount, 9 if quote == WSOL else 6)
+    base_side = (base, base_amount, base_decimals)
+    received, paid = (quote_side, base_side) if is_buy else (base_side, quote_side)
+    return Swap(
+        signature=Signature(f"signature-{index}"),
+        transaction_index=index,
+        outer=0,
+        inner=inner,
+        leg=0,
+        program="made",
+        pool=None,
+        in_mint=received[0],
+        in_amount=received[1],
+        in_decimals=received[2],
+        out_mint=paid[0],
+        out_amount=paid[1],
+        out_decimals=paid[2],
+        signer=signer,
+    )
+
+
+def sol_sale(usd: float, *, sol: float = 1.0, index: int = 0) -> Swap:
+    """Return a sale of SOL for USDC at *usd* each."""
+    return swap(
+        WSOL,
+        USDC,
+        base_amount=int(sol * 1e9),
+        quote_amount=int(sol * usd * 1e6),
+        is_buy=False,
+        base_decimals=9,
+        index=index,
+        signer=f"seller-{index}",
+    )
+
+
+def decode_made(transactions: Sequence[msgspec.Raw]) -> Decoded:
+    """Read a block made by `block`."""
+    return Decoded([_one.decode(transaction) for transaction in transactions], [])
+
+
+def block(
+    slot: int,
+    parent: Block | Tip | None,
+    swaps: Sequence[Swap] = (),
+    *,
+    time: int | None = None,
+    fork: str = "",
+) -> Block:
+    """Return the block at *slot* on top of *parent*; *fork* makes it another one."""
+    indexed = (one._replace(transaction_index=index) for index, one in enumerate(swaps))
+    return Block(
+        slot=Slot(slot),
+        parent_slot=Slot(slot - 1) if parent is None else parent.slot,
+        blockhash=f"hash-{slot}{fork}",
+        parent_blockhash="" if parent is None else parent.blockhash,
+        time=UnixS(START + slot if time is None else time),
+        transactions=[msgspec.Raw(msgspec.json.encode(one)) for one in indexed],
+    )
+
+
+def random_swaps(random: Random, mints: Sequence[Mint] = MINTS) -> list[Swap]:
+    """Return what may happen in one slot, a SOL/USDC swap mostly among it."""
+    swaps = []
+    if random.random() < 0.8:
+        swaps.append(sol_sale(random.uniform(90, 110), sol=random.uniform(0.01, 3)))
+    swaps.extend(
+        swap(
+            random.choice(mints),
+            random.choice([WSOL, USDC]),
+            base_amount=random.choice([1, 999, 5_000, 10**6, 10**9]),
+            quote_amount=random.choice([10, 90_000, 10**6, 10**9]),
+            is_buy=random.random() < 0.5,
+            base_decimals=random.choice([6, 6, 6, None]),
+            signer=f"signer-{number}",
+        )
+        for number in range(random.randrange(4))
+    )
+    return swaps
+
+
+def random_chain(seed: int, length: int, *, spread_s: int = 40) -> list[Block]:
+    """Return *length* blocks, some slots skipped, some times null or going back."""
+    random = Random(seed)
+    blocks: list[Block] = []
+    slot, time = 100, START
+    for _ in range(length):
+        slot += random.choice([1, 1, 1, 2, 3])
+        time = UnixS(time + random.randrange(spread_s))
+        made = block(
+            slot,
+            blocks[-1] if blocks else None,
+            random_swaps(random),
+            time=time - random.choice([0, 0, 0, 7]),
+        )
+        if blocks and random.random() < 0.05:
+            made = msgspec.structs.replace(made, time=None)
+        blocks.append(made)
+    return blocks
+
+
+@dataclass
+class ListSource:
+    """A source that yields a list, from after the tip on, every block final at once."""
+
+    blocks: Sequence[Block]
+    final_every: int = 1
+    asked: list[Tip | None] = field(default_factory=list)
+
+    async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
+        """Yield the blocks after *after*."""
+        self.asked.append(after)
+        last = None
+        for number, made in enumerate(self.blocks):
+            if after is None or made.slot > after.slot:
+                yield made
+            last = made
+            if number % self.final_every == 0:
+                yield Finalized(made.slot)
+        if last is not None:
+            yield Finalized(last.slot)

@@ -1,0 +1,144 @@
+"""A real SMTP server on the loopback address, for tests: it keeps what it accepts."""
+
+import asyncio
+import ssl
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import default
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+from mintscope.edges.mail.transport import MailServer
+
+CERTIFICATE: Final = Path(__file__).with_suffix(".pem")
+Security = Literal["starttls", "tls", "none"]
+
+
+def trusting() -> ssl.SSLContext:
+    """Return what a client that trusts the server's certificate uses."""
+    return ssl.create_default_context(cafile=str(CERTIFICATE))
+
+
+@dataclass
+class MailRoom:
+    """What the server was told, and what it answers.
+
+    rcpt, data   answers instead of 250
+    accepted     is called with every message before it is answered
+    """
+
+    rcpt: str = "250 OK"
+    data: str = "250 OK"
+    password: str | None = None
+    accepted: Callable[[], None] = lambda: None
+    senders: list[str | None] = field(default_factory=list)
+    recipients: list[list[str]] = field(default_factory=list)
+    raw: list[bytes] = field(default_factory=list)
+    port: int = 0
+    were_protected: list[bool] = field(default_factory=list)
+
+    @property
+    def messages(self) -> list[EmailMessage]:
+        found = []
+        for each in self.raw:
+            message = message_from_bytes(each, policy=default)
+            assert isinstance(message, EmailMessage)
+            found.append(message)
+        return found
+
+    def server(self, security: Security = "none", **changes: Any) -> MailServer:
+        """Return how to reach it."""
+        known: dict[str, Any] = {
+            "host": "127.0.0.1",
+            "port": self.port,
+            "security": security,
+            "username": "",
+            "password": "",
+            "sender": "no-reply@example.org",
+            "name": "mintscope",
+            "timeout_s": 5.0,
+            "context": trusting(),
+        }
+        return MailServer(**(known | changes))
+
+    async def handle_RCPT(  # noqa: N802 - aiosmtpd's
+        self, _server: Any, _session: Any, envelope: Envelope, address: str, _options: list[str]
+    ) -> str:
+        if self.rcpt.startswith("250"):
+            envelope.rcpt_tos.append(address)
+        return self.rcpt
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        del server
+        if self.data.startswith("250"):
+            assert isinstance(envelope.content, bytes)
+            self.raw.append(envelope.content)
+            self.senders.append(envelope.mail_from)
+            self.recipients.append(envelope.rcpt_tos)
+            self.were_protected.append(session.ssl is not None)
+            self.accepted()
+        return self.data
+
+    def authenticate(
+        self, _server: Any, _session: Any, _envelope: Any, _mechanism: str, data: Any
+    ) -> AuthResult:
+        assert isinstance(data, LoginPassword)
+        told = f"{data.login.decode()}:{data.password.decode()}"
+        return AuthResult(success=told == self.password, handled=False)
+
+
+@asynccontextmanager
+async def mail_room(security: Security = "none", **answers: Any) -> AsyncIterator[MailRoom]:
+    """Serve SMTP on a free port, in this event loop."""
+    room = MailRoom(**answers)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(CERTIFICATE)
+    loop = asyncio.get_running_loop()
+
+    def protocol() -> SMTP:
+        return SMTP(
+            room,
+            hostname="mail.example.org",
+            tls_context=context if security == "starttls" else None,
+            require_starttls=security == "starttls",
+            auth_required=room.password is not None,
+            authenticator=room.authenticate,
+            loop=loop,
+        )
+
+    server = await loop.create_server(
+        protocol, "127.0.0.1", 0, ssl=context if security == "tls" else None
+    )
+    room.port = server.sockets[0].getsockname()[1]
+    try:
+        yield room
+    finally:
+        server.close()
+
+
+@contextmanager
+def mail_room_beside(security: Security = "none", **answers: Any) -> Iterator[MailRoom]:
+    """Serve SMTP on a free port, in a thread of its own."""
+    rooms: list[MailRoom] = []
+    is_up, is_over = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with mail_room(security, **answers) as room:
+            rooms.append(room)
+            is_up.set()
+            await asyncio.to_thread(is_over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert is_up.wait(10)
+    try:
+        yield rooms[0]
+    finally:
+        is_over.set()
+        thread.join()

@@ -1,0 +1,204 @@
+"""A Solana node whose chain is written by the test, and whose answers can be spoilt."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from mintscope.base.clock import ManualClock
+
+
+@dataclass(frozen=True)
+class FakeBlock:
+    slot: int
+    parent_slot: int
+    parent_hash: str
+    blockhash: str
+
+    def answer(self, details: str) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "blockhash": self.blockhash,
+            "previousBlockhash": self.parent_hash,
+            "parentSlot": self.parent_slot,
+            "blockTime": 1_700_000_000 + self.slot,
+            "blockHeight": self.slot,
+        }
+        return body if details == "none" else {**body, "transactions": [{"of": self.blockhash}]}
+
+
+class RpcError(Exception):
+    def __init__(self, code: int, message: str = "no") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+Fault = Callable[["FakeNode", str, list[Any]], httpx.Response | None]
+
+
+@dataclass
+class FakeNode:
+    """One chain as it stands now: `blocks` ascending, of them `final_count` final.
+
+    unlisted      slots that getBlocks leaves out
+    unfetchable   error codes for slots that getBlock has, and will not give
+    ghosts        dead blocks still given at `confirmed`
+    faults        spoils the answer to the n-th request; None or past the end: an honest answer
+    on_request    called before each answer; a test lets time pass here
+    """
+
+    clock: ManualClock
+    blocks: list[FakeBlock] = field(default_factory=list)
+    final_count: int = 0
+    first_available: int = 0
+    faults: list[Fault | None] = field(default_factory=list)
+    on_request: Callable[[], None] = lambda: None
+    requests: list[tuple[str, list[Any]]] = field(default_factory=list)
+    requests_max: int = 20_000
+    sleeps: list[float] = field(default_factory=list)
+    unlisted: set[int] = field(default_factory=set)
+    unfetchable: dict[int, int] = field(default_factory=dict)
+    ghosts: dict[int, FakeBlock] = field(default_factory=dict)
+    made: int = 0
+
+    def grow(self, count: int = 1, skip: int = 0) -> None:
+        """Add *count* blocks, each *skip* slots after the one before."""
+        for _ in range(count):
+            self.made += 1
+            if not self.blocks:
+                self.blocks.append(FakeBlock(0, 0, "1111", "genesis"))
+                continue
+            last = self.blocks[-1]
+            slot = last.slot + 1 + skip
+            self.blocks.append(FakeBlock(slot, last.slot, last.blockhash, f"{slot}-{self.made}"))
+
+    def fork(self, depth: int, count: int, skip: int = 0) -> None:
+        """Let the newest *depth* blocks that are not final die, and others take their place."""
+        keep = max(len(self.blocks) - depth, self.final_count)
+        del self.blocks[keep:]
+        self.grow(count, skip)
+
+    def finalize(self, lag: int = 0) -> None:
+        self.final_count = max(self.final_count, len(self.blocks) - lag)
+
+    async def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.clock.advance(max(1, int(seconds * 1000)))
+
+    def transport(self) -> httpx.MockTransport:
+        return httpx.MockTransport(self.handle)
+
+    def handle(self, request: httpx.Request) -> httpx.Response:
+        asked = json.loads(request.content)
+        method, params = asked["method"], asked["params"]
+        number = len(self.requests)
+        assert number < self.requests_max, "the poller asks without end"
+        self.requests.append((method, params))
+        self.on_request()
+        fault = self.faults[number] if number < len(self.faults) else None
+        spoilt = None if fault is None else fault(self, method, params)
+        if spoilt is not None:
+            return spoilt
+        try:
+            result = getattr(self, method)(*params)
+        except RpcError as error:
+            return reply(error={"code": error.code, "message": str(error)})
+        return reply(result=result)
+
+    def _view(self, options: dict[str, Any]) -> list[FakeBlock]:
+        final = options["commitment"] == "finalized"
+        return self.blocks[: self.final_count] if final else self.blocks
+
+    def getSlot(self, options: dict[str, Any]) -> int:  # noqa: N802 - the method's name
+        view = self._view(options)
+        return view[-1].slot if view else 0
+
+    def getBlocks(self, first: int, last: int, options: dict[str, Any]) -> list[int]:  # noqa: N802
+        assert 0 <= last - first <= 500_000
+        return [
+            block.slot
+            for block in self._view(options)
+            if max(first, self.first_available) <= block.slot <= last
+            and block.slot not in self.unlisted
+        ]
+
+    def getBlock(self, slot: int, options: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        if slot < self.first_available:
+            raise RpcError(-32001)
+        if slot in self.unfetchable:
+            raise RpcError(self.unfetchable[slot])
+        for block in self._view(options):
+            if block.slot == slot:
+                return block.answer(options["transactionDetails"])
+        if slot in self.ghosts and options["commitment"] == "confirmed":
+            return self.ghosts[slot].answer(options["transactionDetails"])
+        view = self._view(options)
+        raise RpcError(-32007 if view and slot < view[-1].slot else -32004)
+
+    def getFirstAvailableBlock(self) -> int:  # noqa: N802
+        return self.first_available
+
+    def getGenesisHash(self) -> str:  # noqa: N802
+        return "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
+
+    def getHealth(self) -> str:  # noqa: N802
+        return "ok"
+
+    def getBlockTime(self, slot: int) -> int:  # noqa: N802
+        return 1_700_000_000 + slot
+
+
+def reply(**answer: Any) -> httpx.Response:
+    return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, **answer})
+
+
+def code(number: int) -> Fault:
+    return lambda _node, _method, _params: reply(error={"code": number, "message": "so it is"})
+
+
+def status(number: int, **headers: str) -> Fault:
+    return lambda _node, _method, _params: httpx.Response(number, headers=headers, text="sorry")
+
+
+def body(text: bytes) -> Fault:
+    return lambda _node, _method, _params: httpx.Response(200, content=text)
+
+
+def failing(error: type[httpx.TransportError]) -> Fault:
+    def fail(_node: FakeNode, _method: str, _params: list[Any]) -> httpx.Response:
+        raise error("gone")
+
+    return fail
+
+
+def lie(number: int) -> Fault:
+    """Call a block missing that is there; other methods answer honestly."""
+
+    def spoil(_node: FakeNode, method: str, _params: list[Any]) -> httpx.Response | None:
+        return reply(error={"code": number, "message": "lie"}) if method == "getBlock" else None
+
+    return spoil
+
+
+def behind(blocks: int) -> Fault:
+    """Answer as a node of the same cluster that lags by so many *blocks*."""
+
+    def spoil(node: FakeNode, method: str, params: list[Any]) -> httpx.Response:
+        keep = max(len(node.blocks) - blocks, 1)
+        lagging = FakeNode(
+            node.clock, node.blocks[:keep], min(node.final_count, keep), node.first_available
+        )
+        return lagging.handle(
+            httpx.Request("POST", "http://node", json={"method": method, "params": params})
+        )
+
+    return spoil
+
+
+def forgetful(node: FakeNode, method: str, params: list[Any]) -> httpx.Response | None:
+    """Leave every second block out of a listing."""
+    if method != "getBlocks":
+        return None
+    first, last, options = params
+    return reply(result=node.getBlocks(first, last, options)[::2])

@@ -1,0 +1,228 @@
+"""PaymentStore in memory: what a store must do, in the fewest words.
+
+It obeys tests/contract/test_payment_store.py like every other store.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.payment import (
+    Evidence,
+    NewToken,
+    Payment,
+    Report,
+    State,
+    apply,
+)
+from mintscope.core.payments.protocol.envelope import MessageHash
+from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.store import (
+    DAY_MS,
+    FINAL_AFTER_MS,
+    HOUR_MS,
+    WALLET_LAMPORTS_MIN,
+    Begun,
+    Found,
+    Inconsistent,
+    KeyTaken,
+    Known,
+    Overdrawn,
+    Promise,
+    SalesClosed,
+)
+
+
+@dataclass
+class Row:
+    payment: Payment
+    lease_until: UnixMs
+    resolved: int = 0
+    resolved_at: int = 0
+    handed_out: bool = False
+    frozen: int = 0
+
+
+@dataclass
+class MemoryPaymentStore:
+    rows: dict[MessageHash, Row] = field(default_factory=dict)
+    balances: Counter[object] = field(default_factory=Counter)  # by token hash or account
+    heirs: dict[object, tuple[object, UnixMs]] = field(default_factory=dict)  # and since when
+    fund_lamports: int | None = None
+    is_closed: bool = False
+    resolutions: int = 0
+
+    async def find(self, message_hash: MessageHash) -> Found:
+        row = self.rows.get(message_hash)
+        return Found(None if row is None else self._seen(row), self.resolutions)
+
+    async def begin(self, promise: Promise) -> Begun | Known | KeyTaken | Overdrawn | SalesClosed:
+        payment = promise.payment
+        known = self.rows.get(payment.message_hash)
+        if known is not None:
+            return Known(self._seen(known))
+        objection = self._find_objection(promise)
+        if objection is None and self.fund_lamports is not None:
+            if self.fund_lamports < promise.budget.fund_lamports_min:
+                return SalesClosed()
+            self.fund_lamports -= payment.fee_lamports
+        if objection is None:
+            self.rows[payment.message_hash] = Row(payment, promise.lease_until)
+        return objection or Begun()
+
+    def _find_objection(self, promise: Promise) -> KeyTaken | Overdrawn | SalesClosed | None:
+        payment = promise.payment
+        if self.is_closed:
+            return SalesClosed()
+        others = list(self.rows.values())
+        if any(
+            row.payment.key_hash == payment.key_hash and row.payment.state is not State.FAILED
+            for row in others
+        ):
+            return KeyTaken()
+        reserved = sum(
+            row.payment.amount
+            for row in others
+            if row.payment.payer == payment.payer
+            and (row.payment.state is State.PENDING or row.resolved > promise.mark)
+        )
+        if reserved > promise.balance_after:
+            return Overdrawn(Reason.FUNDS)
+        reverted = [
+            row
+            for row in others
+            if row.payment.reason is Reason.REVERTED
+            and row.resolved_at > payment.begun_at - HOUR_MS
+        ]
+        pending = [row for row in others if row.payment.state is State.PENDING]
+        sold = [
+            row
+            for row in others
+            if row.payment.state is State.ISSUED and row.resolved_at > payment.begun_at - HOUR_MS
+        ]
+        excess = _find_excess(promise, reverted, pending, sold)
+        if excess is not None:
+            return Overdrawn(excess)
+        burned = _fees(reverted) + payment.fee_lamports
+        if burned > promise.budget.fee_lamports or self._is_promised_too_much(promise, pending):
+            return SalesClosed()
+        return None
+
+    def _is_promised_too_much(self, promise: Promise, pending: list[Row]) -> bool:
+        now, fee = promise.payment.begun_at, promise.payment.fee_lamports
+        buyers = {
+            row.payment.payer
+            for row in self.rows.values()
+            if row.payment.state is State.ISSUED and now - row.resolved_at < DAY_MS
+        }
+        most = promise.budget.in_flight_fee_lamports
+        if self.fund_lamports is not None:
+            most = min(most, self.fund_lamports + _fees(pending) - WALLET_LAMPORTS_MIN)
+        if _fees(pending) + fee > most:
+            return True
+        of_strangers = [row for row in pending if row.payment.payer not in buyers]
+        return promise.payment.payer not in buyers and _fees(of_strangers) + fee > most / 2
+
+    async def resolve(
+        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
+    ) -> Payment:
+        row = self.rows.get(message_hash)
+        if row is None:
+            raise Inconsistent("no such payment")
+        after = apply(row.payment, evidence)
+        if after != row.payment:
+            row.lease_until = UnixMs(now + FINAL_AFTER_MS)
+            if after.state is not row.payment.state:
+                if self.fund_lamports is not None and after.reason is Reason.EXPIRED:
+                    self.fund_lamports += after.fee_lamports
+                self.resolutions += 1
+                row.resolved, row.resolved_at = self.resolutions, now
+                self._move_goods(row, after)
+            row.payment = after
+        return self._seen(row)
+
+    async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
+        overdue = [
+            row for row in self.rows.values() if not row.payment.final and row.lease_until <= now
+        ]
+        overdue.sort(key=lambda row: row.lease_until)
+        for row in overdue[:count_max]:
+            row.lease_until = until
+        return [self._seen(row) for row in overdue[:count_max]]
+
+    async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
+        self.rows[message_hash].lease_until = until
+
+    async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
+        return [
+            self._seen(row) for row in self.rows.values() if row.payment.signature in signatures
+        ]
+
+    def spend(self, account: object) -> None:
+        assert self.balances[account] > 0
+        self.balances[account] -= 1
+
+    def rotate(self, account: object, heir: object, now: UnixMs) -> None:
+        self.balances[heir] += self.balances.pop(account, 0)
+        self.heirs.setdefault(account, (heir, now))
+
+    def _seen(self, row: Row) -> Payment:
+        goods, account = row.payment.goods, _account(row.payment)
+        touched = (
+            isinstance(goods, NewToken)
+            and row.payment.state is State.ISSUED
+            and self.balances[account] != goods.credits
+        )
+        return replace(row.payment, touched=touched)
+
+    def _move_goods(self, row: Row, after: Payment) -> None:
+        if isinstance(after.goods, Report):
+            return
+        account: object = _account(after)
+        while account in self.heirs and self.heirs[account][1] >= after.begun_at:
+            account = self.heirs[account][0]
+        if after.state is State.ISSUED:
+            self.balances[account] += row.frozen if row.handed_out else after.goods.credits
+            row.handed_out, row.frozen = True, 0
+        elif after.state is State.FROZEN and row.handed_out:
+            row.frozen = min(after.goods.credits, self.balances[account])
+            self.balances[account] -= row.frozen
+
+
+def _find_excess(
+    promise: Promise, reverted: list[Row], pending: list[Row], sold: list[Row]
+) -> Reason | None:
+    payment = promise.payment
+    for who, at_first in (
+        ("payer", promise.budget.in_flight_payer),
+        ("address", promise.budget.in_flight_address),
+    ):
+        failed_here, pending_here, sold_here = (
+            [row for row in rows if getattr(row.payment, who) == getattr(payment, who)]
+            for rows in (reverted, pending, sold)
+        )
+        forgiven = len(sold_here) + 1 if who == "address" else 0
+        if len(failed_here) >= promise.budget.failures + forgiven:
+            return Reason.TOO_MANY_FAILURES
+        at_risk_here = failed_here + pending_here
+        if len(at_risk_here) >= at_first + len(sold_here) or (
+            (_fees(at_risk_here) + payment.fee_lamports) * 10 > promise.budget.fee_lamports
+        ):
+            return Reason.TOO_MANY_PENDING
+    return None
+
+
+def _fees(rows: list[Row]) -> int:
+    return sum(row.payment.fee_lamports for row in rows)
+
+
+def _account(payment: Payment) -> bytes | CreditAccount | None:
+    match payment.goods:
+        case NewToken(token_hash=token_hash):
+            return token_hash
+        case Report():
+            return None
+        case top_up:
+            return top_up.account

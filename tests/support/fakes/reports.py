@@ -1,0 +1,30 @@
+"""Reports written by hand."""
+
+from mintscope.base.errors import InsufficientData, TokenNotFound
+from mintscope.base.primitives import Mint, Slot
+from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.core.market.report import ReadReport
+
+REPORT = b'{"token":"So11111111111111111111111111111111111111112","price":{"usd":150.5,"sol":1.0}}'
+
+
+class FakeReports:
+    """Wrapped SOL has a report, USDC too little history, USDT is not tracked."""
+
+    def __init__(self) -> None:
+        self.age_ms = 412
+        self.reads = 0
+        self.bug: Exception | None = None
+
+    async def read(self, mint: Mint) -> ReadReport:
+        self.reads += 1
+        if self.bug is not None:
+            raise self.bug
+        if mint == USDC:
+            raise InsufficientData("there are 3 m1 candles; a report needs 9")
+        if mint != WSOL:
+            raise TokenNotFound("this token is not tracked")
+        return ReadReport(REPORT, Slot(350_000_000), self.age_ms)
+
+
+TRACKED, TOO_YOUNG, UNTRACKED = WSOL, USDC, USDT

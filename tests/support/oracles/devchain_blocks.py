@@ -1,0 +1,79 @@
+"""Reads what the dev chain shows, with nothing of its code."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from based58 import b58decode
+
+from mintscope.base.primitives import Slot, UnixMs, UnixS
+from mintscope.core.market.swap import Swap
+from mintscope.devchain.chain import Devchain
+
+NOW = UnixMs(1_763_640_000_000)
+Entry = Mapping[str, Any]
+Meant = Mapping[Slot, tuple[UnixS, Sequence[Swap]]]
+
+
+class Node(NamedTuple):
+    """One executed instruction, with those it called directly."""
+
+    program: str
+    accounts: Sequence[str]
+    data: bytes
+    calls: list["Node"]
+
+
+def shown(chain: Devchain, slot: int) -> Sequence[Entry]:
+    """Return the transactions of *slot* as a client gets them: through JSON."""
+    block = chain.ledger.block(slot)
+    assert block is not None
+    decoded: Sequence[Entry] = msgspec.json.decode(msgspec.json.encode(chain.entries(block)))
+    return decoded
+
+
+def everything(chain: Devchain) -> Iterator[Entry]:
+    """Yield every transaction kept, oldest first."""
+    for slot in chain.ledger.slots:
+        yield from shown(chain, slot)
+
+
+def keys(entry: Entry) -> Sequence[str]:
+    """Return the accounts of *entry* as instructions index them."""
+    loaded = entry["meta"].get("loadedAddresses") or {"writable": [], "readonly": []}
+    static = entry["transaction"]["message"]["accountKeys"]
+    return [*static, *loaded["writable"], *loaded["readonly"]]
+
+
+def tree(entry: Entry) -> list[Node]:
+    """Return the top-level instructions of *entry*, each with those below it."""
+    names = keys(entry)
+    below = {each["index"]: each["instructions"] for each in entry["meta"]["innerInstructions"]}
+    roots = []
+    for number, outer in enumerate(entry["transaction"]["message"]["instructions"]):
+        stack = [_node(outer, names)]
+        roots.append(stack[0])
+        for inner in below.get(number, []):
+            node = _node(inner, names)
+            del stack[inner["stackHeight"] - 1 :]
+            stack[-1].calls.append(node)
+            stack.append(node)
+    return roots
+
+
+def nodes(entry: Entry) -> Iterator[Node]:
+    """Yield every instruction of *entry* in order of execution."""
+    stack = tree(entry)[::-1]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node.calls))
+
+
+def _node(instruction: Mapping[str, Any], names: Sequence[str]) -> Node:
+    return Node(
+        names[instruction["programIdIndex"]],
+        [names[index] for index in instruction["accounts"]],
+        b58decode(instruction["data"].encode()),
+        [],
+    )

@@ -1,0 +1,64 @@
+"""A whole `mintscope api` process over a folder of its own."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from mintscope.shell.config.child import child_environment
+
+READY_S = 60.0
+END_S = 20.0
+
+
+def settings(folder: Path, **more: str) -> dict[str, str]:
+    """Return the environment of a process that keeps its files in *folder* / "data"."""
+    return child_environment(
+        {
+            "MINTSCOPE_DATA_DIR": str(folder / "data"),
+            "MINTSCOPE_CHAIN__SOURCE": "files",
+            "MINTSCOPE_CHAIN__FILES": str(folder / "none.jsonl"),
+            "MINTSCOPE_API__PORT": "0",
+            "MINTSCOPE_METRICS__ENABLED": "false",
+            "MINTSCOPE_MAIL__DELIVERY": "page",
+            **more,
+        }
+    )
+
+
+@contextmanager
+def api_process(environment: Mapping[str, str], log: Path) -> Iterator[str]:
+    """Yield the address of a process that writes to *log*; it must end well on SIGTERM."""
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen(
+            [sys.executable, "-m", "mintscope", "api"], env=dict(environment), stderr=stderr
+        ) as process,
+    ):
+        try:
+            yield _address(process, log)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(END_S) == 0, log.read_text()
+        finally:
+            process.kill()
+
+
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+    end_s = time.monotonic() + READY_S
+    while time.monotonic() < end_s and process.poll() is None:
+        found = re.search(r"serving (http://\S+)$", log.read_text(), re.MULTILINE)
+        if found:
+            return found[1]
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

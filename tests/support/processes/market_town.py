@@ -1,0 +1,63 @@
+"""A chain with a buyer on it, and processes that sell there together."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import httpx
+
+from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
+from support.processes.paying_chain import RICH, Chain, chain_running
+from support.processes.selling_service import Manner, Seller, seller_running
+from support.scenes.payments.shopping import TIMEOUT_S, Shopper
+
+PATIENT = Manner(patience_s=15)
+
+
+@contextmanager
+def market_town(
+    folder: Path,
+    *,
+    processes: int = 1,
+    atoms: int = RICH,
+    manner: Manner = PATIENT,
+) -> Iterator[tuple[Chain, list[Seller]]]:
+    """Run a chain with a buyer who has *atoms*, and so many processes that sell together."""
+    with chain_running(buyers={"buyer": atoms}) as chain, ExitStack() as stack:
+        yield (
+            chain,
+            [
+                stack.enter_context(seller_running(folder, chain.url, manner))
+                for _ in range(processes)
+            ],
+        )
+
+
+@asynccontextmanager
+async def visiting(
+    chain: Chain, sellers: list[Seller]
+) -> AsyncIterator[tuple[Shopper, list[httpx.AsyncClient]]]:
+    """Let the buyer stand in front of the sellers."""
+    limits = httpx.Limits(max_connections=200)
+    async with AsyncExitStack() as stack:
+        rpc, *shops = [
+            await stack.enter_async_context(
+                httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits)
+            )
+            for url in (chain.url, *(seller.url for seller in sellers))
+        ]
+        yield Shopper(chain.genesis.key("buyer"), chain.genesis, rpc), shops
+
+
+def tokens_issued(folder: Path) -> int:
+    return int(ask_books(folder, "SELECT count(*) FROM credit_account"))
+
+
+def ask_books(folder: Path, question: str) -> Any:
+    """Return the only value that *question* has, asked at the file of money."""
+    db = apsw.Connection(str(folder / MONEY_FILE))
+    answer = db.execute(question).get
+    db.close()
+    return answer

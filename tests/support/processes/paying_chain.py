@@ -1,0 +1,146 @@
+"""A chain that only pays, as a process of its own: short slots, rich buyers, any weather."""
+
+import asyncio
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from random import Random
+from typing import Any
+
+import httpx
+import uvicorn
+from typing_extensions import override
+
+from mintscope.base.clock import SystemClock
+from mintscope.devchain.faults import Answering, Faults, Knobs, Landing
+from mintscope.devchain.methods.table import VmMethods
+from mintscope.devchain.pulse import Pulse
+from mintscope.devchain.server import answering
+from mintscope.devchain.svm.genesis import Genesis
+from mintscope.devchain.svm.vm import Pace, Vm
+from support.processes.processes import running
+
+SEED = 7
+SLOT_MS = 40
+QUICK = Pace(land=40, confirm=40, finalize=800)
+RICH = 10**15
+
+
+class Weather(Faults):
+    """A storm that ends when knobs are set.
+
+    Of a hundred payments five revert, five are dropped, three are late; of a
+    hundred sends five lose their answer, of a hundred calls one is refused.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._random = Random(11)
+        self._is_over = False
+
+    @override
+    def set(self, knobs: Knobs) -> None:
+        super().set(knobs)
+        self._is_over = True
+
+    @property
+    @override
+    def on_wire(self) -> bool:
+        return not self._is_over or super().on_wire
+
+    @override
+    def landing(self) -> Landing | None:
+        if self._is_over:
+            return super().landing()
+        die = self._random.randrange(100)
+        if die < 5:
+            return Landing("failed")
+        if die < 10:
+            return Landing("dropped")
+        return Landing("late", ms=400) if die < 13 else None
+
+    @override
+    def answering(self, method: str) -> Answering | None:
+        if self._is_over:
+            return super().answering(method)
+        die = self._random.randrange(100)
+        if method == "sendTransaction" and die < 5:
+            return Answering("lost")
+        return Answering("http") if die == 99 else None
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Where the chain answers, and who is who on it."""
+
+    url: str
+    genesis: Genesis
+    http: httpx.Client
+
+    def call(self, method: str, *params: object) -> Any:
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return self.http.post("/", json=call).raise_for_status().json()["result"]
+
+    def go_wrong(self, **knobs: Any) -> None:
+        self.call("devchain_setFaults", knobs)
+
+    def landed(self) -> set[str]:
+        """Return the signatures of what reached the treasury and succeeded, as confirmed."""
+        tokens, found, before = str(self.genesis.treasury_tokens), set[str](), None
+        while True:
+            options = {"commitment": "confirmed", "limit": 1_000}
+            options |= {} if before is None else {"before": before}
+            page = self.call("getSignaturesForAddress", tokens, options)
+            found |= {each["signature"] for each in page if each["err"] is None}
+            if len(page) < 1_000:
+                return found
+            before = page[-1]["signature"]
+
+    def paid_by(self, signatures: Iterable[str]) -> set[str]:
+        """Return the payers' signatures of the transactions of *signatures*."""
+        options = {"commitment": "confirmed", "maxSupportedTransactionVersion": 0}
+        found = (self.call("getTransaction", each, options) for each in signatures)
+        return {each["transaction"]["signatures"][1] for each in found}
+
+    def received(self) -> int:
+        tokens = str(self.genesis.treasury_tokens)
+        found = self.call("getTokenAccountBalance", tokens, {"commitment": "processed"})
+        return int(found["value"]["amount"])
+
+    def fees(self) -> int:
+        """Return the lamports that the fee payer has lost."""
+        address = str(self.genesis.fee_payer.pubkey())
+        found = self.call("getBalance", address, {"commitment": "processed"})
+        return 10 * 10**9 - int(found["value"])
+
+
+@contextmanager
+def chain_running(*, buyers: dict[str, int], stormy: bool = False) -> Iterator[Chain]:
+    """Run a chain on which *buyers*, by the name of their key, have so many atoms."""
+    with running(_serve, buyers, stormy) as (port, _):
+        url = f"http://127.0.0.1:{port}"
+        with httpx.Client(base_url=url, timeout=10) as http:
+            yield Chain(url, Genesis(SEED), http)
+
+
+def _serve(told: Connection, buyers: dict[str, int], stormy: bool) -> None:  # noqa: FBT001
+    asyncio.run(_run(told, buyers, stormy=stormy))
+
+
+async def _run(told: Connection, buyers: dict[str, int], *, stormy: bool) -> None:
+    vm = Vm(clock=SystemClock(), seed=SEED, pace=QUICK)
+    for name, atoms in buyers.items():
+        vm.genesis.endow(vm.bank, vm.genesis.key(name).pubkey(), lamports=10**9, atoms=atoms)
+    if stormy:
+        vm.faults = Weather()
+    app = answering(VmMethods(vm), vm.faults)
+    pulsing = asyncio.create_task(Pulse(vm, slot_ms=SLOT_MS).run())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        # Inherited by what it accepts; asyncio sets it only for sockets that name their protocol.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        told.send(listener.getsockname()[1])
+        config = uvicorn.Config(app, log_level="critical", lifespan="off")
+        await uvicorn.Server(config).serve(sockets=[listener])
+    pulsing.cancel()

@@ -1,0 +1,71 @@
+"""A service to be killed: runs in a process of its own and tells its port."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from typing_extensions import override
+
+from mintscope.base.clock import Clock, SystemClock
+from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
+from mintscope.edges.api.app import create_app
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.limiter import Limit
+from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.server import listen, make_server
+from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from support.fakes.reports import FakeReports
+
+PEPPER = bytes(range(32))
+RAISED = Limit(name="public", count=1_000_000_000, window_s=60)
+
+
+class AnswersFirst(SqliteCreditLedger):
+    """The mistake: the answer leaves before the commit."""
+
+    @override
+    async def spend(self, account: CreditAccount) -> Spent | Empty:
+        """Promise the credit; take it in a moment, unless somebody pulls the plug."""
+        balance = await self.balance(account)
+        asyncio.get_running_loop().call_later(3_600, super().spend, account)
+        return Spent(balance - 1) if balance else Empty()
+
+
+class NeverFlushes(SqliteCreditLedger):
+    """The mistake: a commit that is not flushed, which a loss of power would undo."""
+
+    def __init__(self, path: Path, *, pepper: bytes, clock: Clock) -> None:
+        super().__init__(path, pepper=pepper, clock=clock)
+        self._writing._db.pragma("synchronous", "NORMAL")  # noqa: SLF001
+
+
+LEDGERS = {ledger.__name__: ledger for ledger in (SqliteCreditLedger, AnswersFirst, NeverFlushes)}
+
+
+def serve(folder: Path, told: Connection, ledger: str) -> None:
+    """Serve until killed."""
+    asyncio.run(_serve(folder, ledger, told.send))
+
+
+async def _serve(folder: Path, ledger_name: str, tell: Callable[[int], object]) -> None:
+    clock = SystemClock()
+    ledger = LEDGERS[ledger_name](folder / "money.sqlite", pepper=PEPPER, clock=clock)
+    app = create_app(
+        reports=FakeReports(), ledger=ledger, checks=[], clock=clock, public_limit=RAISED
+    )
+    listener = listen("127.0.0.1", 0)
+    server = make_server(app, clock=clock, addresses=ClientAddresses(), bounds=Bounds())
+    tell(listener.getsockname()[1])
+    await server.serve(sockets=[listener])
+
+
+def _say(port: int) -> None:
+    sys.stdout.write(f"{port} {os.getpid()}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(Path(sys.argv[1]), sys.argv[2], _say))

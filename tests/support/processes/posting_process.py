@@ -1,0 +1,38 @@
+"""A process that delivers what is in an outbox, for tests that kill it: `FILE PORT`."""
+
+import asyncio
+import sys
+from functools import partial
+from pathlib import Path
+
+from mintscope.base.clock import SystemClock
+from mintscope.edges.mail.delivery import Postman
+from mintscope.edges.mail.templates import compose
+from mintscope.edges.mail.transport import MailServer, SmtpPost
+from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
+from support.scenes.desks import SECRETS
+
+
+async def main(path: Path, port: int) -> None:
+    server = MailServer(
+        host="127.0.0.1",
+        port=port,
+        security="none",
+        username="",
+        password="",
+        sender="no-reply@example.org",
+        name="mintscope",
+        timeout_s=5.0,
+    )
+    clock = SystemClock()
+    await Postman(
+        outbox=SqliteOutbox(AccountFile(path)),
+        post=SmtpPost(server, clock),
+        compose=partial(compose, origin="https://example.org", secrets=SECRETS, name="mintscope"),
+        clock=clock,
+    ).run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,181 @@
+"""A service that sells, as a process of its own, made as `mintscope api` makes it; to be killed."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from pydantic import SecretStr
+from solders.pubkey import Pubkey
+from typing_extensions import override
+
+from mintscope.base.clock import SystemClock
+from mintscope.base.metrics import configure_logging
+from mintscope.base.primitives import Signature
+from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unseen
+from mintscope.core.payments.protocol.envelope import Envelope
+from mintscope.core.payments.settlement import Rejected, Simulated, UnknownBlockhash
+from mintscope.devchain.svm.genesis import Genesis
+from mintscope.edges.api.app import create_app
+from mintscope.edges.api.health import Check
+from mintscope.edges.api.shop import Shop
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.limiter import Limit
+from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.server import listen, make_server
+from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
+from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
+from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, SqliteCreditLedger
+from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
+from mintscope.shell.wiring.payments import Sales, open_sales
+from support.fakes.reports import FakeReports
+from support.processes.processes import running
+
+PEPPER = bytes(range(32))
+RAISED = Limit(name="public", count=1_000_000_000, window_s=60)
+BOUNDS = Bounds(connections_per_client_max=2_000)
+
+
+class SendsFirst(RpcPaymentChain):
+    """The mistake: the payment is out before the row is."""
+
+    @override
+    async def simulate(
+        self, envelope: Envelope, source: Pubkey
+    ) -> Simulated | Rejected | UnknownBlockhash:
+        trial = await super().simulate(envelope, source)
+        await super().broadcast(envelope.sign(Genesis(7).fee_payer))
+        await asyncio.sleep(0.1)
+        return trial
+
+
+class UnknownIsFailed(RpcPaymentChain):
+    """The mistake: what was not seen in time has failed, for good."""
+
+    @override
+    async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
+        sighting = await super().wait(signature, patience_s=0.02)
+        return Reverted(final=True) if isinstance(sighting, Unseen) else sighting
+
+
+class TrustsEverybody(RpcPaymentChain):
+    """The mistake: a payment that reverted counts as one that arrived."""
+
+    @override
+    async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
+        sighting = await super().wait(signature, patience_s=patience_s)
+        return Landed(paid=10**9, final=False) if isinstance(sighting, Reverted) else sighting
+
+
+CHAINS = {each.__name__: each for each in (SendsFirst, UnknownIsFailed, TrustsEverybody)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How the service sells.
+
+    mistake    the name of one of CHAINS, or NeverFlushes; empty for none
+    """
+
+    patience_s: float = 2.0
+    mistake: str = ""
+
+
+@dataclass(frozen=True)
+class Seller:
+    """Where it answers, and its process."""
+
+    url: str
+    process: BaseProcess
+
+
+@contextmanager
+def seller_running(
+    folder: Path,
+    rpc_url: str,
+    manner: Manner = Manner(),
+) -> Iterator[Seller]:
+    """Run the service on *folder*; kill it at the end of the block."""
+    with running(_serve, folder, rpc_url, manner) as (port, process):
+        yield Seller(f"http://127.0.0.1:{port}", process)
+
+
+def config_of(folder: Path, rpc_url: str, genesis: Genesis) -> Config:
+    return Config(
+        data_dir=folder,
+        chain=ChainConfig(rpc_url=SecretStr(rpc_url)),
+        payments=PaymentsConfig(
+            enabled=True,
+            asset=str(genesis.mint),
+            pay_to=str(genesis.treasury.pubkey()),
+            fee_payer_key=SecretStr(str(genesis.fee_payer)),
+            failures_per_hour_max=1_000_000,
+            in_flight_per_payer_max=1_000_000,
+            in_flight_per_address_max=1_000_000,
+            fees_per_hour_lamports=10**15,
+            fees_in_flight_lamports=10**15,
+        ),
+    )
+
+
+def _serve(told: Connection, folder: Path, rpc_url: str, manner: Manner) -> None:
+    asyncio.run(_run(told.send, folder, rpc_url, manner))
+
+
+async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner: Manner) -> None:
+    configure_logging("error", json_lines=False)
+    clock = SystemClock()
+    config = config_of(folder, rpc_url, Genesis(7))
+    reader = SqliteLogReader(folder / "market.sqlite")
+    ledger = SqliteCreditLedger(folder / MONEY_FILE, pepper=PEPPER, clock=clock)
+    async with open_sales(config, root=PEPPER, reader=reader, clock=clock) as sales:
+        await sales.expect_ready()
+        keeping = asyncio.create_task(sales.run())
+        app = create_app(
+            reports=FakeReports(),
+            ledger=ledger,
+            checks=[Check("store", ledger.expect_writable)],
+            clock=clock,
+            public_limit=RAISED,
+            shop=_shop(sales, manner),
+        )
+        listener = listen("127.0.0.1", 0)
+        tell(listener.getsockname()[1])
+        server = make_server(app, clock=clock, addresses=ClientAddresses(), bounds=BOUNDS)
+        await server.serve(sockets=[listener])
+        keeping.cancel()
+
+
+def _shop(sales: Sales, manner: Manner) -> Shop:
+    chain: RpcPaymentChain = sales.chain
+    if manner.mistake in CHAINS:
+        chain.__class__ = CHAINS[manner.mistake]
+    if manner.mistake == "NeverFlushes":
+        sales.store._writing.pragma("synchronous", "NORMAL")  # noqa: SLF001
+    return Shop(
+        cashier=replace(sales.cashier, chain=chain, patience_s=manner.patience_s),
+        board=sales.board,
+        rotations=sales.store,
+        origin="http://shop.example",
+        name="a token",
+        symbol="TKN",
+    )
+
+
+def _say(port: int) -> None:
+    sys.stdout.write(f"{port} {os.getpid()}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: Sequence[str]) -> None:
+    folder, rpc_url, mistake = arguments
+    asyncio.run(_run(_say, Path(folder), rpc_url, Manner(mistake=mistake)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,92 @@
+"""A real server on loopback, spoken to in raw bytes."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp
+
+from mintscope.base.clock import SystemClock
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.server import listen, make_server
+
+PATIENCE_S = 10.0
+
+
+@dataclass
+class Client:
+    """One connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def send(self, data: bytes) -> None:
+        """Send *data*; a server that has hung up already is no failure here."""
+        with suppress(ConnectionError):
+            self.writer.write(data)
+            await self.writer.drain()
+
+    async def rest(self) -> bytes:
+        """Return everything until the server closes."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.reader.read()
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        """Return status, headers and body of the next answer."""
+        async with asyncio.timeout(PATIENCE_S):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            status, *lines = head.strip().split("\r\n")
+            headers = {
+                name.lower(): value for name, _, value in (line.partition(": ") for line in lines)
+            }
+            body = await self.reader.readexactly(int(headers.get("content-length", 0)))
+        return int(status.split()[1]), headers, body
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+@dataclass
+class Served:
+    """Where the server listens."""
+
+    port: int
+    ended: asyncio.Event
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Client]:
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.port))
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+@asynccontextmanager
+async def served(
+    app: ASGIApp,
+    bounds: Bounds,
+    *,
+    proxies: tuple[str, ...] = (),
+    send_buffer_bytes: int | None = None,
+) -> AsyncIterator[Served]:
+    """Serve *app* in this event loop."""
+    listener = listen("127.0.0.1", 0)
+    if send_buffer_bytes is not None:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+    server = make_server(
+        app, clock=SystemClock(), addresses=ClientAddresses(proxies), bounds=bounds
+    )
+    ended = asyncio.Event()
+    running = asyncio.ensure_future(server.serve(sockets=[listener]))
+    running.add_done_callback(lambda _: ended.set())
+    try:
+        yield Served(listener.getsockname()[1], ended)
+    finally:
+        server.should_exit = True
+        await running

@@ -1,0 +1,127 @@
+"""Accounts over a real store, and what an agent, its mailbox and an administrator do with them."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from mintscope.base.clock import Clock
+from mintscope.core.accounts.application import SignupId
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.keys.api_keys import KeyDesk
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.proof import ProofId, link_text
+from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.signups.exchange import ExchangeDesk
+from mintscope.core.accounts.signups.signups import SignupDesk
+from mintscope.core.accounts.user import UserId
+from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteKeyStore
+from mintscope.edges.storage.sqlite.accounts.exchanges import SqliteExchangeStore
+from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
+from mintscope.edges.storage.sqlite.accounts.signups import SqliteSignupStore
+
+EMAIL = "agent@example.org"
+SIGNUP_PATH = "/api/public/beta-signup"
+CONFIRM_PATH = "/api/auth/confirm-email"
+STATUS_PATH = "/api/auth/application-status"
+EXCHANGE_PATH = "/api/auth/exchange-secret"
+
+
+def signup_body(email: str = EMAIL, **fields: Any) -> dict[str, Any]:
+    return {"email": email, "userType": "trader", "motivation": "To trade by myself."} | fields
+
+
+@dataclass
+class Accounts:
+    """The desks of one process, and the file they share with all others."""
+
+    path: Path
+    file: AccountFile
+    secrets: AccountSecrets
+    signup: SignupDesk
+    exchange: ExchangeDesk
+    keys: KeyDesk
+    review: ReviewDesk
+
+    def change(self, query: str, *values: Any) -> None:
+        db = apsw.Connection(str(self.path))
+        try:
+            db.execute(query, values)
+        finally:
+            db.close()
+
+    async def approve(self, signup_id: int, *scopes: Scope) -> None:
+        """Approve an application, confirmed or not, as an administrator may."""
+        await self.review.approve(
+            SignupId(signup_id),
+            scopes=frozenset(scopes),
+            note="",
+            actor=COMMAND_LINE,
+            unconfirmed=True,
+        )
+
+    async def remove_user(self, user_id: int) -> None:
+        await self.review.remove_user(UserId(user_id), actor=COMMAND_LINE)
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return what the money file holds, read over a connection of its own."""
+        db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return list(db.execute(query, values))
+        finally:
+            db.close()
+
+    def code(self, email: str = EMAIL) -> str:
+        """Return the code of the newest letter to *email*."""
+        ((nonce,),) = self.rows(
+            "SELECT nonce FROM proof JOIN letter ON letter.proof = proof.id"
+            " WHERE recipient = ? AND kind = 'confirm_application' ORDER BY letter.id DESC LIMIT 1",
+            email,
+        )
+        return self.secrets.code_of(nonce)
+
+    def link(self, email: str = EMAIL) -> str:
+        """Return the last segment of the link in the newest letter to *email*."""
+        ((proof_id, nonce),) = self.rows(
+            "SELECT proof.id, nonce FROM proof JOIN letter ON letter.proof = proof.id"
+            " WHERE recipient = ? AND kind = 'confirm_application' ORDER BY letter.id DESC LIMIT 1",
+            email,
+        )
+        return link_text(ProofId(proof_id), self.secrets.link_of(nonce))
+
+
+@asynccontextmanager
+async def open_desks(
+    folder: Path,
+    *,
+    pepper: bytes,
+    clock: Clock,
+    open_file: Callable[[Path], AccountFile] = AccountFile,
+) -> AsyncIterator[Accounts]:
+    """Open desks over the money file of *folder*."""
+    secrets = AccountSecrets.derive(pepper)
+    file = open_file(folder / "money.sqlite")
+    try:
+        yield Accounts(
+            path=folder / "money.sqlite",
+            file=file,
+            secrets=secrets,
+            signup=SignupDesk(
+                SqliteSignupStore(file), secrets=secrets, clock=clock, entropy=os.urandom
+            ),
+            exchange=ExchangeDesk(
+                SqliteExchangeStore(file), secrets=secrets, clock=clock, entropy=os.urandom
+            ),
+            review=ReviewDesk(SqliteReviewStore(file), clock=clock, entropy=os.urandom),
+            keys=KeyDesk(
+                store=SqliteKeyStore(file), secrets=secrets, clock=clock, entropy=os.urandom
+            ),
+        )
+    finally:
+        await file.close()

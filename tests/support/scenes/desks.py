@@ -1,0 +1,151 @@
+"""People and their keys over a real file, for tests; nothing but the hashing is quick."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.keys.api_keys import KeyDesk
+from mintscope.core.accounts.people.login_limit import GuessLimits
+from mintscope.core.accounts.people.people import Browser, PeopleDesk
+from mintscope.core.accounts.people.session import Lifetimes, Session
+from mintscope.core.accounts.proof import ProofId, Purpose, link_text
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteKeyStore
+from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.edges.storage.sqlite.accounts.people import SqlitePeopleStore
+from mintscope.edges.storage.sqlite.accounts.sessions import SqliteSessionStore
+
+NOW: Final = UnixMs(1_700_000_000_000)
+SECRETS: Final = AccountSecrets.derive(bytes(range(32)))
+ALICE: Final = Email("alice@example.org")
+MALLORY: Final = Email("mallory@example.org")
+PASSWORD: Final = "correct horse battery"
+OTHER_PASSWORD: Final = "staple horse battery"
+HERE: Final = Browser("192.0.2.1", "Firefox")
+THERE: Final = Browser("198.51.100.7", "curl")
+
+
+async def _nothing() -> None:
+    """Do nothing."""
+
+
+class QuickHasher:
+    """A Hasher that hides nothing, and counts; `meanwhile` happens while it is at work."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.meanwhile: Callable[[], Awaitable[object]] = _nothing
+
+    async def hash(self, password: str) -> str:
+        await self._work()
+        return f"quick:{password}"
+
+    async def matches(self, password: str, stored: str | None) -> bool:
+        await self._work()
+        return stored == f"quick:{password}"
+
+    async def _work(self) -> None:
+        self.count += 1
+        meanwhile, self.meanwhile = self.meanwhile, _nothing
+        await meanwhile()
+
+
+@dataclass(frozen=True, slots=True)
+class Desks:
+    """What tests talk to, and what they look into."""
+
+    people: PeopleDesk
+    keys: KeyDesk
+    clock: ManualClock
+    hasher: QuickHasher
+    file: AccountFile
+    path: Path
+
+    def rows(self, statement: str, *columns: Any) -> list[Any]:
+        db = apsw.Connection(str(self.path))
+        try:
+            return db.execute(statement, columns).fetchall()
+        finally:
+            db.close()
+
+    def change(self, statement: str, *columns: Any) -> None:
+        self.rows(statement, *columns)
+
+    def bytes_on_disk(self) -> bytes:
+        return self.path.read_bytes() + Path(f"{self.path}-wal").read_bytes()
+
+    def link(self, purpose: Purpose) -> str:
+        """Return the link of the newest letter for *purpose*, as its reader finds it."""
+        ((proof_id, nonce),) = self.rows(
+            "SELECT proof.id, nonce FROM proof JOIN letter ON proof = proof.id"
+            " WHERE purpose = ? ORDER BY proof.id DESC LIMIT 1",
+            purpose,
+        )
+        return link_text(ProofId(proof_id), SECRETS.link_of(nonce))
+
+    def letters(self) -> list[tuple[str, str]]:
+        """Return (kind, recipient) of every letter, oldest first."""
+        return self.rows("SELECT kind, recipient FROM letter ORDER BY id")
+
+    async def enter(self, cookie: str) -> Session:
+        """Return the session of a cookie that must be good."""
+        session = await self.people.session(cookie)
+        assert session is not None
+        return session
+
+    async def signed_up(self, email: Email = ALICE, browser: Browser = HERE) -> Session:
+        return await self.enter(await self.people.sign_up(email, PASSWORD, browser))
+
+    async def signed_in(self, email: Email = ALICE, browser: Browser = HERE) -> Session:
+        return await self.enter(await self.people.sign_in(email, PASSWORD, browser))
+
+    async def taken_back(self) -> None:
+        """Let Alice set OTHER_PASSWORD by a link in her mailbox."""
+        await self.people.request_reset(ALICE, HERE)
+        assert await self.people.reset(self.link(Purpose.RESET_PASSWORD), OTHER_PASSWORD)
+
+    async def owned(self) -> Session:
+        """Return a session of Alice, who has verified her mailbox and has OTHER_PASSWORD."""
+        await self.signed_up()
+        await self.taken_back()
+        return await self.enter(await self.people.sign_in(ALICE, OTHER_PASSWORD, HERE))
+
+
+@asynccontextmanager
+async def open_desks(
+    folder: Path, *, lifetimes: Lifetimes | None = None, guesses: GuessLimits | None = None
+) -> AsyncIterator[Desks]:
+    path = folder / "money.sqlite"
+    clock = ManualClock(NOW)
+    file = AccountFile(path)
+    hasher = QuickHasher()
+    try:
+        yield Desks(
+            people=PeopleDesk(
+                people=SqlitePeopleStore(file),
+                sessions=SqliteSessionStore(file),
+                hasher=hasher,
+                secrets=SECRETS,
+                clock=clock,
+                entropy=os.urandom,
+                lifetimes=lifetimes,
+                guesses=guesses,
+            ),
+            keys=KeyDesk(
+                store=SqliteKeyStore(file), secrets=SECRETS, clock=clock, entropy=os.urandom
+            ),
+            clock=clock,
+            hasher=hasher,
+            file=file,
+            path=path,
+        )
+    finally:
+        await file.close()

@@ -1,0 +1,32 @@
+"""A dev chain with its full history, made once: nothing here changes it."""
+
+import pytest
+
+from mintscope.devchain.chain import Devchain
+from support.oracles.devchain_blocks import NOW, Meant
+
+
+@pytest.fixture(scope="session")
+def history() -> Devchain:
+    """Return a chain with ten days of history and a hundred live blocks; not to be changed."""
+    chain = Devchain(seed=7, now=NOW)
+    for _ in range(100):
+        chain.tick()
+    return chain
+
+
+@pytest.fixture(scope="session")
+def meant(history: Devchain) -> Meant:
+    """Return the time of every block of `history` and the swaps the market meant in it."""
+    found = {}
+    for slot in history.ledger.slots:
+        block = history.ledger.block(slot)
+        assert block is not None
+        found[slot] = (block.time, history.swaps(slot))
+    return found
+
+
+@pytest.fixture
+def young() -> Devchain:
+    """Return a chain with a quarter of an hour of history, for the test to change."""
+    return Devchain(seed=7, now=NOW, history_days=0.01)

@@ -1,0 +1,102 @@
+"""A service in which something has happened: something for every page to show."""
+
+from typing import Final
+
+from mintscope.core.accounts.application import SignupId
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.keys.api_key import KeyId
+from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
+from mintscope.core.accounts.people.people import Browser
+from mintscope.core.accounts.people.session import Session
+from support.scenes.website import HERE, PASSWORD, Website
+
+DAY_MS: Final = 86_400_000
+HOUR_MS: Final = 3_600_000
+PERSON: Final = Email("ann.the.trader@every.example")
+NEWCOMER: Final = Email("new@every.example")
+AGENT: Final = Email("agent-smith@every.example")
+LONG_ADDRESS: Final = f"a-provider-with-{'long-' * 8}name@a-subdomain.{'of-' * 10}a-domain.example"
+UNBROKEN_NAME: Final = "the-longest-name-a-key-may-have-with-no-place-to-break-the-line"
+PHONE: Final = Browser("2001:db8::7", "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0) Safari/605.1")
+SCRIPT: Final = "<script>document.title='run'</script>"
+WRITES: Final = frozenset({Scope.TRADE_READ, Scope.TRADE_WRITE, Scope.SIGNALS_READ})
+
+
+async def scene_at(site: Website) -> dict[str, object]:
+    """Let things happen; return what stands for the braces in addresses of pages."""
+    await site.make_administrator()
+    applications = await _applications(site)
+    keys = await _person(site)
+    await site.accounts.people.sign_up(NEWCOMER, PASSWORD, HERE)
+    await site.accounts.people.request_reset(PERSON, HERE)
+    users = await site.accounts.review.users()
+    assert site.accounts.mailbox is not None
+    letters = await site.accounts.mailbox.recent(limit=1)
+    return {
+        **applications,
+        **keys,
+        "reset": await site.link(PERSON),
+        "user": users[-1].user_id,
+        "letter": letters[0].letter_id,
+    }
+
+
+async def _applications(site: Website) -> dict[str, object]:
+    review = site.accounts.review
+    made: dict[str, SignupId] = {}
+    for name, email, motivation in (
+        ("issued", PERSON, "To trade by myself."),
+        ("rejected", "spam@every.example", "Buy now."),
+        ("waiting", "first@every.example", f"I trade at night.\n\n    Indented.\n{SCRIPT}"),
+        ("second", LONG_ADDRESS, "We publish signals. " * 40),
+        ("third", "third@every.example", "x" * 300),
+        ("agent", AGENT, "An agent of its own."),
+        ("unconfirmed", "unread@every.example", "Nobody has read the letter yet."),
+    ):
+        made[name], secret = await site.apply_for_key(email, motivation)
+        confirm = await site.link(email)
+        if name != "unconfirmed":
+            assert await site.accounts.signup.confirm_by_link(confirm.rpartition("/")[2])
+        if name in {"issued", "agent"}:
+            scopes = frozenset({Scope.TRADE_WRITE})
+            await review.approve(made[name], scopes=scopes, note="Known.", actor=COMMAND_LINE)
+            await site.exchange(email, secret)
+        site.clock.advance(5 * HOUR_MS)
+    await review.reject(made["rejected"], note="Spam.\nAgain.", actor=COMMAND_LINE)
+    return {**made, "confirm": confirm}
+
+
+async def _person(site: Website) -> dict[str, object]:
+    """Make a person with a verified mailbox, two sessions and a key of every kind."""
+    people, keys = site.accounts.people, site.accounts.keys
+    await people.sign_up(PERSON, PASSWORD, PHONE)
+    session = await _session(site)
+    await people.request_verification(session)
+    assert await people.verify(session, (await site.link(PERSON)).rpartition("/")[2])
+
+    async def make(name: str, scopes: frozenset[Scope], days: int | None) -> KeyId:
+        lifetime_ms = None if days is None else days * DAY_MS
+        issued = await keys.create(session, name=name, scopes=scopes, lifetime_ms=lifetime_ms)
+        if days == 30:
+            await keys.find(issued.api_key)
+        return issued.line.key_id
+
+    made = {
+        "used": await make("Trading bot in Frankfurt", WRITES, 30),
+        "long": await make(UNBROKEN_NAME, READ_SCOPES, 90),
+        "soon": await make("Notebook", frozenset(Scope), 5),
+        "ended": await make("Laptop that was stolen", frozenset(), None),
+        "old": await make("Signals", WRITES, 365),
+    }
+    await keys.flush()
+    await keys.revoke(session, made["ended"])
+    await keys.rotate(session, made["old"], overlap_ms=DAY_MS)
+    return dict(made)
+
+
+async def _session(site: Website) -> Session:
+    cookie = await site.accounts.people.sign_in(PERSON, PASSWORD, HERE)
+    session = await site.accounts.people.session(cookie)
+    assert session is not None
+    return session

@@ -1,0 +1,140 @@
+"""A chain that only pays, on a clock that moves when told; and payments to send to it."""
+
+import asyncio
+import socket
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
+from solders.hash import Hash
+from solders.instruction import AccountMeta, Instruction
+from solders.keypair import Keypair
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.token import ID as TOKEN
+from solders.transaction import VersionedTransaction
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import UnixMs
+from mintscope.devchain.methods.table import VmMethods
+from mintscope.devchain.pulse import SLOT_MS, Pulse
+from mintscope.devchain.server import answering
+from mintscope.devchain.svm.genesis import Genesis
+from mintscope.devchain.svm.vm import Vm
+
+MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
+START = UnixMs(1_800_000_000_000)
+PRICE = 2_500
+
+
+class PayingChain:
+    """A Vm, its pulse, and a buyer with a SOL and 1,000 payment tokens."""
+
+    def __init__(self, seed: int = 7) -> None:
+        self.clock = ManualClock(START)
+        self.vm = Vm(clock=self.clock, seed=seed)
+        self.pulse = Pulse(self.vm)
+        self.methods = VmMethods(self.vm)
+        self.buyer = self.vm.genesis.key("buyer")
+        self.vm.genesis.endow(
+            self.vm.bank, self.buyer.pubkey(), lamports=10**9, atoms=1_000 * 10**6
+        )
+
+    def call(self, method: str, *params: object) -> Any:
+        return self.methods.call(method, list(params))
+
+    def slots(self, count: int) -> None:
+        """Let *count* slots pass."""
+        self.clock.advance(count * SLOT_MS)
+        self.pulse.tick()
+
+    def blockhash(self) -> Hash:
+        return self.vm.block("processed").blockhash
+
+    def payment(
+        self,
+        memo: str = "a quote",
+        *,
+        amount: int = PRICE,
+        blockhash: Hash | None = None,
+        buyer: Keypair | None = None,
+    ) -> VersionedTransaction:
+        return payment(
+            self.vm.genesis,
+            buyer or self.buyer,
+            memo=memo,
+            amount=amount,
+            blockhash=blockhash or self.blockhash(),
+        )
+
+    def send(self, transaction: VersionedTransaction, **config: object) -> str:
+        text = b64encode(bytes(transaction)).decode()
+        signature = self.call("sendTransaction", text, {"encoding": "base64", **config})
+        assert isinstance(signature, str)
+        return signature
+
+    def pay(self, memo: str = "a quote", *, amount: int = PRICE) -> str:
+        """Send a payment without preflight, as facilitators do."""
+        return self.send(self.payment(memo, amount=amount), skipPreflight=True)
+
+    def status(self, signature: str) -> Any:
+        return self.call("getSignatureStatuses", [signature])["value"][0]
+
+    def received(self, commitment: str = "processed") -> int:
+        """Return what the treasury holds, in atoms."""
+        tokens = str(self.vm.genesis.treasury_tokens)
+        found = self.call("getTokenAccountBalance", tokens, {"commitment": commitment})
+        return int(found["value"]["amount"])
+
+    def entry(self, signature: str) -> Any:
+        return self.call(
+            "getTransaction",
+            signature,
+            {"commitment": "confirmed", "maxSupportedTransactionVersion": 0},
+        )
+
+
+def payment(
+    genesis: Genesis,
+    buyer: Keypair,
+    *,
+    memo: str,
+    blockhash: Hash,
+    amount: int = PRICE,
+) -> VersionedTransaction:
+    """Return a payment as the official clients build it, signed by both."""
+    transfer = Instruction(
+        TOKEN,
+        bytes([12]) + amount.to_bytes(8, "little") + bytes([6]),
+        [
+            AccountMeta(genesis.tokens_of(buyer.pubkey()), is_signer=False, is_writable=True),
+            AccountMeta(genesis.mint, is_signer=False, is_writable=False),
+            AccountMeta(genesis.treasury_tokens, is_signer=False, is_writable=True),
+            AccountMeta(buyer.pubkey(), is_signer=True, is_writable=False),
+        ],
+    )
+    instructions = [
+        set_compute_unit_limit(60_000),
+        set_compute_unit_price(1),
+        transfer,
+        Instruction(MEMO, memo.encode(), []),
+    ]
+    fee_payer = genesis.fee_payer
+    message = MessageV0.try_compile(fee_payer.pubkey(), instructions, [], blockhash)
+    return VersionedTransaction(message, [fee_payer, buyer])
+
+
+@asynccontextmanager
+async def served(chain: PayingChain) -> AsyncIterator[str]:
+    """Serve *chain* on the loopback and yield where."""
+    app = answering(chain.methods, chain.vm.faults)
+    config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        await running

@@ -1,0 +1,133 @@
+"""What every PaymentStore is tested at: the store, and what a ledger beside it shows and does."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import apsw
+import pytest
+
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import UnixMs
+from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.payment import Evidence, Goods, NewToken, Payment, Report, TopUp
+from mintscope.core.payments.store import PaymentStore, Promise
+from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from support.fakes.payment_memory import MemoryPaymentStore
+from support.scenes.payments.payment_promises import NOW, named
+
+
+class Desk(Protocol):
+    """A store, and what a ledger beside it would show and do."""
+
+    @property
+    def store(self) -> PaymentStore: ...
+    def credits(self, goods: Goods) -> int: ...
+    def spend(self, goods: Goods) -> None: ...
+    def close_sales(self) -> None: ...
+    def open_account(self, credit_count: int) -> CreditAccount: ...
+    def fill_fund(self, lamports: int) -> None: ...
+    async def rotate(self, account: CreditAccount) -> CreditAccount: ...
+
+
+@dataclass
+class MemoryDesk:
+    store: MemoryPaymentStore
+
+    def credits(self, goods: Goods) -> int:
+        return self.store.balances[_name(goods)]
+
+    def spend(self, goods: Goods) -> None:
+        self.store.spend(_name(goods))
+
+    def close_sales(self) -> None:
+        self.store.is_closed = True
+
+    def open_account(self, credit_count: int) -> CreditAccount:
+        self.store.balances[CreditAccount(1)] = credit_count
+        return CreditAccount(1)
+
+    def fill_fund(self, lamports: int) -> None:
+        self.store.fund_lamports = lamports
+
+    async def rotate(self, account: CreditAccount) -> CreditAccount:
+        heir = CreditAccount(100 + len(self.store.balances) + len(self.store.heirs))
+        self.store.rotate(account, heir, NOW)
+        return heir
+
+
+@dataclass
+class SqliteDesk:
+    store: SqlitePaymentStore
+    db: apsw.Connection
+
+    def credits(self, goods: Goods) -> int:
+        return int(self.db.execute(f"SELECT {_balance(goods)}", (_name(goods),)).get or 0)
+
+    def spend(self, goods: Goods) -> None:
+        self.db.execute(
+            "INSERT INTO credit_entry (account, kind, delta, balance, at)"
+            f" SELECT id, 'spend', -1, balance - 1, 0 FROM credit_account WHERE {_where(goods)}",
+            (_name(goods),),
+        )
+
+    def close_sales(self) -> None:
+        self.db.execute("INSERT INTO sales_stop VALUES (1, 0, 'a test')")
+
+    def open_account(self, credit_count: int) -> CreditAccount:
+        account = self.db.execute(
+            "INSERT INTO credit_account (token_hash, hint, note, issued_at)"
+            " VALUES (zeroblob(32), '', '', 0) RETURNING id"
+        ).get
+        self.db.execute(
+            "INSERT INTO credit_entry (account, kind, delta, balance, at)"
+            " VALUES (?1, 'grant', ?2, ?2, 0)",
+            (account, credit_count),
+        )
+        return CreditAccount(account)
+
+    def fill_fund(self, lamports: int) -> None:
+        self.db.execute("INSERT OR REPLACE INTO fee_fund VALUES (1, ?)", (lamports,))
+
+    async def rotate(self, account: CreditAccount) -> CreditAccount:
+        token_hash = CredentialHash(
+            named(f"heir {self.db.execute('SELECT count(*) FROM credit_account').get}")
+        )
+        await self.store.rotate(account, token_hash, "heir", now=NOW)
+        return CreditAccount(int(self.db.execute("SELECT max(id) FROM credit_account").get))
+
+
+def _name(goods: Goods) -> Any:
+    match goods:
+        case NewToken(token_hash=token_hash):
+            return token_hash
+        case TopUp(account=account):
+            return account
+        case Report():
+            return None
+
+
+def _where(goods: Goods) -> str:
+    return "token_hash = ?" if isinstance(goods, NewToken) else "id = ?"
+
+
+def _balance(goods: Goods) -> str:
+    return f"(SELECT balance FROM credit_account WHERE {_where(goods)})"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Desk]:
+    if request.param == "memory":
+        yield MemoryDesk(MemoryPaymentStore())
+        return
+    store = SqlitePaymentStore(tmp_path / "money.sqlite")
+    db = apsw.Connection(str(tmp_path / "money.sqlite"))
+    yield SqliteDesk(store, db)
+    assert db.execute("SELECT count(*) FROM pragma_integrity_check").get == 1
+    db.close()
+    await store.close()
+
+
+async def resolve(desk: Desk, asked: Promise, evidence: Evidence, now: int = NOW) -> Payment:
+    return await desk.store.resolve(asked.payment.message_hash, evidence, now=UnixMs(now))

@@ -1,0 +1,62 @@
+"""Payments as a cashier promises them to a store, and the evidence that moves them."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.core.payments.payment import Dead, Landed, NewToken, Payment, Reverted
+from mintscope.core.payments.protocol.envelope import MessageHash
+from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.core.payments.store import Budget, Promise
+
+NOW: Final = UnixMs(1_700_000_000_000)
+AMOUNT: Final = 1_000
+LANDED: Final = Landed(paid=AMOUNT, final=False)
+LANDED_FOR_GOOD: Final = Landed(paid=AMOUNT, final=True)
+REVERTED: Final = Reverted(final=True)
+DEAD: Final = Dead(height=1_000)
+STILL_DEAD: Final = Dead(height=1_032)
+
+
+def named(name: str) -> bytes:
+    return name.encode().ljust(32, b".")
+
+
+def new_token(name: str) -> NewToken:
+    return NewToken(credits=10, token_hash=CredentialHash(named("token " + name)), hint="12345678")
+
+
+def promise(
+    name: str,
+    *,
+    balance_after: int = 10**9,
+    mark: int = 10**9,
+    budget: Budget | None = None,
+    **changes: Any,
+) -> Promise:
+    payment = Payment(
+        message_hash=MessageHash(named(name)),
+        signature=Signature("signature of " + name),
+        payer=Wallet("alice"),
+        address="192.0.2.1",
+        resource=Resource("/v1/credits/purchase?bundle=10"),
+        amount=AMOUNT,
+        goods=new_token(name),
+        key_hash=key_hash(name),
+        fee_lamports=10_001,
+        last_valid_height=200,
+        begun_at=NOW,
+    )
+    payment = replace(payment, **changes)
+    return Promise(
+        payment=payment,
+        mark=mark,
+        balance_after=balance_after,
+        budget=budget or Budget(),
+        lease_until=UnixMs(payment.begun_at + 60_000),
+    )
+
+
+def key_hash(name: str) -> CredentialHash:
+    return CredentialHash(named("key " + name))

@@ -1,0 +1,262 @@
+"""A whole till in one process: the dev chain, the settlement over it, the store, the cashier.
+
+The chain's clock moves a slot with every look at a transaction's status, so
+no test waits for time.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+
+import apsw
+import httpx
+import msgspec
+from pydantic import SecretStr
+from solders.hash import Hash
+from solders.keypair import Keypair
+from starlette.applications import Starlette
+from starlette.routing import Route
+from typing_extensions import override
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.core.payments.books.audit import Auditor
+from mintscope.core.payments.books.invariants import Violation
+from mintscope.core.payments.facilitator import Cashier, Charge, Credits, Demand, Wanted
+from mintscope.core.payments.outcome import Outcome
+from mintscope.core.payments.payment import MISSED_BLOCKS
+from mintscope.core.payments.protocol.headers import Presented
+from mintscope.core.payments.protocol.requirement import Requirement, Resource, Terms
+from mintscope.core.payments.reconciler import Reconciler
+from mintscope.core.payments.redelivery import Secrets
+from mintscope.core.payments.store import Budget
+from mintscope.devchain.faults import Knobs
+from mintscope.devchain.methods.rpc import Methods
+from mintscope.devchain.methods.table import VmMethods
+from mintscope.devchain.methods.wire import FaultyWire
+from mintscope.devchain.pulse import SLOT_MS, Pulse
+from mintscope.devchain.server import Rpc
+from mintscope.devchain.svm.vm import Vm
+from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
+from mintscope.edges.sources.rpc import Endpoint
+from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
+from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
+from support.scenes.payments.payment_build import Recipe, present
+
+START: Final = UnixMs(1_800_000_000_000)
+SECRETS: Final = Secrets.derive(b"r" * 32)
+RESOURCE: Final = Resource("/v1/credits/purchase?bundle=10")
+AMOUNT: Final = 25_000
+CREDITS: Final = Credits(10)
+KEY: Final = "the-secret-of-the-buyer"
+PATIENCE_S: Final = 0.4  # of real time: some twenty looks, so some twenty slots
+EXPIRY_SLOTS: Final = 230  # a blockhash, the slack, and finality
+
+
+class MovingTransport(httpx.AsyncBaseTransport):
+    """Calls the dev chain in this process; every look at a status takes a slot."""
+
+    def __init__(self, world: "World", app: FaultyWire) -> None:
+        self._world = world
+        self._app = httpx.ASGITransport(app=app)
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        method = msgspec.json.decode(await request.aread())["method"]
+        self._world.calls.append(method)
+        self._world.was_called[method].set()
+        if method == "getSignatureStatuses":
+            self._world.slots(1)
+        return await self._app.handle_async_request(request)
+
+
+class World:
+    """One chain and one database file; any number of cashiers."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.clock = ManualClock(START)
+        self.vm = Vm(clock=self.clock, seed=7)
+        self.pulse = Pulse(self.vm)
+        self.methods = VmMethods(self.vm)
+        self.calls: list[str] = []
+        self.was_called = defaultdict[str, asyncio.Event](asyncio.Event)
+        genesis = self.vm.genesis
+        self.terms = Terms(
+            asset=Mint(str(genesis.mint)),
+            decimals=6,
+            pay_to=Wallet(str(genesis.treasury.pubkey())),
+            fee_payer=Wallet(str(genesis.fee_payer.pubkey())),
+        )
+        self.buyer = self.fund("buyer")
+        rpc = Rpc(cast("Methods", self.methods))
+        app = Starlette(routes=[Route("/", rpc.post, methods=["POST"])])
+        self.node = FaultyWire(app, self.vm.faults)
+        self.transport = MovingTransport(self, self.node)
+        self.stores: list[SqlitePaymentStore] = []
+        self.chains: list[RpcPaymentChain] = []
+        self.unreadable: list[tuple[Signature, str]] = []
+        self.entropy = 0
+        self.ahead_ms = 0
+        self.slots(1)
+
+    def fund(self, name: str, *, atoms: int = 10**9) -> Keypair:
+        key = self.vm.genesis.key(name)
+        self.vm.genesis.endow(self.vm.bank, key.pubkey(), lamports=10**9, atoms=atoms)
+        return key
+
+    def cashier(self, **changes: Any) -> Cashier:
+        """Return a cashier as another process would have it."""
+        self.stores.append(SqlitePaymentStore(self.path))
+        self.chains.append(self.chain())
+        parts: dict[str, Any] = {
+            "terms": self.terms,
+            "secrets": SECRETS,
+            "fee_payer": self.vm.genesis.fee_payer,
+            "store": self.stores[-1],
+            "chain": self.chains[-1],
+            "clock": self.clock,
+            "entropy": self.random,
+            "budget": Budget(),
+            "patience_s": PATIENCE_S,
+        }
+        return Cashier(**(parts | changes))
+
+    def chain(self, terms: Terms | None = None) -> RpcPaymentChain:
+        return RpcPaymentChain(
+            Endpoint(url="http://chain/"),
+            terms=terms or self.terms,
+            clock=self.clock,
+            transport=self.transport,
+            sleep=lambda _: asyncio.sleep(0.005),
+        )
+
+    def reconciler(self) -> Reconciler:
+        """Return one whose clock is ahead of the last one's, so that every lease has run out."""
+        self.ahead_ms += 3_600_000
+        ahead = ManualClock(UnixMs(self.clock.now() + self.ahead_ms))
+        return Reconciler(
+            store=self.stores[0],
+            chain=self.chains[0],
+            clock=ahead,
+            on_unreadable=lambda payment, why: self.unreadable.append((payment.signature, why)),
+        )
+
+    async def audit(self, *, full: bool = False) -> list[Violation]:
+        """Audit as the service does, but with a new auditor each time."""
+        books = SqlitePaymentBooks(self.path)
+        auditor = Auditor(
+            books=books,
+            history=self.chains[0],
+            reconciler=self.reconciler(),
+            clock=self.clock,
+        )
+        try:
+            return list(await auditor.audit(full=full))
+        finally:
+            books.close()
+
+    def random(self, count: int) -> bytes:
+        self.entropy += 1
+        return self.entropy.to_bytes(count)
+
+    def slots(self, count: int) -> None:
+        for _ in range(count):
+            self.clock.advance(SLOT_MS)
+            self.pulse.tick()
+
+    async def miss(self) -> None:
+        """Look twice for what cannot land any more, some blocks apart."""
+        self.slots(EXPIRY_SLOTS)
+        await self.reconciler().once()
+        self.slots(MISSED_BLOCKS)
+        await self.reconciler().once()
+
+    def seconds(self, count: int) -> None:
+        self.slots(count * 1_000 // SLOT_MS)
+
+    async def until_called(self, method: str) -> None:
+        async with asyncio.timeout(5):
+            await self.was_called[method].wait()
+
+    def go_wrong(self, **knobs: Any) -> None:
+        self.vm.faults.set(msgspec.convert(knobs, Knobs))
+
+    def pay(
+        self, requirement: Requirement, payer: Keypair | None = None, **changes: Any
+    ) -> Presented:
+        parts: dict[str, Any] = {
+            "amount": requirement.amount,
+            "memo": requirement.memo.encode(),
+            "terms": self.terms,
+            "payer": payer or self.buyer,
+            "blockhash": self.blockhash(),
+        }
+        return present(requirement, Recipe(**(parts | changes)).build())
+
+    def blockhash(self) -> Hash:
+        return self.vm.block("confirmed").blockhash
+
+    def received(self) -> int:
+        tokens = str(self.vm.genesis.treasury_tokens)
+        config = {"commitment": "processed"}
+        found: Any = self.methods.call("getTokenAccountBalance", [tokens, config])
+        return int(found["value"]["amount"])
+
+    def fees(self) -> int:
+        """Return the lamports that the fee payer has lost."""
+        account = self.vm.bank.account(self.vm.genesis.fee_payer.pubkey())
+        assert account is not None
+        return 10 * 10**9 - account.lamports
+
+    def sql(self, statement: str) -> Any:
+        """Run a statement as somebody else would, beside the stores; return its only value."""
+        db = apsw.Connection(str(self.path))
+        db.set_busy_timeout(5_000)
+        value: Any = db.execute(statement).get
+        db.close()
+        return value
+
+    def ledger(self) -> dict[str, int]:
+        """Return the balance of every credit token, by its hint."""
+        found = self.sql("SELECT json_group_object(hint, balance) FROM credit_account")
+        return msgspec.json.decode(found, type=dict[str, int])
+
+
+@asynccontextmanager
+async def world_at(path: Path) -> AsyncIterator[World]:
+    world = World(path / "money.sqlite")
+    yield world
+    for chain in world.chains:
+        await chain.aclose()
+    for store in world.stores:
+        await store.close()
+
+
+async def buy(
+    cashier: Cashier, presented: Presented, *, wanted: Wanted = CREDITS, **changes: Any
+) -> Outcome:
+    """Send a payment and take what comes."""
+    demand: dict[str, Any] = {"resource": RESOURCE, "key": KEY, "address": "192.0.2.1"}
+    answer = await cashier.present(presented, Demand(**(demand | changes)))
+    return await answer.settle(wanted) if isinstance(answer, Charge) else answer
+
+
+def config_of(world: World, rpc_url: str, **changes: Any) -> Config:
+    """Return the configuration of an api that sells on the chain of *world*."""
+    genesis = world.vm.genesis
+    selling: dict[str, Any] = {
+        "enabled": True,
+        "asset": str(genesis.mint),
+        "pay_to": str(genesis.treasury.pubkey()),
+        "fee_payer_key": SecretStr(str(genesis.fee_payer)),
+    }
+    return Config(
+        data_dir=world.path.parent,
+        chain=ChainConfig(rpc_url=SecretStr(rpc_url)),
+        payments=PaymentsConfig(**(selling | changes)),
+    )

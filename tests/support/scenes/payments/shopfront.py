@@ -1,0 +1,173 @@
+"""The whole API over a real cashier, a real store and a chain in this process, and its buyers."""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from solders.keypair import Keypair
+
+from mintscope.base.primitives import UnixMs
+from mintscope.base.quote import Quote
+from mintscope.core.payments.facilitator import Cashier
+from mintscope.core.payments.pricing.price import Doubt
+from mintscope.core.payments.pricing.price_cache import PriceBoard
+from mintscope.edges.api.shop import Shop
+from mintscope.edges.server.limiter import Limit
+from support.scenes.payments.payment_build import Recipe, as_base64
+from support.scenes.payments.payment_world import SECRETS, World, world_at
+from support.scenes.service import Service, running_service
+
+ORIGIN: Final = "https://shop.example"
+RAISED: Final = Limit(name="public", count=10_000, window_s=60)
+KEY: Final = "the-secret-of-the-buyer"
+OTHER_KEY: Final = "a-guess-of-a-stranger"
+PURCHASE: Final = "/v1/credits/purchase?bundle=10"
+
+
+class MovablePrice:
+    """A price that a test moves, or takes away."""
+
+    def __init__(self) -> None:
+        self.usd: Decimal | None = Decimal(1)
+        self.reads = 0
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        self.reads += 1
+        if self.usd is None:
+            return Doubt.NO_ANSWER
+        return Quote(usd=self.usd, observed_at=now)
+
+
+class MovableSol:
+    """What SOL costs, if anybody knows."""
+
+    def __init__(self) -> None:
+        self.usd: Decimal | None = None
+
+    async def read(self, _now: UnixMs) -> Decimal | None:
+        return self.usd
+
+
+@dataclass
+class Shopfront:
+    """One process that sells; several may share a world."""
+
+    world: World
+    service: Service
+    cashier: Cashier
+    price: MovablePrice = field(default_factory=MovablePrice)
+    sol: MovableSol = field(default_factory=MovableSol)
+
+    @property
+    def client(self) -> httpx.AsyncClient:
+        return self.service.client
+
+    async def demand(self, method: str, path: str) -> dict[str, Any]:
+        """Ask without paying; return what is demanded."""
+        response = await self.client.request(method, path)
+        assert response.status_code == 402, response.text
+        return demanded(response)
+
+    def transaction(
+        self, demand: dict[str, Any], payer: Keypair | None = None, **changes: Any
+    ) -> bytes:
+        return self.recipe(demand, payer, **changes).build()
+
+    def recipe(
+        self, demand: dict[str, Any], payer: Keypair | None = None, **changes: Any
+    ) -> Recipe:
+        offer = demand["accepts"][0]
+        parts: dict[str, Any] = {
+            "amount": int(offer["amount"]),
+            "memo": offer["extra"]["memo"].encode(),
+            "terms": self.world.terms,
+            "payer": payer or self.world.buyer,
+            "blockhash": self.world.blockhash(),
+        }
+        return Recipe(**(parts | changes))
+
+    def pay(self, demand: dict[str, Any], payer: Keypair | None = None, **changes: Any) -> str:
+        """Return a PAYMENT-SIGNATURE; *changes* are to the transaction."""
+        return signature_header(demand, self.transaction(demand, payer, **changes))
+
+    async def paid(self, method: str, path: str, **changes: Any) -> str:
+        """Ask, and return the PAYMENT-SIGNATURE that answers."""
+        return self.pay(await self.demand(method, path), **changes)
+
+    async def send(
+        self, method: str, path: str, payment: str, *, key: str | None = None, **headers: str
+    ) -> httpx.Response:
+        sent = {"PAYMENT-SIGNATURE": payment} | headers
+        if key is not None:
+            sent["Idempotency-Key"] = key
+        return await self.client.request(method, path, headers=sent)
+
+    async def buy(self, *, key: str | None = KEY, **changes: Any) -> httpx.Response:
+        """Buy ten credits."""
+        payment = await self.paid("POST", PURCHASE, **changes)
+        return await self.send("POST", PURCHASE, payment, key=key)
+
+
+def demanded(response: httpx.Response) -> dict[str, Any]:
+    return decoded(response, "payment-required")
+
+
+def decoded(response: httpx.Response, header: str) -> dict[str, Any]:
+    return dict(json.loads(b64decode(response.headers[header], validate=True)))
+
+
+def signature_header(demand: dict[str, Any], transaction: bytes, **changes: Any) -> str:
+    """Write PAYMENT-SIGNATURE by hand; *changes* are to the accepted requirement."""
+    return encoded(
+        {
+            "x402Version": 2,
+            "payload": {"transaction": as_base64(transaction)},
+            "accepted": demand["accepts"][0] | changes,
+            "resource": demand["resource"],
+        }
+    )
+
+
+def encoded(content: Any) -> str:
+    return b64encode(json.dumps(content).encode()).decode()
+
+
+@asynccontextmanager
+async def opened(
+    world: World, *, limit: Limit = RAISED, **changes: Any
+) -> AsyncIterator[Shopfront]:
+    """Open another process of the shop; *changes* are to its cashier."""
+    cashier, price, sol = world.cashier(**changes), MovablePrice(), MovableSol()
+    shop = Shop(
+        cashier=cashier,
+        board=PriceBoard(price, decimals=6, clock=world.clock, sol=sol),
+        rotations=world.stores[-1],
+        origin=ORIGIN,
+        name="Scope",
+        symbol="SCOPE",
+    )
+    async with running_service(
+        world.path.parent, clock=world.clock, pepper=SECRETS.pepper, shop=shop, public_limit=limit
+    ) as service:
+        yield Shopfront(world, service, cashier, price, sol)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """A chain, and the folder of an installation."""
+    async with world_at(tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+async def shop(world: World) -> AsyncIterator[Shopfront]:
+    """The API that sells there."""
+    async with opened(world) as shop:
+        yield shop

@@ -1,0 +1,126 @@
+"""Somebody who buys step by step, and remembers every step."""
+
+import asyncio
+import json
+from base64 import b64decode
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from solders.keypair import Keypair
+from solders.transaction import VersionedTransaction
+
+from mintscope.base.primitives import Mint, Wallet
+from mintscope.client.purse import Pin, Purse
+from mintscope.core.payments.protocol.requirement import MAINNET
+from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
+
+PURCHASE = "/v1/credits/purchase?bundle=10"
+CREDITS = 10
+TIMEOUT_S = 20
+PENDING_S = 0.05
+PENDING_MAX = 600
+UNSENT_MAX = 40
+
+
+@dataclass
+class Paid:
+    """A payment that was sent for a bundle of ten.
+
+    answer    the last one; None where none ever came
+    """
+
+    header: str
+    key: str | None
+    answer: httpx.Response | None = None
+
+    @property
+    def payer_signature(self) -> str:
+        """The signature that stands in the transaction on chain, too."""
+        payload = json.loads(b64decode(self.header))["payload"]
+        transaction = VersionedTransaction.from_bytes(b64decode(payload["transaction"]))
+        return str(transaction.signatures[1])
+
+    @property
+    def token(self) -> str | None:
+        if self.answer is None or self.answer.status_code != 201:
+            return None
+        return str(self.answer.json()["data"]["token"])
+
+    @property
+    def code(self) -> str:
+        assert self.answer is not None
+        return "" if self.answer.is_success else str(self.answer.json()["error"]["code"])
+
+
+@dataclass
+class Shopper:
+    """A wallet, the chain it lives on, and everything it has paid."""
+
+    wallet: Keypair
+    genesis: Genesis
+    rpc: httpx.AsyncClient
+    paid: list[Paid] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        pin = Pin(
+            network=MAINNET,
+            asset=Mint(str(self.genesis.mint)),
+            decimals=PAYMENT_DECIMALS,
+            pay_to=Wallet(str(self.genesis.treasury.pubkey())),
+        )
+        self._purse = Purse(
+            wallet=self.wallet, pin=pin, atoms_per_payment=10**9, atoms_in_all=10**15
+        )
+
+    async def prepare(self, shop: httpx.AsyncClient, key: str | None) -> Paid:
+        """Ask for the price and sign a payment of it; send nothing."""
+        for _ in range(PENDING_MAX):
+            demand = await shop.post(PURCHASE)
+            if demand.status_code != 503:  # no price yet
+                break
+            await asyncio.sleep(PENDING_S)
+        assert demand.status_code == 402, demand.text
+        required, offer = self._purse.choose(demand.headers["PAYMENT-REQUIRED"])
+        return Paid(self._purse.pay(required, offer, await self._blockhash()), key)
+
+    async def buy(self, shop: httpx.AsyncClient, key: str | None) -> Paid:
+        """Buy ten credits; a payment that was sent is remembered whatever happens then."""
+        paid = await self.prepare(shop, key)
+        self.paid.append(paid)
+        paid.answer = await send(shop, paid)
+        return paid
+
+    async def _blockhash(self) -> str:
+        params = [{"commitment": "confirmed"}]
+        call = {"jsonrpc": "2.0", "id": 1, "method": "getLatestBlockhash", "params": params}
+        answer: Any = {}
+        for _ in range(20):  # a node may refuse a call
+            response = await self.rpc.post("/", json=call)
+            if response.is_success and "result" in (answer := response.json()):
+                break
+        return str(answer["result"]["value"]["blockhash"])
+
+
+async def send(shop: httpx.AsyncClient, paid: Paid, *, key: str | None = None) -> httpx.Response:
+    """Send the payment once, with its own key or with another."""
+    given = key or paid.key
+    headers = {"PAYMENT-SIGNATURE": paid.header}
+    headers |= {} if given is None else {"Idempotency-Key": given}
+    return await shop.post(PURCHASE, headers=headers)
+
+
+async def redeem(shop: httpx.AsyncClient, paid: Paid) -> None:
+    """Send the payment again until it is known what became of it.
+
+    A shop that says for two seconds that it has not sent it will not send it.
+    """
+    unsent = 0
+    for _ in range(PENDING_MAX):
+        paid.answer = await send(shop, paid)
+        if paid.answer.status_code != 503:
+            return
+        unsent += paid.answer.json()["error"]["code"] == "PAYMENT_UNAVAILABLE"
+        if unsent > UNSENT_MAX:
+            return
+        await asyncio.sleep(PENDING_S)

@@ -1,0 +1,180 @@
+"""A real browser, and somebody at it who notices every mistake a page makes."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import (
+    Browser,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    async_playwright,
+    expect,
+)
+
+from support.scenes.website import MINUTE_MS, PASSWORD, Website, served_website
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+AXE: Final = ROOT / "tests" / "browser" / "node_modules" / "axe-core" / "axe.min.js"
+WIDE: Final = (1280, 900)
+PATIENCE_MS: Final = 30_000
+CHROMIUM_ARGUMENTS: Final = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    """The machine's Chromium; tests are skipped where there is none, but never in CI."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None or not AXE.exists():
+        missing = "Chromium" if path is None else "axe-core"
+        reason = f"did not run: there is no {missing} here; `make test` fetches it where it can"
+        pytest.fail(reason) if "CI" in os.environ else pytest.skip(reason)  # noqa: TID251
+    expect.set_options(timeout=PATIENCE_MS)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=path, args=list(CHROMIUM_ARGUMENTS)
+        )
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
+    """One service for all tests in a browser; each has people of its own there."""
+    async with served_website(tmp_path_factory.mktemp("site")) as site:
+        await site.make_administrator()
+        yield site
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def live_site(lasting_site: Website) -> Website:
+    """The service, so much later that no limit remembers the test before."""
+    lasting_site.clock.advance(6 * MINUTE_MS)
+    return lasting_site
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def visitor(chromium: Browser, live_site: Website) -> AsyncIterator["Visitor"]:
+    """Somebody nobody knows, at a wide window."""
+    async with visiting(chromium, live_site.origin) as visitor:
+        yield visitor
+
+
+@dataclass
+class Visitor:
+    """Somebody at a browser of their own.
+
+    mishaps   what pages did that no page should: errors in scripts, what the policy forbids,
+              files that are not there
+    """
+
+    page: Page
+    origin: str
+    mishaps: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.mishaps.append(f"script: {error}"))
+        self.page.on("requestfailed", self._miss)
+        self.page.on("response", self._see)
+
+    async def open(self, path: str) -> Response:
+        """Go to *path* by the address bar."""
+        response = await self.page.goto(self.origin + path)
+        assert response is not None
+        return response
+
+    async def fill(self, **fields: str) -> None:
+        """Type into the fields with these labels; underscores stand for spaces."""
+        for name, text in fields.items():
+            label = name.replace("E_mail", "E-mail").replace("_", " ")
+            await self.page.get_by_label(label, exact=True).fill(text)
+
+    async def press(self, name: str) -> None:
+        """Press the button *name*, and wait for the page it leads to."""
+        async with self.page.expect_navigation():
+            await self.page.get_by_role("button", name=name, exact=True).click()
+
+    async def follow(self, name: str) -> None:
+        """Follow the link *name*."""
+        async with self.page.expect_navigation():
+            await self.page.get_by_role("link", name=name, exact=True).first.click()
+
+    async def reads(self, text: str) -> None:
+        """Expect *text* on the page, where it can be seen."""
+        await self.page.get_by_text(text).first.wait_for()
+
+    async def sign_up(self, email: str) -> None:
+        """Make an account with PASSWORD."""
+        await self.open("/sign-up")
+        await self.fill(E_mail_address=email, Password=PASSWORD)
+        await self.press("Create the account")
+
+    async def sign_in(self, email: str, path: str = "/") -> None:
+        """Go to *path* by way of signing in with PASSWORD."""
+        await self.open(f"/sign-in?next={path}")
+        await self.fill(E_mail_address=email, Password=PASSWORD)
+        await self.press("Sign in")
+
+    @property
+    def path(self) -> str:
+        """Where the visitor is."""
+        return self.page.url.removeprefix(self.origin)
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        # Chromium writes a line for every answer of 400 and more: those are for the tests to judge.
+        if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
+            self.mishaps.append(f"console: {message.text}")
+
+    def _miss(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":
+            self.mishaps.append(f"no answer: {request.url} {request.failure}")
+
+    def _see(self, response: Response) -> None:
+        if response.status >= 500 or (
+            response.status >= 400 and response.request.resource_type != "document"
+        ):
+            self.mishaps.append(f"{response.status}: {response.url}")
+
+
+@asynccontextmanager
+async def visiting(
+    browser: Browser,
+    origin: str,
+    *,
+    scripts: bool = True,
+    size: tuple[int, int] = WIDE,
+) -> AsyncIterator[Visitor]:
+    """Open a browser of its own: no cookies, nothing remembered."""
+    width, height = size
+    context = await browser.new_context(
+        viewport={"width": width, "height": height},
+        java_script_enabled=scripts,
+        reduced_motion="reduce",
+        locale="en-GB",
+        timezone_id="UTC",
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    try:
+        visitor = Visitor(await context.new_page(), origin)
+        yield visitor
+        assert visitor.mishaps == []
+    finally:
+        await context.close()

@@ -1,0 +1,130 @@
+"""What every page must pass, whatever it is about: axe, no overflow, the keyboard, a picture."""
+
+import itertools
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from playwright.async_api import Page
+
+from support.scenes.people.browsing import AXE, ROOT
+
+PICTURES: Final = ROOT / "build" / "screenshots"
+WIDTHS: Final = {"wide": (1280, 900), "narrow": (360, 780)}
+NARROWEST: Final = (320, 640)
+SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
+TABS_MAX: Final = 200
+RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+# Every place that Tab must stop at, in the order of the document: of a group of radio buttons one.
+MARK_STOPS: Final = """() => {
+  const seen = new Set();
+  let count = 0;
+  const selector = "a[href], button, input, select, textarea, summary, [tabindex]";
+  for (const element of document.querySelectorAll(selector)) {
+    if (element.disabled || element.tabIndex < 0 || element.type === "hidden") continue;
+    if (!element.checkVisibility({ visibilityProperty: true })) continue;
+    if (element.type === "radio") {
+      const group = document.getElementsByName(element.name);
+      const stop = [...group].find((each) => each.checked) || group[0];
+      if (element !== stop || seen.has(element.name)) continue;
+      seen.add(element.name);
+    }
+    element.dataset.stop = count++;
+  }
+  return count;
+}"""
+START_AT_THE_TOP: Final = """() => {
+  document.body.tabIndex = -1;
+  document.body.focus();
+  document.body.removeAttribute("tabindex");
+}"""
+LOOK_AT_FOCUS: Final = """() => {
+  const element = document.activeElement;
+  const style = getComputedStyle(element);
+  const box = element.getBoundingClientRect();
+  const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+  return {
+    stop: element.dataset.stop === undefined ? null : Number(element.dataset.stop),
+    name: element.outerHTML.slice(0, 120),
+    outlined,
+    inside: box.width > 0 && box.bottom > 0 && box.top < innerHeight
+            && box.right > 0 && box.left < innerWidth,
+  };
+}"""
+TOO_WIDE: Final = """() => {
+  const root = document.documentElement;
+  if (root.scrollWidth <= root.clientWidth) return [];
+  return [...document.querySelectorAll("body *")]
+    .filter((each) => each.getBoundingClientRect().right > root.clientWidth + 0.5)
+    .map((each) => each.outerHTML.slice(0, 120));
+}"""
+
+
+class Fault(NamedTuple):
+    """Something wrong with a page."""
+
+    where: str
+    what: str
+
+
+async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[Fault]:
+    """Return what is wrong with the page as it stands, and put pictures of it into a folder."""
+    faults: list[Fault] = []
+    await page.evaluate(AXE.read_text())
+    for scheme, (width, size) in itertools.product(SCHEMES, WIDTHS.items()):
+        where = f"{name}, {scheme}, {width}"
+        await page.emulate_media(color_scheme=scheme)
+        await _resize(page, size)
+        # What has nothing to do with colours is the same in both schemes, and looked for once.
+        rules = RULES if scheme == "light" else ["color-contrast"]
+        faults += [Fault(where, each) for each in await _violations(page, rules)]
+        faults += [Fault(where, f"too wide: {each}") for each in await page.evaluate(TOO_WIDE)]
+        await _picture(page, pictures / f"{name}-{scheme}-{width}.png")
+    await _resize(page, NARROWEST)
+    faults += [
+        Fault(f"{name}, {NARROWEST[0]}", f"too wide: {each}")
+        for each in await page.evaluate(TOO_WIDE)
+    ]
+    await _resize(page, WIDTHS["wide"])
+    await page.emulate_media(color_scheme="light")
+    faults += [Fault(name, each) for each in await _keyboard(page)]
+    return faults
+
+
+async def _resize(page: Page, size: tuple[int, int]) -> None:
+    await page.set_viewport_size({"width": size[0], "height": size[1]})
+
+
+async def _violations(page: Page, rules: list[str]) -> list[str]:
+    found: dict[str, Any] = await page.evaluate(
+        "rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})", rules
+    )
+    return [
+        f"{violation['id']}: {node['failureSummary']} {node['html'][:160]}"
+        for violation in found["violations"]
+        for node in violation["nodes"]
+    ]
+
+
+async def _keyboard(page: Page) -> list[str]:
+    """Walk through the page with Tab: every stop once, in order, where it can be seen."""
+    stops: int = await page.evaluate(MARK_STOPS)
+    assert stops < TABS_MAX
+    await page.evaluate(START_AT_THE_TOP)
+    faults = []
+    for expected in range(stops):
+        await page.keyboard.press("Tab")
+        seen: dict[str, Any] = await page.evaluate(LOOK_AT_FOCUS)
+        if seen["stop"] != expected:
+            faults.append(f"Tab: expected stop {expected}; was {seen['stop']} {seen['name']}")
+            break
+        if not seen["outlined"]:
+            faults.append(f"Tab: the focus cannot be seen: {seen['name']}")
+        if not seen["inside"]:
+            faults.append(f"Tab: the focus is outside of the window: {seen['name']}")
+    return faults
+
+
+async def _picture(page: Page, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    await page.screenshot(path=path, full_page=True)

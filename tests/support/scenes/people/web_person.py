@@ -1,0 +1,144 @@
+"""Somebody at a browser without scripts: asks for pages, and sends the forms on them."""
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+import pytest
+from starlette.types import ASGIApp
+from typing_extensions import override
+
+from support.scenes.website import PASSWORD, Website, website
+
+ORIGIN: Final = "https://shop.example"
+ALICE: Final = "alice@example.org"
+MALLORY: Final = "mallory@example.net"
+COOKIE: Final = "__Host-mintscope"
+BROWSER: Final = {
+    "accept": "text/html",
+    "user-agent": "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0",
+}
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Website]:
+    """The whole service, as people see it behind TLS."""
+    async with website(tmp_path, origin=ORIGIN) as site:
+        yield site
+
+
+@pytest.fixture
+async def alice(site: Website) -> AsyncIterator["Person"]:
+    """Somebody who has signed up, in the session that began with it."""
+    async with Person(site) as person:
+        await person.sign_up()
+        yield person
+
+
+class Person:
+    """One browser, at *address*; redirects are looked at, not followed.
+
+    app   another listener than the public one
+    """
+
+    def __init__(
+        self, site: Website, *, address: str = "198.51.100.1", app: ASGIApp | None = None
+    ) -> None:
+        self.site = site
+        transport = httpx.ASGITransport(
+            app or site.app, raise_app_exceptions=False, client=(address, 50_000)
+        )
+        self.client = httpx.AsyncClient(transport=transport, base_url=site.origin, headers=BROWSER)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.client.aclose()
+
+    @property
+    def cookie(self) -> str | None:
+        """The session's cookie, as the browser keeps it."""
+        return self.client.cookies.get(COOKIE)
+
+    async def open(self, path: str, **headers: str) -> httpx.Response:
+        return await self.client.get(path, headers=headers)
+
+    async def csrf(self) -> str:
+        """Return the text that forms of this session carry; "" for nobody's."""
+        found = re.search(r'name="csrf" value="([^"]*)"', (await self.open("/")).text)
+        return found[1] if found else ""
+
+    async def send(
+        self, path: str, fields: Mapping[str, Any] | None = None, **headers: str | None
+    ) -> httpx.Response:
+        """Send a form from a page of ours, unless *headers* or a field `csrf` say otherwise."""
+        data = dict(fields or {})
+        if "csrf" not in data and (csrf := await self.csrf()):
+            data["csrf"] = csrf
+        sent = {"origin": self.site.origin} | headers
+        return await self.client.post(
+            path, data=data, headers={name: text for name, text in sent.items() if text is not None}
+        )
+
+    async def sign_up(self, email: str = ALICE, password: str = PASSWORD) -> httpx.Response:
+        return await self.send("/sign-up", {"email": email, "password": password})
+
+    async def sign_in(
+        self, email: str = ALICE, password: str = PASSWORD, **fields: str
+    ) -> httpx.Response:
+        return await self.send("/sign-in", {"email": email, "password": password} | fields)
+
+
+def words(response: httpx.Response) -> str:
+    """Return what a page says, without its markup, in one line."""
+    body = response.text.partition("<body>")[2]
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+class _Tags(HTMLParser):
+    """Collects every tag with its attributes, as browsers read them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+
+def tags(response: httpx.Response) -> list[tuple[str, dict[str, str]]]:
+    """Return every tag of a page, and its attributes."""
+    parser = _Tags()
+    parser.feed(response.text)
+    return parser.found
+
+
+def expect_harmless(response: httpx.Response) -> None:
+    """Expect that nothing on a page runs, but for files of ours."""
+    for tag, attributes in tags(response):
+        assert tag not in {"img", "iframe", "object", "style", "base"}
+        assert tag != "script" or attributes["src"].startswith("/static/")
+        for name, value in attributes.items():
+            assert not name.startswith(("on", "hx-on"))
+            assert name != "style"
+            if name in {"href", "src", "action"}:
+                assert re.match(r"[#/](?!/)", value), (tag, name, value)
+    assert "<script>alert" not in response.text
+
+
+def where(response: httpx.Response) -> str:
+    """Return where a redirect leads."""
+    assert response.status_code == 303, (response.status_code, words(response))
+    return response.headers["location"]

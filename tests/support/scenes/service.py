@@ -1,0 +1,124 @@
+"""The whole API over a real store, with a clock that stands still."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha224
+from pathlib import Path
+
+import httpx
+from starlette.types import ASGIApp
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.credentials import CreditToken, make_credit_token
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import UnixMs
+from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, Desks
+from mintscope.edges.api.app import create_app
+from mintscope.edges.api.health import Check
+from mintscope.edges.api.shop import Shop
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.limiter import HEALTH, PUBLIC, Limit
+from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from support.fakes.reports import FakeReports
+from support.scenes.accounts_service import Accounts, open_desks
+
+NOW = UnixMs(1_750_000_000_000)
+PEPPER = bytes(range(32))
+
+
+def credit_token(number: int) -> CreditToken:
+    """Return one of many credit tokens that no ledger knows by itself."""
+    return make_credit_token(sha224(b"%d" % number).digest())
+
+
+def bearer(value: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {value}"}
+
+
+@dataclass
+class Service:
+    app: ASGIApp
+    clock: ManualClock
+    ledger: SqliteCreditLedger
+    reports: FakeReports
+    client: httpx.AsyncClient
+    failing_check: list[str]
+    accounts: Accounts
+    issued_count: int = 0
+
+    async def issue(self, credit_count: int) -> CreditToken:
+        """Hand out another credit token."""
+        self.issued_count += 1
+        token = credit_token(self.issued_count)
+        await self.ledger.issue(token, credit_count, "")
+        return token
+
+    async def left(self, token: CreditToken) -> int:
+        """Return the credits left on *token*, asked at the ledger."""
+        account = await self.ledger.find(token)
+        assert account is not None
+        return await self.ledger.balance(account)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountLimits:
+    """How often agents may ask; by default as often as the specification says."""
+
+    signup: Limit = SIGNUP
+    exchange: Limit = EXCHANGE
+    everything: Limit = ACCOUNTS
+    key: Limit = KEY
+
+
+def desks_of(accounts: Accounts, limits: AccountLimits = AccountLimits()) -> Desks:
+    return Desks(
+        signup=accounts.signup,
+        exchange=accounts.exchange,
+        keys=accounts.keys,
+        signup_limit=limits.signup,
+        exchange_limit=limits.exchange,
+        limit=limits.everything,
+        key_limit=limits.key,
+    )
+
+
+@asynccontextmanager
+async def running_service(  # noqa: PLR0913  one argument for each thing that can differ
+    folder: Path,
+    *,
+    clock: ManualClock | None = None,
+    pepper: bytes = PEPPER,
+    shop: Shop | None = None,
+    public_limit: Limit = PUBLIC,
+    health_limit: Limit = HEALTH,
+    account_limits: AccountLimits = AccountLimits(),
+    open_file: Callable[[Path], AccountFile] = AccountFile,
+    proxies: tuple[str, ...] = (),
+) -> AsyncIterator[Service]:
+    clock, reports = clock or ManualClock(NOW), FakeReports()
+    ledger = SqliteCreditLedger(folder / "money.sqlite", pepper=pepper, clock=clock)
+    failing: list[str] = []
+
+    async def probe() -> None:
+        if failing:
+            raise ServiceUnavailable(failing[0])
+
+    async with open_desks(folder, pepper=pepper, clock=clock, open_file=open_file) as accounts:
+        app = create_app(
+            reports=reports,
+            ledger=ledger,
+            checks=[Check("store", ledger.expect_writable), Check("chain", probe)],
+            clock=clock,
+            addresses=ClientAddresses(proxies),
+            public_limit=public_limit,
+            health_limit=health_limit,
+            shop=shop,
+            desks=desks_of(accounts, account_limits),
+        )
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"
+        ) as client:
+            yield Service(app, clock, ledger, reports, client, failing, accounts)
+    await ledger.close()

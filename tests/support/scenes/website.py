@@ -1,0 +1,173 @@
+"""The whole service as people see it: pages, API and letters over a real store, on one clock."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.application import Form, SignupId, UserType
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.people.people import Browser
+from mintscope.edges.api.app import create_app
+from mintscope.edges.maintenance.passwords import Argon2Hasher
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from mintscope.edges.web.pages.render import Features
+from mintscope.edges.web.parts import Desks, groups_of
+from mintscope.edges.web.routes import Route
+from mintscope.shell.config.sections import Config, MailConfig, WebConfig
+from mintscope.shell.wiring.accounts import Accounts, desks_of, open_accounts
+from mintscope.shell.wiring.site import administration, with_pages
+from support.fakes.reports import FakeReports
+from support.processes.served import served
+from support.scenes.service import PEPPER
+
+NOW: Final = UnixMs(1_795_000_000_000)
+PASSWORD: Final = "correct horse battery"
+HERE: Final = Browser("127.0.0.1", "Mozilla/5.0 (X11; Linux x86_64) Chromium")
+ADMINISTRATOR: Final = Email("admin@example.org")
+MINUTE_MS: Final = 60_000
+PAGES: Final = WebConfig()
+BOUNDS: Final = Bounds(
+    head_bytes_max=16_384,
+    body_bytes_max=65_536,
+    request_s_max=14,
+    unread_s_max=14,
+    keep_alive_s_max=10,
+    connections_max=200,
+    connections_per_client_max=200,
+)
+
+
+@dataclass
+class Website:
+    """A running service; *administration* is what a listener of its own would answer."""
+
+    origin: str
+    app: ASGIApp
+    administration: ASGIApp
+    accounts: Accounts
+    clock: ManualClock
+    folder: Path
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return what the money file holds, read over a connection of its own."""
+        db = apsw.Connection(str(self.folder / "money.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return list(db.execute(query))
+        finally:
+            db.close()
+
+    def routes(self) -> list[Route]:
+        """Return every row of the pages."""
+        accounts = self.accounts
+        desks = Desks(
+            people=accounts.people,
+            signup=accounts.signup,
+            keys=accounts.keys,
+            review=accounts.review,
+            mailbox=accounts.mailbox,
+        )
+        groups = groups_of(desks, Features(), [self.origin])
+        return [route for group in groups for route in group.routes()]
+
+    async def make_administrator(self) -> Email:
+        """Make the administrator, with PASSWORD."""
+        hasher = Argon2Hasher()
+        await self.accounts.review.make_administrator(
+            ADMINISTRATOR, password_hash=await hasher.hash(PASSWORD), actor=COMMAND_LINE
+        )
+        hasher.close()
+        return ADMINISTRATOR
+
+    async def apply(self, email: str, motivation: str = "To trade by myself.") -> SignupId:
+        """Apply as an agent; the mailbox is not confirmed yet."""
+        return (await self.apply_for_key(email, motivation))[0]
+
+    async def apply_for_key(
+        self, email: str, motivation: str = "To trade."
+    ) -> tuple[SignupId, str]:
+        """Apply likewise; return the secret too."""
+        form = Form(
+            email=Email(email),
+            telegram="@agent",
+            twitter=None,
+            user_type=UserType.TRADER,
+            motivation=motivation,
+        )
+        signup = await self.accounts.signup.apply(form, redelivery_key=None)
+        return signup.signup_id, signup.secret
+
+    async def exchange(self, email: str, secret: str) -> str:
+        """Return the API key that the secret of an approved application is exchanged for."""
+        applicant = await self.accounts.exchange.recognise(Email(email), secret)
+        assert applicant is not None
+        issued = await self.accounts.exchange.exchange(applicant, secret, redelivery_key=None)
+        return issued.api_key
+
+    async def letter(self, email: str) -> str:
+        """Return the newest letter to *email*."""
+        assert self.accounts.mailbox is not None
+        posted = await self.accounts.mailbox.recent(limit=100)
+        return next(each.letter.text for each in posted if each.letter.recipient == email)
+
+    async def link(self, email: str) -> str:
+        """Return the path that the newest letter to *email* leads to."""
+        words = (await self.letter(email)).split()
+        return next(word for word in words if word.startswith(self.origin)).removeprefix(
+            self.origin
+        )
+
+
+@asynccontextmanager
+async def website(
+    folder: Path, *, web: WebConfig = PAGES, origin: str = "http://shop.example"
+) -> AsyncIterator[Website]:
+    """Build the service; forms are accepted from *origin*."""
+    clock, addresses = ManualClock(NOW), ClientAddresses(())
+    config = Config(data_dir=folder, web=web, mail=MailConfig(delivery="page"))
+    ledger = SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=clock)
+    try:
+        async with open_accounts(config, root=PEPPER, origin=origin, clock=clock) as accounts:
+            api = create_app(
+                reports=FakeReports(),
+                ledger=ledger,
+                checks=[],
+                clock=clock,
+                addresses=addresses,
+                desks=desks_of(config.accounts, accounts),
+            )
+            pages = with_pages(
+                api, web, accounts=accounts, origins=[origin], addresses=addresses, clock=clock
+            )
+            alone = administration(
+                accounts=accounts, origins=[origin], addresses=addresses, clock=clock
+            )
+            yield Website(origin, pages, alone, accounts, clock, folder)
+    finally:
+        await ledger.close()
+
+
+@asynccontextmanager
+async def served_website(folder: Path, *, alone: bool = False) -> AsyncIterator[Website]:
+    """Build the service and serve it on the loopback address; or administration *alone*."""
+    app: ASGIApp | None = None
+
+    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        assert app is not None
+        await app(scope, receive, send)
+
+    async with (
+        served(door, BOUNDS) as place,
+        website(folder, origin=f"http://127.0.0.1:{place.port}") as site,
+    ):
+        app = site.administration if alone else site.app
+        yield site
