@@ -24,7 +24,7 @@ from bench.peers_payments.moments import SEED
 from bench.peers_payments.stock import AMOUNT
 from bench.process import python_running
 from mintscope.base.primitives import Mint, Wallet
-from mintscope.client.purse import Pin, Purse
+from mintscope.client.wallet import PayerWallet, Pin
 from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.devchain.svm.genesis import Genesis
 
@@ -175,12 +175,12 @@ async def _sign(shop: httpx.AsyncClient, chain: str, path: str, buyer: int) -> s
     """Return a payment of *buyer* for *path*."""
     pay_to = Wallet(str(GENESIS.treasury.pubkey()))
     pin = Pin(network=MAINNET, asset=Mint(str(GENESIS.mint)), decimals=6, pay_to=pay_to)
-    wallet = GENESIS.key(f"buyer {buyer}")
-    purse = Purse(wallet=wallet, pin=pin, atoms_per_payment=10**9, atoms_in_all=10**12)
+    keypair = GENESIS.key(f"buyer {buyer}")
+    wallet = PayerWallet(wallet=keypair, pin=pin, atoms_per_payment=10**9, atoms_in_all=10**12)
     demand = _stock_demand() if path != PURCHASE else await _our_demand(shop)
-    required, offer = purse.choose(demand)
+    required, offer = wallet.choose(demand)
     latest = _ask(chain, "getLatestBlockhash", {"commitment": "confirmed"})
-    return purse.pay(required, offer, str(latest["value"]["blockhash"]))
+    return wallet.pay(required, offer, str(latest["value"]["blockhash"]))
 
 
 async def _our_demand(shop: httpx.AsyncClient) -> str:

@@ -63,7 +63,7 @@ async def serve(port: int, folder: Path, rpc_url: str) -> None:
         await sales.expect_ready()
         keeping = asyncio.create_task(sales.run())
         shop = Shop(
-            cashier=sales.cashier,
+            facilitator=sales.facilitator,
             board=sales.board,
             rotations=sales.store,
             origin="http://shop.example",

@@ -2,13 +2,13 @@
 
 import asyncio
 
-from mintscope.base.fair_queue import Turns
+from mintscope.base.fair_queue import FairQueue
 
 COUNT = 20
 
 
 async def test_one_goes_on_in_each_turn_of_the_loop_and_in_order() -> None:
-    turns, turn, went = Turns(), 0, list[tuple[int, int]]()
+    turns, turn, went = FairQueue(), 0, list[tuple[int, int]]()
 
     async def work(number: int) -> None:
         await turns.next()
@@ -24,7 +24,7 @@ async def test_one_goes_on_in_each_turn_of_the_loop_and_in_order() -> None:
 
 
 async def test_who_comes_alone_does_not_wait() -> None:
-    turns = Turns()
+    turns = FairQueue()
     for _ in range(3):
         waiting = turns.next()
         try:
@@ -38,7 +38,7 @@ async def test_who_comes_alone_does_not_wait() -> None:
 
 
 async def test_who_gives_up_stops_nobody() -> None:
-    turns = Turns()
+    turns = FairQueue()
     _, impatient, patient = (asyncio.create_task(turns.next()) for _ in range(3))
     await asyncio.sleep(0)
     impatient.cancel()

@@ -22,7 +22,7 @@ from x402.mechanisms.svm.signers import KeypairSigner
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
 from mintscope.client.auth import IDEMPOTENCY_KEY, CreditAuth, PaymentAuth
 from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
-from mintscope.client.purse import Pin, Purse, WillNotPay
+from mintscope.client.wallet import PayerWallet, Pin, WillNotPay
 from mintscope.core.payments.protocol.headers import PAYMENT_SIGNATURE
 from support.scenes.payments.payment_shop import Shop, listening
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at
@@ -36,7 +36,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield world
 
 
-def purse(world: World, wallet: Keypair | None = None, **changes: Any) -> Purse:
+def wallet(world: World, wallet: Keypair | None = None, **changes: Any) -> PayerWallet:
     terms = world.terms
     pin = Pin(
         network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
@@ -47,7 +47,7 @@ def purse(world: World, wallet: Keypair | None = None, **changes: Any) -> Purse:
         "atoms_per_payment": 30_000,
         "atoms_in_all": 100_000,
     }
-    return Purse(**(parts | changes))
+    return PayerWallet(**(parts | changes))
 
 
 class Street(httpx.AsyncBaseTransport):
@@ -74,9 +74,9 @@ class Visit:
 
     def __init__(self, world: World, *, patience_s: float = 0.4, **purse_changes: Any) -> None:
         self.world = world
-        self.purse = purse(world, **purse_changes)
-        self.auth = PaymentAuth(self.purse, rpc_url="http://chain/")
-        self.street = Street(world, Shop(world.cashier(patience_s=patience_s)))
+        self.wallet = wallet(world, **purse_changes)
+        self.auth = PaymentAuth(self.wallet, rpc_url="http://chain/")
+        self.street = Street(world, Shop(world.facilitator(patience_s=patience_s)))
         self.http = httpx.AsyncClient(transport=self.street, base_url="https://shop.example")
         self.buyer = Buyer(self.http, self.auth, clock=world.clock, sleep=self.wait)
 
@@ -93,7 +93,7 @@ async def test_our_buyer_buys_credits_and_reports(world: World) -> None:
     assert (bought.credits, bought.price_paid) == (10, 22_500)
     assert report == {"price": 1}
     assert world.ledger() == {hint(bought.token): 10}
-    assert visit.purse.spent == world.received() == 25_000
+    assert visit.wallet.spent == world.received() == 25_000
 
 
 async def test_a_lost_answer_is_bought_once(world: World) -> None:
@@ -112,7 +112,7 @@ async def test_a_lost_answer_is_bought_once(world: World) -> None:
 
     assert lost == 3
     assert world.ledger() == {hint(bought.token): 10}
-    assert world.received() == visit.purse.spent == 22_500
+    assert world.received() == visit.wallet.spent == 22_500
     assert len({request.headers[IDEMPOTENCY_KEY] for request in visit.street.seen}) == 1
 
 
@@ -132,7 +132,7 @@ async def test_what_never_comes_is_waited_for_until_it_cannot(world: World) -> N
         await visit.buyer.buy_credits(10)
 
     assert len({each.headers.get(PAYMENT_SIGNATURE) for each in visit.street.seen}) == 1
-    assert visit.purse.spent == 22_500
+    assert visit.wallet.spent == 22_500
 
 
 async def test_what_nobody_can_tell_is_reported_as_pending(world: World) -> None:
@@ -150,12 +150,12 @@ async def test_a_payment_that_failed_counts_until_the_chain_forgets_it(world: Wo
     with pytest.raises(PurchaseFailed, match="402 PAYMENT_FAILED: transaction_failed") as failed:
         await visit.buyer.buy_credits(10)
     assert failed.value.key is not None
-    assert visit.purse.spent == 22_500
+    assert visit.wallet.spent == 22_500
     world.go_wrong()
     world.slots(EXPIRY_SLOTS)
 
     await visit.buyer.buy_credits(10)
-    assert visit.purse.spent == world.received() == 22_500
+    assert visit.wallet.spent == world.received() == 22_500
 
 
 @pytest.mark.parametrize(
@@ -173,12 +173,12 @@ async def test_the_purse_has_its_limits(
 ) -> None:
     pinned = {key: changes[key] for key in ("pay_to", "asset", "network") if key in changes}
     if pinned:
-        changes = {"pin": replace(purse(world).pin, **pinned)}
+        changes = {"pin": replace(wallet(world).pin, **pinned)}
     visit = Visit(world, **changes)
     with pytest.raises(WillNotPay, match=message):
         await visit.buyer.buy_credits(10)
 
-    assert world.received() == visit.purse.spent == 0
+    assert world.received() == visit.wallet.spent == 0
 
 
 async def test_the_limit_counts_all_payments(world: World) -> None:
@@ -192,7 +192,7 @@ async def test_the_limit_counts_all_payments(world: World) -> None:
 async def test_a_demand_that_cannot_be_read_is_not_paid(world: World) -> None:
     for header in ("", "!", "e30=", "bnVsbA=="):
         with pytest.raises(WillNotPay):
-            purse(world).choose(header)
+            wallet(world).choose(header)
 
 
 def test_a_mistyped_token_is_not_sent() -> None:
@@ -203,7 +203,7 @@ def test_a_mistyped_token_is_not_sent() -> None:
 # The x402 client uses what solana-py has deprecated, and leaves its connections open.
 @pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
 async def test_the_official_client_buys_both_and_twice_at_once(world: World) -> None:
-    shop = Shop(world.cashier(patience_s=5))
+    shop = Shop(world.facilitator(patience_s=5))
     async with listening(shop.app) as shop_url, listening(world.node) as rpc_url:
         wallet = world.buyer
 

@@ -16,7 +16,7 @@ from typing_extensions import override
 from mintscope.client.auth import IDEMPOTENCY_KEY, PaymentAuth
 from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
-from mintscope.client.purse import OverBudget, Pin, Purse, WillNotPay
+from mintscope.client.wallet import OverSpendLimit, PayerWallet, Pin, WillNotPay
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at
@@ -30,7 +30,7 @@ class Street(httpx.AsyncBaseTransport):
     """Leads to the chain and to a shop whose answers to payments go through *spoil*."""
 
     def __init__(self, world: World, *, patience_s: float = 0.4) -> None:
-        self._shop = httpx.ASGITransport(app=Shop(world.cashier(patience_s=patience_s)).app)
+        self._shop = httpx.ASGITransport(app=Shop(world.facilitator(patience_s=patience_s)).app)
         self._chain = world.transport
         self.paid: list[str] = []
         self.refusing: httpx.Response | None = None
@@ -71,17 +71,17 @@ class Visit:
     """A buyer, who asks by the one client of httpx or by the other."""
 
     def __init__(
-        self, world: World, way: str = "async", journal: Journal | None = None, **purse: Any
+        self, world: World, way: str = "async", journal: Journal | None = None, **wallet: Any
     ) -> None:
         self.world = world
-        self.street = Street(world, patience_s=purse.pop("patience_s", 0.4))
+        self.street = Street(world, patience_s=wallet.pop("patience_s", 0.4))
         terms = world.terms
         pin = Pin(
             network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
         )
-        parts = {"atoms_per_payment": 30_000, "atoms_in_all": 100_000} | purse
-        self.purse = Purse(wallet=world.buyer, pin=pin, **parts)
-        self.auth = PaymentAuth(self.purse, rpc_url="http://chain/", journal=journal)
+        parts = {"atoms_per_payment": 30_000, "atoms_in_all": 100_000} | wallet
+        self.wallet = PayerWallet(wallet=world.buyer, pin=pin, **parts)
+        self.auth = PaymentAuth(self.wallet, rpc_url="http://chain/", journal=journal)
         self.way = way
         self.waited_s: list[float] = []
 
@@ -147,7 +147,7 @@ async def test_whatever_a_seller_answers_the_same_key_sends_the_same_payment(
     assert not visit.auth.holds(KEY)
     assert len(visit.street.paid) == 4
     assert len(set(visit.street.paid)) == 1
-    assert world.received() == visit.purse.spent == PRICE
+    assert world.received() == visit.wallet.spent == PRICE
 
 
 @ways
@@ -158,13 +158,13 @@ async def test_a_sellers_402_gives_nothing_back(world: World, way: str) -> None:
     visit.street.refusing = httpx.Response(402, headers=demand, json={})
     for number in range(2):
         assert (await visit.buy(f"{KEY}-{number}")).status_code == 402
-    with pytest.raises(OverBudget, match=f"{2 * PRICE} are spent"):
+    with pytest.raises(OverSpendLimit, match=f"{2 * PRICE} are spent"):
         await visit.buy(f"{KEY}-2")
     world.slots(EXPIRY_SLOTS)
-    with pytest.raises(OverBudget):
+    with pytest.raises(OverSpendLimit):
         await visit.buy(f"{KEY}-2")
 
-    assert world.received() == visit.purse.spent == 2 * PRICE
+    assert world.received() == visit.wallet.spent == 2 * PRICE
 
 
 @ways
@@ -174,7 +174,7 @@ async def test_what_provably_cannot_land_is_given_back(world: World, way: str) -
     visit.street.refusing = httpx.Response(402, json={})
     await visit.buy()
     world.slots(EXPIRY_SLOTS // 2)
-    with pytest.raises(OverBudget):  # its blockhash is old, but not by what is final
+    with pytest.raises(OverSpendLimit):  # its blockhash is old, but not by what is final
         await visit.buy(f"{KEY}-2")
     assert (await visit.buy()).status_code == 402
     assert visit.auth.holds(KEY)
@@ -182,7 +182,7 @@ async def test_what_provably_cannot_land_is_given_back(world: World, way: str) -
     visit.street.refusing = None
 
     assert (await visit.buy(f"{KEY}-2")).status_code == 201
-    assert visit.purse.spent == world.received() == PRICE
+    assert visit.wallet.spent == world.received() == PRICE
     assert not visit.auth.holds(KEY)
 
 
@@ -198,7 +198,7 @@ async def test_a_dead_payment_is_made_anew_by_the_same_request(world: World, way
 
     assert bought.status_code == 201
     assert len(set(visit.street.paid)) == 2
-    assert world.received() == visit.purse.spent == PRICE
+    assert world.received() == visit.wallet.spent == PRICE
 
 
 @ways
@@ -222,7 +222,7 @@ async def test_a_node_that_says_nothing_proves_nothing(
 
     assert (await visit.buy()).status_code == 402
     assert visit.auth.holds(KEY)
-    assert visit.purse.spent == PRICE
+    assert visit.wallet.spent == PRICE
 
 
 @ways
@@ -237,7 +237,7 @@ async def test_what_landed_is_never_paid_for_again(world: World, way: str) -> No
 
     assert visit.auth.holds(KEY)
     assert len(set(visit.street.paid)) == 1
-    assert visit.purse.spent == world.received() == PRICE
+    assert visit.wallet.spent == world.received() == PRICE
 
 
 @ways
@@ -247,7 +247,7 @@ async def test_what_was_never_signed_costs_nothing(world: World, way: str) -> No
     with pytest.raises(WillNotPay, match="getLatestBlockhash"):
         await visit.buy()
 
-    assert visit.purse.spent == 0
+    assert visit.wallet.spent == 0
     assert not visit.auth.holds(KEY)
 
 
@@ -258,9 +258,9 @@ async def test_many_at_once_stay_within_the_budget(world: World) -> None:
         *(visit.buy(f"{KEY}-{number}") for number in range(10)), return_exceptions=True
     )
 
-    refused = [answer for answer in answers if isinstance(answer, OverBudget)]
+    refused = [answer for answer in answers if isinstance(answer, OverSpendLimit)]
     assert len(refused) == 7
-    assert world.received() == visit.purse.spent == 3 * PRICE
+    assert world.received() == visit.wallet.spent == 3 * PRICE
 
 
 async def test_one_key_twice_at_once_is_one_payment(world: World) -> None:
@@ -270,7 +270,7 @@ async def test_one_key_twice_at_once_is_one_payment(world: World) -> None:
 
     assert {answer.status_code for answer in answers} == {201}
     assert len(set(visit.street.paid)) == 1
-    assert world.received() == visit.purse.spent == PRICE
+    assert world.received() == visit.wallet.spent == PRICE
 
 
 async def test_more_payments_than_can_be_remembered_are_not_made(world: World) -> None:
@@ -282,7 +282,7 @@ async def test_more_payments_than_can_be_remembered_are_not_made(world: World) -
         await visit.buy()
 
     assert journal.find(f"{KEY}-0") is not None
-    assert visit.purse.spent == 0
+    assert visit.wallet.spent == 0
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
@@ -326,7 +326,7 @@ async def test_a_buyer_goes_on_with_the_key_it_was_left_with(world: World) -> No
     visit.street.refusing = None
     await visit.buy_credits(pending.value.key)
 
-    assert world.received() == visit.purse.spent == PRICE
+    assert world.received() == visit.wallet.spent == PRICE
 
 
 async def test_two_purchases_at_once_are_two(world: World, tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ async def test_two_purchases_at_once_are_two(world: World, tmp_path: Path) -> No
         tokens = await asyncio.gather(visit.buy_credits(), visit.buy_credits())
 
     assert len(set(tokens)) == 2
-    assert world.received() == visit.purse.spent == 2 * PRICE
+    assert world.received() == visit.wallet.spent == 2 * PRICE
 
 
 async def test_a_refusal_names_the_key_of_what_may_still_land(world: World) -> None:
@@ -365,12 +365,12 @@ async def test_another_process_goes_on_with_the_same_payment(world: World, tmp_p
             await first.buy_credits()
     with Journal(folder) as journal:
         second = Visit(world, journal=journal)
-        assert second.purse.spent == PRICE
+        assert second.wallet.spent == PRICE
         await second.buy_credits()
         journal.tidy()
 
     assert set(second.street.paid) == set(first.street.paid)
-    assert world.received() == second.purse.spent == PRICE
+    assert world.received() == second.wallet.spent == PRICE
     assert list(folder.iterdir()) == []
 
 
@@ -426,18 +426,18 @@ async def test_what_cannot_be_written_down_is_not_paid(world: World, tmp_path: P
         await visit.buy()
 
     assert visit.street.paid == []
-    assert visit.purse.spent == 0
+    assert visit.wallet.spent == 0
 
 
 async def test_a_payment_without_a_memo_of_the_sellers_has_its_own(world: World) -> None:
     visit = Visit(world)
-    required, offer = visit.purse.choose((await visit.buy_nothing()).headers[PAYMENT_REQUIRED])
+    required, offer = visit.wallet.choose((await visit.buy_nothing()).headers[PAYMENT_REQUIRED])
     offer.extra.pop("memo")
     blockhash = str(world.blockhash())
-    assert visit.purse.pay(required, offer, blockhash) != visit.purse.pay(
+    assert visit.wallet.pay(required, offer, blockhash) != visit.wallet.pay(
         required, offer, blockhash
     )
     for memo in ("caf\u00e9", "a\nb", 7, "a" * 257):
         offer.extra["memo"] = memo
         with pytest.raises(WillNotPay, match="memo"):
-            visit.purse.pay(required, offer, blockhash)
+            visit.wallet.pay(required, offer, blockhash)

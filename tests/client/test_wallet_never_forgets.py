@@ -18,7 +18,7 @@ from solders.hash import Hash
 from solders.transaction import VersionedTransaction
 
 from mintscope.client.auth import IDEMPOTENCY_KEY, PaymentAuth
-from mintscope.client.purse import Pin, Purse, WillNotPay
+from mintscope.client.wallet import PayerWallet, Pin, WillNotPay
 from mintscope.core.payments.protocol.headers import (
     PAYMENT_REQUIRED,
     PAYMENT_SIGNATURE,
@@ -36,15 +36,17 @@ MEMOS: Final = ["a" * 32, "b" * 32, "ab", ""]
 
 
 class Buying(RuleBasedStateMachine):
-    """One purse, a few keys, and a world that means no good."""
+    """One wallet, a few keys, and a world that means no good."""
 
     def __init__(self) -> None:
         super().__init__()
         pin = Pin(
             network=TERMS.network, asset=TERMS.asset, decimals=TERMS.decimals, pay_to=TERMS.pay_to
         )
-        self.purse = Purse(wallet=PAYER, pin=pin, atoms_per_payment=LIMIT, atoms_in_all=LIMIT)
-        self.auth = PaymentAuth(self.purse, rpc_url="http://node/")
+        self.wallet = PayerWallet(
+            wallet=PAYER, pin=pin, atoms_per_payment=LIMIT, atoms_in_all=LIMIT
+        )
+        self.auth = PaymentAuth(self.wallet, rpc_url="http://node/")
         self.height = 1_000
         self.lag = 0
         self.sent: dict[bytes, tuple[str, int, int]] = {}  # memo, amount, last valid height
@@ -94,7 +96,7 @@ class Buying(RuleBasedStateMachine):
     @invariant()
     def what_may_be_gone_is_spent(self) -> None:
         at_risk = sum(self.sent[wire][1] for wire in {*self._able(), *self.gone})
-        assert at_risk <= self.purse.spent <= LIMIT
+        assert at_risk <= self.wallet.spent <= LIMIT
 
     def _able(self) -> list[bytes]:
         return [wire for wire, (_, _, last) in self.sent.items() if self.height <= last]

@@ -16,7 +16,7 @@ from typing_extensions import override
 from mintscope.core.payments.outcome import Settled, Unresolved
 from mintscope.core.payments.protocol.envelope import Envelope
 from mintscope.core.payments.settlement import Rejected, Simulated, UnknownBlockhash
-from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
+from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from support.scenes.payments.payment_world import (
     AMOUNT,
     RESOURCE,
@@ -61,7 +61,7 @@ def transactions(params: list[Any]) -> list[VersionedTransaction]:
     return found
 
 
-class ShowsItSigned(RpcPaymentChain):
+class ShowsItSigned(RpcSettlement):
     """The mistake: the node tries what it could as well send."""
 
     world: World
@@ -89,8 +89,8 @@ def node(world: World) -> RecordingNode:
 
 async def test_nothing_signed_leaves_before_the_row(world: World) -> None:
     """I6: no settle call without a durable pending row with the chosen signature in it."""
-    cashier = world.cashier()
-    outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    facilitator = world.facilitator()
+    outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
 
     assert isinstance(outcome, Settled)
     assert node(world).shown == ["simulateTransaction", "sendTransaction"]
@@ -99,30 +99,30 @@ async def test_nothing_signed_leaves_before_the_row(world: World) -> None:
 
 async def test_nor_at_a_resend(world: World) -> None:
     world.go_wrong(landing={"kind": "dropped", "times": 1})
-    cashier = world.cashier(patience_s=0.02)
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    facilitator = world.facilitator(patience_s=0.02)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
 
-    assert isinstance(await buy(cashier, payment), Unresolved)
-    assert isinstance(await buy(world.cashier(), payment), Settled)
+    assert isinstance(await buy(facilitator, payment), Unresolved)
+    assert isinstance(await buy(world.facilitator(), payment), Settled)
     assert node(world).leaks == []
 
 
 async def test_what_the_client_put_in_our_place_does_not_leave_either(world: World) -> None:
     """The slot of our signature is anybody's to fill."""
-    cashier = world.cashier()
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     filled = b"\2" + b"\7" * 64 + payment.transaction[65:]
-    outcome = await buy(cashier, replace(payment, transaction=filled))
+    outcome = await buy(facilitator, replace(payment, transaction=filled))
 
     assert isinstance(outcome, Settled)
     assert node(world).leaks == []
 
 
 async def test_the_recording_node_sees_the_mistake(world: World) -> None:
-    cashier = world.cashier()
-    chain = cashier.chain
+    facilitator = world.facilitator()
+    chain = facilitator.chain
     chain.__class__ = ShowsItSigned
     chain.world = world  # type: ignore[attr-defined]
-    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
 
     assert node(world).leaks == ["simulateTransaction"]

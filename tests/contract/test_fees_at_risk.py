@@ -17,7 +17,7 @@ from mintscope.core.payments.store import (
     WALLET_LAMPORTS_MIN,
     Begun,
     Budget,
-    Promise,
+    PendingPayment,
     SalesClosed,
 )
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
@@ -33,7 +33,9 @@ SMALL: Final = Budget(
 )
 
 
-def paid_by(name: str, *, now: int = NOW, budget: Budget = SMALL, nonce: str = "") -> Promise:
+def paid_by(
+    name: str, *, now: int = NOW, budget: Budget = SMALL, nonce: str = ""
+) -> PendingPayment:
     """Return a payment of a payer at an address of its own."""
     return promise(
         f"{name} {nonce}",
@@ -143,8 +145,8 @@ class Diary:
 
     lamports: int
     now: int = NOW
-    waiting: list[Promise] = field(default_factory=list)
-    ended: list[tuple[str, Promise, int]] = field(default_factory=list)
+    waiting: list[PendingPayment] = field(default_factory=list)
+    ended: list[tuple[str, PendingPayment, int]] = field(default_factory=list)
 
     def count(self, how: str, span_ms: int, payer: str | None = None) -> int:
         return sum(
@@ -152,7 +154,7 @@ class Diary:
             for end, each, at in self.ended
         )
 
-    def is_sound_with(self, asked: Promise) -> bool:
+    def is_sound_with(self, asked: PendingPayment) -> bool:
         """Say whether every bound holds once *asked* is under way."""
         payers = [each.payment.payer for each in [*self.waiting, asked]]
         spent = sum(how != "die" for how, _, _ in self.ended) * FEE
@@ -200,7 +202,7 @@ async def test_no_schedule_promises_or_burns_more_than_it_may(
     assert diary.is_hour_sound()
 
 
-async def ask(desks: list[Desk], diary: Diary, asked: Promise) -> None:
+async def ask(desks: list[Desk], diary: Diary, asked: PendingPayment) -> None:
     one, other = [await desk.store.begin(asked) for desk in desks]
     assert type(one) is type(other)
     if isinstance(one, Begun):

@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.mail.email import LetterId, LetterKind
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import EmailId, EmailKind
 from mintscope.core.accounts.mail.outbox import LEASE_MS
 from mintscope.core.accounts.proof import HOUR_MS, ProofId, Purpose
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -19,7 +19,7 @@ from mintscope.edges.storage.sqlite.accounts.rows.emails import write_letter
 from mintscope.edges.storage.sqlite.accounts.rows.proofs import open_proof, use_proof
 
 NOW: Final = UnixMs(1_700_000_000_000)
-ALICE: Final = Email("alice@example.org")
+ALICE: Final = EmailAddress("alice@example.org")
 NONCE: Final = bytes(range(32))
 
 
@@ -35,20 +35,20 @@ class Box:
     other: SqliteOutbox
     file: AccountFile
 
-    async def write(self, at: UnixMs = NOW, **facts: str) -> LetterId:
+    async def write(self, at: UnixMs = NOW, **facts: str) -> EmailId:
         return await self.file.write(
-            lambda db: write_letter(db, LetterKind.NEW_KEY, ALICE, facts, None, at)
+            lambda db: write_letter(db, EmailKind.NEW_KEY, ALICE, facts, None, at)
         )
 
-    async def write_link(self, at: UnixMs = NOW) -> tuple[LetterId, ProofId]:
-        def write(db: apsw.Connection) -> tuple[LetterId, ProofId]:
+    async def write_link(self, at: UnixMs = NOW) -> tuple[EmailId, ProofId]:
+        def write(db: apsw.Connection) -> tuple[EmailId, ProofId]:
             proof = open_proof(db, Purpose.RESET_PASSWORD, 7, ALICE, NONCE, at)
-            kind = LetterKind.RESET_PASSWORD
+            kind = EmailKind.RESET_PASSWORD
             return write_letter(db, kind, ALICE, {}, proof, at), proof
 
         return await self.file.write(write)
 
-    def row(self, letter_id: LetterId) -> dict[str, Any]:
+    def row(self, letter_id: EmailId) -> dict[str, Any]:
         names = "attempts", "sent_at", "given_up_at", "reason", "due_at"
         row = self.file.read(
             lambda db: db.execute(
@@ -73,7 +73,7 @@ async def test_a_letter_is_leased_as_it_was_written(box: Box) -> None:
     (draft,) = await box.outbox.lease(NOW, limit=10)
 
     assert draft.letter_id == letter_id
-    assert draft.kind is LetterKind.NEW_KEY
+    assert draft.kind is EmailKind.NEW_KEY
     assert draft.recipient == ALICE
     assert draft.written_at == NOW
     assert draft.facts == {"hint": "...12345678", "scopes": "trade:read"}

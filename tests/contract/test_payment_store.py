@@ -14,22 +14,22 @@ from mintscope.core.payments.payment import (
     Evidence,
     Goods,
     Landed,
-    Report,
+    PaidReport,
     Reverted,
     State,
     TopUp,
 )
 from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
     HOUR_MS,
     Begun,
     Budget,
     Inconsistent,
     KeyTaken,
-    Known,
+    KnownPayment,
     Overdrawn,
-    Promise,
+    PendingPayment,
     SalesClosed,
 )
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
@@ -61,7 +61,8 @@ async def test_what_is_begun_is_found(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "goods", [Report(body=b'{"a":1}'), new_token("x"), TopUp(credits=5, account=CreditAccount(1))]
+    "goods",
+    [PaidReport(body=b'{"a":1}'), new_token("x"), TopUp(credits=5, account=CreditAccount(1))],
 )
 async def test_goods_survive(desk: Desk, goods: Goods) -> None:
     desk.open_account(1)
@@ -77,7 +78,7 @@ async def test_goods_survive(desk: Desk, goods: Goods) -> None:
 async def test_the_same_message_is_known(desk: Desk) -> None:
     await desk.store.begin(promise("a"))
 
-    assert await desk.store.begin(promise("a", key_hash=key_hash("other"))) == Known(
+    assert await desk.store.begin(promise("a", key_hash=key_hash("other"))) == KnownPayment(
         promise("a").payment
     )
 
@@ -102,7 +103,7 @@ async def test_a_top_up_adds(desk: Desk) -> None:
 async def test_late_landing_wins(desk: Desk) -> None:
     asked = promise("a")
     await desk.store.begin(asked)
-    assert (await resolve(desk, asked, DEAD)).reason is Reason.EXPIRED
+    assert (await resolve(desk, asked, DEAD)).reason is RefusalReason.EXPIRED
     reopened = await resolve(desk, asked, LANDED)
     assert (reopened.state, reopened.final) == (State.FAILED, False)
     issued = await resolve(desk, asked, LANDED_FOR_GOOD)
@@ -126,7 +127,7 @@ async def test_what_vanishes_is_frozen_and_thaws(desk: Desk, *, is_top_up: bool)
     assert desk.credits(goods) == left
     frozen = await resolve(desk, asked, STILL_DEAD)
 
-    assert (frozen.state, frozen.reason) == (State.FROZEN, Reason.VANISHED)
+    assert (frozen.state, frozen.reason) == (State.FROZEN, RefusalReason.VANISHED)
     assert desk.credits(goods) == max(0, left - 10)
     assert (await resolve(desk, asked, LANDED_FOR_GOOD)).state is State.ISSUED
     assert desk.credits(goods) == left
@@ -163,7 +164,7 @@ async def test_less_than_agreed_issues_nothing(desk: Desk) -> None:
     await desk.store.begin(asked)
     short = await resolve(desk, asked, Landed(paid=AMOUNT - 1, final=True))
 
-    assert (short.state, short.reason) == (State.FROZEN, Reason.UNDERPAID)
+    assert (short.state, short.reason) == (State.FROZEN, RefusalReason.UNDERPAID)
     assert desk.credits(asked.payment.goods) == 0
 
 
@@ -181,7 +182,7 @@ async def test_pending_payments_are_reserved_against(desk: Desk) -> None:
     outcomes = [await desk.store.begin(promise(str(n), balance_after=0)) for n in range(20)]
 
     assert [type(outcome) for outcome in outcomes].count(Begun) == 1
-    assert outcomes.count(Overdrawn(Reason.FUNDS)) == 19
+    assert outcomes.count(Overdrawn(RefusalReason.FUNDS)) == 19
     assert isinstance(await desk.store.begin(promise("x", payer="bob", balance_after=0)), Begun)
     covered = promise("y", balance_after=AMOUNT)
     assert isinstance(await desk.store.begin(covered), Begun)
@@ -195,7 +196,7 @@ async def test_what_resolved_since_the_lookup_is_reserved_against(desk: Desk) ->
     await resolve(desk, first, LANDED)
 
     late = await desk.store.begin(promise("b", balance_after=0, mark=mark))
-    assert late == Overdrawn(Reason.FUNDS)
+    assert late == Overdrawn(RefusalReason.FUNDS)
     mark = (await desk.store.find(MessageHash(named("b")))).mark
     assert isinstance(await desk.store.begin(promise("b", balance_after=0, mark=mark)), Begun)
 
@@ -212,7 +213,7 @@ async def test_finality_alone_reserves_nothing(desk: Desk) -> None:
 
 @pytest.mark.parametrize(("same", "enough"), [("payer", 3), ("address", 4)])
 async def test_a_few_failures_an_hour_are_enough(desk: Desk, same: str, enough: int) -> None:
-    def one(n: int, now: UnixMs = NOW) -> Promise:
+    def one(n: int, now: UnixMs = NOW) -> PendingPayment:
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
         return promise(f"{same} {n}", begun_at=now, **differing)
 
@@ -220,7 +221,7 @@ async def test_a_few_failures_an_hour_are_enough(desk: Desk, same: str, enough: 
         assert isinstance(await desk.store.begin(one(n)), Begun)
         await resolve(desk, one(n), REVERTED)
 
-    assert await desk.store.begin(one(5)) == Overdrawn(Reason.TOO_MANY_FAILURES)
+    assert await desk.store.begin(one(5)) == Overdrawn(RefusalReason.TOO_MANY_FAILURES)
     assert isinstance(await desk.store.begin(one(6, UnixMs(NOW + HOUR_MS))), Begun)
     bystander = promise("b", payer="bob", address="2001:db8::")
     assert isinstance(await desk.store.begin(bystander), Begun)
@@ -239,7 +240,7 @@ async def test_one_who_fails_does_not_stop_all_who_share_an_address(desk: Desk, 
         await resolve(desk, bad, REVERTED)
 
     assert await desk.store.begin(promise("c", payer="carol")) == Overdrawn(
-        Reason.TOO_MANY_FAILURES
+        RefusalReason.TOO_MANY_FAILURES
     )
 
 
@@ -255,17 +256,17 @@ async def test_who_has_bought_nothing_has_little_in_flight(
 ) -> None:
     """Whoever empties the account once all are sent burns so many fees, and is known then."""
 
-    def one(n: int, now: int = NOW) -> Promise:
+    def one(n: int, now: int = NOW) -> PendingPayment:
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
         return promise(f"{same} {n}", begun_at=UnixMs(now), **differing)
 
     outcomes = [await desk.store.begin(one(n)) for n in range(2 * at_first)]
     assert [type(outcome) for outcome in outcomes[:at_first]] == [Begun] * at_first
-    assert set(outcomes[at_first:]) == {Overdrawn(Reason.TOO_MANY_PENDING)}
+    assert set(outcomes[at_first:]) == {Overdrawn(RefusalReason.TOO_MANY_PENDING)}
     for n in range(at_first):
         await resolve(desk, one(n), REVERTED)
 
-    assert await desk.store.begin(one(500)) == Overdrawn(Reason.TOO_MANY_FAILURES)
+    assert await desk.store.begin(one(500)) == Overdrawn(RefusalReason.TOO_MANY_FAILURES)
     bystander = promise("b", payer="bob", address="2001:db8::")
     assert isinstance(await desk.store.begin(bystander), Begun)
     assert isinstance(await desk.store.begin(one(501, NOW + HOUR_MS)), Begun)
@@ -279,19 +280,19 @@ async def test_whoever_has_bought_may_have_as_many_more_in_flight(desk: Desk) ->
 
     assert [type(outcome) for outcome in outcomes].count(Begun) == 16
     later = promise("later", begun_at=UnixMs(NOW + HOUR_MS))
-    assert await desk.store.begin(later) == Overdrawn(Reason.TOO_MANY_PENDING)
+    assert await desk.store.begin(later) == Overdrawn(RefusalReason.TOO_MANY_PENDING)
 
 
 @pytest.mark.parametrize("same", ["payer", "address"])
 async def test_nobody_alone_uses_up_the_fees_of_all(desk: Desk, same: str) -> None:
     budget = Budget(in_flight_payer=1_000, in_flight_address=1_000)
 
-    def one(n: int) -> Promise:
+    def one(n: int) -> PendingPayment:
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
         return promise(f"{n}", budget=budget, fee_lamports=20_000, **differing)
 
     outcomes = [await desk.store.begin(one(n)) for n in range(101)]
-    assert outcomes[100:] == [Overdrawn(Reason.TOO_MANY_PENDING)]
+    assert outcomes[100:] == [Overdrawn(RefusalReason.TOO_MANY_PENDING)]
     bystander = promise("b", payer="bob", address="2001:db8::", budget=budget)
     assert isinstance(await desk.store.begin(bystander), Begun)
 
@@ -315,7 +316,12 @@ async def test_no_schedule_fails_more_often_in_an_hour_than_it_may(
 ) -> None:
     """At most what may be in flight, and one for each payment of that hour that was good."""
     store = SqlitePaymentStore(tmp_path_factory.mktemp("money") / "money.sqlite")
-    now, in_flight, failed, sold = NOW, list[Promise](), list[Promise](), list[Promise]()
+    now, in_flight, failed, sold = (
+        NOW,
+        list[PendingPayment](),
+        list[PendingPayment](),
+        list[PendingPayment](),
+    )
     when: dict[Signature, int] = {}
     single = ((act, *who) for act, times, *who in acts for _ in range(times))
     for n, (act, payer, address) in enumerate(single):
@@ -340,8 +346,12 @@ async def test_no_schedule_fails_more_often_in_an_hour_than_it_may(
 
 
 def within(
-    these: list[Promise], when: dict[Signature, int], who: str, like: Promise, end: int
-) -> list[Promise]:
+    these: list[PendingPayment],
+    when: dict[Signature, int],
+    who: str,
+    like: PendingPayment,
+    end: int,
+) -> list[PendingPayment]:
     """Return those of *these* that ended in the hour before *end*, by whoever made *like*."""
     return [
         each
@@ -358,7 +368,7 @@ async def test_what_the_fee_payer_has_is_promised_once(desk: Desk) -> None:
     assert isinstance(await desk.store.begin(promise("a")), Begun)
     assert isinstance(await desk.store.begin(promise("b")), Begun)
     assert isinstance(await desk.store.begin(promise("c")), SalesClosed)
-    assert isinstance(await desk.store.begin(promise("a")), Known)
+    assert isinstance(await desk.store.begin(promise("a")), KnownPayment)
     desk.fill_fund(enough - 10_001)
     assert isinstance(await desk.store.begin(promise("c")), Begun)
     assert isinstance(await desk.store.begin(promise("d")), SalesClosed)
@@ -403,7 +413,7 @@ async def test_closed_sales_sell_nothing(desk: Desk) -> None:
     desk.close_sales()
 
     assert isinstance(await desk.store.begin(promise("b")), SalesClosed)
-    assert isinstance(await desk.store.begin(pending), Known)
+    assert isinstance(await desk.store.begin(pending), KnownPayment)
     assert (await resolve(desk, pending, LANDED)).state is State.ISSUED
 
 
@@ -478,7 +488,7 @@ async def test_both_stores_are_one(
     await sqlite.close()
 
 
-async def act(desk: Desk, verb: str, asked: Promise, evidence: Evidence) -> Any:
+async def act(desk: Desk, verb: str, asked: PendingPayment, evidence: Evidence) -> Any:
     match verb:
         case "begin":
             return await desk.store.begin(asked)

@@ -22,7 +22,7 @@ from mintscope.devchain.chain import Devchain, lines
 from mintscope.devchain.market.pool import Venue
 from support.oracles.devchain_blocks import NOW, shown
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / "bench" / "peers"
 BIN = Path(sys.prefix) / "bin"
 READER = Path(__file__).with_name("read_with_peer.cjs")

@@ -24,7 +24,7 @@ from mintscope.base.credentials import hash_credential
 from mintscope.core.accounts.application import ApplicationState
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.keys.scope import READ_SCOPES
-from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.signups.form import parse_form
 from support.fakes.mistaken_review import WritesTheLetterAfterwards
 from support.oracles.account_books import contradictions, rows
@@ -95,7 +95,7 @@ def work(tells: Any, shift: Shift) -> None:
 async def _work(tells: Any, shift: Shift) -> None:
     async with open_desks(shift.folder, pepper=PEPPER, clock=SystemClock()) as accounts:
         if shift.is_mistaken:
-            review = ReviewDesk(
+            review = Reviews(
                 WritesTheLetterAfterwards(accounts.file), clock=SystemClock(), entropy=os.urandom
             )
             accounts.review = review

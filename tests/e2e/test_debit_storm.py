@@ -159,7 +159,14 @@ def traced(folder: Path, ledger: str, trace: Path) -> Iterator[Served]:
         pytest.skip("did not run: strace is not installed")
     calls = "trace=fsync,fdatasync,write,writev,sendto,sendmsg"
     options = [strace, "-f", "-qq", "-s", "16", "-e", calls, "-o", str(trace)]
-    command = [*options, sys.executable, "-m", "paying_service", str(folder), ledger]
+    command = [
+        *options,
+        sys.executable,
+        "-m",
+        "support.processes.paying_service",
+        str(folder),
+        ledger,
+    ]
     with subprocess.Popen(
         command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

@@ -17,12 +17,12 @@ import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import UnixMs
-from mintscope.base.solana import Block
+from mintscope.base.solana import Block, Endpoint
 from mintscope.core.dex.decode import decode_block
 from mintscope.devchain.chain import Devchain
 from mintscope.edges.sources.files import FileSource
 from mintscope.edges.sources.poll import Poller, Polling
-from mintscope.edges.sources.rpc import Endpoint, Rpc
+from mintscope.edges.sources.rpc import Rpc
 
 NOW = UnixMs(1_763_640_000_000)
 COMMAND = [sys.executable, "-c", "from mintscope.shell.cli.demo.devchain import app; app()"]

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from mintscope.base.clock import ManualClock, SystemClock
 from mintscope.base.errors import ServiceError
-from mintscope.core.accounts.signups.exchange import Applicant, ExchangeDesk, Issue, Offer
+from mintscope.core.accounts.signups.exchange import Applicant, Exchanges, Issue, Offer
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.edges.storage.sqlite.accounts.exchanges import SqliteExchangeStore
@@ -78,8 +78,8 @@ async def _exchange_all(tells: Any, go: Event, race: Race) -> list[str]:
         return list(await asyncio.gather(*map(exchange, applicants)))
 
 
-def _mistaken(accounts: Accounts) -> ExchangeDesk:
-    return ExchangeDesk(
+def _mistaken(accounts: Accounts) -> Exchanges:
+    return Exchanges(
         SelectsThenUpdates(accounts.file),
         secrets=accounts.secrets,
         clock=SystemClock(),

@@ -64,7 +64,7 @@ def test_a_mail_server_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
         ):
             first = client.post(SIGNUP_PATH, json=signup_body())
             silent.settimeout(ARRIVAL_S)
-            connection, _ = silent.accept()  # the postman is waiting for a greeting
+            connection, _ = silent.accept()  # the delivery is waiting for a greeting
             second = client.post(SIGNUP_PATH, json=signup_body("another@example.org"))
         connection.close()
 

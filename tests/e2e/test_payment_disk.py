@@ -122,7 +122,15 @@ def traced(folder: Path, chain: Chain, mistake: str, trace: Path) -> Iterator[st
         pytest.skip("did not run: strace is not installed")
     calls = "trace=fsync,fdatasync,write,writev,sendto,sendmsg"
     options = [strace, "-f", "-qq", "-s", "16", "-e", calls, "-o", str(trace)]
-    command = [*options, sys.executable, "-m", "selling_service", str(folder), chain.url, mistake]
+    command = [
+        *options,
+        sys.executable,
+        "-m",
+        "support.processes.selling_service",
+        str(folder),
+        chain.url,
+        mistake,
+    ]
     with subprocess.Popen(
         command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:

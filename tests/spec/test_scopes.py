@@ -8,7 +8,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from mintscope.base.clock import Clock
-from mintscope.core.accounts.keys.api_keys import KeyDesk
+from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.front import Front
@@ -20,7 +20,7 @@ from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
 
 
-def app_of(keys: KeyDesk, clock: Clock) -> ASGIApp:
+def app_of(keys: ApiKeys, clock: Clock) -> ASGIApp:
     """Return an application with a route for each scope: /v1/{scope}."""
     gate = KeyGate(
         keys=keys,

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 
 
-class Turns:
+class FairQueue:
     """Lets one go on in each turn of the event loop, in the order in which they came."""
 
     def __init__(self) -> None:

@@ -5,7 +5,8 @@ final, and names ranges it could not deliver.  It may repeat itself: every
 consumer is idempotent.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import msgspec
@@ -70,3 +71,15 @@ class Source(Protocol):
         block that replaces it: its parent_slot tells the consumer what died.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a node listens and how it wants to be asked."""
+
+    url: str = field(repr=False)  # providers put the key into it
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_s: float = 20.0
+    attempts_max: int = 5
+    requests_in_flight: int = 10
+    max_transaction_version: int = 0

@@ -13,7 +13,7 @@ from typing_extensions import override
 from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
 from mintscope.client.node import Conversation, Fate, NodeSilent, fates, latest
-from mintscope.client.purse import OverBudget, Purse, WillNotPay, amount_of, memo_of
+from mintscope.client.wallet import OverSpendLimit, PayerWallet, WillNotPay, amount_of, memo_of
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
@@ -36,13 +36,13 @@ class CreditAuth(httpx.Auth):
 
 
 class PaymentAuth(httpx.Auth):
-    """Answers a demand for payment with a payment, within what the purse allows.
+    """Answers a demand for payment with a payment, within what the wallet allows.
 
     Every request carries an `Idempotency-Key`.  Sending a request with the
     same key again, whatever the first one came to, sends the same payment: it
     is never paid for twice.  A payment is forgotten when its goods have come;
     else only when the chain proves that it cannot land any more, whatever the
-    seller says, and only then its amount is given back to the purse.
+    seller says, and only then its amount is given back to the wallet.
 
     rpc_url    a Solana node, asked for a recent blockhash and for what became of payments
     journal    where payments on their way are kept; by default in memory
@@ -50,13 +50,15 @@ class PaymentAuth(httpx.Auth):
 
     requires_response_body = True
 
-    def __init__(self, purse: Purse, *, rpc_url: str, journal: Journal | None = None) -> None:
-        self._purse = purse
+    def __init__(
+        self, wallet: PayerWallet, *, rpc_url: str, journal: Journal | None = None
+    ) -> None:
+        self._wallet = wallet
         self._rpc_url = rpc_url
         self._journal = Journal() if journal is None else journal
         # Looked for on chain before they are sent again: refused by a seller, or left by a process.
         self._doubted = {sent.key for sent in self._journal}
-        purse.count(self._journal.atoms)
+        wallet.count(self._journal.atoms)
 
     def holds(self, key: str) -> bool:
         """Say whether a payment was sent under *key* and its outcome is not known."""
@@ -89,10 +91,10 @@ class PaymentAuth(httpx.Auth):
         if self._journal.is_full:
             yield from self._bury(list(self._journal))
         try:
-            required, offer = self._purse.choose(demand)
-        except OverBudget:
+            required, offer = self._wallet.choose(demand)
+        except OverSpendLimit:
             yield from self._bury(list(self._journal))
-            required, offer = self._purse.choose(demand)
+            required, offer = self._wallet.choose(demand)
         try:
             recent = yield from latest(self._rpc_url)
         except NodeSilent as cause:
@@ -103,14 +105,14 @@ class PaymentAuth(httpx.Auth):
         if self._journal.is_full:
             raise WillNotPay(f"expected fewer than {SENT_MAX} payments on their way")
         memo = memo_of(offer)
-        header = self._purse.pay(required, offer, recent.blockhash, memo=memo)
+        header = self._wallet.pay(required, offer, recent.blockhash, memo=memo)
         sent = Sent(
             key=key,
             request=f"{request.method} {request.url}",
             header=header,
             amount=amount_of(offer),
             memo=memo,
-            source=self._purse.account,
+            source=self._wallet.account,
             slot=recent.slot,
             last_valid_height=recent.last_valid_height,
         )
@@ -121,7 +123,7 @@ class PaymentAuth(httpx.Auth):
         try:
             self._journal.add(sent)
         except JournalUnusable:
-            self._purse.give_back(sent.amount)  # it was never sent
+            self._wallet.give_back(sent.amount)  # it was never sent
             raise
 
     def _hear(self, sent: Sent, response: httpx.Response) -> None:
@@ -140,4 +142,4 @@ class PaymentAuth(httpx.Auth):
             if told[each.key] is Fate.DEAD and self._journal.find(each.key) is each:
                 self._journal.drop(each.key)
                 self._doubted.discard(each.key)
-                self._purse.give_back(each.amount)
+                self._wallet.give_back(each.amount)

@@ -43,7 +43,7 @@ class PurchasePending(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Purchase:
+class BoughtCredits:
     """What a bundle bought; the token is like a password."""
 
     token: CreditToken
@@ -70,14 +70,14 @@ class Buyer:
         self._clock = clock
         self._sleep = sleep
 
-    async def buy_credits(self, credit_count: int, *, key: str | None = None) -> Purchase:
+    async def buy_credits(self, credit_count: int, *, key: str | None = None) -> BoughtCredits:
         """Buy the bundle of *credit_count* credits.
 
         key       of a PurchasePending: go on with that payment
         Raises    WillNotPay, JournalUnusable, PurchaseFailed, PurchasePending
         """
         data = await self._pay("POST", "/v1/credits/purchase", {"bundle": credit_count}, key)
-        return Purchase(CreditToken(data["token"]), data["credits"], data["pricePaid"])
+        return BoughtCredits(CreditToken(data["token"]), data["credits"], data["pricePaid"])
 
     async def request(self, mint: str, *, key: str | None = None) -> dict[str, Any]:
         """Buy one report about *mint*.

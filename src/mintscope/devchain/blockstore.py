@@ -39,7 +39,7 @@ class Block(NamedTuple):
     transactions: tuple[Transaction, ...]
 
 
-class Ledger:
+class Blockstore:
     """The newest *kept* blocks, oldest first."""
 
     def __init__(self, kept: int) -> None:

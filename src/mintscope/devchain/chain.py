@@ -21,7 +21,7 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Signature, Slot, UnixMs, UnixS
 from mintscope.core.market.swap import Swap
 from mintscope.devchain.addresses import address, text
-from mintscope.devchain.blockstore import Block, Commitment, Ledger
+from mintscope.devchain.blockstore import Block, Blockstore, Commitment
 from mintscope.devchain.market.accounts import MarketAccounts
 from mintscope.devchain.market.listing import SOL
 from mintscope.devchain.market.traffic import Market
@@ -65,7 +65,7 @@ class Devchain:
         self._random = Random(seed)  # noqa: S311  # a market, not a secret
         self._now = now
         self.world = World(seed=seed, mints=mints)
-        self.ledger = Ledger(kept_blocks)
+        self.ledger = Blockstore(kept_blocks)
         # Until somebody gives it the time, what is sent is due in the next block.
         self.vm = Vm(
             clock=ManualClock(now),

@@ -1,1 +1,1 @@
-"""One outside thing each; edges never import each other, but for `server`, which api and web stand on."""
+"""One outside thing each; edges never import each other; api and web stand on `server`."""

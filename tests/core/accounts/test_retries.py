@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.mail.email import Draft, LetterId, LetterKind
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
 from mintscope.core.accounts.mail.outbox import retry_at
 
 MINUTE_MS = 60_000
@@ -16,9 +16,9 @@ WRITTEN_AT = UnixMs(1_700_000_000_000)
 @given(attempts=st.integers(0, 10_000), age_ms=st.integers(0, 100 * HOUR_MS))
 def test_pauses_grow_to_six_hours_and_end_after_three_days(attempts: int, age_ms: int) -> None:
     draft = Draft(
-        letter_id=LetterId(1),
-        kind=LetterKind.NEW_KEY,
-        recipient=Email("alice@example.org"),
+        letter_id=EmailId(1),
+        kind=EmailKind.NEW_KEY,
+        recipient=EmailAddress("alice@example.org"),
         written_at=WRITTEN_AT,
         attempts=attempts,
     )

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mintscope.core.dex.decode import decode_block, decode_transaction
-from mintscope.core.dex.outcome import Decoded, Reason
+from mintscope.core.dex.outcome import Decoded, QuarantineReason
 from support.scenes.made_transactions import (
     JUPITER,
     SELF_CALL,
@@ -96,7 +96,7 @@ def is_sound(decoded: Decoded) -> bool:
         and len(unb58(swap.in_mint)) == len(unb58(swap.out_mint)) == 32
         and all(d is None or 0 <= d <= 255 for d in (swap.in_decimals, swap.out_decimals))
         for swap in decoded.swaps
-    ) and all(one.reason in Reason.__members__.values() for one in decoded.quarantined)
+    ) and all(one.reason in QuarantineReason.__members__.values() for one in decoded.quarantined)
 
 
 def test_the_transaction_that_is_mutated_is_full_of_swaps() -> None:
@@ -216,8 +216,8 @@ def test_a_bad_transaction_leaves_its_block_alone() -> None:
 
     assert [s.transaction_index for s in block.swaps] == [0] * 5 + [3] * 5
     assert [(q.transaction_index, q.reason) for q in block.quarantined] == [
-        (1, Reason.MALFORMED),
-        (2, Reason.MALFORMED),
+        (1, QuarantineReason.MALFORMED),
+        (2, QuarantineReason.MALFORMED),
     ]
 
 
@@ -276,85 +276,100 @@ def enriched(entry: dict[str, Any], amount: int | str) -> dict[str, Any]:
 
 FULL = struct.pack("<32sQQ?", unb58(MINT), 9, 400, True)  # noqa: FBT003 - is_buy
 
-REASONS: dict[str, tuple[bytes, Reason]] = {
-    "nothing": (b"", Reason.MALFORMED),
-    "half": (raydium(GIVEN, TAKEN).raw()[:900], Reason.MALFORMED),
-    "not utf-8": (raydium(GIVEN, TAKEN).raw().replace(b"signatures", b"\xff"), Reason.MALFORMED),
-    "nested without end": (b'{"x":' + b"[" * 100_000, Reason.MALFORMED),
-    "another shape": (b'{"transaction":"base64","meta":null}', Reason.MALFORMED),
-    "no signature": (changed(lambda e: e["transaction"]["signatures"].clear()), Reason.MALFORMED),
+REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
+    "nothing": (b"", QuarantineReason.MALFORMED),
+    "half": (raydium(GIVEN, TAKEN).raw()[:900], QuarantineReason.MALFORMED),
+    "not utf-8": (
+        raydium(GIVEN, TAKEN).raw().replace(b"signatures", b"\xff"),
+        QuarantineReason.MALFORMED,
+    ),
+    "nested without end": (b'{"x":' + b"[" * 100_000, QuarantineReason.MALFORMED),
+    "another shape": (b'{"transaction":"base64","meta":null}', QuarantineReason.MALFORMED),
+    "no signature": (
+        changed(lambda e: e["transaction"]["signatures"].clear()),
+        QuarantineReason.MALFORMED,
+    ),
     "index below zero": (
         changed(lambda e: called(e)[0].update(programIdIndex=-1)),
-        Reason.MALFORMED,
+        QuarantineReason.MALFORMED,
     ),
     "index above a byte": (
         changed(lambda e: called(e)[0].update(accounts=[256])),
-        Reason.MALFORMED,
+        QuarantineReason.MALFORMED,
     ),
     "decimals above a byte": (
         changed(
             lambda e: e["meta"]["postTokenBalances"][0].update(uiTokenAmount={"decimals": 256})
         ),
-        Reason.MALFORMED,
+        QuarantineReason.MALFORMED,
     ),
-    "inner at the top": (changed(lambda e: called(e)[0].update(stackHeight=1)), Reason.MALFORMED),
-    "no meta": (changed(lambda e: e.update(meta=None)), Reason.NO_META),
+    "inner at the top": (
+        changed(lambda e: called(e)[0].update(stackHeight=1)),
+        QuarantineReason.MALFORMED,
+    ),
+    "no meta": (changed(lambda e: e.update(meta=None)), QuarantineReason.NO_META),
     "no inner": (
         changed(lambda e: e["meta"].update(innerInstructions=None)),
-        Reason.NO_INNER_INSTRUCTIONS,
+        QuarantineReason.NO_INNER_INSTRUCTIONS,
     ),
     "outer program beyond": (
         changed(lambda e: message(e)["instructions"][0].update(programIdIndex=200)),
-        Reason.UNKNOWN_ACCOUNT,
+        QuarantineReason.UNKNOWN_ACCOUNT,
     ),
     "inner program beyond": (
         changed(lambda e: called(e)[0].update(programIdIndex=255)),
-        Reason.UNKNOWN_ACCOUNT,
+        QuarantineReason.UNKNOWN_ACCOUNT,
     ),
     "account beyond": (
         changed(lambda e: called(e)[0]["accounts"].__setitem__(1, 200)),
-        Reason.UNKNOWN_ACCOUNT,
+        QuarantineReason.UNKNOWN_ACCOUNT,
     ),
     "pool beyond": (
         changed(lambda e: message(e)["instructions"][0].update(accounts=[0, 250, 2])),
-        Reason.UNKNOWN_ACCOUNT,
+        QuarantineReason.UNKNOWN_ACCOUNT,
     ),
-    "bad digit": (changed(lambda e: called(e)[0].update(data="3O0l")), Reason.BAD_BASE58),
+    "bad digit": (changed(lambda e: called(e)[0].update(data="3O0l")), QuarantineReason.BAD_BASE58),
     "bad digit far in": (
         changed(lambda e: called(e)[0].update(data="3" * 90 + "l")),
-        Reason.BAD_BASE58,
+        QuarantineReason.BAD_BASE58,
     ),
     "more than an instruction can hold": (
         changed(lambda e: called(e)[0].update(data="3" * 20_000)),
-        Reason.BAD_BASE58,
+        QuarantineReason.BAD_BASE58,
     ),
-    "cut transfer": (raydium(short(GIVEN, data=8), TAKEN).raw(), Reason.TRUNCATED_INSTRUCTION),
+    "cut transfer": (
+        raydium(short(GIVEN, data=8), TAKEN).raw(),
+        QuarantineReason.TRUNCATED_INSTRUCTION,
+    ),
     "transfer of one": (
         raydium(short(GIVEN, accounts=1), TAKEN).raw(),
-        Reason.TRUNCATED_INSTRUCTION,
+        QuarantineReason.TRUNCATED_INSTRUCTION,
     ),
     "cut lamports": (
         raydium(GIVEN, TAKEN, short(lamports(USER, "x", 1), data=11)).raw(),
-        Reason.TRUNCATED_INSTRUCTION,
+        QuarantineReason.TRUNCATED_INSTRUCTION,
     ),
     "cut fee": (
         raydium(short(with_fee("user a", A, "vault a", 9, 1), data=18)).raw(),
-        Reason.TRUNCATED_INSTRUCTION,
+        QuarantineReason.TRUNCATED_INSTRUCTION,
     ),
     "swap without its pool": (
         raydium(GIVEN, TAKEN, accounts=1).raw(),
-        Reason.TRUNCATED_INSTRUCTION,
+        QuarantineReason.TRUNCATED_INSTRUCTION,
     ),
-    "curve without its user": (pumpfun(FULL, accounts=4), Reason.TRUNCATED_INSTRUCTION),
-    "cut event": (pumpswap(bytes(90)), Reason.TRUNCATED_EVENT),
-    "cut trade": (pumpfun(FULL[:40]), Reason.TRUNCATED_EVENT),
-    "other amounts": (pumpswap(bytes(300)), Reason.EVENT_DISAGREES),
-    "other mint": (pumpfun(b"\x01" + FULL[1:]), Reason.EVENT_DISAGREES),
-    "tokens for nothing": (pumpfun(FULL[:32] + u64(0) + FULL[40:]), Reason.NO_MOVEMENT),
-    "unlisted accounts": (raydium(transfer("p", "q", 1), TAKEN).raw(), Reason.UNRESOLVED_MINT),
+    "curve without its user": (pumpfun(FULL, accounts=4), QuarantineReason.TRUNCATED_INSTRUCTION),
+    "cut event": (pumpswap(bytes(90)), QuarantineReason.TRUNCATED_EVENT),
+    "cut trade": (pumpfun(FULL[:40]), QuarantineReason.TRUNCATED_EVENT),
+    "other amounts": (pumpswap(bytes(300)), QuarantineReason.EVENT_DISAGREES),
+    "other mint": (pumpfun(b"\x01" + FULL[1:]), QuarantineReason.EVENT_DISAGREES),
+    "tokens for nothing": (pumpfun(FULL[:32] + u64(0) + FULL[40:]), QuarantineReason.NO_MOVEMENT),
+    "unlisted accounts": (
+        raydium(transfer("p", "q", 1), TAKEN).raw(),
+        QuarantineReason.UNRESOLVED_MINT,
+    ),
     "no address": (
         changed(lambda e: [b.update(mint="not base58") for b in e["meta"]["postTokenBalances"]]),
-        Reason.NO_MOVEMENT,
+        QuarantineReason.NO_MOVEMENT,
     ),
     "a mint of 31 bytes": (
         changed(
@@ -364,26 +379,26 @@ REASONS: dict[str, tuple[bytes, Reason]] = {
                 if b["mint"] == A
             ]
         ),
-        Reason.UNRESOLVED_MINT,
+        QuarantineReason.UNRESOLVED_MINT,
     ),
     "more than a mint": (
         raydium(*[transfer("user a", "vault a", 2**64 - 1)] * 2, TAKEN).raw(),
-        Reason.OVERFLOW,
+        QuarantineReason.OVERFLOW,
     ),
     "a balance beyond a mint": (
         json.dumps(
             enriched(raydium(with_fee("user a", A, "vault a", 100, 4), TAKEN).entry(), 10**30)
         ).encode(),
-        Reason.OVERFLOW,
+        QuarantineReason.OVERFLOW,
     ),
     "a balance that is none": (
         json.dumps(
             enriched(raydium(with_fee("user a", A, "vault a", 100, 4), TAKEN).entry(), "much")
         ).encode(),
-        Reason.MALFORMED,
+        QuarantineReason.MALFORMED,
     ),
-    "one side": (raydium(GIVEN).raw(), Reason.NO_MOVEMENT),
-    "past the pool": (raydium(transfer("user a", "user b", 1)).raw(), Reason.NO_MOVEMENT),
+    "one side": (raydium(GIVEN).raw(), QuarantineReason.NO_MOVEMENT),
+    "past the pool": (raydium(transfer("user a", "user b", 1)).raw(), QuarantineReason.NO_MOVEMENT),
 }
 
 
@@ -397,7 +412,7 @@ def test_what_cannot_be_read_says_why(case: str) -> None:
 
 
 def test_every_reason_is_reached() -> None:
-    assert {reason for _, reason in REASONS.values()} == set(Reason)
+    assert {reason for _, reason in REASONS.values()} == set(QuarantineReason)
 
 
 @pytest.mark.parametrize("required", [0, 1, 200])
@@ -430,5 +445,5 @@ def test_one_bad_call_does_not_hide_the_others() -> None:
 
     assert [(s.outer, s.in_amount) for s in decoded.swaps] == [(1, 100)]
     assert [(q.program, q.reason, q.transaction_index) for q in decoded.quarantined] == [
-        ("raydium_v4", Reason.NO_MOVEMENT, 3)
+        ("raydium_v4", QuarantineReason.NO_MOVEMENT, 3)
     ]

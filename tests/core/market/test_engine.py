@@ -187,7 +187,7 @@ FALLBACK = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
 from support.scenes import made_swaps
-from mintscope.core.market import kernels
+from mintscope.core.market.engine import kernels
 from mintscope.core.market.engine.engine import Engine
 engine, digest = Engine(1), hashlib.sha256()
 for trades in (made_swaps.stream(3, 900, 40.0), made_swaps.stream(4, 400, 2000.0)):

@@ -1,4 +1,4 @@
-"""R1: every interleaving and every crash of the production cashier, reconciler and auditor.
+"""R1: every interleaving and every crash of the production facilitator, reconciler and auditor.
 
 All are coroutines over ports, so a schedule is a list of choices: which
 coroutine takes its next step, the chain moves, everything dies.  All lists
@@ -26,7 +26,7 @@ from mintscope.core.payments import facilitator as cashier_module
 from mintscope.core.payments import reconciler as reconciler_module
 from mintscope.core.payments.books import audit as audit_module
 from mintscope.core.payments.books.invariants import Checked, Invariant
-from mintscope.core.payments.books.treasury import Arrivals, DoubtKind, Scan, Scope
+from mintscope.core.payments.books.treasury import Arrivals, DoubtKind, Scan, ScanScope
 from mintscope.core.payments.facilitator import Demand
 from mintscope.core.payments.outcome import AlreadyUsed, Outcome, Settled, Unresolved
 from mintscope.core.payments.payment import (
@@ -47,7 +47,7 @@ from mintscope.core.payments.protocol.refusal import Refused
 from mintscope.core.payments.protocol.requirement import Requirement, Resource
 from mintscope.core.payments.redelivery import Secrets
 from mintscope.core.payments.settlement import ChainUnavailable, Simulated
-from mintscope.core.payments.store import Budget, Found, Promise
+from mintscope.core.payments.store import Budget, Found, PendingPayment
 from support.fakes.books_memory import MemoryBooks
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.payment_build import FEE_PAYER, TERMS, pay
@@ -174,7 +174,7 @@ class SteppedStore:
         await step()
         return await self.world.store.find(message_hash)
 
-    async def begin(self, promise: Promise) -> Any:
+    async def begin(self, promise: PendingPayment) -> Any:
         await step()
         return await self.world.store.begin(promise)
 
@@ -253,7 +253,7 @@ class SteppedBooks(MemoryBooks):
     """The books; before each note somebody else may go first, or everything dies."""
 
     @override
-    async def keep_scan(self, scope: Scope, scan: Scan) -> None:
+    async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:
         await step()
         await super().keep_scan(scope, scan)
 
@@ -273,7 +273,7 @@ class SteppedBooks(MemoryBooks):
 class Build:
     """The code under test: the shipped one, or a mutant of it."""
 
-    cashier: ModuleType = cashier_module
+    facilitator: ModuleType = cashier_module
     reconciler: ModuleType = reconciler_module
     audit: ModuleType = audit_module
 
@@ -292,7 +292,7 @@ def signature() -> Signature:
 
 
 def make_cashier(build: Build, world: World) -> Any:
-    return build.cashier.Cashier(
+    return build.facilitator.Cashier(
         terms=TERMS,
         secrets=SECRETS,
         fee_payer=FEE_PAYER,
@@ -326,11 +326,11 @@ class Run:
             self.tasks["reconciler"] = self.reconcile(2)
 
     async def send(self, key: str | None) -> None:
-        cashier, presented = make_cashier(self.build, self.world), payment()[1]
+        facilitator, presented = make_cashier(self.build, self.world), payment()[1]
         demand = Demand(resource=RESOURCE, key=key, address="192.0.2.1")
-        answer = await cashier.present(presented, demand)
+        answer = await facilitator.present(presented, demand)
         if hasattr(answer, "settle"):
-            answer = await answer.settle(self.build.cashier.Credits(CREDITS))
+            answer = await answer.settle(self.build.facilitator.Credits(CREDITS))
         self.judge(answer, key)
 
     def reconciler(self) -> Any:
@@ -580,10 +580,19 @@ ANSWER_FROM_MEMORY: Final = (
 @pytest.mark.parametrize(
     ("build", "symptom"),
     [
-        (lambda: Build(cashier=mutant(cashier_module, *SETTLE_BEFORE_JOURNAL)), "without a row"),
-        (lambda: Build(cashier=mutant(cashier_module, *UNKNOWN_IS_FAILED)), "a fresh 402 while"),
+        (
+            lambda: Build(facilitator=mutant(cashier_module, *SETTLE_BEFORE_JOURNAL)),
+            "without a row",
+        ),
+        (
+            lambda: Build(facilitator=mutant(cashier_module, *UNKNOWN_IS_FAILED)),
+            "a fresh 402 while",
+        ),
         (lambda: Build(reconciler=mutant(reconciler_module, *WALL_CLOCK_EXPIRY)), "failed while"),
-        (lambda: Build(cashier=mutant(cashier_module, *ANSWER_FROM_MEMORY)), "201 for what is not"),
+        (
+            lambda: Build(facilitator=mutant(cashier_module, *ANSWER_FROM_MEMORY)),
+            "201 for what is not",
+        ),
     ],
     ids=["settle before journal", "unknown is failed", "wall-clock expiry", "201 without the row"],
 )

@@ -28,7 +28,7 @@ from mintscope.core.payments.protocol.headers import (
     encode_settled,
     parse_identifier,
 )
-from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Requirement, Resource
 from support.scenes.payments.payment_build import TERMS
 
@@ -113,7 +113,7 @@ def test_the_official_package_reads_our_receipts() -> None:
         encode_settled(TERMS, payer=Wallet("payer"), signature="sig")
     )
     refused = decode_payment_response_header(
-        encode_refused(TERMS, reason=Reason.MINT, signature="")
+        encode_refused(TERMS, reason=RefusalReason.MINT, signature="")
     )
 
     assert settled == SettleResponse(

@@ -12,17 +12,17 @@ from mintscope.core.payments.payment import (
     Dead,
     Evidence,
     Landed,
+    PaidReport,
     Payment,
-    Report,
     Reverted,
     State,
-    Unreadable,
+    UnreadablePayment,
     Unseen,
     apply,
     weigh,
 )
 from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Resource
 
 AMOUNT: Final = 100
@@ -33,7 +33,7 @@ PENDING: Final = Payment(
     address="a",
     resource=Resource("/r"),
     amount=AMOUNT,
-    goods=Report(body=b"{}"),
+    goods=PaidReport(body=b"{}"),
     key_hash=CredentialHash(bytes(32)),
     fee_lamports=10_001,
     last_valid_height=1_000,
@@ -60,7 +60,7 @@ def after(history: list[Evidence]) -> Payment:
 def test_only_a_finalized_height_beyond_the_last_valid_one_proves_death() -> None:
     assert weigh(PENDING, Unseen()) is None
     assert weigh(PENDING, Unseen(height=1_000)) is None
-    assert weigh(PENDING, Unreadable(why="a transaction of another kind")) is None
+    assert weigh(PENDING, UnreadablePayment(why="a transaction of another kind")) is None
     assert weigh(PENDING, Unseen(height=1_001)) == Dead(height=1_001)
 
 
@@ -106,10 +106,10 @@ def test_every_state_says_what_it_must(history: list[Evidence]) -> None:
             assert payment.paid >= AMOUNT
             assert payment.reason is None
         case State.FAILED:
-            assert payment.reason in {Reason.REVERTED, Reason.EXPIRED}
+            assert payment.reason in {RefusalReason.REVERTED, RefusalReason.EXPIRED}
             assert payment.paid == 0
         case State.FROZEN:
-            assert payment.reason in {Reason.VANISHED, Reason.UNDERPAID}
+            assert payment.reason in {RefusalReason.VANISHED, RefusalReason.UNDERPAID}
     assert payment.missed_height == 0 or payment.state is State.ISSUED
     begun = replace(payment, state=State.PENDING, paid=0, reason=None, final=False, missed_height=0)
     assert begun == PENDING
@@ -125,7 +125,7 @@ def test_one_look_in_vain_takes_nothing_back(history: list[Evidence]) -> None:
         for height in (1_999, 2_000, 2_031):
             assert apply(once, Dead(height=height)) == once
         twice = apply(once, Dead(height=2_032))
-        assert before.final or (twice.state, twice.reason) == (State.FROZEN, Reason.VANISHED)
+        assert before.final or (twice.state, twice.reason) == (State.FROZEN, RefusalReason.VANISHED)
         assert apply(twice, Landed(paid=AMOUNT, final=True)).state is State.ISSUED
 
 

@@ -24,7 +24,7 @@ from mintscope.core.payments.pricing.price import (
     twap,
     vwap,
 )
-from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceBoard
+from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceCache
 
 NOW_S: Final = 1_700_000_040
 NOW: Final = UnixMs(NOW_S * 1000)
@@ -171,13 +171,13 @@ class ScriptedSource:
 
 async def test_one_price_serves_a_minute() -> None:
     clock = ManualClock(NOW)
-    board = PriceBoard(ScriptedSource("1", "1.1"), decimals=6, clock=clock)
-    first = await board.tariff()
+    board = PriceCache(ScriptedSource("1", "1.1"), decimals=6, clock=clock)
+    first = await board.price_list()
     clock.advance(59_999)
-    assert await board.tariff() == first
+    assert await board.price_list() == first
     clock.advance(1)
 
-    assert (await board.tariff()).quote.usd == Decimal("1.1")
+    assert (await board.price_list()).quote.usd == Decimal("1.1")
 
 
 class StuckSource:
@@ -196,14 +196,14 @@ class StuckSource:
 async def test_no_price_is_sold_at_for_longer_than_it_is_good() -> None:
     """Whoever comes while the next one is being read gets the last one, but not for ever."""
     clock = ManualClock(NOW)
-    board = PriceBoard(StuckSource(), decimals=6, clock=clock)
-    first = await board.tariff()
+    board = PriceCache(StuckSource(), decimals=6, clock=clock)
+    first = await board.price_list()
     clock.advance(60_000)
-    stuck = asyncio.create_task(board.tariff())
+    stuck = asyncio.create_task(board.price_list())
     await asyncio.sleep(0)
-    assert await board.tariff() == first
+    assert await board.price_list() == first
     clock.advance(4_999)
-    assert await board.tariff() == first
+    assert await board.price_list() == first
     clock.advance(10_000)
     assert board.posted() == first
     clock.advance(1)
@@ -225,18 +225,18 @@ class BrokenSource:
 
 async def test_a_source_that_breaks_is_no_price() -> None:
     clock, source = ManualClock(NOW), BrokenSource()
-    board = PriceBoard(source, decimals=6, clock=clock)
-    await board.tariff()
+    board = PriceCache(source, decimals=6, clock=clock)
+    await board.price_list()
     source.is_broken = True
     clock.advance(60_000)
     for _ in range(2):  # whoever asks the source, and whoever comes after
         with pytest.raises(PriceUnavailable):
-            await board.tariff()
+            await board.price_list()
     assert board.doubt is Doubt.BROKEN
     source.is_broken = False
     clock.advance(5_000)
 
-    assert (await board.tariff()).quote.usd == 1
+    assert (await board.price_list()).quote.usd == 1
 
 
 class WrongClock:
@@ -252,57 +252,57 @@ class WrongClock:
 @pytest.mark.parametrize("step_ms", [5_001, -5_001])
 async def test_a_clock_that_is_set_is_compared_at_once(step_ms: int) -> None:
     clock, source = ManualClock(NOW), WrongClock()
-    board = PriceBoard(source, decimals=6, clock=clock)
-    await board.tariff()
+    board = PriceCache(source, decimals=6, clock=clock)
+    await board.price_list()
     clock.step(step_ms)
     source.is_right = False
     with pytest.raises(PriceUnavailable, match="clock"):
-        await board.tariff()
+        await board.price_list()
     clock.step(-step_ms)
     source.is_right = True
 
-    assert (await board.tariff()).quote.usd == 1
+    assert (await board.price_list()).quote.usd == 1
 
 
 async def test_a_clock_that_is_slewed_is_nothing_new() -> None:
     clock = ManualClock(NOW)
-    board = PriceBoard(ScriptedSource("1"), decimals=6, clock=clock)
-    first = await board.tariff()
+    board = PriceCache(ScriptedSource("1"), decimals=6, clock=clock)
+    first = await board.price_list()
     clock.step(5_000)
 
-    assert await board.tariff() == first
+    assert await board.price_list() == first
 
 
 async def test_no_last_known_price_is_sold_at() -> None:
     clock = ManualClock(NOW)
-    board = PriceBoard(ScriptedSource("1", Doubt.SHALLOW, "1"), decimals=6, clock=clock)
-    await board.tariff()
+    board = PriceCache(ScriptedSource("1", Doubt.SHALLOW, "1"), decimals=6, clock=clock)
+    await board.price_list()
     clock.advance(60_000)
     with pytest.raises(PriceUnavailable):
-        await board.tariff()
+        await board.price_list()
     assert board.doubt is Doubt.SHALLOW
     clock.advance(4_999)
     with pytest.raises(PriceUnavailable):
-        await board.tariff()
+        await board.price_list()
     clock.advance(1)
-    assert (await board.tariff()).quote.usd == 1
+    assert (await board.price_list()).quote.usd == 1
     assert board.doubt is None
 
 
 async def test_a_jump_is_sat_out() -> None:
     clock = ManualClock(NOW)
-    board = PriceBoard(ScriptedSource("1", "1.5", "1.5"), decimals=6, clock=clock)
-    await board.tariff()
+    board = PriceCache(ScriptedSource("1", "1.5", "1.5"), decimals=6, clock=clock)
+    await board.price_list()
     clock.advance(60_000)
     with pytest.raises(PriceUnavailable):
-        await board.tariff()
+        await board.price_list()
     assert board.doubt is Doubt.JUMP
     clock.advance(60_000)
-    assert (await board.tariff()).quote.usd == Decimal("1.5")
+    assert (await board.price_list()).quote.usd == Decimal("1.5")
 
 
 async def test_a_pinned_price_is_always_there() -> None:
     clock = ManualClock(NOW)
-    board = PriceBoard(PinnedPrice(Decimal(1)), decimals=6, clock=clock)
+    board = PriceCache(PinnedPrice(Decimal(1)), decimals=6, clock=clock)
 
-    assert (await board.tariff()).request == 2_500
+    assert (await board.price_list()).request == 2_500

@@ -14,8 +14,8 @@ from mintscope.core.payments.rotation import (
     SETTLED_MS,
     VALID_S,
     Claim,
-    Denied,
     Purchased,
+    RotationDenied,
     decide,
     find_flaw,
     write_challenge,
@@ -33,7 +33,7 @@ TEXT: Final = write_challenge(KEY, CLAIM, now=NOW, nonce=bytes(16))
 SIGNED: Final = bytes(PAYER.sign_message(TEXT.encode()))
 
 
-def flaw(claim: Claim = CLAIM, **changes: Any) -> Denied | None:
+def flaw(claim: Claim = CLAIM, **changes: Any) -> RotationDenied | None:
     proof: dict[str, Any] = {"text": TEXT, "signature": SIGNED, "now": NOW}
     return find_flaw(KEY, claim, **(proof | changes))
 
@@ -43,7 +43,7 @@ def test_the_payers_signature_is_a_proof_for_five_minutes() -> None:
 
     assert flaw() is None
     assert flaw(now=last) is None
-    assert flaw(now=UnixMs(last + 1)) is Denied.EXPIRED
+    assert flaw(now=UnixMs(last + 1)) is RotationDenied.EXPIRED
 
 
 def test_the_text_can_be_read() -> None:
@@ -60,7 +60,7 @@ def test_the_text_can_be_read() -> None:
     ],
 )
 def test_a_proof_is_for_one_service_purchase_and_wallet(change: dict[str, Any]) -> None:
-    assert flaw(replace(CLAIM, **change)) is Denied.FORGED
+    assert flaw(replace(CLAIM, **change)) is RotationDenied.FORGED
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_proof_is_for_one_service_purchase_and_wallet(change: dict[str, Any]) 
     ],
 )
 def test_only_the_wallet_signs(signature: bytes) -> None:
-    assert flaw(signature=signature) is Denied.SIGNATURE
+    assert flaw(signature=signature) is RotationDenied.SIGNATURE
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -86,7 +86,7 @@ def test_only_the_wallet_signs(signature: bytes) -> None:
 def test_nobody_else_writes_challenges(text: str) -> None:
     if text != TEXT:
         signature = bytes(PAYER.sign_message(text.encode(errors="replace")))
-        assert flaw(text=text, signature=signature) is Denied.FORGED
+        assert flaw(text=text, signature=signature) is RotationDenied.FORGED
 
 
 PURCHASED: Final = Purchased(
@@ -102,13 +102,13 @@ PURCHASED: Final = Purchased(
     ("change", "after_ms", "denied"),
     [
         ({}, 0, None),
-        ({"is_used": True}, SETTLED_MS - 1, Denied.TOO_SOON),
+        ({"is_used": True}, SETTLED_MS - 1, RotationDenied.TOO_SOON),
         ({"is_used": True}, SETTLED_MS, None),
-        ({"rotated_at": NOW}, EVERY_MS - 1, Denied.TOO_SOON),
+        ({"rotated_at": NOW}, EVERY_MS - 1, RotationDenied.TOO_SOON),
         ({"rotated_at": NOW}, EVERY_MS, None),
     ],
 )
 def test_a_wallet_rotates_once_a_day_and_not_what_was_just_bought(
-    change: dict[str, Any], after_ms: int, denied: Denied | None
+    change: dict[str, Any], after_ms: int, denied: RotationDenied | None
 ) -> None:
     assert decide(replace(PURCHASED, **change), now=UnixMs(NOW + after_ms)) is denied

@@ -20,7 +20,7 @@ from solders.transaction import VersionedTransaction
 from mintscope.base.primitives import UnixMs, Wallet
 from mintscope.core.payments.protocol.envelope import Envelope, open_envelope
 from mintscope.core.payments.protocol.memo import write_memo
-from mintscope.core.payments.protocol.refusal import Reason, Refused
+from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, Resource
 from mintscope.core.payments.protocol.verify import PRIORITY_LAMPORTS_MAX, Asked, Verified, verify
 from support.scenes.payments.payment_build import (
@@ -102,7 +102,7 @@ def test_the_other_token_program_is_as_good() -> None:
     built = recipe(terms=terms).build()
 
     assert isinstance(check(built, replace(ASKED, terms=terms)), Verified)
-    assert reason(built) == Reason.TOKEN_PROGRAM
+    assert reason(built) == RefusalReason.TOKEN_PROGRAM
 
 
 def with_transfer(**changes: Any) -> bytes:
@@ -217,47 +217,50 @@ def quoted(**changes: Any) -> bytes:
     return recipe(memo=write_memo(QUOTE_KEY, nonce=b"n" * 8, **parts).encode()).build()
 
 
-CORPUS: Final[dict[str, tuple[Callable[[], bytes], Reason]]] = {
-    "another mint": (lambda: with_transfer(mint=OTHER), Reason.MINT),
+CORPUS: Final[dict[str, tuple[Callable[[], bytes], RefusalReason]]] = {
+    "another mint": (lambda: with_transfer(mint=OTHER), RefusalReason.MINT),
     "another token program": (
         lambda: with_transfer(program=Pubkey.from_string(TOKEN_2022_PROGRAM)),
-        Reason.TOKEN_PROGRAM,
+        RefusalReason.TOKEN_PROGRAM,
     ),
-    "no token program": (lambda: with_transfer(program=SYSTEM), Reason.TOKEN_PROGRAM),
-    "another destination": (lambda: with_transfer(destination=OTHER), Reason.RECIPIENT),
+    "no token program": (lambda: with_transfer(program=SYSTEM), RefusalReason.TOKEN_PROGRAM),
+    "another destination": (lambda: with_transfer(destination=OTHER), RefusalReason.RECIPIENT),
     "the payee's wallet itself": (
         lambda: with_transfer(destination=Pubkey.from_string(TERMS.pay_to)),
-        Reason.RECIPIENT,
+        RefusalReason.RECIPIENT,
     ),
-    "another source": (lambda: with_transfer(source=OTHER), Reason.SOURCE),
-    "from the treasury to itself": (lambda: with_transfer(source=TERMS.treasury), Reason.SOURCE),
+    "another source": (lambda: with_transfer(source=OTHER), RefusalReason.SOURCE),
+    "from the treasury to itself": (
+        lambda: with_transfer(source=TERMS.treasury),
+        RefusalReason.SOURCE,
+    ),
     "the treasury's owner, who pays himself": (
         lambda: recipe(payer=keypair("treasury")).build(),
-        Reason.RECIPIENT,
+        RefusalReason.RECIPIENT,
     ),
-    "one atom less": (lambda: recipe(amount=AMOUNT - 1).build(), Reason.AMOUNT),
-    "one atom more": (lambda: recipe(amount=AMOUNT + 1).build(), Reason.AMOUNT),
-    "nothing": (lambda: recipe(amount=0).build(), Reason.AMOUNT),
+    "one atom less": (lambda: recipe(amount=AMOUNT - 1).build(), RefusalReason.AMOUNT),
+    "one atom more": (lambda: recipe(amount=AMOUNT + 1).build(), RefusalReason.AMOUNT),
+    "nothing": (lambda: recipe(amount=0).build(), RefusalReason.AMOUNT),
     "transfer, not checked": (
         lambda: with_transfer(data=b"\x03" + AMOUNT.to_bytes(8, "little")),
-        Reason.NO_TRANSFER,
+        RefusalReason.NO_TRANSFER,
     ),
     "approve, checked": (
         lambda: with_transfer(data=transfer_data(AMOUNT, kind=13)),
-        Reason.NO_TRANSFER,
+        RefusalReason.NO_TRANSFER,
     ),
     "other decimals": (
         lambda: with_transfer(data=transfer_data(AMOUNT, decimals=9)),
-        Reason.DECIMALS,
+        RefusalReason.DECIMALS,
     ),
     "trailing transfer data": (
         lambda: with_transfer(data=transfer_data(AMOUNT) + b"\0"),
-        Reason.NO_TRANSFER,
+        RefusalReason.NO_TRANSFER,
     ),
-    "no transfer data": (lambda: with_transfer(data=b""), Reason.NO_TRANSFER),
+    "no transfer data": (lambda: with_transfer(data=b""), RefusalReason.NO_TRANSFER),
     "two transfers": (
         lambda: with_instructions(lambda listed: [*listed[:3], listed[2], listed[3]]),
-        Reason.UNKNOWN_PROGRAM,
+        RefusalReason.UNKNOWN_PROGRAM,
     ),
     "creates an account": (
         lambda: with_instructions(
@@ -266,49 +269,49 @@ CORPUS: Final[dict[str, tuple[Callable[[], bytes], Reason]]] = {
                 Instruction(SYSTEM, b"\0", [meta(PAYER.pubkey(), signer=True)]),
             ]
         ),
-        Reason.UNKNOWN_PROGRAM,
+        RefusalReason.UNKNOWN_PROGRAM,
     ),
     "a third budget instruction": (
         lambda: with_instructions(
             lambda listed: [*listed, Instruction(COMPUTE_BUDGET, b"\x01\0\0\1\0", [])]
         ),
-        Reason.UNKNOWN_PROGRAM,
+        RefusalReason.UNKNOWN_PROGRAM,
     ),
     "no instruction": (
         lambda: recipe().build([memo(b"", meta(PAYER.pubkey(), signer=True))]),
-        Reason.INSTRUCTION_COUNT,
+        RefusalReason.INSTRUCTION_COUNT,
     ),
     "eight instructions": (
         lambda: with_instructions(lambda listed: [*listed, *[guard()] * 4]),
-        Reason.INSTRUCTION_COUNT,
+        RefusalReason.INSTRUCTION_COUNT,
     ),
-    "no memo": (lambda: with_instructions(lambda listed: listed[:3]), Reason.MEMO_COUNT),
+    "no memo": (lambda: with_instructions(lambda listed: listed[:3]), RefusalReason.MEMO_COUNT),
     "two memos": (
         lambda: with_instructions(lambda listed: [*listed, memo(b"hello")]),
-        Reason.MEMO_COUNT,
+        RefusalReason.MEMO_COUNT,
     ),
     "the quote twice": (
         lambda: with_instructions(lambda listed: [*listed, listed[3]]),
-        Reason.MEMO_COUNT,
+        RefusalReason.MEMO_COUNT,
     ),
-    "memo not UTF-8": (lambda: recipe(memo=b"\xff" * 32).build(), Reason.QUOTE_FORGED),
-    "an empty memo": (lambda: recipe(memo=b"").build(), Reason.QUOTE_FORGED),
-    "a memo of one's own": (lambda: recipe(memo=b"A" * 32).build(), Reason.QUOTE_FORGED),
+    "memo not UTF-8": (lambda: recipe(memo=b"\xff" * 32).build(), RefusalReason.QUOTE_FORGED),
+    "an empty memo": (lambda: recipe(memo=b"").build(), RefusalReason.QUOTE_FORGED),
+    "a memo of one's own": (lambda: recipe(memo=b"A" * 32).build(), RefusalReason.QUOTE_FORGED),
     "a quote for another resource": (
         lambda: quoted(resource=Resource("/v1/other")),
-        Reason.QUOTE_FORGED,
+        RefusalReason.QUOTE_FORGED,
     ),
-    "a quote of another amount": (lambda: quoted(amount=1), Reason.QUOTE_FORGED),
-    "an old quote": (lambda: quoted(now=NOW - 121_000), Reason.QUOTE_EXPIRED),
-    "one signature": (paid_by_payer, Reason.SIGNERS),
-    "three signatures": (lambda: with_signers(1), Reason.SIGNERS),
-    "nine signatures": (lambda: with_signers(7), Reason.SIGNERS),
-    "another fee payer": (with_other_fee_payer, Reason.FEE_PAYER),
+    "a quote of another amount": (lambda: quoted(amount=1), RefusalReason.QUOTE_FORGED),
+    "an old quote": (lambda: quoted(now=NOW - 121_000), RefusalReason.QUOTE_EXPIRED),
+    "one signature": (paid_by_payer, RefusalReason.SIGNERS),
+    "three signatures": (lambda: with_signers(1), RefusalReason.SIGNERS),
+    "nine signatures": (lambda: with_signers(7), RefusalReason.SIGNERS),
+    "another fee payer": (with_other_fee_payer, RefusalReason.FEE_PAYER),
     "the fee payer signs a memo": (
         lambda: with_instructions(
             lambda listed: [*listed[:3], memo(recipe().memo, meta(FEE_PAYER.pubkey(), signer=True))]
         ),
-        Reason.FEE_PAYER_NOT_ISOLATED,
+        RefusalReason.FEE_PAYER_NOT_ISOLATED,
     ),
     "the fee payer pays for a wallet guard": (
         lambda: with_instructions(
@@ -317,60 +320,75 @@ CORPUS: Final[dict[str, tuple[Callable[[], bytes], Reason]]] = {
                 guard(b"\0", meta(FEE_PAYER.pubkey(), signer=True, writable=True)),
             ]
         ),
-        Reason.FEE_PAYER_NOT_ISOLATED,
+        RefusalReason.FEE_PAYER_NOT_ISOLATED,
     ),
     "the fee payer owns the tokens": (
         lambda: recipe(payer=FEE_PAYER).build(
             [*recipe(payer=FEE_PAYER).instructions(), memo(b"", meta(PAYER.pubkey(), signer=True))]
         ),
-        Reason.FEE_PAYER_NOT_ISOLATED,
+        RefusalReason.FEE_PAYER_NOT_ISOLATED,
     ),
-    "a stranger's tokens": (lambda: with_transfer(authority=STRANGER.pubkey()), Reason.SOURCE),
-    "an authority that does not sign": (with_silent_authority, Reason.AUTHORITY),
+    "a stranger's tokens": (
+        lambda: with_transfer(authority=STRANGER.pubkey()),
+        RefusalReason.SOURCE,
+    ),
+    "an authority that does not sign": (with_silent_authority, RefusalReason.AUTHORITY),
     "no compute limit": (
         lambda: with_instructions(lambda listed: [listed[1], listed[1], *listed[2:]]),
-        Reason.COMPUTE_BUDGET,
+        RefusalReason.COMPUTE_BUDGET,
     ),
     "budget in the other order": (
         lambda: with_instructions(lambda listed: [listed[1], listed[0], *listed[2:]]),
-        Reason.COMPUTE_BUDGET,
+        RefusalReason.COMPUTE_BUDGET,
     ),
-    "a short compute limit": (lambda: recipe(units=b"\x02\0").build(), Reason.COMPUTE_BUDGET),
-    "no compute data": (lambda: recipe(units=b"").build(), Reason.COMPUTE_BUDGET),
-    "compute limit 1.4 M": (lambda: budget(1_400_000, 1), Reason.COMPUTE_LIMIT_TOO_HIGH),
-    "price of 5 lamports": (lambda: budget(200_000, 5_000_000), Reason.PRIORITY_FEE_TOO_HIGH),
-    "the highest price there is": (lambda: budget(1, 2**64 - 1), Reason.PRIORITY_FEE_TOO_HIGH),
-    "a hair above the fee cap": (lambda: budget(400_000, 25_001), Reason.PRIORITY_FEE_TOO_HIGH),
-    "a durable nonce": (with_durable_nonce, Reason.COMPUTE_BUDGET),
-    "a lookup table": (with_lookup_table, Reason.LOOKUP_TABLES),
-    "program index out of range": (lambda: broken("program"), Reason.ACCOUNTS),
-    "account index out of range": (lambda: broken("account"), Reason.ACCOUNTS),
+    "a short compute limit": (
+        lambda: recipe(units=b"\x02\0").build(),
+        RefusalReason.COMPUTE_BUDGET,
+    ),
+    "no compute data": (lambda: recipe(units=b"").build(), RefusalReason.COMPUTE_BUDGET),
+    "compute limit 1.4 M": (lambda: budget(1_400_000, 1), RefusalReason.COMPUTE_LIMIT_TOO_HIGH),
+    "price of 5 lamports": (
+        lambda: budget(200_000, 5_000_000),
+        RefusalReason.PRIORITY_FEE_TOO_HIGH,
+    ),
+    "the highest price there is": (
+        lambda: budget(1, 2**64 - 1),
+        RefusalReason.PRIORITY_FEE_TOO_HIGH,
+    ),
+    "a hair above the fee cap": (
+        lambda: budget(400_000, 25_001),
+        RefusalReason.PRIORITY_FEE_TOO_HIGH,
+    ),
+    "a durable nonce": (with_durable_nonce, RefusalReason.COMPUTE_BUDGET),
+    "a lookup table": (with_lookup_table, RefusalReason.LOOKUP_TABLES),
+    "program index out of range": (lambda: broken("program"), RefusalReason.ACCOUNTS),
+    "account index out of range": (lambda: broken("account"), RefusalReason.ACCOUNTS),
     "an account named twice": (
         lambda: reshaped(keys=[*recipe().message().account_keys, TERMS.treasury]),
-        Reason.ACCOUNTS,
+        RefusalReason.ACCOUNTS,
     ),
     "nobody may write": (
         lambda: reshaped(header=MessageHeader(2, 2, 1)),
-        Reason.ACCOUNTS,
+        RefusalReason.ACCOUNTS,
     ),
     "more readers than accounts": (
         lambda: reshaped(header=MessageHeader(2, 1, 100)),
-        Reason.ACCOUNTS,
+        RefusalReason.ACCOUNTS,
     ),
     "a heap frame for a compute limit": (
         lambda: recipe(units=b"\x01" + (32_768).to_bytes(4, "little")).build(),
-        Reason.COMPUTE_BUDGET,
+        RefusalReason.COMPUTE_BUDGET,
     ),
     "a memo for a compute limit": (
         lambda: with_instructions(lambda listed: [memo(b"\x02abcd"), *listed[1:]]),
-        Reason.COMPUTE_BUDGET,
+        RefusalReason.COMPUTE_BUDGET,
     ),
-    "signature of another message": (signed_over_another_message, Reason.SIGNATURE),
-    "a flipped signature": (flipped_signature, Reason.SIGNATURE),
-    "trailing bytes": (lambda: recipe().build() + b"\0", Reason.NOT_CANONICAL),
-    "cut short": (lambda: recipe().build()[:-1], Reason.UNDECODABLE),
-    "no bytes": (lambda: b"", Reason.UNDECODABLE),
-    "too many bytes": (lambda: bytes(1233), Reason.TOO_LONG),
+    "signature of another message": (signed_over_another_message, RefusalReason.SIGNATURE),
+    "a flipped signature": (flipped_signature, RefusalReason.SIGNATURE),
+    "trailing bytes": (lambda: recipe().build() + b"\0", RefusalReason.NOT_CANONICAL),
+    "cut short": (lambda: recipe().build()[:-1], RefusalReason.UNDECODABLE),
+    "no bytes": (lambda: b"", RefusalReason.UNDECODABLE),
+    "too many bytes": (lambda: bytes(1233), RefusalReason.TOO_LONG),
 }
 
 
@@ -391,20 +409,20 @@ def test_the_fee_cap_is_reachable() -> None:
 def test_every_local_reason_is_reached() -> None:
     """What the chain alone can tell is not in the corpus; everything else is."""
     beyond = {
-        Reason.NO_MATCHING_REQUIREMENT,
-        Reason.SIMULATION,
-        Reason.BLOCKHASH,
-        Reason.NETWORK_FEE,
-        Reason.FUNDS,
-        Reason.TOO_MANY_FAILURES,
-        Reason.TOO_MANY_PENDING,
-        Reason.REVERTED,
-        Reason.EXPIRED,
-        Reason.VANISHED,
-        Reason.UNDERPAID,
+        RefusalReason.NO_MATCHING_REQUIREMENT,
+        RefusalReason.SIMULATION,
+        RefusalReason.BLOCKHASH,
+        RefusalReason.NETWORK_FEE,
+        RefusalReason.FUNDS,
+        RefusalReason.TOO_MANY_FAILURES,
+        RefusalReason.TOO_MANY_PENDING,
+        RefusalReason.REVERTED,
+        RefusalReason.EXPIRED,
+        RefusalReason.VANISHED,
+        RefusalReason.UNDERPAID,
     }
 
-    assert {expected for _, expected in CORPUS.values()} == set(Reason) - beyond
+    assert {expected for _, expected in CORPUS.values()} == set(RefusalReason) - beyond
 
 
 def test_the_open_slot_does_not_make_another_payment() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.credentials import ApiKey, CredentialKind, make_api_key
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import NewKey
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.people.session import Session, SessionEnded
@@ -25,7 +25,7 @@ async def desks(tmp_path: Path) -> AsyncIterator[Desks]:
         yield desks
 
 
-async def agent_of(desks: Desks, email: Email = ALICE) -> tuple[UserId, ApiKey]:
+async def agent_of(desks: Desks, email: EmailAddress = ALICE) -> tuple[UserId, ApiKey]:
     """Make the account and the key that an exchange makes for *email*."""
     username = f"agent-{email}"
     desks.change(

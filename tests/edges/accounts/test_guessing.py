@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.people.login_limit import TooManyGuesses
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.people.login_limit import TooManyAttempts
 from mintscope.core.accounts.people.people import Browser, WrongPassword
 from support.scenes.desks import ALICE, HERE, MALLORY, PASSWORD, THERE, Desks, open_desks
 
@@ -30,7 +30,7 @@ async def test_wrong_passwords_are_limited_and_right_ones_are_not(desks: Desks) 
             await desks.people.sign_in(ALICE, "wrong password", HERE)
     before = desks.hasher.count
 
-    with pytest.raises(TooManyGuesses) as failure:
+    with pytest.raises(TooManyAttempts) as failure:
         await desks.people.sign_in(ALICE, PASSWORD, HERE)
 
     assert failure.value.retry_after_s == 900
@@ -52,10 +52,10 @@ async def test_strangers_cannot_lock_the_owner_out(desks: Desks) -> None:
 async def test_one_client_cannot_try_a_few_passwords_on_everybody(desks: Desks) -> None:
     for number in range(50):
         with pytest.raises(WrongPassword):
-            await desks.people.sign_in(Email(f"p{number}@example.org"), PASSWORD, THERE)
+            await desks.people.sign_in(EmailAddress(f"p{number}@example.org"), PASSWORD, THERE)
 
-    with pytest.raises(TooManyGuesses):
-        await desks.people.sign_in(Email("another@example.org"), PASSWORD, THERE)
+    with pytest.raises(TooManyAttempts):
+        await desks.people.sign_in(EmailAddress("another@example.org"), PASSWORD, THERE)
 
 
 async def test_what_was_refused_for_one_address_costs_nothing_for_others(desks: Desks) -> None:
@@ -63,7 +63,7 @@ async def test_what_was_refused_for_one_address_costs_nothing_for_others(desks: 
         with pytest.raises(WrongPassword):
             await desks.people.sign_in(ALICE, "wrong password", HERE)
     for _ in range(100):
-        with pytest.raises(TooManyGuesses):
+        with pytest.raises(TooManyAttempts):
             await desks.people.sign_in(ALICE, "wrong password", HERE)
 
     await desks.signed_up(MALLORY)
@@ -88,7 +88,7 @@ async def test_a_stolen_session_has_few_guesses_and_uses_up_its_own(desks: Desks
     for _ in range(10):
         with pytest.raises(WrongPassword):
             await desks.people.prove(stolen, "wrong password")
-    with pytest.raises(TooManyGuesses):
+    with pytest.raises(TooManyAttempts):
         await desks.people.prove(stolen, PASSWORD)
 
     own = await desks.signed_in()
@@ -97,8 +97,8 @@ async def test_a_stolen_session_has_few_guesses_and_uses_up_its_own(desks: Desks
 
 async def test_accounts_of_one_client_are_limited(desks: Desks) -> None:
     for number in range(20):
-        await desks.people.sign_up(Email(f"p{number}@example.org"), PASSWORD, HERE)
-    with pytest.raises(TooManyGuesses):
+        await desks.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, HERE)
+    with pytest.raises(TooManyAttempts):
         await desks.people.sign_up(ALICE, PASSWORD, HERE)
 
     await desks.people.sign_up(ALICE, PASSWORD, THERE)
@@ -107,10 +107,10 @@ async def test_accounts_of_one_client_are_limited(desks: Desks) -> None:
 async def test_accounts_of_all_networks_of_a_site_are_limited_together(desks: Desks) -> None:
     for number in range(80):
         network = Browser(f"2001:db8:0:{number:x}::/64", "")
-        await desks.people.sign_up(Email(f"p{number}@example.org"), PASSWORD, network)
+        await desks.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, network)
     for number in range(80, 160):
         network = Browser(f"2001:db8:0:{number:x}::/64", "")
-        with pytest.raises(TooManyGuesses):
+        with pytest.raises(TooManyAttempts):
             await desks.people.sign_up(ALICE, PASSWORD, network)
 
     await desks.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:1:1::/64", ""))
@@ -119,9 +119,9 @@ async def test_accounts_of_all_networks_of_a_site_are_limited_together(desks: De
 async def test_an_account_refused_to_a_client_costs_its_site_nothing(desks: Desks) -> None:
     network = Browser("2001:db8:0:1::/64", "")
     for number in range(20):
-        await desks.people.sign_up(Email(f"p{number}@example.org"), PASSWORD, network)
+        await desks.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, network)
     for _ in range(100):
-        with pytest.raises(TooManyGuesses):
+        with pytest.raises(TooManyAttempts):
             await desks.people.sign_up(ALICE, PASSWORD, network)
 
     await desks.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:0:2::/64", ""))

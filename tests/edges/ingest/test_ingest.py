@@ -20,7 +20,7 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs
 from mintscope.base.solana import USDC, WSOL, Block, Finalized, Gap, Source, Tip, Update
-from mintscope.core.dex.outcome import Decoded, Quarantined, Reason
+from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.engine.tail import ForkBelowFinalized
 from mintscope.core.market.log import LogTrimmed
@@ -374,7 +374,7 @@ async def test_a_transaction_that_breaks_the_decoder_costs_itself_alone(tmp_path
 
 async def test_what_is_quarantined_is_kept_and_bounded(tmp_path: Path) -> None:
     def decode(transactions: Sequence[msgspec.Raw]) -> Decoded:
-        one = Quarantined(Signature("s"), 0, "raydium_v4", Reason.NO_MOVEMENT)
+        one = Quarantined(Signature("s"), 0, "raydium_v4", QuarantineReason.NO_MOVEMENT)
         return Decoded([], [one] * len(transactions))
 
     store = SqliteMarketStore(tmp_path / "m")

@@ -1,4 +1,4 @@
-"""The postman over a real outbox and a real SMTP server: until a letter is there, or in vain."""
+"""The delivery over a real outbox and a real SMTP server: until a letter is there, or in vain."""
 
 import asyncio
 import os
@@ -17,12 +17,12 @@ from typing_extensions import override
 from mintscope.base.clock import ManualClock, SystemClock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.mail.email import LetterId, LetterKind
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import EmailId, EmailKind
 from mintscope.core.accounts.mail.outbox import GIVE_UP_MS, LEASE_MS
-from mintscope.edges.mail.delivery import PagePost, Post, Postman
+from mintscope.edges.mail.delivery import Delivery, PageTransport, Transport
 from mintscope.edges.mail.templates import compose
-from mintscope.edges.mail.transport import SmtpPost
+from mintscope.edges.mail.transport import SmtpTransport
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
 from mintscope.edges.storage.sqlite.accounts.rows.emails import write_letter
@@ -31,8 +31,10 @@ from support.processes import posting_process
 from support.scenes.desks import NOW, SECRETS
 
 HOUR_MS = 3_600_000
-ALICE = Email("alice@example.org")
+ALICE = EmailAddress("alice@example.org")
 FACTS = {"hint": "...12345678", "scopes": "trade:read"}
+
+TESTS = Path(__file__).resolve().parents[2]
 
 
 def count(outcome: str) -> float:
@@ -41,23 +43,23 @@ def count(outcome: str) -> float:
 
 @dataclass
 class Station:
-    """An outbox with its postman, whose clock stands."""
+    """An outbox with its delivery, whose clock stands."""
 
     file: AccountFile
     outbox: SqliteOutbox
     clock: ManualClock
     path: Path
 
-    def postman(self, post: Post | None) -> Postman:
+    def delivery(self, post: Transport | None) -> Delivery:
         write = partial(compose, origin="https://example.org", secrets=SECRETS, name="mintscope")
-        return Postman(outbox=self.outbox, post=post, compose=write, clock=self.clock)
+        return Delivery(outbox=self.outbox, post=post, compose=write, clock=self.clock)
 
-    def to(self, room: MailRoom, **changes: Any) -> Postman:
-        return self.postman(SmtpPost(room.server(**changes), self.clock))
+    def to(self, room: MailRoom, **changes: Any) -> Delivery:
+        return self.delivery(SmtpTransport(room.server(**changes), self.clock))
 
-    async def write(self, recipient: Email = ALICE) -> LetterId:
+    async def write(self, recipient: EmailAddress = ALICE) -> EmailId:
         at = self.clock.now()
-        kind = LetterKind.NEW_KEY
+        kind = EmailKind.NEW_KEY
         return await self.file.write(lambda db: write_letter(db, kind, recipient, FACTS, None, at))
 
     def letter(self) -> tuple[int, Any, Any, Any]:
@@ -80,8 +82,8 @@ async def test_a_letter_is_sent_once(station: Station) -> None:
     await station.write()
     sent_before = count("sent")
     async with mail_room() as room:
-        postman = station.to(room)
-        assert [await postman.round() for _ in range(3)] == [1, 0, 0]
+        delivery = station.to(room)
+        assert [await delivery.round() for _ in range(3)] == [1, 0, 0]
 
     (message,) = room.messages
     assert message["To"] == ALICE
@@ -92,12 +94,12 @@ async def test_a_letter_is_sent_once(station: Station) -> None:
 
 
 async def test_every_letter_goes_to_its_own_reader_alone(station: Station) -> None:
-    readers = [Email(f"reader{number}@example.org") for number in range(9)]
+    readers = [EmailAddress(f"reader{number}@example.org") for number in range(9)]
     for reader in readers:
         await station.write(reader)
     async with mail_room() as room:
-        postman = station.to(room)
-        while await postman.round():
+        delivery = station.to(room)
+        while await delivery.round():
             pass
 
     assert sorted(room.recipients) == [[reader] for reader in readers]
@@ -108,11 +110,11 @@ async def test_a_server_that_says_later_is_asked_again_ever_more_rarely(station:
     await station.write()
     pauses_ms = []
     async with mail_room(rcpt="451 Later") as room:
-        postman = station.to(room)
+        delivery = station.to(room)
         last_at = NOW
         while station.letter()[2] is None:
             assert station.clock.now() - NOW <= GIVE_UP_MS
-            if await postman.round():
+            if await delivery.round():
                 pauses_ms.append(station.clock.now() - last_at)
                 last_at = station.clock.now()
             station.clock.advance(60_000)
@@ -126,12 +128,12 @@ async def test_a_server_that_says_later_is_asked_again_ever_more_rarely(station:
 async def test_a_letter_put_off_arrives_when_the_server_takes_it(station: Station) -> None:
     await station.write()
     async with mail_room(rcpt="451 Later") as room:
-        postman = station.to(room)
-        await postman.round()
+        delivery = station.to(room)
+        await delivery.round()
         room.rcpt = "250 OK"
-        assert await postman.round() == 0  # a minute has not passed
+        assert await delivery.round() == 0  # a minute has not passed
         station.clock.advance(60_000)
-        assert await postman.round() == 1
+        assert await delivery.round() == 1
 
     assert len(room.raw) == 1
     assert station.letter() == (2, NOW + 60_000, None, None)
@@ -166,7 +168,7 @@ async def test_a_server_that_is_down_costs_no_letter(station: Station) -> None:
 async def test_a_letter_that_cannot_be_written_does_not_keep_others(station: Station) -> None:
     await station.write()
     await station.file.write(  # of a kind that needs a link, and has none
-        lambda db: write_letter(db, LetterKind.VERIFY_EMAIL, ALICE, {}, None, NOW)
+        lambda db: write_letter(db, EmailKind.VERIFY_EMAIL, ALICE, {}, None, NOW)
     )
     async with mail_room() as room:
         await station.to(room).round()
@@ -177,7 +179,7 @@ async def test_a_letter_that_cannot_be_written_does_not_keep_others(station: Sta
 
 async def test_on_a_page_letters_count_as_sent(station: Station) -> None:
     await station.write()
-    await station.postman(PagePost()).round()
+    await station.delivery(PageTransport()).round()
 
     assert station.letter()[1] == NOW
     assert len(await station.outbox.recent(limit=10)) == 1
@@ -185,7 +187,7 @@ async def test_on_a_page_letters_count_as_sent(station: Station) -> None:
 
 async def test_without_delivery_letters_wait_and_are_counted(station: Station) -> None:
     await station.write()
-    assert await station.postman(None).round() == 0
+    assert await station.delivery(None).round() == 0
 
     assert station.letter() == (0, None, None, None)
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 1
@@ -201,11 +203,11 @@ async def test_while_none_goes_letters_are_counted_once_a_minute(station: Statio
             return await super().count_waiting()
 
     outbox = Counted(station.file)
-    for post in [None, PagePost()]:
+    for post in [None, PageTransport()]:
         outbox.count = 0
-        postman = replace(station, outbox=outbox).postman(post)
+        delivery = replace(station, outbox=outbox).delivery(post)
         for _ in range(600):  # five minutes, twice a second
-            await postman.round()
+            await delivery.round()
             station.clock.advance(500)
         assert outbox.count == 5
 
@@ -213,12 +215,12 @@ async def test_while_none_goes_letters_are_counted_once_a_minute(station: Statio
 async def test_without_delivery_letters_are_given_up_after_three_days(station: Station) -> None:
     await station.write()
     given_up_before = count("given_up")
-    postman = station.postman(None)
+    delivery = station.delivery(None)
     station.clock.advance(GIVE_UP_MS - 1)
-    await postman.round()
+    await delivery.round()
     assert station.letter()[2] is None
     station.clock.advance(60_000)
-    await postman.round()
+    await delivery.round()
 
     assert station.letter()[1:] == (None, station.clock.now(), "mail.delivery is none")
     assert count("given_up") == given_up_before + 1
@@ -243,7 +245,7 @@ async def test_what_was_sent_but_not_noted_is_sent_again_as_the_same_letter(
 ) -> None:
     class Forgetful(SqliteOutbox):
         @override
-        async def sent(self, letter_id: LetterId, now: UnixMs) -> None:
+        async def sent(self, letter_id: EmailId, now: UnixMs) -> None:
             del letter_id, now
             raise ServiceUnavailable("the disk is full")
 
@@ -266,12 +268,10 @@ async def test_a_process_killed_between_sending_and_noting_leaves_the_letter_to_
 ) -> None:
     clock = SystemClock()
     at = clock.now()
-    await station.file.write(
-        lambda db: write_letter(db, LetterKind.NEW_KEY, ALICE, FACTS, None, at)
-    )
+    await station.file.write(lambda db: write_letter(db, EmailKind.NEW_KEY, ALICE, FACTS, None, at))
     with mail_room_beside() as room:
-        arguments = posting_process.__file__, str(station.path), str(room.port)
-        process = await asyncio.create_subprocess_exec(sys.executable, *arguments)
+        arguments = "-m", posting_process.__name__, str(station.path), str(room.port)
+        process = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=TESTS)
         room.accepted = lambda: os.kill(process.pid, signal.SIGKILL)  # and only then "250 OK"
         async with asyncio.timeout(30):
             assert await process.wait() == -signal.SIGKILL

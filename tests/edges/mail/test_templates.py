@@ -6,35 +6,35 @@ from typing import Any, Final
 
 import pytest
 
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.mail.email import Draft, Letter, LetterId, LetterKind
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import Draft, Email, EmailId, EmailKind
 from mintscope.core.accounts.proof import ProofId, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.edges.mail.templates import LetterWithoutLink, compose
+from mintscope.edges.mail.templates import EmailWithoutLink, compose
 from support.scenes.desks import NOW, SECRETS
 
 ORIGIN: Final = "https://api.example.org"
 NONCE: Final = bytes(range(32))
 FACTS: Final = {"hint": "...12345678", "scopes": "trade:read, trade:write", "username": "a-0123"}
 PATHS: Final = {
-    LetterKind.CONFIRM_APPLICATION: "/confirm/",
-    LetterKind.VERIFY_EMAIL: "/verify/",
-    LetterKind.RESET_PASSWORD: "/reset/",
-    LetterKind.CLAIM_AGENT: "/claim/",
+    EmailKind.CONFIRM_APPLICATION: "/confirm/",
+    EmailKind.VERIFY_EMAIL: "/verify/",
+    EmailKind.RESET_PASSWORD: "/reset/",
+    EmailKind.CLAIM_AGENT: "/claim/",
 }
 HOURS: Final = {
-    LetterKind.CONFIRM_APPLICATION: 72,
-    LetterKind.VERIFY_EMAIL: 24,
-    LetterKind.RESET_PASSWORD: 1,
-    LetterKind.CLAIM_AGENT: 1,
+    EmailKind.CONFIRM_APPLICATION: 72,
+    EmailKind.VERIFY_EMAIL: 24,
+    EmailKind.RESET_PASSWORD: 1,
+    EmailKind.CLAIM_AGENT: 1,
 }
 
 
-def letter(kind: LetterKind, *, origin: str = ORIGIN, **changes: Any) -> Letter:
+def letter(kind: EmailKind, *, origin: str = ORIGIN, **changes: Any) -> Email:
     known: dict[str, Any] = {
-        "letter_id": LetterId(3),
+        "letter_id": EmailId(3),
         "kind": kind,
-        "recipient": Email("alice@example.org"),
+        "recipient": EmailAddress("alice@example.org"),
         "written_at": NOW,
         "facts": FACTS,
         "proof_id": ProofId(7) if kind in PATHS else None,
@@ -43,8 +43,8 @@ def letter(kind: LetterKind, *, origin: str = ORIGIN, **changes: Any) -> Letter:
     return compose(Draft(**(known | changes)), origin=origin, secrets=SECRETS, name="mintscope")
 
 
-@pytest.mark.parametrize("kind", LetterKind)
-def test_every_letter_is_plain_short_and_complete(kind: LetterKind) -> None:
+@pytest.mark.parametrize("kind", EmailKind)
+def test_every_letter_is_plain_short_and_complete(kind: EmailKind) -> None:
     written = letter(kind)
     lines = written.text.splitlines()
 
@@ -58,8 +58,8 @@ def test_every_letter_is_plain_short_and_complete(kind: LetterKind) -> None:
     assert "{" not in written.text + written.subject
 
 
-@pytest.mark.parametrize("kind", LetterKind)
-def test_links_begin_with_the_configured_origin_alone(kind: LetterKind) -> None:
+@pytest.mark.parametrize("kind", EmailKind)
+def test_links_begin_with_the_configured_origin_alone(kind: EmailKind) -> None:
     links = re.findall(r"\w+://\S+", letter(kind).text)
 
     assert links
@@ -68,7 +68,7 @@ def test_links_begin_with_the_configured_origin_alone(kind: LetterKind) -> None:
 
 @pytest.mark.parametrize("kind", PATHS)
 def test_a_link_is_derived_from_the_nonce_and_stands_on_a_line_of_its_own(
-    kind: LetterKind,
+    kind: EmailKind,
 ) -> None:
     link = f"{ORIGIN}{PATHS[kind]}{link_text(ProofId(7), SECRETS.link_of(NONCE))}"
 
@@ -77,35 +77,35 @@ def test_a_link_is_derived_from_the_nonce_and_stands_on_a_line_of_its_own(
 
 
 @pytest.mark.parametrize("kind", PATHS)
-def test_a_letter_says_until_when_its_link_is_good(kind: LetterKind) -> None:
+def test_a_letter_says_until_when_its_link_is_good(kind: EmailKind) -> None:
     end = datetime.fromtimestamp(NOW // 1000 + HOURS[kind] * 3_600, UTC)
 
     assert f"{end:%d %B %Y, %H:%M} UTC" in letter(kind).text
 
 
 @pytest.mark.parametrize("kind", PATHS)
-def test_without_its_proof_there_is_nothing_to_send(kind: LetterKind) -> None:
-    with pytest.raises(LetterWithoutLink):
+def test_without_its_proof_there_is_nothing_to_send(kind: EmailKind) -> None:
+    with pytest.raises(EmailWithoutLink):
         letter(kind, proof_id=None, nonce=None)
 
 
 def test_the_code_stands_in_the_letter_that_needs_it_and_in_no_other() -> None:
     code = SECRETS.code_of(NONCE)
 
-    assert code in letter(LetterKind.CONFIRM_APPLICATION).text.splitlines()
-    for kind in set(PATHS) - {LetterKind.CONFIRM_APPLICATION}:
+    assert code in letter(EmailKind.CONFIRM_APPLICATION).text.splitlines()
+    for kind in set(PATHS) - {EmailKind.CONFIRM_APPLICATION}:
         assert code not in letter(kind).text
 
 
 def test_a_letter_about_a_key_shows_its_hint_and_scopes() -> None:
-    text = letter(LetterKind.NEW_KEY).text
+    text = letter(EmailKind.NEW_KEY).text
 
     assert "svc_live_...12345678" in text
     assert "trade:read, trade:write" in text
 
 
 def test_a_letter_is_called_the_same_whenever_it_is_sent() -> None:
-    first, again = (letter(LetterKind.NEW_KEY, attempts=times).message_id for times in (0, 9))
+    first, again = (letter(EmailKind.NEW_KEY, attempts=times).message_id for times in (0, 9))
 
     assert first == again
     assert re.fullmatch(r"<[0-9a-f]{32}@api\.example\.org>", first)
@@ -113,15 +113,15 @@ def test_a_letter_is_called_the_same_whenever_it_is_sent() -> None:
 
 def test_no_two_letters_are_called_the_same() -> None:
     names = [
-        letter(LetterKind.NEW_KEY).message_id,
-        letter(LetterKind.NEW_KEY, letter_id=LetterId(4)).message_id,
-        letter(LetterKind.NEW_KEY, written_at=NOW + 1).message_id,  # after a restored backup
+        letter(EmailKind.NEW_KEY).message_id,
+        letter(EmailKind.NEW_KEY, letter_id=EmailId(4)).message_id,
+        letter(EmailKind.NEW_KEY, written_at=NOW + 1).message_id,  # after a restored backup
     ]
     other = AccountSecrets.derive(bytes(32))
     draft = Draft(
-        letter_id=LetterId(3),
-        kind=LetterKind.NEW_KEY,
-        recipient=Email("alice@example.org"),
+        letter_id=EmailId(3),
+        kind=EmailKind.NEW_KEY,
+        recipient=EmailAddress("alice@example.org"),
         written_at=NOW,
     )
     names.append(compose(draft, origin=ORIGIN, secrets=other, name="mintscope").message_id)
@@ -140,4 +140,4 @@ def test_no_two_letters_are_called_the_same() -> None:
 def test_a_letter_is_called_by_a_name_that_may_stand_in_its_header(
     origin: str, domain: str
 ) -> None:
-    assert letter(LetterKind.NEW_KEY, origin=origin).message_id.endswith(f"@{domain}>")
+    assert letter(EmailKind.NEW_KEY, origin=origin).message_id.endswith(f"@{domain}>")

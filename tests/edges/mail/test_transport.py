@@ -11,26 +11,26 @@ import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.mail.email import Letter
-from mintscope.edges.mail.transport import MailServer, Refused, SmtpPost, Unsent
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import Email
+from mintscope.edges.mail.transport import EmailRefused, MailServer, SmtpTransport, Unsent
 from support.fakes.mail_server import Security, mail_room, trusting
 
 NOW: Final = UnixMs(1_700_000_000_000)
 
 
-def letter(recipient: str = "alice@example.org", **changes: Any) -> Letter:
-    known = {
-        "recipient": Email(recipient),
+def letter(recipient: str = "alice@example.org", **changes: Any) -> Email:
+    known: dict[str, Any] = {
+        "recipient": EmailAddress(recipient),
         "subject": "Choose a new password",
         "text": "Hello,\n\nhttps://example.org/reset/" + "x" * 90 + "\n.\n-- \nmintscope\n",
         "message_id": "<0123456789abcdef@example.org>",
     }
-    return Letter(**(known | changes))
+    return Email(**(known | changes))
 
 
-async def send(server: MailServer, what: Letter | None = None) -> None:
-    await SmtpPost(server, ManualClock(NOW)).send(what or letter())
+async def send(server: MailServer, what: Email | None = None) -> None:
+    await SmtpTransport(server, ManualClock(NOW)).send(what or letter())
 
 
 async def test_a_letter_arrives_as_it_was_written() -> None:
@@ -51,8 +51,8 @@ async def test_a_letter_arrives_as_it_was_written() -> None:
 
 
 async def test_the_connection_is_protected_before_the_password_is_told() -> None:
-    async with mail_room("starttls", password="postman:s3cret") as room:
-        await send(room.server("starttls", username="postman", password="s3cret"))
+    async with mail_room("starttls", password="delivery:s3cret") as room:
+        await send(room.server("starttls", username="delivery", password="s3cret"))
 
     assert room.were_protected == [True]
 
@@ -82,18 +82,18 @@ async def test_a_server_that_cannot_protect_is_told_nothing() -> None:
 
 
 async def test_a_wrong_password_is_for_the_operator_to_mend() -> None:
-    async with mail_room("starttls", password="postman:s3cret") as room:
+    async with mail_room("starttls", password="delivery:s3cret") as room:
         with pytest.raises(Unsent, match="535") as failure:
-            await send(room.server("starttls", username="postman", password="wrong"))
+            await send(room.server("starttls", username="delivery", password="wrong"))
 
-    assert not isinstance(failure.value, Refused)
+    assert not isinstance(failure.value, EmailRefused)
 
 
 @pytest.mark.parametrize(
     ("rcpt", "data", "kind"),
     [
-        ("550 5.1.1 No such user", "", Refused),
-        ("553 Mailbox name not allowed", "", Refused),
+        ("550 5.1.1 No such user", "", EmailRefused),
+        ("553 Mailbox name not allowed", "", EmailRefused),
         ("550 5.7.1 Relaying denied", "", Unsent),  # it is us whom it refuses
         ("451 4.7.1 Try again later", "", Unsent),
         ("250 OK", "452 4.2.2 Mailbox full", Unsent),
@@ -118,7 +118,7 @@ async def test_a_server_that_is_down_is_not_final() -> None:
     with pytest.raises(Unsent) as failure:
         await send(room.server())
 
-    assert not isinstance(failure.value, Refused)
+    assert not isinstance(failure.value, EmailRefused)
 
 
 @asynccontextmanager
@@ -146,7 +146,7 @@ async def test_a_server_that_hangs_is_left(greeting: bytes) -> None:
             await send(room.server(port=port, timeout_s=0.2))
 
     assert str(failure.value)
-    assert not isinstance(failure.value, Refused)
+    assert not isinstance(failure.value, EmailRefused)
 
 
 async def test_a_name_that_leads_nowhere_is_not_final() -> None:
@@ -168,7 +168,7 @@ async def test_a_name_that_leads_nowhere_is_not_final() -> None:
 )
 async def test_no_header_can_be_written_by_others(changes: dict[str, Any]) -> None:
     async with mail_room() as room:
-        with pytest.raises(Refused):
+        with pytest.raises(EmailRefused):
             await send(room.server(), letter(**changes))
 
     assert room.raw == []

@@ -11,8 +11,8 @@ from mintscope.core.accounts.application import LAPSE_MS, Form, UserType
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.people.session import ABSOLUTE_MS, IDLE_MS, Lifetimes
 from mintscope.core.accounts.proof import Purpose
-from mintscope.core.accounts.signups.signups import SignupDesk
-from mintscope.edges.maintenance.account_maintenance import Housekeeping
+from mintscope.core.accounts.signups.signups import Signups
+from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
 from mintscope.edges.storage.sqlite.accounts.archive import SqliteAccountArchive
 from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
 from mintscope.edges.storage.sqlite.accounts.signups import SqliteSignupStore
@@ -28,13 +28,13 @@ async def desks(tmp_path: Path) -> AsyncIterator[Desks]:
         yield desks
 
 
-def signup_of(desks: Desks) -> SignupDesk:
+def signup_of(desks: Desks) -> Signups:
     store = SqliteSignupStore(desks.file)
-    return SignupDesk(store, secrets=SECRETS, clock=desks.clock, entropy=os.urandom)
+    return Signups(store, secrets=SECRETS, clock=desks.clock, entropy=os.urandom)
 
 
-def housekeeping_of(desks: Desks) -> Housekeeping:
-    return Housekeeping(
+def housekeeping_of(desks: Desks) -> AccountMaintenance:
+    return AccountMaintenance(
         keys=desks.keys,
         signup=signup_of(desks),
         archive=SqliteAccountArchive(desks.file),

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import UnixMs
 from mintscope.core.payments.outcome import Obstacle, Settled, Unavailable, Unresolved
-from mintscope.core.payments.payment import Sighting, State, Unreadable
+from mintscope.core.payments.payment import Sighting, State, UnreadablePayment
 from mintscope.core.payments.store import Budget
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.shell.wiring.payments import Sales, open_sales
@@ -61,10 +61,12 @@ def leave(world: World, lamports: int) -> None:
 async def test_a_fee_payer_that_runs_out_closes_sales_until_it_has_more(
     world: World, sales: Sales
 ) -> None:
-    cashier = world.cashier()
+    facilitator = world.facilitator()
 
     async def sell(name: str) -> Any:
-        return await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)), key=KEY + name)
+        return await buy(
+            facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)), key=KEY + name
+        )
 
     leave(world, ENOUGH + 5_000)
     await sales.upkeep.look()
@@ -94,7 +96,7 @@ async def test_what_may_be_lost_is_what_the_settings_say(world: World) -> None:
     )
     reader = SqliteLogReader(world.path.parent / "market.sqlite")
     async with open_sales(config, root=b"r" * 32, reader=reader, clock=world.clock) as sales:
-        assert sales.cashier.budget == Budget(
+        assert sales.facilitator.budget == Budget(
             failures=1,
             in_flight_payer=2,
             in_flight_address=3,
@@ -105,7 +107,7 @@ async def test_what_may_be_lost_is_what_the_settings_say(world: World) -> None:
 
 
 async def test_without_a_node_the_books_are_checked(world: World, sales: Sales) -> None:
-    world.cashier()
+    world.facilitator()
     before = metric("mintscope_audits_total", outcome="blind")
     world.go_wrong(calls={"*": {"kind": "http"}})
     await sales.upkeep.look()
@@ -124,11 +126,11 @@ async def test_one_payment_that_cannot_be_read_is_set_aside(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others go on; it is looked at ever more rarely, and issued once it can be read."""
-    cashier = world.cashier(patience_s=0.02)
+    facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "late", "ms": 4_000})
-    payments = [world.pay(cashier.require(RESOURCE, AMOUNT)) for _ in range(2)]
+    payments = [world.pay(facilitator.require(RESOURCE, AMOUNT)) for _ in range(2)]
     for n, payment in enumerate(payments):
-        assert isinstance(await buy(cashier, payment, key=f"{KEY}{n}"), Unresolved)
+        assert isinstance(await buy(facilitator, payment, key=f"{KEY}{n}"), Unresolved)
     world.go_wrong()
     world.seconds(60)
     odd = str(world.sql("SELECT min(signature) FROM payment"))
@@ -140,7 +142,7 @@ async def test_one_payment_that_cannot_be_read_is_set_aside(
         if odd in signatures:
             looks.append(clock.now())
         return [
-            Unreadable(why="a test") if signature == odd else each
+            UnreadablePayment(why="a test") if signature == odd else each
             for signature, each in zip(signatures, seen, strict=True)
         ]
 

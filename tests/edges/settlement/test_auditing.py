@@ -18,7 +18,7 @@ from mintscope.base.primitives import Signature
 from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.books.audit import PAGES_MAX, compare
 from mintscope.core.payments.books.invariants import Invariant, Violation
-from mintscope.core.payments.books.treasury import Scan, Scope
+from mintscope.core.payments.books.treasury import Scan, ScanScope
 from mintscope.core.payments.outcome import Obstacle, Settled, Unavailable, Unresolved
 from mintscope.core.payments.payment import TopUp
 from mintscope.core.payments.settlement import ChainUnavailable
@@ -52,11 +52,11 @@ def books(world: World) -> Iterator[SqlitePaymentBooks]:
 
 async def trade(world: World) -> None:
     """Buy, top up, revert, expire, vanish: everything that may happen."""
-    cashier = world.cashier()
+    facilitator = world.facilitator()
 
     async def one(key: str, **landing: object) -> None:
         world.go_wrong(landing={"times": 1, **landing} if landing else None)
-        await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)), key=KEY + key)
+        await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)), key=KEY + key)
 
     await one("bought")
     world.sql(
@@ -66,8 +66,8 @@ async def trade(world: World) -> None:
     await one("vanished", kind="vanish", ms=400)
     await one("never", kind="never")
     world.go_wrong()
-    topped_up = world.pay(cashier.require(RESOURCE, AMOUNT))
-    await buy(cashier, topped_up, key=None, wanted=TopUp(credits=50, account=CreditAccount(1)))
+    topped_up = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    await buy(facilitator, topped_up, key=None, wanted=TopUp(credits=50, account=CreditAccount(1)))
     await world.miss()
     world.slots(EXPIRY_SLOTS)
     await world.miss()
@@ -120,35 +120,35 @@ async def test_a_violation_stops_sales_until_the_operator_resumes_them(
 ) -> None:
     await trade(world)
     await books.stop_sales(now=world.clock.now(), why="a test")
-    cashier = world.cashier()
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    assert await buy(cashier, payment) == Unavailable(Obstacle.SALES_CLOSED)
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    assert await buy(facilitator, payment) == Unavailable(Obstacle.SALES_CLOSED)
     await books.resume_sales()
 
-    assert isinstance(await buy(cashier, payment), Settled)
+    assert isinstance(await buy(facilitator, payment), Settled)
 
 
 async def test_what_arrived_unnoticed_is_issued_not_reported(
     world: World, books: SqlitePaymentBooks
 ) -> None:
-    cashier = world.cashier(patience_s=0.05)
+    facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(blind=["getSignatureStatuses"])
-    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.slots(EXPIRY_SLOTS)
     await world.reconciler().once()
     world.go_wrong()
 
     assert await world.audit() == []
     assert list(world.ledger().values()) == [10]
-    scan = await books.scan(Scope.NEW)
+    scan = await books.scan(ScanScope.NEW)
     assert scan is not None
     assert scan.mark is not None
 
 
 async def test_a_payment_without_a_row_is_found(world: World) -> None:
     """The database was restored from before the payment: its money has come, its row is gone."""
-    cashier = world.cashier()
-    outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    facilitator = world.facilitator()
+    outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(outcome, Settled)
     world.sql("DROP TRIGGER payment_is_never_deleted")
     world.sql("PRAGMA foreign_keys = OFF")
@@ -161,7 +161,7 @@ async def test_a_payment_without_a_row_is_found(world: World) -> None:
 
 async def test_the_fee_payer_may_have_opened_the_treasurys_account(world: World) -> None:
     """`spl-token create-account --fee-payer` with the key at hand is no payment without a row."""
-    world.cashier()
+    world.facilitator()
     fee_payer, terms = world.vm.genesis.fee_payer, world.terms
     accounts = [
         AccountMeta(fee_payer.pubkey(), is_signer=True, is_writable=True),
@@ -188,7 +188,7 @@ def test_what_others_send_us_is_no_payment() -> None:
 
 async def test_the_first_audit_after_a_long_absence_looks_before_it_speaks(world: World) -> None:
     """The api died right after a sale; nobody has looked at it for ten minutes."""
-    await buy(world.cashier(), world.pay(world.cashier().require(RESOURCE, AMOUNT)))
+    await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.seconds(600)
 
     assert await world.audit() == []
@@ -198,7 +198,7 @@ async def test_the_first_audit_after_a_long_absence_looks_before_it_speaks(world
 
 async def test_an_outage_of_the_node_is_no_contradiction(world: World) -> None:
     """What is local is checked all the same."""
-    await buy(world.cashier(), world.pay(world.cashier().require(RESOURCE, AMOUNT)))
+    await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.go_wrong(calls={"*": {"kind": "http"}})
     for _ in range(6):
         world.seconds(120)
@@ -216,17 +216,17 @@ async def test_an_outage_of_the_node_is_no_contradiction(world: World) -> None:
 async def test_a_node_that_is_silent_only_delays_the_daily_comparison(
     world: World, books: SqlitePaymentBooks
 ) -> None:
-    await buy(world.cashier(), world.pay(world.cashier().require(RESOURCE, AMOUNT)))
+    await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.seconds(60)
     await world.audit()
     world.go_wrong(calls={"*": {"kind": "http"}})
     with pytest.raises(ChainUnavailable):
         await world.audit(full=True)
     world.go_wrong()
-    under_way = await books.scan(Scope.ALL)
+    under_way = await books.scan(ScanScope.ALL)
     await world.audit()
     await world.audit()
-    ended = await books.scan(Scope.ALL)
+    ended = await books.scan(ScanScope.ALL)
 
     assert under_way == Scan()
     assert ended is not None
@@ -237,10 +237,10 @@ async def test_a_node_that_is_silent_only_delays_the_daily_comparison(
 async def test_a_history_that_is_ahead_of_the_statuses_is_waited_for(
     world: World, blind: str
 ) -> None:
-    cashier = world.cashier(patience_s=0.02)
+    facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(blind=[blind])
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    assert isinstance(await buy(cashier, payment), Unresolved)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(facilitator, payment), Unresolved)
     world.seconds(60)
     for _ in range(3):
         assert await world.audit() == []
@@ -255,9 +255,9 @@ async def test_a_history_that_is_ahead_of_the_statuses_is_waited_for(
 async def test_what_landed_and_cannot_be_issued_is_told_in_the_end(
     world: World, books: SqlitePaymentBooks
 ) -> None:
-    cashier = world.cashier(patience_s=0.02)
+    facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(blind=["getTransaction"])
-    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.seconds(60)
     told = []
     for _ in range(11):
@@ -272,8 +272,8 @@ async def test_what_does_not_become_final_is_told_in_the_end(
     world: World, books: SqlitePaymentBooks
 ) -> None:
     """The node says for ever that it is confirmed, though its time is over."""
-    cashier = world.cashier()
-    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    facilitator = world.facilitator()
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.go_wrong(blind=["getTransaction"])
     told = []
     for _ in range(14):
@@ -290,17 +290,17 @@ async def test_a_long_history_is_compared_over_many_audits(
 ) -> None:
     """Pages of two, one a time, and a node that fails at every other page."""
     monkeypatch.setattr("mintscope.edges.settlement.payment_node.PAGE", 2)
-    monkeypatch.setitem(PAGES_MAX, Scope.NEW, 1)
-    cashier = world.cashier()
+    monkeypatch.setitem(PAGES_MAX, ScanScope.NEW, 1)
+    facilitator = world.facilitator()
     for n in range(5):
-        await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)), key=f"{KEY}{n}")
+        await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)), key=f"{KEY}{n}")
     world.slots(60)
     cursors = []
     for n in range(8):
         world.go_wrong(calls={"getSignaturesForAddress": {"kind": "http"}} if n % 2 else {})
         with suppress(ChainUnavailable):
             assert await world.audit() == []
-        scan = await books.scan(Scope.NEW)
+        scan = await books.scan(ScanScope.NEW)
         assert scan is not None
         cursors.append(scan.cursor)
         assert (scan.mark is None) == (n < 6)
@@ -309,11 +309,11 @@ async def test_a_long_history_is_compared_over_many_audits(
     assert cursors[6] is None
     world.go_wrong()
     assert await world.audit(full=True) == []
-    everything = await books.scan(Scope.ALL)
+    everything = await books.scan(ScanScope.ALL)
     assert everything is not None
     assert everything.finished_at is None
     for _ in range(3):
         assert await world.audit() == []
-    everything = await books.scan(Scope.ALL)
+    everything = await books.scan(ScanScope.ALL)
     assert everything is not None
     assert everything.finished_at is not None

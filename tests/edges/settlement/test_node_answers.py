@@ -13,8 +13,9 @@ from solders.transaction import VersionedTransaction
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.solana import Endpoint
 from mintscope.core.payments.books.treasury import Arrivals
-from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unreadable, Unseen
+from mintscope.core.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope, Signed, open_envelope
 from mintscope.core.payments.settlement import (
     ChainUnavailable,
@@ -23,8 +24,7 @@ from mintscope.core.payments.settlement import (
     UnknownBlockhash,
 )
 from mintscope.edges.settlement.payment_node import ANSWER_BYTES_MAX, PAGE
-from mintscope.edges.settlement.rpc_settlement import AUDITS_AT_ONCE, POLL_S, RpcPaymentChain
-from mintscope.edges.sources.rpc import Endpoint
+from mintscope.edges.settlement.rpc_settlement import AUDITS_AT_ONCE, POLL_S, RpcSettlement
 from support.scenes.payments.payment_build import FEE_PAYER, MINT, PAYER, TERMS, Recipe
 
 SIGNATURE: Final = Signature("s" * 88)
@@ -95,8 +95,8 @@ class Node:
         return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": answer})
 
 
-def chain(node: Callable[[httpx.Request], httpx.Response]) -> RpcPaymentChain:
-    return RpcPaymentChain(
+def chain(node: Callable[[httpx.Request], httpx.Response]) -> RpcSettlement:
+    return RpcSettlement(
         Endpoint(url="http://node/"),
         terms=TERMS,
         clock=ManualClock(UnixMs(0)),
@@ -368,7 +368,7 @@ async def test_the_key_in_the_address_is_never_told() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no route", request=request)
 
-    settlement = RpcPaymentChain(
+    settlement = RpcSettlement(
         Endpoint(url="http://node/?api-key=secret"),
         terms=TERMS,
         clock=ManualClock(UnixMs(0)),
@@ -456,7 +456,7 @@ async def test_what_cannot_be_read_keeps_nobody_else_from_being_read(odd: Any) -
     async with chain(node) as settlement:
         unreadable, landed = await settlement.look([SIGNATURE, good])
 
-    assert isinstance(unreadable, Unreadable)
+    assert isinstance(unreadable, UnreadablePayment)
     assert unreadable.why
     assert landed == Landed(paid=2_500, final=True)
 

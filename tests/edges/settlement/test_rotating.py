@@ -30,16 +30,16 @@ async def rotate(world: World, purchase: Signature) -> int:
 
 
 async def test_the_balance_moves_and_the_old_answer_is_not_given_again(world: World) -> None:
-    cashier = world.cashier()
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    bought = await buy(cashier, payment)
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    bought = await buy(facilitator, payment)
     assert isinstance(bought, Settled)
     assert bought.token is not None
     moved = await rotate(world, bought.payment.signature)
 
     assert moved == 10
     assert world.ledger() == {hint(bought.token): 0, hint(NEW): 10}
-    assert await buy(cashier, payment) == AlreadyUsed(Used.PAYMENT)
+    assert await buy(facilitator, payment) == AlreadyUsed(Used.PAYMENT)
     purchase = await world.stores[0].find_purchase(bought.payment.signature)
     assert purchase is not None
     assert purchase.rotated_at == world.clock.now()
@@ -48,9 +48,9 @@ async def test_the_balance_moves_and_the_old_answer_is_not_given_again(world: Wo
 
 
 async def test_what_vanishes_is_frozen_where_it_went(world: World) -> None:
-    cashier = world.cashier()
+    facilitator = world.facilitator()
     world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
-    bought = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    bought = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(bought, Settled)
     await rotate(world, bought.payment.signature)
     await world.miss()
@@ -59,17 +59,17 @@ async def test_what_vanishes_is_frozen_where_it_went(world: World) -> None:
 
 
 async def test_what_arrives_on_a_rotated_token_is_its_heirs(world: World) -> None:
-    cashier = world.cashier(patience_s=0.02)
-    bought = await buy(world.cashier(), world.pay(cashier.require(RESOURCE, AMOUNT)))
+    facilitator = world.facilitator(patience_s=0.02)
+    bought = await buy(world.facilitator(), world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(bought, Settled)
     account = CreditAccount(int(world.sql("SELECT id FROM credit_account")))
     world.go_wrong(landing={"kind": "late", "ms": 4_000})
     wanted = TopUp(credits=50, account=account)
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    assert isinstance(await buy(cashier, payment, key="top-up", wanted=wanted), Unresolved)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(facilitator, payment, key="top-up", wanted=wanted), Unresolved)
     await rotate(world, bought.payment.signature)
     world.slots(60)
-    settled = await buy(cashier, payment, key="top-up", wanted=wanted)
+    settled = await buy(facilitator, payment, key="top-up", wanted=wanted)
 
     assert isinstance(settled, Settled)
     assert settled.payment.goods == wanted
@@ -78,6 +78,6 @@ async def test_what_arrives_on_a_rotated_token_is_its_heirs(world: World) -> Non
 
 
 async def test_what_was_not_bought_cannot_be_rotated(world: World) -> None:
-    world.cashier()
+    world.facilitator()
 
     assert await world.stores[0].find_purchase(Signature("unknown")) is None

@@ -11,7 +11,7 @@ from solders.hash import Hash
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
 from mintscope.base.primitives import Wallet
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.payments.facilitator import Charge, Contradiction, Demand
+from mintscope.core.payments.facilitator import Contradiction, Demand, PaymentCharge
 from mintscope.core.payments.outcome import (
     AlreadyUsed,
     Obstacle,
@@ -20,9 +20,9 @@ from mintscope.core.payments.outcome import (
     Unresolved,
     Used,
 )
-from mintscope.core.payments.payment import Report, State, TopUp
+from mintscope.core.payments.payment import PaidReport, State, TopUp
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
-from mintscope.core.payments.protocol.refusal import Reason, Refused
+from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.core.payments.settlement import ChainUnavailable
 from support.scenes.payments.payment_world import (
@@ -47,8 +47,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def test_a_payment_buys_a_token(world: World) -> None:
-    cashier = world.cashier()
-    outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    facilitator = world.facilitator()
+    outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
 
     assert isinstance(outcome, Settled)
     assert outcome.token is not None
@@ -59,32 +59,38 @@ async def test_a_payment_buys_a_token(world: World) -> None:
 
 
 async def test_a_report_and_a_top_up_are_bought_likewise(world: World) -> None:
-    cashier = world.cashier()
-    first = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    facilitator = world.facilitator()
+    first = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(first, Settled)
     report = await buy(
-        cashier, world.pay(cashier.require(RESOURCE, 2_500)), key=None, wanted=Report(body=b"{}")
+        facilitator,
+        world.pay(facilitator.require(RESOURCE, 2_500)),
+        key=None,
+        wanted=PaidReport(body=b"{}"),
     )
     account = CreditAccount(int(world.sql("SELECT id FROM credit_account")))
     top_up = await buy(
-        cashier,
-        world.pay(cashier.require(RESOURCE, AMOUNT)),
+        facilitator,
+        world.pay(facilitator.require(RESOURCE, AMOUNT)),
         key=None,
         wanted=TopUp(credits=50, account=account),
     )
 
     assert isinstance(report, Settled)
     assert report.token is None
-    assert report.payment.goods == Report(body=b"{}")
+    assert report.payment.goods == PaidReport(body=b"{}")
     assert isinstance(top_up, Settled)
     assert list(world.ledger().values()) == [60]
 
 
 async def test_two_equal_purchases_are_two_payments(world: World) -> None:
-    cashier = world.cashier()
-    payments = [world.pay(cashier.require(RESOURCE, AMOUNT)) for _ in range(2)]
+    facilitator = world.facilitator()
+    payments = [world.pay(facilitator.require(RESOURCE, AMOUNT)) for _ in range(2)]
     outcomes = await asyncio.gather(
-        *(buy(cashier, each, key=key) for each, key in zip(payments, (KEY, OTHER_KEY), strict=True))
+        *(
+            buy(facilitator, each, key=key)
+            for each, key in zip(payments, (KEY, OTHER_KEY), strict=True)
+        )
     )
 
     assert [type(outcome) for outcome in outcomes] == [Settled, Settled]
@@ -92,10 +98,10 @@ async def test_two_equal_purchases_are_two_payments(world: World) -> None:
 
 
 async def test_an_answer_is_given_again_to_its_owner_alone(world: World) -> None:
-    cashier = world.cashier()
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    first = await buy(cashier, payment)
-    again = await buy(world.cashier(), payment)
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    first = await buy(facilitator, payment)
+    again = await buy(world.facilitator(), payment)
 
     assert isinstance(first, Settled)
     assert isinstance(again, Settled)
@@ -103,33 +109,33 @@ async def test_an_answer_is_given_again_to_its_owner_alone(world: World) -> None
     assert again.redelivered
     assert again.token == first.token
     for key in (None, OTHER_KEY):
-        assert await buy(cashier, payment, key=key) == AlreadyUsed(Used.PAYMENT)
-    elsewhere = await buy(cashier, payment, resource=Resource("/v1/other"))
+        assert await buy(facilitator, payment, key=key) == AlreadyUsed(Used.PAYMENT)
+    elsewhere = await buy(facilitator, payment, resource=Resource("/v1/other"))
     assert elsewhere == AlreadyUsed(Used.PAYMENT)
     assert world.ledger() == {hint(first.token): 10}
     assert world.calls.count("sendTransaction") == 1
 
 
 async def test_an_answer_is_given_again_for_a_day_and_until_first_use(world: World) -> None:
-    cashier = world.cashier()
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    await buy(cashier, payment)
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    await buy(facilitator, payment)
     world.clock.advance(24 * 3_600_000)
-    assert isinstance(await buy(cashier, payment), AlreadyUsed)
+    assert isinstance(await buy(facilitator, payment), AlreadyUsed)
     world.clock.step(-3_600_000)
-    assert isinstance(await buy(cashier, payment), Settled)
+    assert isinstance(await buy(facilitator, payment), Settled)
     world.sql(
         "INSERT INTO credit_entry (account, kind, delta, balance, at) VALUES (1, 'spend', -1, 9, 0)"
     )
 
-    assert isinstance(await buy(cashier, payment), AlreadyUsed)
+    assert isinstance(await buy(facilitator, payment), AlreadyUsed)
 
 
 async def test_one_payment_sent_twenty_times_at_once_is_one_payment(world: World) -> None:
-    cashiers = [world.cashier(), world.cashier()]
-    payment = world.pay(cashiers[0].require(RESOURCE, AMOUNT))
+    facilitators = [world.facilitator(), world.facilitator()]
+    payment = world.pay(facilitators[0].require(RESOURCE, AMOUNT))
     outcomes = await asyncio.gather(
-        *(buy(cashiers[n % 2], payment, key=KEY if n % 4 < 2 else OTHER_KEY) for n in range(20))
+        *(buy(facilitators[n % 2], payment, key=KEY if n % 4 < 2 else OTHER_KEY) for n in range(20))
     )
     settled = [outcome for outcome in outcomes if isinstance(outcome, Settled)]
 
@@ -147,11 +153,13 @@ async def test_what_lands_between_lookup_and_simulation_is_no_refusal(
     world: World, key: str | None
 ) -> None:
     """The chain refuses to run a payment twice; a client told so would pay a second time."""
-    cashier = world.cashier()
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    slow = await cashier.present(payment, Demand(resource=RESOURCE, key=key, address="192.0.2.1"))
-    quick = await buy(world.cashier(), payment)
-    assert isinstance(slow, Charge)
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    slow = await facilitator.present(
+        payment, Demand(resource=RESOURCE, key=key, address="192.0.2.1")
+    )
+    quick = await buy(world.facilitator(), payment)
+    assert isinstance(slow, PaymentCharge)
     assert isinstance(quick, Settled)
     outcome = await slow.settle(CREDITS)
 
@@ -166,26 +174,29 @@ async def test_what_lands_between_lookup_and_simulation_is_no_refusal(
 async def test_twenty_payments_with_funds_for_one(world: World, processes: int) -> None:
     """One is served and one fee is paid, however many processes there are."""
     poor = world.fund("poor", atoms=AMOUNT)
-    cashiers = [world.cashier() for _ in range(processes)]
-    payments = [world.pay(cashiers[0].require(RESOURCE, AMOUNT), poor) for _ in range(20)]
+    facilitators = [world.facilitator() for _ in range(processes)]
+    payments = [world.pay(facilitators[0].require(RESOURCE, AMOUNT), poor) for _ in range(20)]
     outcomes = await asyncio.gather(
-        *(buy(cashiers[n % processes], payment, key=None) for n, payment in enumerate(payments))
+        *(buy(facilitators[n % processes], payment, key=None) for n, payment in enumerate(payments))
     )
 
     assert [type(outcome) for outcome in outcomes].count(Settled) == 1
     refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
-    assert {outcome.reason for outcome in refused} <= {Reason.FUNDS, Reason.SIMULATION}
+    assert {outcome.reason for outcome in refused} <= {
+        RefusalReason.FUNDS,
+        RefusalReason.SIMULATION,
+    }
     assert len(refused) == 19
     assert world.fees() == 10_001
     assert world.received() == AMOUNT
 
 
 async def test_sixty_at_once_need_few_questions(world: World) -> None:
-    cashier = world.cashier(patience_s=10)
+    facilitator = world.facilitator(patience_s=10)
     buyers = [world.fund(f"buyer {n}") for n in range(60)]
     outcomes = await asyncio.gather(
         *(
-            buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT), buyer), key=None)
+            buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT), buyer), key=None)
             for buyer in buyers
         )
     )
@@ -195,35 +206,37 @@ async def test_sixty_at_once_need_few_questions(world: World) -> None:
 
 
 async def test_what_cannot_succeed_is_never_sent(world: World) -> None:
-    cashier = world.cashier()
+    facilitator = world.facilitator()
     stranger = world.vm.genesis.key("without a token account")
     poor = world.fund("poor", atoms=AMOUNT - 1)
-    requirement = cashier.require(RESOURCE, AMOUNT)
+    requirement = facilitator.require(RESOURCE, AMOUNT)
     hopeless = [world.pay(requirement, stranger), world.pay(requirement, poor)]
 
-    assert [await buy(cashier, payment) for payment in hopeless] == [Refused(Reason.SIMULATION)] * 2
+    assert [await buy(facilitator, payment) for payment in hopeless] == [
+        Refused(RefusalReason.SIMULATION)
+    ] * 2
     assert "sendTransaction" not in world.calls
 
 
 async def test_a_blockhash_that_cannot_have_expired_is_news_to_a_node_behind(world: World) -> None:
     """The payer is only blamed once its blockhash can have expired."""
-    cashier = world.cashier()
-    requirement = cashier.require(RESOURCE, AMOUNT)
+    facilitator = world.facilitator()
+    requirement = facilitator.require(RESOURCE, AMOUNT)
     payment = world.pay(requirement, blockhash=Hash(b"of another node".ljust(32)))
     world.clock.advance(44_000)
-    assert await buy(cashier, payment) == Unavailable(Obstacle.NODE_BEHIND)
+    assert await buy(facilitator, payment) == Unavailable(Obstacle.NODE_BEHIND)
     world.clock.advance(1_000)
 
-    assert await buy(cashier, payment) == Refused(Reason.BLOCKHASH)
+    assert await buy(facilitator, payment) == Refused(RefusalReason.BLOCKHASH)
     assert "sendTransaction" not in world.calls
 
 
 async def test_a_node_that_is_a_moment_behind_is_asked_again(world: World) -> None:
     """The payer's node is a slot ahead of ours: the payment is as good as any."""
-    cashier = world.cashier()
+    facilitator = world.facilitator()
     ahead = world.vm.genesis.blockhash(world.vm.block("processed").slot + 1)
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT), blockhash=ahead)
-    buying = asyncio.create_task(buy(cashier, payment))
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT), blockhash=ahead)
+    buying = asyncio.create_task(buy(facilitator, payment))
     await world.until_called("simulateTransaction")
     world.slots(1)
 
@@ -233,19 +246,19 @@ async def test_a_node_that_is_a_moment_behind_is_asked_again(world: World) -> No
 async def test_what_the_fee_payer_lacks_is_not_the_payers_fault(world: World) -> None:
     spent = world.vm.genesis.key("a fee payer without SOL")
     terms = replace(world.terms, fee_payer=Wallet(str(spent.pubkey())))
-    cashier = world.cashier(terms=terms, fee_payer=spent)
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT), terms=terms)
+    facilitator = world.facilitator(terms=terms, fee_payer=spent)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT), terms=terms)
 
-    assert await buy(cashier, payment) == Unavailable(Obstacle.CHAIN)
+    assert await buy(facilitator, payment) == Unavailable(Obstacle.CHAIN)
 
 
 async def test_a_new_fee_payer_leaves_the_payments_of_the_old_one_be(world: World) -> None:
     """They cannot be sent again, but what landed is handed out all the same."""
-    cashier = world.cashier(patience_s=0.02)
+    facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "late", "ms": 30_000})
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    assert isinstance(await buy(cashier, payment), Unresolved)
-    new = world.cashier(fee_payer=world.vm.genesis.key("a new fee payer"))
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(facilitator, payment), Unresolved)
+    new = world.facilitator(fee_payer=world.vm.genesis.key("a new fee payer"))
     assert isinstance(await buy(new, payment), Unresolved)
     world.slots(80)
 
@@ -254,51 +267,53 @@ async def test_a_new_fee_payer_leaves_the_payments_of_the_old_one_be(world: Worl
 
 async def test_a_token_that_was_not_issued_is_not_handed_out(world: World) -> None:
     """After a change of the pepper another token would be derived, which holds nothing."""
-    cashier = world.cashier()
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    await buy(cashier, payment)
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    await buy(facilitator, payment)
     other = replace(SECRETS, token=b"another key".ljust(32))
 
     with pytest.raises(Contradiction, match="pepper"):
-        await buy(world.cashier(secrets=other), payment)
+        await buy(world.facilitator(secrets=other), payment)
 
 
 async def test_another_requirement_is_not_ours(world: World) -> None:
-    cashier = world.cashier()
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     other = replace(payment, network="solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1")
 
-    assert await buy(cashier, other) == Refused(Reason.NO_MATCHING_REQUIREMENT)
+    assert await buy(facilitator, other) == Refused(RefusalReason.NO_MATCHING_REQUIREMENT)
     assert world.calls == []
 
 
 async def test_what_reverts_buys_nothing_and_counts(world: World) -> None:
     """The payer empties its account between the simulation and the block."""
-    cashier = world.cashier()
+    facilitator = world.facilitator()
     world.go_wrong(landing={"kind": "failed"})
     for n in range(3):
-        outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)), key=f"{KEY}{n}")
+        outcome = await buy(
+            facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)), key=f"{KEY}{n}"
+        )
         assert isinstance(outcome, Refused)
-        assert outcome.reason is Reason.REVERTED
+        assert outcome.reason is RefusalReason.REVERTED
         assert outcome.signature
     world.go_wrong()
-    fourth = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    fourth = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
 
-    assert fourth == Refused(Reason.TOO_MANY_FAILURES)
+    assert fourth == Refused(RefusalReason.TOO_MANY_FAILURES)
     assert world.ledger() == {}
     assert world.fees() == 3 * 10_001
 
 
 async def test_a_late_landing_is_redeemed_with_the_key_that_was_given(world: World) -> None:
-    cashier = world.cashier(patience_s=0.02)
+    facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "late", "ms": 30_000})
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    pending = await buy(cashier, payment, key=None)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    pending = await buy(facilitator, payment, key=None)
     assert isinstance(pending, Unresolved)
     assert pending.key is not None
-    assert await buy(cashier, payment, key=None) == AlreadyUsed(Used.PAYMENT)
+    assert await buy(facilitator, payment, key=None) == AlreadyUsed(Used.PAYMENT)
     world.slots(80)
-    redeemed = await buy(cashier, payment, key=pending.key)
+    redeemed = await buy(facilitator, payment, key=pending.key)
 
     assert isinstance(redeemed, Settled)
     assert redeemed.token is not None
@@ -307,9 +322,9 @@ async def test_a_late_landing_is_redeemed_with_the_key_that_was_given(world: Wor
 
 
 async def test_a_client_with_a_key_is_given_no_other(world: World) -> None:
-    cashier = world.cashier(patience_s=0.02)
+    facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "never"})
-    pending = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    pending = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
 
     assert isinstance(pending, Unresolved)
     assert pending.key is None
@@ -317,19 +332,19 @@ async def test_a_client_with_a_key_is_given_no_other(world: World) -> None:
 
 async def test_a_key_is_not_lent_to_another_payment(world: World) -> None:
     """A client that pays again under the same key would pay twice."""
-    cashier = world.cashier(patience_s=0.02)
+    facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "never", "times": 1})
-    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
-    again = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
+    again = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
 
     assert again == AlreadyUsed(Used.KEY)
 
 
 async def test_only_the_chain_declares_a_payment_dead(world: World) -> None:
-    cashier = world.cashier(patience_s=0.02)
+    facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "never"})
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    await buy(cashier, payment)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    await buy(facilitator, payment)
     world.slots(150)  # its blockhash is old, but not by what is final
     await world.reconciler().once()
     assert state(world) == State.PENDING
@@ -337,27 +352,29 @@ async def test_only_the_chain_declares_a_payment_dead(world: World) -> None:
     await world.reconciler().once()
 
     assert state(world) == State.FAILED
-    outcome = await buy(cashier, payment)
+    outcome = await buy(facilitator, payment)
     assert isinstance(outcome, Refused)
-    assert outcome.reason is Reason.EXPIRED
-    assert isinstance(await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT))), Unresolved)
+    assert outcome.reason is RefusalReason.EXPIRED
+    assert isinstance(
+        await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT))), Unresolved
+    )
 
 
 async def test_a_dropped_payment_is_sent_again_by_its_resend(world: World) -> None:
-    cashier = world.cashier(patience_s=0.02)
+    facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "dropped", "times": 1})
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    assert isinstance(await buy(cashier, payment), Unresolved)
-    outcome = await buy(world.cashier(), payment)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(facilitator, payment), Unresolved)
+    outcome = await buy(world.facilitator(), payment)
 
     assert isinstance(outcome, Settled)
     assert world.calls.count("sendTransaction") == 2
 
 
 async def test_what_vanishes_is_frozen(world: World) -> None:
-    cashier = world.cashier()
+    facilitator = world.facilitator()
     world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
-    outcome = await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(outcome, Settled)
     world.slots(EXPIRY_SLOTS)
     for blocks in (30, 1):  # and one more with each look
@@ -371,8 +388,8 @@ async def test_what_vanishes_is_frozen(world: World) -> None:
 
 
 async def test_what_is_seen_between_two_misses_is_not_frozen(world: World) -> None:
-    cashier = world.cashier()
-    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    facilitator = world.facilitator()
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.go_wrong(blind=["getSignatureStatuses"])
     world.slots(EXPIRY_SLOTS)
     await world.reconciler().once()
@@ -387,9 +404,9 @@ async def test_what_is_seen_between_two_misses_is_not_frozen(world: World) -> No
 
 async def test_what_was_frozen_for_a_blind_node_is_given_back(world: World) -> None:
     """It never vanished: the treasury's history has it, so it is looked for again."""
-    cashier = world.cashier()
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    await buy(cashier, payment)
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    await buy(facilitator, payment)
     world.go_wrong(blind=["getSignatureStatuses"])
     await world.miss()
     assert state(world) == State.FROZEN
@@ -397,12 +414,12 @@ async def test_what_was_frozen_for_a_blind_node_is_given_back(world: World) -> N
 
     assert await world.audit() == []
     assert state(world) == State.ISSUED
-    assert isinstance(await buy(cashier, payment), Settled)
+    assert isinstance(await buy(facilitator, payment), Settled)
 
 
 async def test_what_lands_is_final_in_the_end(world: World) -> None:
-    cashier = world.cashier()
-    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    facilitator = world.facilitator()
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.slots(60)
 
     assert await world.reconciler().once() == 1
@@ -411,23 +428,23 @@ async def test_what_lands_is_final_in_the_end(world: World) -> None:
 
 @pytest.mark.parametrize("methods", [["getSignatureStatuses"], ["getTransaction"]])
 async def test_a_blind_node_only_delays(world: World, methods: list[str]) -> None:
-    cashier = world.cashier(patience_s=0.05)
+    facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(blind=methods)
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    assert isinstance(await buy(cashier, payment), Unresolved)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(facilitator, payment), Unresolved)
     world.go_wrong()
     await world.reconciler().once()
 
     assert state(world) == State.ISSUED
-    assert isinstance(await buy(cashier, payment), Settled)
+    assert isinstance(await buy(facilitator, payment), Settled)
 
 
 async def test_late_landing_wins_even_over_a_blind_verdict(world: World) -> None:
     """A node that never saw the payment declared it dead; the treasury's history says otherwise."""
-    cashier = world.cashier(patience_s=0.05)
+    facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(blind=["getSignatureStatuses"])
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    await buy(cashier, payment)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    await buy(facilitator, payment)
     world.slots(EXPIRY_SLOTS)
     await world.reconciler().once()
     assert state(world) == State.FAILED
@@ -436,7 +453,7 @@ async def test_late_landing_wins_even_over_a_blind_verdict(world: World) -> None
     await world.reconciler().issue_arrived(page.succeeded)
 
     assert state(world) == State.ISSUED
-    assert isinstance(await buy(cashier, payment), Settled)
+    assert isinstance(await buy(facilitator, payment), Settled)
     assert (await world.chain().arrivals(after=page.newest, before=None)).succeeded == []
     assert (await world.chain().arrivals(after=None, before=page.oldest)).oldest is None
 
@@ -452,25 +469,25 @@ async def test_late_landing_wins_even_over_a_blind_verdict(world: World) -> None
 async def test_an_outage_before_the_broadcast_costs_nothing(
     world: World, trouble: dict[str, object]
 ) -> None:
-    cashier = world.cashier()
+    facilitator = world.facilitator()
     world.go_wrong(calls={"*": trouble})
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    assert await buy(cashier, payment) == Unavailable(Obstacle.CHAIN)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    assert await buy(facilitator, payment) == Unavailable(Obstacle.CHAIN)
     world.go_wrong()
 
-    assert isinstance(await buy(cashier, payment), Settled)
+    assert isinstance(await buy(facilitator, payment), Settled)
 
 
 @pytest.mark.parametrize("kind", ["http", "rpc"])
 async def test_an_outage_of_the_broadcast_is_not_a_refusal(world: World, kind: str) -> None:
     """Nobody can know whether it was heard: the payment is pending, and is redeemed later."""
-    cashier = world.cashier(patience_s=0.05)
+    facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(calls={"sendTransaction": {"kind": kind}})
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
-    assert isinstance(await buy(cashier, payment), Unresolved)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(facilitator, payment), Unresolved)
     world.go_wrong()
 
-    assert isinstance(await buy(cashier, payment), Settled)
+    assert isinstance(await buy(facilitator, payment), Settled)
 
 
 @pytest.mark.parametrize(
@@ -478,15 +495,15 @@ async def test_an_outage_of_the_broadcast_is_not_a_refusal(world: World, kind: s
 )
 async def test_a_handler_that_dies_loses_nothing(world: World, after: str) -> None:
     """The client goes, or the process: at whatever point, the owner gets its token in the end."""
-    payment = world.pay(world.cashier().require(RESOURCE, AMOUNT))
-    dying = asyncio.create_task(buy(world.cashier(), payment))
+    payment = world.pay(world.facilitator().require(RESOURCE, AMOUNT))
+    dying = asyncio.create_task(buy(world.facilitator(), payment))
     await world.until_called(after)
     dying.cancel()
     await asyncio.gather(dying, return_exceptions=True)
     world.slots(3)
     await world.reconciler().once()
-    stolen = await buy(world.cashier(), payment, key=OTHER_KEY) if state(world) else None
-    outcome = await buy(world.cashier(), payment)
+    stolen = await buy(world.facilitator(), payment, key=OTHER_KEY) if state(world) else None
+    outcome = await buy(world.facilitator(), payment)
 
     assert not isinstance(stolen, Settled)
     assert isinstance(outcome, Settled)
@@ -496,11 +513,11 @@ async def test_a_handler_that_dies_loses_nothing(world: World, after: str) -> No
 
 
 async def test_closed_sales(world: World) -> None:
-    cashier = world.cashier()
+    facilitator = world.facilitator()
     world.sql("INSERT INTO sales_stop VALUES (1, 0, 'a test')")
-    payment = world.pay(cashier.require(RESOURCE, AMOUNT))
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
 
-    assert await buy(cashier, payment) == Unavailable(Obstacle.SALES_CLOSED)
+    assert await buy(facilitator, payment) == Unavailable(Obstacle.SALES_CLOSED)
     assert "sendTransaction" not in world.calls
 
 
@@ -529,9 +546,9 @@ class Enough(Exception):
 
 
 async def test_the_reconciler_goes_on_after_an_outage(world: World) -> None:
-    cashier = world.cashier(patience_s=0.02)
+    facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "late", "ms": 4_000})
-    await buy(cashier, world.pay(cashier.require(RESOURCE, AMOUNT)))
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.go_wrong(calls={"*": {"kind": "http"}})
     troubles: list[Exception] = []
     pauses = 0

@@ -4,10 +4,10 @@ import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Slot, UnixMs
-from mintscope.base.solana import Block
+from mintscope.base.solana import Block, Endpoint
 from mintscope.edges.sources.finality import EVERY_BLOCKS, Finality
 from mintscope.edges.sources.lineage import Lineage, Position
-from mintscope.edges.sources.rpc import Commitment, Endpoint, Rpc
+from mintscope.edges.sources.rpc import Commitment, Rpc
 from support.fakes.node import FakeNode, code
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Slot, UnixMs
-from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
+from mintscope.base.solana import Block, Endpoint, Finalized, Gap, Tip, Update
 from mintscope.edges.sources.poll import OtherChain, Poller, Polling
-from mintscope.edges.sources.rpc import Endpoint, Refused, Rpc
+from mintscope.edges.sources.rpc import Rpc, RpcRefused
 from support.fakes.node import (
     FakeNode,
     Fault,
@@ -410,7 +410,7 @@ async def test_a_node_that_turns_us_away_at_the_start_stops_us() -> None:
     node = node_of(5)
     node.faults = [status(403)]
 
-    with pytest.raises(Refused, match=r"node getSlot: expected HTTP 200; was 403"):
+    with pytest.raises(RpcRefused, match=r"node getSlot: expected HTTP 200; was 403"):
         await follow(node)
 
 

@@ -12,16 +12,8 @@ import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Slot, UnixMs, UnixS
-from mintscope.base.solana import Block
-from mintscope.edges.sources.rpc import (
-    Commitment,
-    Endpoint,
-    Header,
-    Missing,
-    Refused,
-    Rpc,
-    Unreachable,
-)
+from mintscope.base.solana import Block, Endpoint
+from mintscope.edges.sources.rpc import Commitment, Header, Missing, Rpc, RpcRefused, Unreachable
 from mintscope.edges.sources.wire import Absence
 from support.fakes.node import FakeNode, Fault, body, code, failing, reply, status
 
@@ -162,7 +154,7 @@ async def test_the_last_trouble_is_told_when_patience_ends() -> None:
 async def test_a_refusal_is_not_repeated(fault: Fault, expected: str) -> None:
     node = node_with(fault)
     async with client(node) as rpc:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RpcRefused) as caught:
             await rpc.block(Slot(5), Commitment.CONFIRMED)
 
     assert expected in str(caught.value)
@@ -236,7 +228,7 @@ def test_an_endpoint_shows_no_secret() -> None:
 
 
 def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(Refused, match="to be an http or https address"):
+    with pytest.raises(RpcRefused, match="to be an http or https address"):
         Rpc(Endpoint(url="https://a:b/"), clock=ManualClock(NOW))
 
 

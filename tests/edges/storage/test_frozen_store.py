@@ -26,14 +26,14 @@ from mintscope.base.credentials import hint
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.credits.ledger import Spent
-from mintscope.core.payments.facilitator import Cashier
+from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.outcome import AlreadyUsed, Outcome, Settled, Unresolved
 from mintscope.core.payments.payment import Sighting
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
 from mintscope.core.payments.protocol.headers import Presented
 from mintscope.core.payments.protocol.refusal import Refused
 from mintscope.core.payments.settlement import Rejected, Simulated, UnknownBlockhash
-from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
+from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from support.scenes.payments.payment_world import (
@@ -59,7 +59,7 @@ Freeze = Callable[[], Awaitable[None]]
 class Freezing:
     """A chain after whose answer the database freezes: before `begin`, or before `resolve`."""
 
-    chain: RpcPaymentChain
+    chain: RpcSettlement
     place: Place = "begin"
     freeze: Freeze | None = None
 
@@ -94,15 +94,17 @@ class Town:
     world: World
     store: SqlitePaymentStore
     chain: Freezing
-    cashiers: list[Cashier]
+    facilitators: list[Facilitator]
     ledger: SqliteCreditLedger
     tokens: dict[str, str] = field(default_factory=dict)  # by key
     spent: int = 0
 
-    async def present(self, cashier: Cashier, payment: Presented, key: str) -> Outcome | None:
+    async def present(
+        self, facilitator: Facilitator, payment: Presented, key: str
+    ) -> Outcome | None:
         """Present the payment; what is sold must be in the books at that moment."""
         try:
-            outcome = await buy(cashier, payment, key=key)
+            outcome = await buy(facilitator, payment, key=key)
         except ServiceUnavailable:
             return None  # a 503
         if isinstance(outcome, Settled):
@@ -162,9 +164,9 @@ async def town_at(folder: Path) -> AsyncIterator[Town]:
         ledger = SqliteCreditLedger(
             world.path, pepper=SECRETS.pepper, clock=world.clock, patience_s=STORE_S
         )
-        cashiers = [world.cashier(store=store, chain=chain), world.cashier(store=other)]
+        facilitators = [world.facilitator(store=store, chain=chain), world.facilitator(store=other)]
         world.stores[0], idle = other, world.stores[0]
-        yield Town(world, store, chain, cashiers, ledger)
+        yield Town(world, store, chain, facilitators, ledger)
         await chain.chain.aclose()
         await ledger.close()
         await store.close()
@@ -216,9 +218,9 @@ async def freeze_once(town: Town, number: int, way: Any) -> None:
     """Buy into a freeze; try everything while it lasts, and again when it is over."""
     how, place, slots = way
     world, key = town.world, f"{KEY}-{number:04}"
-    payment = world.pay(town.cashiers[0].require(RESOURCE, AMOUNT))
+    payment = world.pay(town.facilitators[0].require(RESOURCE, AMOUNT))
     async with how(town, place):
-        first = await town.present(town.cashiers[0], payment, key)
+        first = await town.present(town.facilitators[0], payment, key)
         if town.chain.freeze is not None:  # the machine was too busy for the store's patience
             town.chain.freeze = None
             return
@@ -227,16 +229,16 @@ async def freeze_once(town: Town, number: int, way: Any) -> None:
         for token in list(town.tokens.values())[-2:]:
             await town.spend(token)
         await town.reconcile()
-        assert not isinstance(await town.present(town.cashiers[1], payment, key), Settled)
+        assert not isinstance(await town.present(town.facilitators[1], payment, key), Settled)
     await town.thawed()
     for _ in range(20):
-        outcome = await town.present(town.cashiers[number % 2], payment, key)
+        outcome = await town.present(town.facilitators[number % 2], payment, key)
         if isinstance(outcome, Settled | Refused):
             break
         world.slots(EXPIRY_SLOTS // 4)
         await town.reconcile()
     assert isinstance(outcome, Settled | Refused)
-    stolen = await town.present(town.cashiers[1], payment, "a-guess-of-a-stranger")
+    stolen = await town.present(town.facilitators[1], payment, "a-guess-of-a-stranger")
     assert isinstance(stolen, AlreadyUsed | Refused)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.user import User
 from mintscope.edges.web.routes import Route
 from mintscope.shell.config.sections import WebConfig
@@ -49,7 +49,7 @@ async def test_whoever_removes_their_own_account_is_signed_out(
 ) -> None:
     user = await only_user(site)
     await site.accounts.review.make_administrator(
-        Email("second@example.org"), password_hash="unused", actor=COMMAND_LINE
+        EmailAddress("second@example.org"), password_hash="unused", actor=COMMAND_LINE
     )
     answer = await administrator.send(
         f"/admin/users/{user.user_id}/remove", {"username": user.username}

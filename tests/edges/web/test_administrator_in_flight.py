@@ -8,17 +8,17 @@ import pytest
 
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.scope import READ_SCOPES
 from mintscope.core.accounts.people.session import Session, SessionEnded
-from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.user import UserId
 from support.oracles.account_books import dump
 from support.scenes.website import ADMINISTRATOR, HERE, PASSWORD, Website
 
 SECOND: Final = UserId(2)
 
-Verb = Callable[[ReviewDesk, SignupId, Session], Awaitable[object]]
+Verb = Callable[[Reviews, SignupId, Session], Awaitable[object]]
 VERBS: Final[dict[str, Verb]] = {
     "approve": lambda desk, number, session: desk.approve(
         number, scopes=READ_SCOPES, note="", actor=session, unconfirmed=True
@@ -40,7 +40,7 @@ async def prepared(site: Website, verb: str) -> tuple[SignupId, Session]:
     review, people = site.accounts.review, site.accounts.people
     await site.make_administrator()
     await review.make_administrator(
-        Email("second@example.org"), password_hash="unused", actor=COMMAND_LINE
+        EmailAddress("second@example.org"), password_hash="unused", actor=COMMAND_LINE
     )
     number, secret = await site.apply_for_key("agent@example.org")
     if verb == "reset":

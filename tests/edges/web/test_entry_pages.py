@@ -5,7 +5,7 @@ import re
 import pytest
 
 from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from support.scenes.people.web_person import ALICE, COOKIE, MALLORY, Person, where, words
 from support.scenes.website import MINUTE_MS, PASSWORD, Website
 
@@ -243,5 +243,5 @@ async def test_the_session_of_an_account_that_was_removed_is_nobodys(alice: Pers
     await alice.site.accounts.review.remove_user(session.user.user_id, actor=COMMAND_LINE)
     assert (await alice.open("/settings/account")).status_code == 303
     assert (await alice.sign_in()).status_code == 422
-    assert where(await alice.sign_up(Email(ALICE))) == "/?notice=signed-up"
+    assert where(await alice.sign_up(EmailAddress(ALICE))) == "/?notice=signed-up"
     assert alice.client.cookies.get(COOKIE) is not None

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.mail.email import Draft, LetterId, LetterKind
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
 from mintscope.core.accounts.proof import ProofId
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.edges.mail.templates import compose
@@ -16,12 +16,12 @@ from support.scenes.website import Website
 SECRETS = AccountSecrets.derive(bytes(32))
 
 
-@pytest.mark.parametrize("kind", LetterKind)
-async def test_a_letter_leads_to_what_is_there(site: Website, kind: LetterKind) -> None:
+@pytest.mark.parametrize("kind", EmailKind)
+async def test_a_letter_leads_to_what_is_there(site: Website, kind: EmailKind) -> None:
     draft = Draft(
-        letter_id=LetterId(1),
+        letter_id=EmailId(1),
         kind=kind,
-        recipient=Email("alice@example.org"),
+        recipient=EmailAddress("alice@example.org"),
         written_at=NOW,
         proof_id=ProofId(1),
         nonce=bytes(32),

@@ -4,7 +4,7 @@ import pytest
 
 from mintscope.core.accounts.application import ApplicationState, Form, SignupId, UserType
 from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.signups.exchange import IssuedKey
 from support.scenes.people.web_person import ALICE, MALLORY, Person, where, words
 from support.scenes.website import MINUTE_MS, Website
@@ -70,13 +70,17 @@ async def make_agent(site: Website, email: str) -> IssuedKey:
     """Let an agent with the mailbox *email* come by its key."""
     accounts = site.accounts
     form = Form(
-        email=Email(email), telegram=None, twitter=None, user_type=UserType.BOTH, motivation="To."
+        email=EmailAddress(email),
+        telegram=None,
+        twitter=None,
+        user_type=UserType.BOTH,
+        motivation="To.",
     )
     signup = await accounts.signup.apply(form, redelivery_key=None)
     async with Person(site) as reader:
         await reader.send(await site.link(email), {"answer": "mine"})
     await accounts.review.approve(signup.signup_id, scopes=frozenset(), note="", actor=COMMAND_LINE)
-    applicant = await accounts.exchange.recognise(Email(email), signup.secret)
+    applicant = await accounts.exchange.recognise(EmailAddress(email), signup.secret)
     assert applicant is not None
     return await accounts.exchange.exchange(applicant, signup.secret, redelivery_key=None)
 

@@ -5,10 +5,10 @@ import pytest
 
 from mintscope.base.limits import Limit, MovingWindow
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.mail.email import Letter, LetterId
+from mintscope.core.accounts.mail.email import Email, EmailId
 from mintscope.edges.web.app import create_web
-from mintscope.edges.web.mailbox import Posted
-from mintscope.edges.web.parts import Desks
+from mintscope.edges.web.mailbox import SentEmail
+from mintscope.edges.web.parts import WebParts
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, expect_harmless, tags, words
 from support.scenes.website import NOW, Website
 
@@ -19,16 +19,16 @@ SCRIPT = "<script>alert(1)</script>"
 class Letters:
     """A mailbox with one letter that tries everything."""
 
-    async def recent(self, *, limit: int) -> list[Posted]:
+    async def recent(self, *, limit: int) -> list[SentEmail]:
         text = f'{SCRIPT}\n{ORIGIN}/reset/1.x"onclick=x\nhttps://evil.example/\njavascript:x'
-        letter = Letter(recipient=ALICE, subject=SCRIPT, text=text, message_id="1")  # type: ignore[arg-type]
-        return [Posted(LetterId(7), UnixMs(NOW), letter)][:limit]
+        letter = Email(recipient=ALICE, subject=SCRIPT, text=text, message_id="1")  # type: ignore[arg-type]
+        return [SentEmail(EmailId(7), UnixMs(NOW), letter)][:limit]
 
 
 def pages_with(site: Website, mailbox: Letters | None) -> Website:
     accounts = site.accounts
     app = create_web(
-        desks=Desks(
+        desks=WebParts(
             people=accounts.people,
             signup=accounts.signup,
             keys=accounts.keys,

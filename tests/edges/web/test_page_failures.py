@@ -10,10 +10,10 @@ from structlog.testing import capture_logs
 from mintscope.base.errors import InvalidCredentials, ServiceUnavailable
 from mintscope.base.limits import Limit, MovingWindow
 from mintscope.base.metrics import REQUESTS
-from mintscope.core.accounts.people.people import PeopleDesk
+from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import SessionEnded
 from mintscope.edges.web.app import create_web
-from mintscope.edges.web.parts import Desks
+from mintscope.edges.web.parts import WebParts
 from support.scenes.people.web_person import ORIGIN, Person, where, words
 from support.scenes.website import Website
 
@@ -24,7 +24,7 @@ HTMX = {"hx-request": "true"}
 class FailingDesk:
     """Stands where the desk of people stands; what is named in *verbs* fails."""
 
-    def __init__(self, people: PeopleDesk, error: Exception, *verbs: str) -> None:
+    def __init__(self, people: People, error: Exception, *verbs: str) -> None:
         self._people = people
         self._error = error
         self._verbs = verbs
@@ -41,7 +41,7 @@ def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
     accounts = site.accounts
     people: Any = FailingDesk(accounts.people, error, *(verbs or ["session"]))
     app = create_web(
-        desks=Desks(
+        desks=WebParts(
             people=people, signup=accounts.signup, keys=accounts.keys, review=accounts.review
         ),
         origins=[ORIGIN],

@@ -45,7 +45,7 @@ async def run(arguments: list[str]) -> Result:
 
 
 async def test_credits_and_a_report_are_bought(world: World, tmp_path: Path) -> None:
-    shop = Shop(world.cashier(patience_s=5))
+    shop = Shop(world.facilitator(patience_s=5))
     async with listening(shop.app) as url, listening(world.node) as rpc:
         given = options(world, tmp_path, url=url, rpc=rpc)
         bought = await run([*given, "credits", "10"])
@@ -119,7 +119,7 @@ async def _nowhere(_: Message) -> None:
 async def test_a_payment_on_its_way_is_remembered_by_the_next_run(
     world: World, tmp_path: Path
 ) -> None:
-    shop = Spoils(Shop(world.cashier(patience_s=5)))
+    shop = Spoils(Shop(world.facilitator(patience_s=5)))
     async with listening(shop) as url, listening(world.node) as rpc:
         given = options(world, tmp_path, url=url, rpc=rpc)
         pending = await run([*given, "credits", "10"])
@@ -139,7 +139,7 @@ async def test_a_payment_on_its_way_is_remembered_by_the_next_run(
 async def test_a_buyer_killed_after_it_paid_gets_what_it_paid_for(
     world: World, tmp_path: Path
 ) -> None:
-    shop = Spoils(Shop(world.cashier(patience_s=5)))
+    shop = Spoils(Shop(world.facilitator(patience_s=5)))
     async with listening(shop) as url, listening(world.node) as rpc:
         given = [*options(world, tmp_path, url=url, rpc=rpc), "credits", "10"]
         command = [sys.executable, "-m", "mintscope", *given]

@@ -53,13 +53,13 @@ def test_a_server_that_takes_letters_is_fine_and_gets_none() -> None:
 
 def test_the_doctor_signs_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))  # what the machine trusts
-    signing = {"security": "starttls", "username": "postman"}
-    with mail_room_beside("starttls", password="postman:s3cret") as room:
+    signing = {"security": "starttls", "username": "delivery"}
+    with mail_room_beside("starttls", password="delivery:s3cret") as room:
         (right,) = findings(PUBLIC, **at(room, **signing, password=SecretStr("s3cret")))
         (wrong,) = findings(PUBLIC, **at(room, **signing, password=SecretStr("hunter2")))
 
     assert right.level is Level.OK
-    assert "postman" in right.what
+    assert "delivery" in right.what
     assert wrong.level is Level.FAIL
     assert "hunter2" not in str(wrong)
 

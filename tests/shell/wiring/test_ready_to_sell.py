@@ -15,12 +15,11 @@ from solders.pubkey import Pubkey
 from typer.testing import CliRunner
 
 from mintscope.base.primitives import Wallet
-from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.base.solana import USDC, USDT, WSOL, Endpoint
 from mintscope.core.payments.pricing.token_market import Reserves
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
-from mintscope.edges.sources.rpc import Endpoint
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE

@@ -7,7 +7,7 @@ import pytest
 from starlette.responses import HTMLResponse
 from starlette.types import Receive, Scope, Send
 
-from mintscope.shell.wiring.site import Reception
+from mintscope.shell.wiring.site import Site
 from support.scenes.accounts_service import SIGNUP_PATH, signup_body
 from support.scenes.service import Service
 
@@ -34,7 +34,7 @@ def pages() -> Pages:
 
 @pytest.fixture
 async def client(service: Service, pages: Pages) -> AsyncIterator[httpx.AsyncClient]:
-    app = Reception(api=service.app, pages=pages)
+    app = Site(api=service.app, pages=pages)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.payments.books.invariants import Checked, Invariant, Violation
-from mintscope.core.payments.books.treasury import DoubtKind, Scan, Scope
+from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.core.payments.payment import Payment, State
 from support.fakes.payment_memory import MemoryPaymentStore
 
@@ -19,7 +19,7 @@ class Doubt:
 @dataclass
 class MemoryBooks:
     store: MemoryPaymentStore
-    scans: dict[Scope, Scan] = field(default_factory=dict)
+    scans: dict[ScanScope, Scan] = field(default_factory=dict)
     doubted: dict[Signature, Doubt] = field(default_factory=dict)
     stops: list[str] = field(default_factory=list)
 
@@ -40,10 +40,10 @@ class MemoryBooks:
                 found.append(Violation(Invariant.LANDED_IS_ISSUED, signature))
         return Checked(found, 0)
 
-    async def scan(self, scope: Scope) -> Scan | None:
+    async def scan(self, scope: ScanScope) -> Scan | None:
         return self.scans.get(scope)
 
-    async def keep_scan(self, scope: Scope, scan: Scan) -> None:
+    async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:
         self.scans[scope] = scan
 
     async def unsettled(

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from mintscope.core.accounts.application import Application
 from mintscope.core.accounts.audit import Actor, Event
-from mintscope.core.accounts.mail.email import LetterKind
+from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.reviews import Decision
 from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
 from mintscope.edges.storage.sqlite.accounts.rows.applications import find
@@ -28,7 +28,7 @@ class WritesTheLetterAfterwards(SqliteReviewStore):
         application = await self._file.write(
             lambda db: _approve(db, decision, expect_administrator(db, decision.actor))
         )
-        kind, mailbox = LetterKind.APPLICATION_APPROVED, application.form.email
+        kind, mailbox = EmailKind.APPLICATION_APPROVED, application.form.email
         await self._file.write(lambda db: write_letter(db, kind, mailbox, {}, None, decision.at))
         return application
 

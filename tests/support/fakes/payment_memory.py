@@ -12,13 +12,13 @@ from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.payment import (
     Evidence,
     NewToken,
+    PaidReport,
     Payment,
-    Report,
     State,
     apply,
 )
 from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
     DAY_MS,
     FINAL_AFTER_MS,
@@ -28,9 +28,9 @@ from mintscope.core.payments.store import (
     Found,
     Inconsistent,
     KeyTaken,
-    Known,
+    KnownPayment,
     Overdrawn,
-    Promise,
+    PendingPayment,
     SalesClosed,
 )
 
@@ -58,11 +58,13 @@ class MemoryPaymentStore:
         row = self.rows.get(message_hash)
         return Found(None if row is None else self._seen(row), self.resolutions)
 
-    async def begin(self, promise: Promise) -> Begun | Known | KeyTaken | Overdrawn | SalesClosed:
+    async def begin(
+        self, promise: PendingPayment
+    ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
         payment = promise.payment
         known = self.rows.get(payment.message_hash)
         if known is not None:
-            return Known(self._seen(known))
+            return KnownPayment(self._seen(known))
         objection = self._find_objection(promise)
         if objection is None and self.fund_lamports is not None:
             if self.fund_lamports < promise.budget.fund_lamports_min:
@@ -72,7 +74,7 @@ class MemoryPaymentStore:
             self.rows[payment.message_hash] = Row(payment, promise.lease_until)
         return objection or Begun()
 
-    def _find_objection(self, promise: Promise) -> KeyTaken | Overdrawn | SalesClosed | None:
+    def _find_objection(self, promise: PendingPayment) -> KeyTaken | Overdrawn | SalesClosed | None:
         payment = promise.payment
         if self.is_closed:
             return SalesClosed()
@@ -89,11 +91,11 @@ class MemoryPaymentStore:
             and (row.payment.state is State.PENDING or row.resolved > promise.mark)
         )
         if reserved > promise.balance_after:
-            return Overdrawn(Reason.FUNDS)
+            return Overdrawn(RefusalReason.FUNDS)
         reverted = [
             row
             for row in others
-            if row.payment.reason is Reason.REVERTED
+            if row.payment.reason is RefusalReason.REVERTED
             and row.resolved_at > payment.begun_at - HOUR_MS
         ]
         pending = [row for row in others if row.payment.state is State.PENDING]
@@ -110,7 +112,7 @@ class MemoryPaymentStore:
             return SalesClosed()
         return None
 
-    def _is_promised_too_much(self, promise: Promise, pending: list[Row]) -> bool:
+    def _is_promised_too_much(self, promise: PendingPayment, pending: list[Row]) -> bool:
         now, fee = promise.payment.begun_at, promise.payment.fee_lamports
         buyers = {
             row.payment.payer
@@ -135,7 +137,7 @@ class MemoryPaymentStore:
         if after != row.payment:
             row.lease_until = UnixMs(now + FINAL_AFTER_MS)
             if after.state is not row.payment.state:
-                if self.fund_lamports is not None and after.reason is Reason.EXPIRED:
+                if self.fund_lamports is not None and after.reason is RefusalReason.EXPIRED:
                     self.fund_lamports += after.fee_lamports
                 self.resolutions += 1
                 row.resolved, row.resolved_at = self.resolutions, now
@@ -178,7 +180,7 @@ class MemoryPaymentStore:
         return replace(row.payment, touched=touched)
 
     def _move_goods(self, row: Row, after: Payment) -> None:
-        if isinstance(after.goods, Report):
+        if isinstance(after.goods, PaidReport):
             return
         account: object = _account(after)
         while account in self.heirs and self.heirs[account][1] >= after.begun_at:
@@ -192,8 +194,8 @@ class MemoryPaymentStore:
 
 
 def _find_excess(
-    promise: Promise, reverted: list[Row], pending: list[Row], sold: list[Row]
-) -> Reason | None:
+    promise: PendingPayment, reverted: list[Row], pending: list[Row], sold: list[Row]
+) -> RefusalReason | None:
     payment = promise.payment
     for who, at_first in (
         ("payer", promise.budget.in_flight_payer),
@@ -205,12 +207,12 @@ def _find_excess(
         )
         forgiven = len(sold_here) + 1 if who == "address" else 0
         if len(failed_here) >= promise.budget.failures + forgiven:
-            return Reason.TOO_MANY_FAILURES
+            return RefusalReason.TOO_MANY_FAILURES
         at_risk_here = failed_here + pending_here
         if len(at_risk_here) >= at_first + len(sold_here) or (
             (_fees(at_risk_here) + payment.fee_lamports) * 10 > promise.budget.fee_lamports
         ):
-            return Reason.TOO_MANY_PENDING
+            return RefusalReason.TOO_MANY_PENDING
     return None
 
 
@@ -222,7 +224,7 @@ def _account(payment: Payment) -> bytes | CreditAccount | None:
     match payment.goods:
         case NewToken(token_hash=token_hash):
             return token_hash
-        case Report():
+        case PaidReport():
             return None
         case top_up:
             return top_up.account

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from mintscope.base.clock import SystemClock
-from mintscope.edges.mail.delivery import Postman
+from mintscope.edges.mail.delivery import Delivery
 from mintscope.edges.mail.templates import compose
-from mintscope.edges.mail.transport import MailServer, SmtpPost
+from mintscope.edges.mail.transport import MailServer, SmtpTransport
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
 from support.scenes.desks import SECRETS
@@ -26,9 +26,9 @@ async def main(path: Path, port: int) -> None:
         timeout_s=5.0,
     )
     clock = SystemClock()
-    await Postman(
+    await Delivery(
         outbox=SqliteOutbox(AccountFile(path)),
-        post=SmtpPost(server, clock),
+        post=SmtpTransport(server, clock),
         compose=partial(compose, origin="https://example.org", secrets=SECRETS, name="mintscope"),
         clock=clock,
     ).run()

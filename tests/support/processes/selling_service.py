@@ -28,7 +28,7 @@ from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.limiter import Limit
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server
-from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
+from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, SqliteCreditLedger
 from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
@@ -41,7 +41,7 @@ RAISED = Limit(name="public", count=1_000_000_000, window_s=60)
 BOUNDS = Bounds(connections_per_client_max=2_000)
 
 
-class SendsFirst(RpcPaymentChain):
+class SendsFirst(RpcSettlement):
     """The mistake: the payment is out before the row is."""
 
     @override
@@ -54,7 +54,7 @@ class SendsFirst(RpcPaymentChain):
         return trial
 
 
-class UnknownIsFailed(RpcPaymentChain):
+class UnknownIsFailed(RpcSettlement):
     """The mistake: what was not seen in time has failed, for good."""
 
     @override
@@ -63,7 +63,7 @@ class UnknownIsFailed(RpcPaymentChain):
         return Reverted(final=True) if isinstance(sighting, Unseen) else sighting
 
 
-class TrustsEverybody(RpcPaymentChain):
+class TrustsEverybody(RpcSettlement):
     """The mistake: a payment that reverted counts as one that arrived."""
 
     @override
@@ -152,13 +152,13 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
 
 
 def _shop(sales: Sales, manner: Manner) -> Shop:
-    chain: RpcPaymentChain = sales.chain
+    chain: RpcSettlement = sales.chain
     if manner.mistake in CHAINS:
         chain.__class__ = CHAINS[manner.mistake]
     if manner.mistake == "NeverFlushes":
         sales.store._writing.pragma("synchronous", "NORMAL")  # noqa: SLF001
     return Shop(
-        cashier=replace(sales.cashier, chain=chain, patience_s=manner.patience_s),
+        facilitator=replace(sales.facilitator, chain=chain, patience_s=manner.patience_s),
         board=sales.board,
         rotations=sales.store,
         origin="http://shop.example",

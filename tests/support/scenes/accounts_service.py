@@ -12,15 +12,15 @@ import apsw
 from mintscope.base.clock import Clock
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.keys.api_keys import KeyDesk
+from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.proof import ProofId, link_text
-from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signups.exchange import ExchangeDesk
-from mintscope.core.accounts.signups.signups import SignupDesk
+from mintscope.core.accounts.signups.exchange import Exchanges
+from mintscope.core.accounts.signups.signups import Signups
 from mintscope.core.accounts.user import UserId
-from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteKeyStore
+from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyStore
 from mintscope.edges.storage.sqlite.accounts.exchanges import SqliteExchangeStore
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
@@ -44,10 +44,10 @@ class Accounts:
     path: Path
     file: AccountFile
     secrets: AccountSecrets
-    signup: SignupDesk
-    exchange: ExchangeDesk
-    keys: KeyDesk
-    review: ReviewDesk
+    signup: Signups
+    exchange: Exchanges
+    keys: ApiKeys
+    review: Reviews
 
     def change(self, query: str, *values: Any) -> None:
         db = apsw.Connection(str(self.path))
@@ -112,15 +112,15 @@ async def open_desks(
             path=folder / "money.sqlite",
             file=file,
             secrets=secrets,
-            signup=SignupDesk(
+            signup=Signups(
                 SqliteSignupStore(file), secrets=secrets, clock=clock, entropy=os.urandom
             ),
-            exchange=ExchangeDesk(
+            exchange=Exchanges(
                 SqliteExchangeStore(file), secrets=secrets, clock=clock, entropy=os.urandom
             ),
-            review=ReviewDesk(SqliteReviewStore(file), clock=clock, entropy=os.urandom),
-            keys=KeyDesk(
-                store=SqliteKeyStore(file), secrets=secrets, clock=clock, entropy=os.urandom
+            review=Reviews(SqliteReviewStore(file), clock=clock, entropy=os.urandom),
+            keys=ApiKeys(
+                store=SqliteApiKeyStore(file), secrets=secrets, clock=clock, entropy=os.urandom
             ),
         )
     finally:

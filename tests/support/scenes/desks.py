@@ -11,22 +11,22 @@ import apsw
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.keys.api_keys import KeyDesk
-from mintscope.core.accounts.people.login_limit import GuessLimits
-from mintscope.core.accounts.people.people import Browser, PeopleDesk
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.keys.api_keys import ApiKeys
+from mintscope.core.accounts.people.login_limit import LoginLimits
+from mintscope.core.accounts.people.people import Browser, People
 from mintscope.core.accounts.people.session import Lifetimes, Session
 from mintscope.core.accounts.proof import ProofId, Purpose, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteKeyStore
+from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyStore
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.people import SqlitePeopleStore
 from mintscope.edges.storage.sqlite.accounts.sessions import SqliteSessionStore
 
 NOW: Final = UnixMs(1_700_000_000_000)
 SECRETS: Final = AccountSecrets.derive(bytes(range(32)))
-ALICE: Final = Email("alice@example.org")
-MALLORY: Final = Email("mallory@example.org")
+ALICE: Final = EmailAddress("alice@example.org")
+MALLORY: Final = EmailAddress("mallory@example.org")
 PASSWORD: Final = "correct horse battery"
 OTHER_PASSWORD: Final = "staple horse battery"
 HERE: Final = Browser("192.0.2.1", "Firefox")
@@ -62,8 +62,8 @@ class QuickHasher:
 class Desks:
     """What tests talk to, and what they look into."""
 
-    people: PeopleDesk
-    keys: KeyDesk
+    people: People
+    keys: ApiKeys
     clock: ManualClock
     hasher: QuickHasher
     file: AccountFile
@@ -101,10 +101,10 @@ class Desks:
         assert session is not None
         return session
 
-    async def signed_up(self, email: Email = ALICE, browser: Browser = HERE) -> Session:
+    async def signed_up(self, email: EmailAddress = ALICE, browser: Browser = HERE) -> Session:
         return await self.enter(await self.people.sign_up(email, PASSWORD, browser))
 
-    async def signed_in(self, email: Email = ALICE, browser: Browser = HERE) -> Session:
+    async def signed_in(self, email: EmailAddress = ALICE, browser: Browser = HERE) -> Session:
         return await self.enter(await self.people.sign_in(email, PASSWORD, browser))
 
     async def taken_back(self) -> None:
@@ -121,7 +121,7 @@ class Desks:
 
 @asynccontextmanager
 async def open_desks(
-    folder: Path, *, lifetimes: Lifetimes | None = None, guesses: GuessLimits | None = None
+    folder: Path, *, lifetimes: Lifetimes | None = None, guesses: LoginLimits | None = None
 ) -> AsyncIterator[Desks]:
     path = folder / "money.sqlite"
     clock = ManualClock(NOW)
@@ -129,7 +129,7 @@ async def open_desks(
     hasher = QuickHasher()
     try:
         yield Desks(
-            people=PeopleDesk(
+            people=People(
                 people=SqlitePeopleStore(file),
                 sessions=SqliteSessionStore(file),
                 hasher=hasher,
@@ -139,8 +139,8 @@ async def open_desks(
                 lifetimes=lifetimes,
                 guesses=guesses,
             ),
-            keys=KeyDesk(
-                store=SqliteKeyStore(file), secrets=SECRETS, clock=clock, entropy=os.urandom
+            keys=ApiKeys(
+                store=SqliteApiKeyStore(file), secrets=SECRETS, clock=clock, entropy=os.urandom
             ),
             clock=clock,
             hasher=hasher,

@@ -4,7 +4,7 @@ from typing import Final
 
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
 from mintscope.core.accounts.people.people import Browser
@@ -13,9 +13,9 @@ from support.scenes.website import HERE, PASSWORD, Website
 
 DAY_MS: Final = 86_400_000
 HOUR_MS: Final = 3_600_000
-PERSON: Final = Email("ann.the.trader@every.example")
-NEWCOMER: Final = Email("new@every.example")
-AGENT: Final = Email("agent-smith@every.example")
+PERSON: Final = EmailAddress("ann.the.trader@every.example")
+NEWCOMER: Final = EmailAddress("new@every.example")
+AGENT: Final = EmailAddress("agent-smith@every.example")
 LONG_ADDRESS: Final = f"a-provider-with-{'long-' * 8}name@a-subdomain.{'of-' * 10}a-domain.example"
 UNBROKEN_NAME: Final = "the-longest-name-a-key-may-have-with-no-place-to-break-the-line"
 PHONE: Final = Browser("2001:db8::7", "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0) Safari/605.1")

@@ -13,7 +13,7 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CreditToken, make_credit_token
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
-from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, Desks
+from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
 from mintscope.edges.api.app import create_app
 from mintscope.edges.api.health import Check
 from mintscope.edges.api.shop import Shop
@@ -72,8 +72,8 @@ class AccountLimits:
     key: Limit = KEY
 
 
-def desks_of(accounts: Accounts, limits: AccountLimits = AccountLimits()) -> Desks:
-    return Desks(
+def desks_of(accounts: Accounts, limits: AccountLimits = AccountLimits()) -> AccountParts:
+    return AccountParts(
         signup=accounts.signup,
         exchange=accounts.exchange,
         keys=accounts.keys,

@@ -13,7 +13,7 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import Form, SignupId, UserType
 from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.people import Browser
 from mintscope.edges.api.app import create_app
 from mintscope.edges.maintenance.passwords import Argon2Hasher
@@ -21,7 +21,7 @@ from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
 from mintscope.edges.web.pages.render import Features
-from mintscope.edges.web.parts import Desks, groups_of
+from mintscope.edges.web.parts import WebParts, groups_of
 from mintscope.edges.web.routes import Route
 from mintscope.shell.config.sections import Config, MailConfig, WebConfig
 from mintscope.shell.wiring.accounts import Accounts, desks_of, open_accounts
@@ -33,7 +33,7 @@ from support.scenes.service import PEPPER
 NOW: Final = UnixMs(1_795_000_000_000)
 PASSWORD: Final = "correct horse battery"
 HERE: Final = Browser("127.0.0.1", "Mozilla/5.0 (X11; Linux x86_64) Chromium")
-ADMINISTRATOR: Final = Email("admin@example.org")
+ADMINISTRATOR: Final = EmailAddress("admin@example.org")
 MINUTE_MS: Final = 60_000
 PAGES: Final = WebConfig()
 BOUNDS: Final = Bounds(
@@ -69,7 +69,7 @@ class Website:
     def routes(self) -> list[Route]:
         """Return every row of the pages."""
         accounts = self.accounts
-        desks = Desks(
+        desks = WebParts(
             people=accounts.people,
             signup=accounts.signup,
             keys=accounts.keys,
@@ -79,7 +79,7 @@ class Website:
         groups = groups_of(desks, Features(), [self.origin])
         return [route for group in groups for route in group.routes()]
 
-    async def make_administrator(self) -> Email:
+    async def make_administrator(self) -> EmailAddress:
         """Make the administrator, with PASSWORD."""
         hasher = Argon2Hasher()
         await self.accounts.review.make_administrator(
@@ -97,7 +97,7 @@ class Website:
     ) -> tuple[SignupId, str]:
         """Apply likewise; return the secret too."""
         form = Form(
-            email=Email(email),
+            email=EmailAddress(email),
             telegram="@agent",
             twitter=None,
             user_type=UserType.TRADER,
@@ -108,7 +108,7 @@ class Website:
 
     async def exchange(self, email: str, secret: str) -> str:
         """Return the API key that the secret of an approved application is exchanged for."""
-        applicant = await self.accounts.exchange.recognise(Email(email), secret)
+        applicant = await self.accounts.exchange.recognise(EmailAddress(email), secret)
         assert applicant is not None
         issued = await self.accounts.exchange.exchange(applicant, secret, redelivery_key=None)
         return issued.api_key

@@ -11,7 +11,7 @@ from typing import Final, NewType
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.scope import Scope
 
 SignupId = NewType("SignupId", int)
@@ -49,7 +49,7 @@ UNDECIDED: Final = frozenset(
 class Form:
     """A signup whose every field has been checked."""
 
-    email: Email
+    email: EmailAddress
     telegram: str | None
     twitter: str | None
     user_type: UserType

@@ -5,29 +5,33 @@ from typing import Final, NewType
 
 from email_validator import EmailNotValidError, validate_email
 
-Email = NewType("Email", str)
+EmailAddress = NewType("EmailAddress", str)
 
 EMAIL_LENGTH_MAX: Final = 254  # RFC 5321, 4.5.3.1.3, without the angle brackets
 
 
-class UnusableEmail(ValueError):
+class UnusableEmailAddress(ValueError):
     """A text that is no address we can write to; the message may be shown to whoever sent it."""
 
 
-def parse_email(text: str) -> Email:
+def parse_email(text: str) -> EmailAddress:
     """Return *text* trimmed, in NFKC and lower case, both parts.
 
-    Raises    UnusableEmail for anything that is not one address with an ASCII local part
+    Raises    UnusableEmailAddress for anything that is not one address with an ASCII local part
     """
     normal = unicodedata.normalize("NFKC", text).strip().lower()
     if not normal:
-        raise UnusableEmail("expected an e-mail address; it is empty")
+        raise UnusableEmailAddress("expected an e-mail address; it is empty")
     if len(normal) > EMAIL_LENGTH_MAX:
-        raise UnusableEmail(f"expected at most {EMAIL_LENGTH_MAX} characters; were {len(normal)}")
+        raise UnusableEmailAddress(
+            f"expected at most {EMAIL_LENGTH_MAX} characters; were {len(normal)}"
+        )
     try:
         parts = validate_email(
             normal, check_deliverability=False, allow_smtputf8=False, strict=True
         )
     except EmailNotValidError as cause:
-        raise UnusableEmail(f"expected an e-mail address, as name@example.org. {cause}") from cause
-    return Email(parts.normalized.lower())
+        raise UnusableEmailAddress(
+            f"expected an e-mail address, as name@example.org. {cause}"
+        ) from cause
+    return EmailAddress(parts.normalized.lower())

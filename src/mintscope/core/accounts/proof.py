@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final, NewType
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 
 ProofId = NewType("ProofId", int)
 
@@ -39,7 +39,7 @@ class Proof:
     proof_id: ProofId
     purpose: Purpose
     subject: int
-    email: Email
+    email: EmailAddress
     nonce: bytes
     made_at: UnixMs
     expires_at: UnixMs

@@ -13,7 +13,7 @@ from mintscope.core.accounts.application import (
     SignupId,
 )
 from mintscope.core.accounts.audit import Actor, Event
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.accounts.user import User, UserId, username_of
@@ -59,7 +59,7 @@ class Decision:
 class Promotion:
     """A person about to be made an administrator; *username*, if the account has to be made."""
 
-    email: Email
+    email: EmailAddress
     username: str
     password_hash: str
     actor: Actor
@@ -121,7 +121,7 @@ class ReviewStore(Protocol):
         ...
 
 
-class ReviewDesk:
+class Reviews:
     """The administrators' verbs: each is one transaction with its audit row and its letter.
 
     Whatever is done in a session raises SessionEnded if that was ended a moment before.
@@ -226,7 +226,7 @@ class ReviewDesk:
         await self._store.remove_user(user_id, actor=actor, at=self._clock.now())
 
     async def make_administrator(
-        self, email: Email, *, password_hash: str, actor: Actor
+        self, email: EmailAddress, *, password_hash: str, actor: Actor
     ) -> tuple[User, bool]:
         """Make the person of *email* an administrator; True: the account was made for it.
 

@@ -20,7 +20,7 @@ from mintscope.base.credentials import (
 )
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import SignupId
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 
 NONCE_BYTES: Final = 32
 CODE_DIGITS: Final = 8
@@ -65,7 +65,7 @@ class AccountSecrets:
         """Return the only form in which a bearer string is stored."""
         return hash_credential(credential, pepper=self.pepper)
 
-    def redeem_hash(self, key: str | None, email: Email) -> CredentialHash | None:
+    def redeem_hash(self, key: str | None, email: EmailAddress) -> CredentialHash | None:
         """Return the only form in which an Idempotency-Key is stored; addresses share none."""
         if key is None:
             return None

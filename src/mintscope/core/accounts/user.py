@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NewType
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 
 UserId = NewType("UserId", int)
 
@@ -28,13 +28,13 @@ class User:
     user_id: UserId
     kind: UserKind
     username: str
-    email: Email
+    email: EmailAddress
     verified_at: UnixMs | None
     is_administrator: bool
     created_at: UnixMs
 
 
-def username_of(email: Email, suffix: str) -> str:
+def username_of(email: EmailAddress, suffix: str) -> str:
     """Return a user name: what stands before the @, as far as it is plain, and *suffix*."""
     local = email.partition("@")[0].partition("+")[0]
     plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in local)

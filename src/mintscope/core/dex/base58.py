@@ -13,7 +13,7 @@ from based58 import b58decode
 from numba import njit
 from numpy.typing import NDArray
 
-from mintscope.core.dex.outcome import Reason, Unreadable
+from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 
 ALPHABET: Final = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 SHORT_MAX: Final = 60
@@ -37,13 +37,13 @@ def decode(text: str) -> bytes:
         try:
             return b58decode(text.encode())
         except ValueError:
-            raise Unreadable(Reason.BAD_BASE58) from None
+            raise Unreadable(QuarantineReason.BAD_BASE58) from None
     if len(text) > LENGTH_MAX:
-        raise Unreadable(Reason.BAD_BASE58)
+        raise Unreadable(QuarantineReason.BAD_BASE58)
     out = np.empty(len(text), np.uint8)
     length = convert(text.encode(), out)
     if length < 0:
-        raise Unreadable(Reason.BAD_BASE58)
+        raise Unreadable(QuarantineReason.BAD_BASE58)
     return out[:length].tobytes()
 
 

@@ -12,10 +12,10 @@ import msgspec
 
 from mintscope.core.dex import base58, trace
 from mintscope.core.dex.entry import ENTRY, UNPARSABLE, Entry
-from mintscope.core.dex.outcome import Decoded, Quarantined, Reason, Unreadable
+from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Leg
 from mintscope.core.dex.programs import TABLE
-from mintscope.core.dex.token_accounts import Ledger
+from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.market.swap import Swap
 
 DEXES: Final = frozenset(TABLE)
@@ -55,7 +55,9 @@ def _decode(raw: bytes | msgspec.Raw, index: int, into: Decoded) -> None:
         entry = ENTRY.decode(raw)
     except UNPARSABLE as error:
         if not str(error).endswith(FAILED):
-            into.quarantined.append(Quarantined(None, index, NO_PROGRAM, Reason.MALFORMED))
+            into.quarantined.append(
+                Quarantined(None, index, NO_PROGRAM, QuarantineReason.MALFORMED)
+            )
         return
     signature = entry.transaction.signatures[0]
     try:
@@ -74,14 +76,16 @@ def _decode(raw: bytes | msgspec.Raw, index: int, into: Decoded) -> None:
             into.quarantined.append(Quarantined(signature, index, program, reason))
 
 
-def _trace(raw: bytes | msgspec.Raw, index: int, entry: Entry) -> tuple[list[Call], Ledger] | None:
+def _trace(
+    raw: bytes | msgspec.Raw, index: int, entry: Entry
+) -> tuple[list[Call], TokenAccounts] | None:
     """Return the calls of *entry*, None where no DEX is among its accounts or nothing was called.
 
     Raises Unreadable where the outcome was not recorded.
     """
     meta, message = entry.meta, entry.transaction.message
     if meta is None:
-        raise Unreadable(Reason.NO_META)
+        raise Unreadable(QuarantineReason.NO_META)
     keys = message.account_keys
     if loaded := meta.loaded_addresses:
         keys = keys + loaded.writable + loaded.readonly
@@ -89,14 +93,14 @@ def _trace(raw: bytes | msgspec.Raw, index: int, entry: Entry) -> tuple[list[Cal
     if DEXES.isdisjoint(roles):
         return None
     if meta.inner_instructions is None:
-        raise Unreadable(Reason.NO_INNER_INSTRUCTIONS)
+        raise Unreadable(QuarantineReason.NO_INNER_INSTRUCTIONS)
     if not meta.inner_instructions:
         return None
-    ledger = Ledger(raw, index, entry, meta, keys)
+    ledger = TokenAccounts(raw, index, entry, meta, keys)
     return trace.calls(message.instructions, ledger.inner, roles), ledger
 
 
-def _read(call: Call, ledger: Ledger) -> list[Swap]:
+def _read(call: Call, ledger: TokenAccounts) -> list[Swap]:
     """Return the swaps of *call*, none if its instruction is not one that swaps."""
     legs = _gate(call)
     if legs is None or call.program.read is None:

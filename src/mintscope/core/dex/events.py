@@ -11,7 +11,7 @@ one of the two is not understood.
 from typing import Final, NamedTuple
 
 from mintscope.core.dex import base58
-from mintscope.core.dex.outcome import Reason, Unreadable
+from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.market.swap import Swap
 
@@ -68,7 +68,7 @@ def verify(call: Call, swaps: list[Swap]) -> None:
         told = [u64(data, at) for at in layout.received]
         paid = u64(data, layout.paid)
         if not (gained in told or gained + aside in told) or lost not in {paid, paid + aside}:
-            raise Unreadable(Reason.EVENT_DISAGREES)
+            raise Unreadable(QuarantineReason.EVENT_DISAGREES)
         return
 
 
@@ -76,5 +76,5 @@ def u64(event: bytes, at: int) -> int:
     """Return the field at offset *at* of *event*."""
     field = event[FIELDS_AT + at : FIELDS_AT + at + 8]
     if len(field) < 8:  # noqa: PLR2004 - bytes of a u64
-        raise Unreadable(Reason.TRUNCATED_EVENT)
+        raise Unreadable(QuarantineReason.TRUNCATED_EVENT)
     return int.from_bytes(field, "little")

@@ -7,7 +7,7 @@ from mintscope.base.primitives import Signature
 from mintscope.core.market.swap import Swap
 
 
-class Reason(StrEnum):
+class QuarantineReason(StrEnum):
     """Why a transaction, or one call of a DEX in it, could not be read."""
 
     MALFORMED = "malformed"  # not JSON, or not the shape of a getBlock entry
@@ -33,7 +33,7 @@ class Quarantined(NamedTuple):
     signature: Signature | None
     transaction_index: int
     program: str
-    reason: Reason
+    reason: QuarantineReason
 
 
 class Decoded(NamedTuple):
@@ -46,6 +46,6 @@ class Decoded(NamedTuple):
 class Unreadable(Exception):
     """Ends the reading of one call."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: QuarantineReason) -> None:
         super().__init__(reason)
         self.reason = reason

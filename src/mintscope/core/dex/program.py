@@ -6,7 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from mintscope.core.dex.entry import Instruction
-from mintscope.core.dex.token_accounts import Ledger
+from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.market.swap import Swap
 
 
@@ -39,7 +39,7 @@ class Call(msgspec.Struct, gc=False):
     token_2022: bool = False
 
 
-Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], Ledger], list[Swap]]
+Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], TokenAccounts], list[Swap]]
 
 
 class Program(msgspec.Struct, frozen=True, eq=False):

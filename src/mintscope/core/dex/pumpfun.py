@@ -8,9 +8,9 @@ from mintscope.base.solana import WSOL
 from mintscope.core.dex import base58, transfers
 from mintscope.core.dex.entry import Instruction
 from mintscope.core.dex.events import FIELDS_AT, SELF_CALL, u64
-from mintscope.core.dex.outcome import Reason, Unreadable
+from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Leg
-from mintscope.core.dex.token_accounts import Ledger, address
+from mintscope.core.dex.token_accounts import TokenAccounts, address
 from mintscope.core.market.swap import Swap
 
 TRADE_EVENT: Final = SELF_CALL + bytes.fromhex("bddb7fd34ee661ee")
@@ -35,7 +35,7 @@ LEG_V1: Final = Leg((V1.curve,), V1.curve)
 LEG_V2: Final = Leg((V2.curve,), V2.curve)
 
 
-def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
+def read(call: Call, legs: tuple[Leg, ...], ledger: TokenAccounts) -> list[Swap]:
     """Return the swap that the event of *call* tells; without one, what its transfers show."""
     event = next((e for e in map(_data, call.events) if e.startswith(TRADE_EVENT)), None)
     if event is None:
@@ -43,19 +43,19 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
     layout = V2 if legs[0] is LEG_V2 else V1
     accounts = call.instruction.accounts
     if len(accounts) <= max(layout.user, layout.curve):
-        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+        raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     mint, user, curve = (
         ledger.key(accounts[at]) for at in (layout.mint, layout.user, layout.curve)
     )
     quote = WSOL if layout.quote is None else ledger.key(accounts[layout.quote])
     tokens = u64(event, TOKEN_AMOUNT)
     if event[FIELDS_AT : FIELDS_AT + PUBKEY_BYTES] != _public_key(mint):
-        raise Unreadable(Reason.EVENT_DISAGREES)
+        raise Unreadable(QuarantineReason.EVENT_DISAGREES)
     _confirm(call, tokens)
     quotes = u64(event, SOL_AMOUNT) if quote == WSOL else _quote_amount(event, quote)
     if not tokens or not quotes:
         if tokens or quotes:
-            raise Unreadable(Reason.NO_MOVEMENT)
+            raise Unreadable(QuarantineReason.NO_MOVEMENT)
         return []
     decimals = ledger.decimals(mint)
     token_side = address(mint), tokens, DECIMALS if decimals is None else decimals
@@ -99,12 +99,12 @@ def _confirm(call: Call, tokens: int) -> None:
         if data[:1] in TRANSFERS
     }
     if moved and tokens not in moved:
-        raise Unreadable(Reason.EVENT_DISAGREES)
+        raise Unreadable(QuarantineReason.EVENT_DISAGREES)
 
 
 def _quote_amount(event: bytes, quote: str) -> int:
     """Return the amount that follows the quote's address in the tail of *event*."""
     at = event.rfind(base58.decode(quote), FIELDS_AT + TAIL)
     if at < 0:
-        raise Unreadable(Reason.TRUNCATED_EVENT)
+        raise Unreadable(QuarantineReason.TRUNCATED_EVENT)
     return u64(event, at - FIELDS_AT + PUBKEY_BYTES)

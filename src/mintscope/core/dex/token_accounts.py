@@ -26,7 +26,7 @@ from mintscope.core.dex.entry import (
     Meta,
     TokenBalance,
 )
-from mintscope.core.dex.outcome import Reason, Unreadable
+from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 
 SPL: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 SPL_2022: Final = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
@@ -42,7 +42,7 @@ INITIALIZE_TEXT_MIN: Final = 44  # no 33 bytes that start so are shorter in base
 CHECKED_DECIMALS_AT: Final = {b"\x0c": 9, b"\x1a": 10}  # TransferChecked, and WithFee
 
 
-class Ledger:
+class TokenAccounts:
     """The accounts of one transaction.
 
     keys      static, then loaded writable, then loaded readonly
@@ -84,7 +84,7 @@ class Ledger:
     def key(self, account: int) -> str:
         """Return the address of *account*."""
         if account >= len(self.keys):
-            raise Unreadable(Reason.UNKNOWN_ACCOUNT)
+            raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT)
         return self.keys[account]
 
     def decimals(self, mint: str) -> int | None:
@@ -105,7 +105,7 @@ class Ledger:
         try:
             before = BALANCES.decode(self._meta.pre_token_balances)
         except UNPARSABLE:
-            raise Unreadable(Reason.MALFORMED) from None
+            raise Unreadable(QuarantineReason.MALFORMED) from None
         for balance in before or ():
             self.book.setdefault(balance.account_index, balance)
         for balance in self._openings():
@@ -123,7 +123,7 @@ class Ledger:
         try:
             balances = AMOUNTS.decode(self._raw).meta
         except UNPARSABLE:
-            raise Unreadable(Reason.MALFORMED) from None
+            raise Unreadable(QuarantineReason.MALFORMED) from None
         before, after = (
             next((b.ui_token_amount.amount for b in side or () if b.account_index == account), 0)
             for side in (balances.pre_token_balances, balances.post_token_balances)
@@ -176,4 +176,4 @@ def address(mint: str) -> Mint:
     try:
         return parse_mint(mint)
     except InvalidTokenAddress:
-        raise Unreadable(Reason.UNRESOLVED_MINT) from None
+        raise Unreadable(QuarantineReason.UNRESOLVED_MINT) from None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from mintscope.core.dex.entry import Instruction
-from mintscope.core.dex.outcome import Reason, Unreadable
+from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Program
 from mintscope.core.dex.programs import BY_ADDRESS, UNKNOWN
 from mintscope.core.dex.token_accounts import ASSOCIATED, SPL, SPL_2022, SYSTEM
@@ -57,7 +57,7 @@ def calls(
             if position in inner:
                 _descend(inner[position], position, (TOP, role, call), roles, found)
     except IndexError:
-        raise Unreadable(Reason.UNKNOWN_ACCOUNT) from None
+        raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
     return found
 
 
@@ -80,7 +80,7 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
         while at <= height:
             frames.pop()
             if not frames:
-                raise Unreadable(Reason.MALFORMED)
+                raise Unreadable(QuarantineReason.MALFORMED)
             height, program, call = frames[-1]
         if role is TOKEN:
             if call is not None:

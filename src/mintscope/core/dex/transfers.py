@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 from mintscope.base.solana import WSOL
 from mintscope.core.dex import base58, events
 from mintscope.core.dex.entry import Instruction
-from mintscope.core.dex.outcome import Reason, Unreadable
+from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Leg
-from mintscope.core.dex.token_accounts import Ledger, address
+from mintscope.core.dex.token_accounts import TokenAccounts, address
 from mintscope.core.market.swap import Swap
 
 U64: Final = Struct("<Q").unpack_from
@@ -39,7 +39,7 @@ Exchange: TypeAlias = tuple[str, int, str, int]
 """Mint and amount received, mint and amount paid."""
 
 
-def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
+def read(call: Call, legs: tuple[Leg, ...], ledger: TokenAccounts) -> list[Swap]:
     """Return one swap for each pool of *legs*, of every pool touched where there is none.
 
     Raises Unreadable where a pool did not give one mint for another.
@@ -57,7 +57,7 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
             pool = None if leg.pool is None else ledger.key(call.instruction.accounts[leg.pool])
             swaps.append(_swap(call, exchange, moved, ledger, leg=number, pool=pool))
         elif not flow or any(flow.values()):
-            raise Unreadable(Reason.NO_MOVEMENT)
+            raise Unreadable(QuarantineReason.NO_MOVEMENT)
         # else the transfers were of nothing, and nothing was traded
     if call.events and not call.token_2022:
         # A fee mint moves less than the program counts, so the two may differ there.
@@ -65,7 +65,7 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
     return swaps
 
 
-def read_closed(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]:
+def read_closed(call: Call, legs: tuple[Leg, ...], ledger: TokenAccounts) -> list[Swap]:
     """Return the swap of a program that publishes nothing, if what moved is one.
 
     One mint in and one out is a swap; where a supply changed it is a deposit or a withdrawal.
@@ -85,7 +85,7 @@ def read_closed(call: Call, legs: tuple[Leg, ...], ledger: Ledger) -> list[Swap]
     return [_swap(call, exchange, moved, ledger, leg=0, pool=None)]
 
 
-def moves(call: Call, ledger: Ledger) -> list[Move]:
+def moves(call: Call, ledger: TokenAccounts) -> list[Move]:
     """Return every transfer of tokens and lamports under *call*."""
     found: list[Move] = []
     for instruction in call.tokens:
@@ -98,11 +98,13 @@ def moves(call: Call, ledger: Ledger) -> list[Move]:
     return found
 
 
-def _move(data: bytes, shape: tuple[int, int, int], accounts: list[int], ledger: Ledger) -> Move:
+def _move(
+    data: bytes, shape: tuple[int, int, int], accounts: list[int], ledger: TokenAccounts
+) -> Move:
     """Return the transfer that the token instruction *data* made between its *accounts*."""
     size, to, at = shape
     if len(data) < size or len(accounts) <= to:
-        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+        raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     (sent,) = U64(data, at)
     received = sent
     giver, taker = accounts[0], accounts[to]
@@ -126,33 +128,33 @@ def _move(data: bytes, shape: tuple[int, int, int], accounts: list[int], ledger:
     )
 
 
-def _lamport_moves(instructions: list[Instruction], ledger: Ledger) -> Iterator[Move]:
+def _lamport_moves(instructions: list[Instruction], ledger: TokenAccounts) -> Iterator[Move]:
     """Yield the transfers of lamports among *instructions* of the system program."""
     for instruction in instructions:
         data = base58.decode(instruction.data)
         if data[:4] != SYSTEM_TRANSFER:
             continue
         if len(data) < SYSTEM_TRANSFER_SIZE or len(instruction.accounts) < PARTIES:
-            raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+            raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
         sent = int.from_bytes(data[4:12], "little")
         giver, taker = instruction.accounts[:PARTIES]
         yield ledger.key(giver), ledger.key(taker), WSOL, sent, sent
 
 
-def _temporary_mint(giver: int, taker: int, ledger: Ledger) -> str:
+def _temporary_mint(giver: int, taker: int, ledger: TokenAccounts) -> str:
     """Return the mint that moved between two accounts which both ended with the transaction."""
     ledger.complete()
     for account in (giver, taker):
         if balance := ledger.book.get(account):
             return balance.mint
-    raise Unreadable(Reason.UNRESOLVED_MINT)
+    raise Unreadable(QuarantineReason.UNRESOLVED_MINT)
 
 
-def _owners(call: Call, leg: Leg, ledger: Ledger) -> tuple[str, ...]:
+def _owners(call: Call, leg: Leg, ledger: TokenAccounts) -> tuple[str, ...]:
     """Return who owns the vaults of *leg*."""
     accounts = call.instruction.accounts
     if len(accounts) < leg.size:
-        raise Unreadable(Reason.TRUNCATED_INSTRUCTION)
+        raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     if call.program.authority is not None:
         return (call.program.authority,)
     return tuple([ledger.key(accounts[owner]) for owner in leg.owners])
@@ -189,19 +191,19 @@ def _exchanges(moved: list[Move]) -> dict[str, Exchange]:
     return {owner: exchange for owner, exchange in found.items() if exchange is not None}
 
 
-def _each(call: Call, moved: list[Move], ledger: Ledger) -> list[Swap]:
+def _each(call: Call, moved: list[Move], ledger: TokenAccounts) -> list[Swap]:
     """Return one swap for every pool touched, in that order; each owns its vaults."""
     exchanges = _exchanges(moved)
     exchanges.pop(_initiator(exchanges, ledger), None)
     if not exchanges:
-        raise Unreadable(Reason.NO_MOVEMENT)
+        raise Unreadable(QuarantineReason.NO_MOVEMENT)
     return [
         _swap(call, exchange, moved, ledger, leg=leg, pool=pool)
         for leg, (pool, exchange) in enumerate(exchanges.items())
     ]
 
 
-def _opposite(moved: list[Move], ledger: Ledger) -> Exchange | None:
+def _opposite(moved: list[Move], ledger: TokenAccounts) -> Exchange | None:
     """Return the side that is not the trader's, where the owner of the vaults is not known."""
     exchanges = _exchanges(moved)
     if not exchanges:
@@ -216,7 +218,7 @@ def _opposite(moved: list[Move], ledger: Ledger) -> Exchange | None:
             return None
 
 
-def _initiator(exchanges: dict[str, Exchange], ledger: Ledger) -> str:
+def _initiator(exchanges: dict[str, Exchange], ledger: TokenAccounts) -> str:
     """Return who trades: a signer, or else (a router trades for its user) whoever pays first."""
     for signer in ledger.signers:
         if signer in exchanges:
@@ -224,7 +226,7 @@ def _initiator(exchanges: dict[str, Exchange], ledger: Ledger) -> str:
     return next(iter(exchanges), "")
 
 
-def _trader(exchange: Exchange, moved: list[Move], ledger: Ledger) -> str:
+def _trader(exchange: Exchange, moved: list[Move], ledger: TokenAccounts) -> str:
     """Return the signer on the other side of *exchange*, else the fee payer."""
     signers = ledger.signers
     if len(signers) > 1:
@@ -242,11 +244,17 @@ def _changes_supply(call: Call) -> bool:
 
 
 def _swap(  # noqa: PLR0913 - where, what and who
-    call: Call, exchange: Exchange, moved: list[Move], ledger: Ledger, *, leg: int, pool: str | None
+    call: Call,
+    exchange: Exchange,
+    moved: list[Move],
+    ledger: TokenAccounts,
+    *,
+    leg: int,
+    pool: str | None,
 ) -> Swap:
     received, gained, paid, lost = exchange
     if gained > U64_MAX or lost > U64_MAX:
-        raise Unreadable(Reason.OVERFLOW)
+        raise Unreadable(QuarantineReason.OVERFLOW)
     return Swap(
         ledger.signature,
         ledger.index,

@@ -38,8 +38,8 @@ from mintscope.core.payments.payment import (
     VALID_BLOCKS,
     Goods,
     NewToken,
+    PaidReport,
     Payment,
-    Report,
     Sighting,
     State,
     TopUp,
@@ -48,14 +48,14 @@ from mintscope.core.payments.payment import (
 from mintscope.core.payments.protocol.envelope import Envelope, Signed, open_envelope
 from mintscope.core.payments.protocol.headers import Presented
 from mintscope.core.payments.protocol.memo import NONCE_BYTES, write_memo
-from mintscope.core.payments.protocol.refusal import Reason, Refused
+from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 from mintscope.core.payments.protocol.requirement import HELD_OPEN_S, Requirement, Resource, Terms
 from mintscope.core.payments.protocol.verify import Asked, Verified, verify
 from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES, REDELIVERY_MS, Secrets
 from mintscope.core.payments.settlement import (
     ChainUnavailable,
-    PaymentChain,
     Rejected,
+    Settlement,
     Simulated,
     UnknownBlockhash,
 )
@@ -63,10 +63,10 @@ from mintscope.core.payments.store import (
     Begun,
     Budget,
     KeyTaken,
-    Known,
+    KnownPayment,
     Overdrawn,
     PaymentStore,
-    Promise,
+    PendingPayment,
     SalesClosed,
 )
 
@@ -87,7 +87,7 @@ class Credits:
     count: int
 
 
-Wanted = Report | Credits | TopUp
+Wanted = PaidReport | Credits | TopUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,24 +104,24 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
+class PaymentCharge:
     """A payment that checks out, and has not been sent.
 
     mark    of the lookup that did not find it
     """
 
-    cashier: "Cashier"
+    facilitator: "Facilitator"
     verified: Verified
     demand: Demand
     mark: int
 
     async def settle(self, wanted: Wanted) -> Outcome:
         """Take the payment for *wanted*; at most once, whoever else tries."""
-        return await self.cashier.settle(self, wanted)
+        return await self.facilitator.settle(self, wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cashier:
+class Facilitator:
     """Takes payments; holds no state of its own.
 
     entropy    returns so many bytes from a cryptographic generator
@@ -131,7 +131,7 @@ class Cashier:
     secrets: Secrets
     fee_payer: Keypair
     store: PaymentStore
-    chain: PaymentChain
+    chain: Settlement
     clock: Clock
     entropy: Callable[[int], bytes]
     budget: Budget
@@ -149,7 +149,7 @@ class Cashier:
         )
         return Requirement(terms=self.terms, resource=resource, amount=amount, memo=memo)
 
-    async def present(self, presented: Presented, demand: Demand) -> Charge | Outcome:
+    async def present(self, presented: Presented, demand: Demand) -> PaymentCharge | Outcome:
         """Return a charge for a new payment that checks out, the outcome of any other.
 
         The row decides first: a payment that is known is never refused for what
@@ -162,7 +162,7 @@ class Cashier:
         if found.payment is not None:
             return await self._recall(found.payment, envelope, demand)
         if not presented.matches(self.terms):
-            return Refused(Reason.NO_MATCHING_REQUIREMENT)
+            return Refused(RefusalReason.NO_MATCHING_REQUIREMENT)
         verified = verify(
             envelope,
             Asked(
@@ -175,9 +175,9 @@ class Cashier:
         )
         if isinstance(verified, Refused):
             return verified
-        return Charge(cashier=self, verified=verified, demand=demand, mark=found.mark)
+        return PaymentCharge(facilitator=self, verified=verified, demand=demand, mark=found.mark)
 
-    async def settle(self, charge: Charge, wanted: Wanted) -> Outcome:
+    async def settle(self, charge: PaymentCharge, wanted: Wanted) -> Outcome:
         """Take the payment of *charge* for *wanted*; at most once, whoever else tries."""
         envelope = charge.verified.envelope
         try:
@@ -197,17 +197,17 @@ class Cashier:
         if isinstance(begun, Begun):
             payment = await self._send(promise.payment, signed)
             return self._answer(payment, key, is_key_ours=charge.demand.key is None)
-        if isinstance(begun, Known):
+        if isinstance(begun, KnownPayment):
             return await self._recall(begun.payment, envelope, charge.demand)
         return _not_begun(begun)
 
-    def _untried(self, charge: Charge, trial: Rejected | UnknownBlockhash) -> Outcome:
+    def _untried(self, charge: PaymentCharge, trial: Rejected | UnknownBlockhash) -> Outcome:
         """Say whose fault it is that the payment would not succeed now."""
         if isinstance(trial, Rejected):
-            return Refused(Reason.SIMULATION)
+            return Refused(RefusalReason.SIMULATION)
         if self.clock.now() - charge.verified.quoted_at < BLOCKHASH_KNOWN_MS:
             return Unavailable(Obstacle.NODE_BEHIND)
-        return Refused(Reason.BLOCKHASH)
+        return Refused(RefusalReason.BLOCKHASH)
 
     async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> Outcome:
         """Answer for a payment that exists."""
@@ -288,7 +288,7 @@ class Cashier:
                 )
         return Settled(payment=payment, token=token, redelivered=redelivered)
 
-    def _goods(self, charge: Charge, wanted: Wanted, key: str) -> Goods:
+    def _goods(self, charge: PaymentCharge, wanted: Wanted, key: str) -> Goods:
         if not isinstance(wanted, Credits):
             return wanted
         token = self.secrets.credit_token(charge.verified.envelope.message_hash, key)
@@ -299,11 +299,11 @@ class Cashier:
         )
 
     def _promise(
-        self, charge: Charge, trial: Simulated, signed: Signed, goods: Goods, key: str
-    ) -> Promise:
+        self, charge: PaymentCharge, trial: Simulated, signed: Signed, goods: Goods, key: str
+    ) -> PendingPayment:
         verified, now = charge.verified, self.clock.now()
         payer = verified.envelope.payer
-        return Promise(
+        return PendingPayment(
             payment=Payment(
                 message_hash=verified.envelope.message_hash,
                 signature=signed.signature,

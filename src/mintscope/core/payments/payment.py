@@ -23,7 +23,7 @@ from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Resource
 
 # A blockhash that was valid when the payment was simulated is valid for at most 150 more blocks;
@@ -42,7 +42,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class PaidReport:
     """A finished answer, bought by one request."""
 
     body: bytes
@@ -65,7 +65,7 @@ class TopUp:
     account: CreditAccount
 
 
-Goods = Report | NewToken | TopUp
+Goods = PaidReport | NewToken | TopUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class Payment:
     begun_at: UnixMs
     state: State = State.PENDING
     paid: int = 0
-    reason: Reason | None = None
+    reason: RefusalReason | None = None
     final: bool = False
     touched: bool = False
     missed_height: int = 0
@@ -131,7 +131,7 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
+class UnreadablePayment:
     """The transaction is in a block, and what it did cannot be read; *why* is for the operator."""
 
     why: str
@@ -144,7 +144,7 @@ class Dead:
     height: int
 
 
-Sighting = Landed | Reverted | Unseen | Unreadable
+Sighting = Landed | Reverted | Unseen | UnreadablePayment
 Evidence = Landed | Reverted | Dead
 
 
@@ -165,7 +165,7 @@ def apply(payment: Payment, evidence: Evidence) -> Payment:
         case Landed():
             return _land(payment, evidence)
         case Reverted(final=final):
-            return _disprove(payment, Reason.REVERTED, final=final)
+            return _disprove(payment, RefusalReason.REVERTED, final=final)
         case Dead(height=height):
             return _miss(payment, height)
 
@@ -178,7 +178,7 @@ def _land(payment: Payment, landed: Landed) -> Payment:
         return replace(
             payment,
             state=State.FROZEN,
-            reason=Reason.UNDERPAID,
+            reason=RefusalReason.UNDERPAID,
             paid=landed.paid,
             final=landed.final,
             missed_height=0,
@@ -200,15 +200,15 @@ def _miss(payment: Payment, height: int) -> Payment:
             return replace(payment, missed_height=height)
         if height < payment.missed_height + MISSED_BLOCKS:
             return payment
-    return _disprove(payment, Reason.EXPIRED, final=True)
+    return _disprove(payment, RefusalReason.EXPIRED, final=True)
 
 
-def _disprove(payment: Payment, reason: Reason, *, final: bool) -> Payment:
+def _disprove(payment: Payment, reason: RefusalReason, *, final: bool) -> Payment:
     """Take the payment back; what the chain has made final stands."""
     if payment.final:
         return payment
     if payment.state in {State.PENDING, State.FAILED}:
         return replace(payment, state=State.FAILED, reason=reason, final=final)
     return replace(
-        payment, state=State.FROZEN, reason=Reason.VANISHED, final=final, missed_height=0
+        payment, state=State.FROZEN, reason=RefusalReason.VANISHED, final=final, missed_height=0
     )

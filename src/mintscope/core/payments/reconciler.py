@@ -11,8 +11,8 @@ from typing import Final
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Signature, UnixMs
-from mintscope.core.payments.payment import Payment, Sighting, State, Unreadable, weigh
-from mintscope.core.payments.settlement import ChainUnavailable, PaymentChain
+from mintscope.core.payments.payment import Payment, Sighting, State, UnreadablePayment, weigh
+from mintscope.core.payments.settlement import ChainUnavailable, Settlement
 from mintscope.core.payments.store import Inconsistent, PaymentStore
 
 LEASE_MS: Final = 10_000  # between two looks at one payment
@@ -33,7 +33,7 @@ class Reconciler:
     """
 
     store: PaymentStore
-    chain: PaymentChain
+    chain: Settlement
     clock: Clock
     on_unreadable: Alarm
 
@@ -80,7 +80,7 @@ class Reconciler:
 
     async def _apply(self, payment: Payment, sighting: Sighting) -> None:
         """Move *payment* by what was seen; one that cannot be moved keeps none of the others."""
-        if isinstance(sighting, Unreadable):
+        if isinstance(sighting, UnreadablePayment):
             await self._set_aside(payment, sighting.why)
             return
         evidence = weigh(payment, sighting)

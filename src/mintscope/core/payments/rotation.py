@@ -26,7 +26,7 @@ SETTLED_MS: Final = 600_000  # while it is younger and in use, its buyer has the
 _LAST_LINE: Final = re.compile(r"Proof: (\d{1,16})-([0-9a-f]{32})-[0-9a-f]{64}")
 
 
-class Denied(Enum):
+class RotationDenied(Enum):
     """Why nothing is moved."""
 
     FORGED = auto()  # not a text of ours, or one for something else
@@ -81,28 +81,28 @@ def write_challenge(key: bytes, claim: Claim, *, now: UnixMs, nonce: bytes) -> s
 
 def find_flaw(
     key: bytes, claim: Claim, *, text: str, signature: bytes, now: UnixMs
-) -> Denied | None:
+) -> RotationDenied | None:
     """Say why *text* and *signature*, both as sent, do not prove *claim*."""
     last_line = _LAST_LINE.fullmatch(text.rpartition("\n")[2])
     if last_line is None:
-        return Denied.FORGED
+        return RotationDenied.FORGED
     expires_s, nonce = int(last_line[1]), last_line[2]
     ours = _text(key, claim, expires_s=expires_s, nonce=nonce)
     if not hmac.compare_digest(ours.encode(), text.encode(errors="replace")):
-        return Denied.FORGED
+        return RotationDenied.FORGED
     if now > expires_s * 1000:
-        return Denied.EXPIRED
+        return RotationDenied.EXPIRED
     if not _is_signed(claim.wallet, text, signature):
-        return Denied.SIGNATURE
+        return RotationDenied.SIGNATURE
     return None
 
 
-def decide(purchased: Purchased, *, now: UnixMs) -> Denied | None:
+def decide(purchased: Purchased, *, now: UnixMs) -> RotationDenied | None:
     """Say why the wallet that paid may not rotate this purchase now."""
     if purchased.rotated_at is not None and now - purchased.rotated_at < EVERY_MS:
-        return Denied.TOO_SOON
+        return RotationDenied.TOO_SOON
     if purchased.is_used and now - purchased.bought_at < SETTLED_MS:
-        return Denied.TOO_SOON
+        return RotationDenied.TOO_SOON
     return None
 
 

@@ -42,7 +42,7 @@ class UnknownBlockhash:
     """The node does not know the transaction's blockhash: it has expired, or the node is behind."""
 
 
-class PaymentChain(Protocol):
+class Settlement(Protocol):
     """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
 
     async def simulate(

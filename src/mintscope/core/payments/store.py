@@ -8,7 +8,7 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.payments.payment import Evidence, Payment
 from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.refusal import RefusalReason
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
@@ -76,7 +76,9 @@ class Conduct:
     sold: int
     fee_lamports: int
 
-    def find_excess(self, budget: Budget, *, fee_lamports: int, is_address: bool) -> Reason | None:
+    def find_excess(
+        self, budget: Budget, *, fee_lamports: int, is_address: bool
+    ) -> RefusalReason | None:
         """Say what speaks against one more payment that costs *fee_lamports*.
 
         So nobody reverts more often in an hour than may be in flight and once
@@ -86,11 +88,11 @@ class Conduct:
         # One payer that fails must not stop all who share its address.
         failures_max = budget.failures + self.sold if is_address else budget.failures - 1
         if self.reverted > failures_max:
-            return Reason.TOO_MANY_FAILURES
+            return RefusalReason.TOO_MANY_FAILURES
         if self.reverted + self.pending >= in_flight + self.sold:
-            return Reason.TOO_MANY_PENDING
+            return RefusalReason.TOO_MANY_PENDING
         if self.fee_lamports + fee_lamports > budget.fee_lamports_each:
-            return Reason.TOO_MANY_PENDING
+            return RefusalReason.TOO_MANY_PENDING
         return None
 
 
@@ -126,7 +128,7 @@ class FeesAtRisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class PendingPayment:
     """A payment about to be made, and what must hold for it to be.
 
     mark           of the lookup that preceded the simulation
@@ -146,7 +148,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownPayment:
     """The very same payment exists already."""
 
     payment: Payment
@@ -160,7 +162,7 @@ class KeyTaken:
 class Overdrawn:
     """The payer or the address has used up what it may risk."""
 
-    reason: Reason
+    reason: RefusalReason
 
 
 class SalesClosed:
@@ -174,7 +176,9 @@ class PaymentStore(Protocol):
         """Return the payment of that name, if there is one."""
         ...
 
-    async def begin(self, promise: Promise) -> Begun | Known | KeyTaken | Overdrawn | SalesClosed:
+    async def begin(
+        self, promise: PendingPayment
+    ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
         """Make the payment pending unless it exists or something speaks against it.
 
         One payer's payments are decided one by one: *balance_after* must cover

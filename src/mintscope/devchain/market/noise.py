@@ -20,7 +20,7 @@ DOLLARS: Final = (1_000, 900_000_000)
 LIQUIDITY_SHARE: Final = (0.0005, 0.01)
 
 
-class SideShow:
+class Noise:
     """Makes what surrounds the trades of a block."""
 
     def __init__(self, world: World, random: Random) -> None:

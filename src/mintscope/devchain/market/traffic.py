@@ -13,7 +13,7 @@ from typing import Final
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.devchain.addresses import raw
 from mintscope.devchain.market.listing import DOLLAR, SOL
-from mintscope.devchain.market.noise import SideShow
+from mintscope.devchain.market.noise import Noise
 from mintscope.devchain.market.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Pool, Venue
 from mintscope.devchain.market.prices import Prices
 from mintscope.devchain.market.world import Listed, World
@@ -45,7 +45,7 @@ class Market:
         self._random = random
         self._opens = opens
         self._prices = Prices(world, random)
-        self._side_show = SideShow(world, random)
+        self._side_show = Noise(world, random)
 
     def block(self, slot: Slot, at: UnixS, parent: str, after_s: float) -> tuple[Transaction, ...]:
         """Return what happens in *slot*, *after_s* seconds after the block *parent*."""

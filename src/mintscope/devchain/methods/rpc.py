@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from mintscope.base.primitives import Signature
-from mintscope.devchain.blockstore import Block, Commitment, Ledger
+from mintscope.devchain.blockstore import Block, Blockstore, Commitment
 from mintscope.devchain.render import Json
 from mintscope.devchain.svm.vm import Vm
 
@@ -45,7 +45,7 @@ class Chain(Protocol):
     """The chain that is asked."""
 
     genesis_hash: str
-    ledger: Ledger
+    ledger: Blockstore
     opened_slot: int
     vm: Vm
 

@@ -10,11 +10,11 @@ from mintscope.base.errors import ErrorCode
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports, TokenReport
 from mintscope.core.payments.pricing.price_list import BUNDLES
-from mintscope.edges.api.accounts.routes import Desks, account_routes
+from mintscope.edges.api.accounts.routes import AccountParts, account_routes
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
 from mintscope.edges.api.front import Front
-from mintscope.edges.api.gate import Gate, Turnstile
+from mintscope.edges.api.gate import Gate, RateLimit
 from mintscope.edges.api.health import Check, HealthRoutes
 from mintscope.edges.api.openapi import Document
 from mintscope.edges.api.routes import Query, Route, Table
@@ -32,7 +32,7 @@ from mintscope.edges.api.wire import (
     Purchase,
     Rotated,
 )
-from mintscope.edges.api.x402 import Till
+from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.limiter import HEALTH, PUBLIC, Limit, MovingWindow
 
@@ -60,7 +60,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     health_limit: Limit = HEALTH,
     freshness: Freshness | None = None,
     shop: Shop | None = None,
-    desks: Desks | None = None,
+    desks: AccountParts | None = None,
 ) -> ASGIApp:
     """Return the API.
 
@@ -71,13 +71,13 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     """
     addresses = addresses or ClientAddresses()
     gate = Gate(ledger=ledger, limiter=MovingWindow(public_limit, clock), addresses=addresses)
-    till = None if shop is None else Till(shop=shop, gate=gate)
+    till = None if shop is None else ResourceServer(shop=shop, gate=gate)
     v1 = V1(reports=reports, gate=gate, clock=clock, freshness=freshness or Freshness(), till=till)
     sales = CreditRoutes(gate=gate, ledger=ledger, shop=shop, till=till, clock=clock)
     rotate = RotateRoutes(gate=gate, ledger=ledger, shop=shop, clock=clock)
     health = HealthRoutes(
         checks=checks,
-        turnstile=Turnstile(MovingWindow(health_limit, clock)),
+        rate_limit=RateLimit(MovingWindow(health_limit, clock)),
         addresses=addresses,
         clock=clock,
     )

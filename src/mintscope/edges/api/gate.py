@@ -95,7 +95,7 @@ class Gate:
         self, *, ledger: CreditLedger, limiter: Limiter, addresses: ClientAddresses
     ) -> None:
         self._ledger = ledger
-        self._turnstile = Turnstile(limiter)
+        self._rate_limit = RateLimit(limiter)
         self._addresses = addresses
 
     async def admit(self, call: Call) -> Caller:
@@ -107,7 +107,7 @@ class Gate:
         bearer = call.bearer()
         account = await self._ledger.find(bearer) if bearer else None
         key = self.address(call) if account is None or call.has_payment() else account
-        await self._turnstile.pass_through(call, key)
+        await self._rate_limit.pass_through(call, key)
         if call.is_ambiguous():
             raise BadRequest("expected one Authorization header; there were several")
         return Caller(bearer, account)
@@ -118,7 +118,7 @@ class Gate:
 
     async def give_back(self, call: Call) -> None:
         """Count the 402 that preceded this paid request no longer against its address."""
-        await self._turnstile.give_back(self.address(call))
+        await self._rate_limit.give_back(self.address(call))
 
     async def balance(self, caller: Caller) -> int:
         """Return the credits left to *caller*.
@@ -153,7 +153,7 @@ class Gate:
         raise InvalidToken(NOT_ISSUED)
 
 
-class Turnstile:
+class RateLimit:
     """Counts calls against one limit, and tells every reply where that stands.
 
     Source  draft-ietf-httpapi-ratelimit-headers-10; the X- headers are the older

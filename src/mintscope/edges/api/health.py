@@ -8,7 +8,7 @@ from typing import Final
 from mintscope import __version__
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.edges.api.gate import Turnstile
+from mintscope.edges.api.gate import RateLimit
 from mintscope.edges.api.wire import Alive, Health, Meta, success, timestamp
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.request import NO_STORE, Call, Reply
@@ -31,7 +31,7 @@ class HealthRoutes:
     """/v1/health for clients, /healthz and /readyz for whoever runs the process."""
 
     checks: Sequence[Check]
-    turnstile: Turnstile
+    rate_limit: RateLimit
     addresses: ClientAddresses
     clock: Clock
     _results: dict[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class HealthRoutes:
 
     async def get_health(self, call: Call) -> Reply:
         """Endpoint 8: always 200 while the service answers; the body says how well."""
-        await self.turnstile.pass_through(call, self.addresses.key(call.scope))
+        await self.rate_limit.pass_through(call, self.addresses.key(call.scope))
         results = await self._checked()
         status = OK if set(results.values()) <= {OK} else "degraded"
         return self._reply(call, Health(status=status, version=__version__, checks=results))

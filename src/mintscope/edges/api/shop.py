@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from mintscope.core.payments.facilitator import Cashier
-from mintscope.core.payments.pricing.price_cache import PriceBoard
+from mintscope.core.payments.facilitator import Facilitator
+from mintscope.core.payments.pricing.price_cache import PriceCache
 from mintscope.core.payments.rotation import RotationStore
 
 
@@ -15,8 +15,8 @@ class Shop:
     name      and symbol: of the payment token
     """
 
-    cashier: Cashier
-    board: PriceBoard
+    facilitator: Facilitator
+    board: PriceCache
     rotations: RotationStore
     origin: str
     name: str

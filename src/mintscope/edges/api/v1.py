@@ -19,11 +19,11 @@ from mintscope.base.primitives import Mint, Slot, UnixMs, parse_mint
 from mintscope.core.market.report import ReadReport, Reports
 from mintscope.core.payments.facilitator import Contradiction
 from mintscope.core.payments.outcome import Settled
-from mintscope.core.payments.payment import Report
+from mintscope.core.payments.payment import PaidReport
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.gate import Caller, Charge, Gate
 from mintscope.edges.api.wire import Balance, Meta, success, success_with_body, timestamp
-from mintscope.edges.api.x402 import NO_SALES, ONLY_CREDITS, Offer, Till
+from mintscope.edges.api.x402 import NO_SALES, ONLY_CREDITS, PaidResource, ResourceServer
 from mintscope.edges.server.request import NO_STORE, Call, Header, Reply
 
 DEGRADED_AFTER_S: Final = 30.0
@@ -77,7 +77,7 @@ class V1:
     gate: Gate
     clock: Clock
     freshness: Freshness
-    till: Till | None
+    till: ResourceServer | None
 
     async def get_token(self, call: Call) -> Reply:
         """Endpoint 1: parse, authorize, work, settle, answer."""
@@ -108,7 +108,9 @@ class V1:
         call.reply_headers += receipt.headers
         return self._reply(call, report)
 
-    async def _demand(self, till: Till, call: Call, mint: Mint, refusal: ServiceError) -> None:
+    async def _demand(
+        self, till: ResourceServer, call: Call, mint: Mint, refusal: ServiceError
+    ) -> None:
         """Say what to pay, or raise *refusal* with the reason why only credits are taken."""
         with suppress(PriceUnavailable):
             if not await till.ask(call, _offer(mint), why=str(refusal)):
@@ -121,9 +123,9 @@ class V1:
         bill = await self.till.open(call, offer)
         if not isinstance(bill, Settled):
             report = await self._read(call, mint)
-            goods = Report(body=_pack(report, now=self.clock.now()))
+            goods = PaidReport(body=_pack(report, now=self.clock.now()))
             bill = await self.till.settle(call, offer, bill, goods)
-        if not isinstance(bill.payment.goods, Report):
+        if not isinstance(bill.payment.goods, PaidReport):
             raise Contradiction(
                 f"expected a report; {bill.payment.signature} bought something else"
             )
@@ -172,11 +174,11 @@ def token_status(failure: ServiceError) -> Header:
     return (b"x-token-status", TOKEN_STATUS.get(failure.code, UNAVAILABLE))
 
 
-def _offer(mint: Mint) -> Offer:
-    return Offer(
+def _offer(mint: Mint) -> PaidResource:
+    return PaidResource(
         Resource(f"/v1/token/{mint}"),
-        price=lambda tariff: tariff.request,
-        fee_lamports_max=lambda tariff: tariff.request_fee_lamports_max,
+        price=lambda price_list: price_list.request,
+        fee_lamports_max=lambda price_list: price_list.request_fee_lamports_max,
     )
 
 

@@ -16,9 +16,9 @@ from mintscope.base.errors import (
     PriceUnavailable,
     ServiceError,
 )
-from mintscope.base.fair_queue import Turns
+from mintscope.base.fair_queue import FairQueue
 from mintscope.base.metrics import PAYMENTS
-from mintscope.core.payments.facilitator import Charge, Demand, Wanted
+from mintscope.core.payments.facilitator import Demand, PaymentCharge, Wanted
 from mintscope.core.payments.outcome import (
     AlreadyUsed,
     Obstacle,
@@ -28,7 +28,7 @@ from mintscope.core.payments.outcome import (
     Unresolved,
     Used,
 )
-from mintscope.core.payments.pricing.price_list import Tariff
+from mintscope.core.payments.pricing.price_list import PriceList
 from mintscope.core.payments.protocol.headers import (
     IDENTIFIER_PATTERN,
     PAYMENT_REQUIRED,
@@ -40,7 +40,7 @@ from mintscope.core.payments.protocol.headers import (
     encode_required,
     encode_settled,
 )
-from mintscope.core.payments.protocol.refusal import Reason, Refused
+from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
 from mintscope.edges.api.gate import Gate
@@ -80,44 +80,44 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class PaidResource:
     """Something that a payment buys, and what it costs at the prices of the minute.
 
     fee_lamports_max    the most that landing its payment may cost us; None for any fee
     """
 
     resource: Resource
-    price: Callable[[Tariff], int]
-    fee_lamports_max: Callable[[Tariff], int | None] = lambda _: None
+    price: Callable[[PriceList], int]
+    fee_lamports_max: Callable[[PriceList], int | None] = lambda _: None
 
-    def is_worth(self, fee_lamports: int, tariff: Tariff) -> bool:
+    def is_worth(self, fee_lamports: int, price_list: PriceList) -> bool:
         """Say whether a payment may cost us *fee_lamports*."""
-        most = self.fee_lamports_max(tariff)
+        most = self.fee_lamports_max(price_list)
         return most is None or fee_lamports <= most
 
 
-class Till:
+class ResourceServer:
     """Asks for payments and takes them; what is not settled leaves as a ServiceError."""
 
     def __init__(self, *, shop: Shop, gate: Gate) -> None:
         self._shop = shop
         self._gate = gate
-        self._turns = Turns()
+        self._turns = FairQueue()
 
-    async def ask(self, call: Call, offer: Offer, *, why: str) -> bool:
+    async def ask(self, call: Call, offer: PaidResource, *, why: str) -> bool:
         """Add PAYMENT-REQUIRED to the reply; return False where only credits are sold now.
 
         Raises PriceUnavailable.
         """
-        tariff = await self._shop.board.tariff()
-        if not offer.is_worth(FEE_LAMPORTS_USUAL, tariff):
+        price_list = await self._shop.board.price_list()
+        if not offer.is_worth(FEE_LAMPORTS_USUAL, price_list):
             return False
-        requirement = self._shop.cashier.require(offer.resource, offer.price(tariff))
+        requirement = self._shop.facilitator.require(offer.resource, offer.price(price_list))
         demand = encode_required(requirement, origin=self._shop.origin, error=why)
         call.reply_headers.append(_header(PAYMENT_REQUIRED, demand))
         return True
 
-    async def open(self, call: Call, offer: Offer) -> Charge | Settled:
+    async def open(self, call: Call, offer: PaidResource) -> PaymentCharge | Settled:
         """Return a charge for a new payment that checks out, the goods of a known one.
 
         Raises InvalidPayment, and whatever else became of a known one or is
@@ -131,29 +131,31 @@ class Till:
             PAYMENTS.labels("invalid", "").inc()
             raise
         demand = Demand(resource=offer.resource, key=key, address=self._gate.address(call))
-        found = await self._shop.cashier.present(presented, demand)
-        if isinstance(found, Charge):
-            tariff = self._shop.board.posted()
-            if tariff is None or offer.is_worth(found.verified.fee_lamports, tariff):
+        found = await self._shop.facilitator.present(presented, demand)
+        if isinstance(found, PaymentCharge):
+            price_list = self._shop.board.posted()
+            if price_list is None or offer.is_worth(found.verified.fee_lamports, price_list):
                 return found
-            found = Refused(Reason.NETWORK_FEE)
+            found = Refused(RefusalReason.NETWORK_FEE)
         return await self._expect_settled(call, offer, found)
 
-    async def settle(self, call: Call, offer: Offer, charge: Charge, wanted: Wanted) -> Settled:
+    async def settle(
+        self, call: Call, offer: PaidResource, charge: PaymentCharge, wanted: Wanted
+    ) -> Settled:
         """Take the payment, or raise what became of it instead."""
         call.expect_client()
         outcome = await charge.settle(wanted)
         await self._turns.next()  # many are confirmed in the same block
         return await self._expect_settled(call, offer, outcome)
 
-    async def _expect_settled(self, call: Call, offer: Offer, outcome: Outcome) -> Settled:
+    async def _expect_settled(self, call: Call, offer: PaidResource, outcome: Outcome) -> Settled:
         _count(outcome)
         match outcome:
             case Settled(payment=payment, redelivered=redelivered):
                 if not redelivered:
                     await self._gate.give_back(call)
                 response = encode_settled(
-                    self._shop.cashier.terms, payer=payment.payer, signature=payment.signature
+                    self._shop.facilitator.terms, payer=payment.payer, signature=payment.signature
                 )
                 call.reply_headers.append(_header(PAYMENT_RESPONSE, response))
                 return outcome
@@ -168,7 +170,7 @@ class Till:
                 call.reply_headers.append((b"retry-after", b"%d" % OBSTACLE_RETRY_S[obstacle]))
                 raise PaymentUnavailable(OBSTACLES[obstacle])
 
-    async def _refuse(self, call: Call, offer: Offer, refused: Refused) -> bool:
+    async def _refuse(self, call: Call, offer: PaidResource, refused: Refused) -> bool:
         """Add PAYMENT-RESPONSE and a fresh demand; return False where only credits are sold now.
 
         Raises PriceUnavailable where none can be made, unless the payment was
@@ -181,7 +183,7 @@ class Till:
             if not refused.signature:
                 raise
         response = encode_refused(
-            self._shop.cashier.terms, reason=refused.reason, signature=refused.signature
+            self._shop.facilitator.terms, reason=refused.reason, signature=refused.signature
         )
         call.reply_headers.append(_header(PAYMENT_RESPONSE, response))
         return is_asked

@@ -17,7 +17,7 @@ from mintscope.core.dex.outcome import Decoded
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import Change, MarketStore
 from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.ingest.slots import Chain
+from mintscope.edges.ingest.slots import Slots
 
 log = structlog.get_logger()
 
@@ -60,7 +60,7 @@ class Ingest:
         Raises ForkBelowFinalized or SourceBroken where an operator must look.
         """
         tail = await self.store.start(mints=self.mints, follows_files=self.follows_files)
-        chain = Chain(tail, self.decode)
+        chain = Slots(tail, self.decode)
         await self._catch_up()
         holes = 0
         while True:
@@ -76,7 +76,7 @@ class Ingest:
                 )
             log.info("hole", slot=hole.slot, parent_slot=hole.parent_slot)
 
-    async def _follow(self, chain: Chain) -> Block | None:
+    async def _follow(self, chain: Slots) -> Block | None:
         """Apply what the source yields; return a block that cannot join, None at the end."""
         batches = 0
         async with _read_ahead(self.source.updates(chain.tip)) as queue:
@@ -93,7 +93,7 @@ class Ingest:
                     return hole
         return None
 
-    async def _write(self, chain: Chain, changes: Sequence[Change]) -> None:
+    async def _write(self, chain: Slots, changes: Sequence[Change]) -> None:
         if not changes:
             return
         await self.store.write(changes)

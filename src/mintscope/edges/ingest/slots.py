@@ -23,7 +23,7 @@ DECODER_BUG: Final = "decoder_bug"
 UNREAD_PER_BLOCK_MAX: Final = 100
 
 
-class Chain:
+class Slots:
     """The log's tail, moved on by updates."""
 
     def __init__(self, tail: Tail, decode: Callable[[Sequence[msgspec.Raw]], Decoded]) -> None:

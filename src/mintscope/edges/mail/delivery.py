@@ -1,4 +1,4 @@
-"""The postman: takes letters out of the outbox and hands them to whoever delivers.
+"""Delivery: takes e-mails out of the outbox and hands them to the transport.
 
 At least once: whoever is killed between handing over and noting hands over
 again, under the same Message-ID.
@@ -14,10 +14,10 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import LETTERS, LETTERS_WAITING
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.mail.email import Draft, Letter
+from mintscope.core.accounts.mail.email import Draft, Email
 from mintscope.core.accounts.mail.outbox import GIVE_UP_MS, Outbox, retry_at
-from mintscope.edges.mail.templates import LetterWithoutLink
-from mintscope.edges.mail.transport import Refused, Unsent
+from mintscope.edges.mail.templates import EmailWithoutLink
+from mintscope.edges.mail.transport import EmailRefused, Unsent
 
 POLL_S: Final = 0.5
 COUNT_S: Final = 60.0  # how often letters that wait are counted while none goes
@@ -28,22 +28,22 @@ AT_ONCE: Final = 4  # within a lease: each takes its timeout at most
 log = structlog.get_logger()
 
 
-class Post(Protocol):
+class Transport(Protocol):
     """Whoever delivers; `mail.smtp` does."""
 
-    async def send(self, letter: Letter) -> None:
-        """Deliver.  Raises Refused, or Unsent for all that may get better."""
+    async def send(self, letter: Email) -> None:
+        """Deliver.  Raises EmailRefused, or Unsent for all that may get better."""
         ...
 
 
-class PagePost:
+class PageTransport:
     """Delivers by doing nothing: a page shows what is in the outbox."""
 
-    async def send(self, letter: Letter) -> None:
+    async def send(self, letter: Email) -> None:
         """Let be."""
 
 
-class Postman:
+class Delivery:
     """Delivers what is due, for as long as it runs.
 
     post      None: letters stay in the outbox, and are counted; after three days they are given up
@@ -54,8 +54,8 @@ class Postman:
         self,
         *,
         outbox: Outbox,
-        post: Post | None,
-        compose: Callable[[Draft], Letter],
+        post: Transport | None,
+        compose: Callable[[Draft], Email],
         clock: Clock,
     ) -> None:
         self._outbox = outbox
@@ -119,7 +119,7 @@ class Postman:
         assert self._post is not None
         try:
             await self._post.send(self._compose(draft))
-        except (Refused, LetterWithoutLink) as failure:
+        except (EmailRefused, EmailWithoutLink) as failure:
             await self._fail(draft, failure, None)
         except Unsent as failure:
             await self._fail(draft, failure, retry_at(draft, self._clock.now()))

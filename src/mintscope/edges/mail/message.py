@@ -11,12 +11,12 @@ from typing import Final
 from email_validator import validate_email
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.mail.email import Letter
+from mintscope.core.accounts.mail.email import Email
 
 PLAIN: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
 
 
-def message_of(letter: Letter, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
+def message_of(letter: Email, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
     """Return *letter* as it is handed to the mail server.
 
     sender    an address; *name* stands before it

@@ -11,20 +11,20 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.mail.email import Draft, Letter, LetterKind
+from mintscope.core.accounts.mail.email import Draft, Email, EmailKind
 from mintscope.core.accounts.proof import Purpose, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
 
 HOST_SIGNS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
-LINK_OF: Final[Mapping[LetterKind, tuple[Purpose, str]]] = {
-    LetterKind.CONFIRM_APPLICATION: (Purpose.CONFIRM_APPLICATION, "confirm"),
-    LetterKind.VERIFY_EMAIL: (Purpose.VERIFY_EMAIL, "verify"),
-    LetterKind.RESET_PASSWORD: (Purpose.RESET_PASSWORD, "reset"),
-    LetterKind.CLAIM_AGENT: (Purpose.CLAIM_AGENT, "claim"),
+LINK_OF: Final[Mapping[EmailKind, tuple[Purpose, str]]] = {
+    EmailKind.CONFIRM_APPLICATION: (Purpose.CONFIRM_APPLICATION, "confirm"),
+    EmailKind.VERIFY_EMAIL: (Purpose.VERIFY_EMAIL, "verify"),
+    EmailKind.RESET_PASSWORD: (Purpose.RESET_PASSWORD, "reset"),
+    EmailKind.CLAIM_AGENT: (Purpose.CLAIM_AGENT, "claim"),
 }
 
 
-class LetterWithoutLink(ValueError):
+class EmailWithoutLink(ValueError):
     """The proof that the letter was to carry is gone: there is nothing left to send."""
 
 
@@ -40,24 +40,24 @@ class _Words:
     facts: Mapping[str, str]
 
 
-def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) -> Letter:
+def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) -> Email:
     """Write the letter of *draft*; always the same.
 
     origin    what links begin with, as configured, never as a request says
     name      of this installation
-    Raises    LetterWithoutLink
+    Raises    EmailWithoutLink
     """
     link = code = until = ""
     if draft.kind in LINK_OF:
         if draft.proof_id is None or draft.nonce is None:
-            raise LetterWithoutLink(f"letter {draft.letter_id}: expected a proof; there is none")
+            raise EmailWithoutLink(f"letter {draft.letter_id}: expected a proof; there is none")
         purpose, path = LINK_OF[draft.kind]
         link = f"{origin}/{path}/{link_text(draft.proof_id, secrets.link_of(draft.nonce))}"
         code = secrets.code_of(draft.nonce)
         until = _moment(UnixMs(draft.written_at + purpose.lifetime_ms))
     words = _Words(origin=origin, name=name, link=link, code=code, until=until, facts=draft.facts)
     subject, write = LETTERS[draft.kind]
-    return Letter(
+    return Email(
         recipient=draft.recipient,
         subject=subject.format(name=name),
         text=f"Hello,\n\n{write(words)}\n-- \n{name}, {origin}\n",
@@ -196,13 +196,13 @@ If it was not you, do not open it: everything stays as it is.
 """
 
 
-LETTERS: Final[Mapping[LetterKind, tuple[str, Callable[[_Words], str]]]] = {
-    LetterKind.CONFIRM_APPLICATION: ("Confirm your application to {name}", _confirm_application),
-    LetterKind.APPLICATION_APPROVED: ("Your application was approved", _application_approved),
-    LetterKind.APPLICATION_REJECTED: ("Your application was not approved", _application_rejected),
-    LetterKind.NEW_KEY: ("A new API key for your account", _new_key),
-    LetterKind.VERIFY_EMAIL: ("Verify your e-mail address", _verify_email),
-    LetterKind.RESET_PASSWORD: ("Choose a new password", _reset_password),
-    LetterKind.PASSWORD_CHANGED: ("Your password was changed", _password_changed),
-    LetterKind.CLAIM_AGENT: ("Take over an agent account", _claim_agent),
+LETTERS: Final[Mapping[EmailKind, tuple[str, Callable[[_Words], str]]]] = {
+    EmailKind.CONFIRM_APPLICATION: ("Confirm your application to {name}", _confirm_application),
+    EmailKind.APPLICATION_APPROVED: ("Your application was approved", _application_approved),
+    EmailKind.APPLICATION_REJECTED: ("Your application was not approved", _application_rejected),
+    EmailKind.NEW_KEY: ("A new API key for your account", _new_key),
+    EmailKind.VERIFY_EMAIL: ("Verify your e-mail address", _verify_email),
+    EmailKind.RESET_PASSWORD: ("Choose a new password", _reset_password),
+    EmailKind.PASSWORD_CHANGED: ("Your password was changed", _password_changed),
+    EmailKind.CLAIM_AGENT: ("Take over an agent account", _claim_agent),
 }

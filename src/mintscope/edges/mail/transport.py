@@ -16,7 +16,7 @@ from aiosmtplib import (
 )
 
 from mintscope.base.clock import Clock
-from mintscope.core.accounts.mail.email import Letter
+from mintscope.core.accounts.mail.email import Email
 from mintscope.edges.mail.message import ascii_address, message_of
 
 REASON_LENGTH_MAX: Final = 200
@@ -29,7 +29,7 @@ class Unsent(Exception):
     """The letter was not accepted; the message says why, for the operator."""
 
 
-class Refused(Unsent):
+class EmailRefused(Unsent):
     """It never will be: there is no such mailbox."""
 
 
@@ -57,24 +57,24 @@ class MailServer:
     context: ssl.SSLContext | None = None
 
 
-class SmtpPost:
+class SmtpTransport:
     """Sends letters, each over a connection of its own."""
 
     def __init__(self, server: MailServer, clock: Clock) -> None:
         self._server = server
         self._clock = clock
 
-    async def send(self, letter: Letter) -> None:
+    async def send(self, letter: Email) -> None:
         """Hand *letter* to the server; it is accepted when this returns.
 
-        Raises    Refused, or Unsent for all that may get better
+        Raises    EmailRefused, or Unsent for all that may get better
         """
         server = self._server
         now = self._clock.now()
         try:
             message = message_of(letter, sender=server.sender, name=server.name, at=now)
         except ValueError as cause:
-            raise Refused(f"expected an address to write to: {_shown(cause)}") from cause
+            raise EmailRefused(f"expected an address to write to: {_shown(cause)}") from cause
         sender, recipient = ascii_address(server.sender), ascii_address(letter.recipient)
         try:
             async with connected(server) as client:
@@ -115,7 +115,7 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
 
 def _refusal_of(refusal: SMTPRecipientRefused) -> Unsent:
     is_final = refusal.code >= PERMANENT and not refusal.message.startswith(POLICY)
-    return (Refused if is_final else Unsent)(_shown(refusal))
+    return (EmailRefused if is_final else Unsent)(_shown(refusal))
 
 
 def _shown(cause: Exception) -> str:

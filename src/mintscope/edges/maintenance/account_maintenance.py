@@ -13,9 +13,9 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.keys.api_keys import KeyDesk
+from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.session import Lifetimes
-from mintscope.core.accounts.signups.signups import SignupDesk
+from mintscope.core.accounts.signups.signups import Signups
 
 FLUSH_S: Final = 30.0
 SWEEP_S: Final = 3_600.0
@@ -36,14 +36,14 @@ class Archive(Protocol):
         ...
 
 
-class Housekeeping:
+class AccountMaintenance:
     """Does it, for as long as it runs."""
 
     def __init__(
         self,
         *,
-        keys: KeyDesk,
-        signup: SignupDesk,
+        keys: ApiKeys,
+        signup: Signups,
         archive: Archive,
         lifetimes: Lifetimes,
         clock: Clock,

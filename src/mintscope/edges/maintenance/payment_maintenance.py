@@ -28,13 +28,13 @@ from mintscope.base.metrics import (
 from mintscope.base.primitives import UnixMs, Wallet
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.invariants import Invariant, Violation
-from mintscope.core.payments.books.treasury import Scope
+from mintscope.core.payments.books.treasury import ScanScope
 from mintscope.core.payments.payment import Payment
-from mintscope.core.payments.pricing.price_cache import RETRY_S, PriceBoard
+from mintscope.core.payments.pricing.price_cache import RETRY_S, PriceCache
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import REDELIVERY_MS
 from mintscope.core.payments.settlement import ChainUnavailable
-from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
+from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 
@@ -45,19 +45,19 @@ DAY_MS: Final = 86_400_000
 
 
 @dataclass(kw_only=True)
-class Upkeep:
+class PaymentMaintenance:
     """Looks after the payments of one installation.
 
     lamports_min         with less the fee payer is said to run low
     fund_lamports_min    with less nothing is sold
     """
 
-    chain: RpcPaymentChain
+    chain: RpcSettlement
     store: SqlitePaymentStore
     books: SqlitePaymentBooks
     auditor: Auditor
     reconciler: Reconciler
-    board: PriceBoard
+    board: PriceCache
     clock: Clock
     fee_payer: Wallet
     lamports_min: int
@@ -109,7 +109,7 @@ class Upkeep:
         """Keep the board fresh, so that no client waits for a price or finds an old one."""
         while True:
             with suppress(PriceUnavailable):
-                await self.board.tariff()
+                await self.board.price_list()
             await asyncio.sleep(RETRY_S)
 
     async def _audit(self) -> None:
@@ -131,7 +131,7 @@ class Upkeep:
         count, oldest = await self.books.pending()
         PENDING_PAYMENTS.set(count)
         OLDEST_PENDING_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
-        scan = await self.books.scan(Scope.NEW)
+        scan = await self.books.scan(ScanScope.NEW)
         compared_at = None if scan is None else scan.finished_at
         never = float("inf")
         TREASURY_AGE_S.set(

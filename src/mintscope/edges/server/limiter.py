@@ -1,4 +1,4 @@
-"""The limits of the api's routes; the windows themselves are everybody's (`mintscope.base.limits`)."""
+"""The limits of the api's routes; `mintscope.base.limits` has the windows."""
 
 from typing import Final
 

@@ -14,11 +14,11 @@ import httpx
 import msgspec
 from solders.pubkey import Pubkey
 
-from mintscope.base.fair_queue import Turns
+from mintscope.base.fair_queue import FairQueue
 from mintscope.base.primitives import Signature, Wallet
+from mintscope.base.solana import Endpoint
 from mintscope.core.payments.protocol.mint import AccountState
 from mintscope.core.payments.settlement import ChainUnavailable, Unintelligible
-from mintscope.edges.sources.rpc import Endpoint
 
 T = TypeVar("T")
 
@@ -192,7 +192,7 @@ class PaymentNode:
             for _ in range(POOLS)
         ]
         self._next_pool = cycle(self._pools)
-        self._turns = Turns()  # a question is half a millisecond's work for the loop
+        self._turns = FairQueue()  # a question is half a millisecond's work for the loop
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
 
     async def aclose(self) -> None:

@@ -8,12 +8,11 @@ import httpx
 from solders.pubkey import Pubkey
 
 from mintscope.base.primitives import Mint, Wallet
-from mintscope.base.solana import STABLES, WSOL
+from mintscope.base.solana import STABLES, WSOL, Endpoint
 from mintscope.core.payments.pricing.token_market import Reserves
 from mintscope.core.payments.protocol.mint import TOKEN_ACCOUNT_BYTES, UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope.edges.settlement.payment_node import PaymentNode
-from mintscope.edges.sources.rpc import Endpoint
 
 _MINT: Final = slice(0, 32)
 _AMOUNT: Final = slice(64, 72)

@@ -15,8 +15,9 @@ from solders.pubkey import Pubkey
 
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import Signature, Wallet
+from mintscope.base.solana import Endpoint
 from mintscope.core.payments.books.treasury import Arrivals
-from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unreadable, Unseen
+from mintscope.core.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
 from mintscope.core.payments.protocol.mint import expect_usable_mint, expect_usable_treasury
 from mintscope.core.payments.protocol.requirement import Terms
@@ -34,7 +35,6 @@ from mintscope.edges.settlement.payment_node import (
     TokenBalance,
     Transaction,
 )
-from mintscope.edges.sources.rpc import Endpoint
 
 Answer = TypeVar("Answer")
 
@@ -50,7 +50,7 @@ AUDITS_AT_ONCE: Final = 4  # transactions; whoever waits for a payment comes bet
 EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
 
 
-class RpcPaymentChain:
+class RpcSettlement:
     """Implements payments.chain at one endpoint; lives in one event loop."""
 
     def __init__(
@@ -260,12 +260,12 @@ class RpcPaymentChain:
 
     async def _measure(
         self, signature: Signature, *, is_final: bool
-    ) -> Landed | Reverted | Unreadable | None:
+    ) -> Landed | Reverted | UnreadablePayment | None:
         """Read the confirmed transaction and what it brought; None while there is none."""
         try:
             found = await self._node.transaction(signature)
         except Unintelligible as trouble:
-            return Unreadable(why=str(trouble))
+            return UnreadablePayment(why=str(trouble))
         if found is None:
             return None
         if found.meta.err is not None:
@@ -273,7 +273,7 @@ class RpcPaymentChain:
         try:
             return Landed(paid=self._received(found), final=is_final)
         except ValueError as trouble:
-            return Unreadable(why=str(trouble))
+            return UnreadablePayment(why=str(trouble))
 
     async def _is_sponsored(self, signature: Signature) -> bool | None:
         try:

@@ -18,9 +18,9 @@ from mintscope.edges.sources.rpc import (
     BLOCKS_RANGE_MAX,
     Commitment,
     Missing,
-    Refused,
     Rpc,
     RpcFailure,
+    RpcRefused,
     Unreachable,
 )
 from mintscope.edges.sources.window import Answer, Window
@@ -83,7 +83,7 @@ class Poller:
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield blocks in order, finality and gaps; never ends.
 
-        Raises Refused if the node turns us away at the start, OtherChain if it
+        Raises RpcRefused if the node turns us away at the start, OtherChain if it
         follows another cluster.  Later troubles are logged and waited out.
         """
         patience = _Patience(self._sleep)
@@ -96,7 +96,7 @@ class Poller:
             while True:
                 try:
                     updates = await walk.step()
-                except (Unreachable, Refused) as failure:
+                except (Unreachable, RpcRefused) as failure:
                     await walk.reset()
                     await patience.wait(failure)
                     continue
@@ -148,7 +148,7 @@ class _Patience:
         self._pause_s = FAILURE_PAUSE_S
 
     async def wait(self, failure: RpcFailure) -> None:
-        event = "chain_refused" if isinstance(failure, Refused) else "chain_unreachable"
+        event = "chain_refused" if isinstance(failure, RpcRefused) else "chain_unreachable"
         log.warning(event, reason=str(failure), pause_s=self._pause_s)
         await self._sleep(self._pause_s)
         self._pause_s = min(self._pause_s * 2, FAILURE_PAUSE_S_MAX)

@@ -2,7 +2,7 @@
 
 * RpcFailure
   x Unreachable     no usable answer, after every retry; trying later may help
-  x Refused         the node will not do it; only a change of configuration helps
+  x RpcRefused         the node will not do it; only a change of configuration helps
 
 A block that is not there is not a failure: `block` and `header` return a
 Missing that says why, and that is only a hint (see `chain.poll`).
@@ -10,8 +10,8 @@ Missing that says why, and that is only a hint (see `chain.poll`).
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from types import TracebackType
@@ -24,7 +24,7 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.metrics import RPC_REQUESTS
 from mintscope.base.primitives import Slot, UnixS
-from mintscope.base.solana import Block
+from mintscope.base.solana import Block, Endpoint
 from mintscope.edges.sources.wire import (
     ABSENCES,
     BLOCK,
@@ -61,7 +61,7 @@ class Unreachable(RpcFailure):
     """Every retry failed; trying later may help."""
 
 
-class Refused(RpcFailure):
+class RpcRefused(RpcFailure):
     """The node will not do it; only a change of configuration helps."""
 
 
@@ -90,18 +90,6 @@ class Header:
     parent_blockhash: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """Where a node listens and how it wants to be asked."""
-
-    url: str = field(repr=False)  # providers put the key into it
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    timeout_s: float = 20.0
-    attempts_max: int = 5
-    requests_in_flight: int = 10
-    max_transaction_version: int = 0
-
-
 class Rpc:
     """A client of one endpoint; close it, or use it as a context manager."""
 
@@ -122,7 +110,7 @@ class Rpc:
         try:
             self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
         except httpx.InvalidURL as cause:
-            raise Refused("expected chain.rpc_url to be an http or https address") from cause
+            raise RpcRefused("expected chain.rpc_url to be an http or https address") from cause
         self._http = httpx.AsyncClient(
             headers={"Content-Type": "application/json", **endpoint.headers},
             timeout=endpoint.timeout_s,
@@ -242,9 +230,9 @@ class Rpc:
                 self._postpone(again.retry_after_s)
                 RPC_REQUESTS.labels(method, "retried").inc()
                 continue
-            except Refused as cause:
+            except RpcRefused as cause:
                 RPC_REQUESTS.labels(method, "refused").inc()
-                raise Refused(f"{self._where} {method}: {cause}") from cause
+                raise RpcRefused(f"{self._where} {method}: {cause}") from cause
             RPC_REQUESTS.labels(method, "answered").inc()
             return answer
         RPC_REQUESTS.labels(method, "unreachable").inc()
@@ -260,7 +248,7 @@ class Rpc:
         except TimeoutError as cause:
             raise _Trouble(f"no answer within {self._endpoint.timeout_s:g} s") from cause
         except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as cause:
-            raise Refused(f"the request cannot be sent ({cause})") from cause
+            raise RpcRefused(f"the request cannot be sent ({cause})") from cause
         except httpx.HTTPError as cause:
             raise _Trouble(f"{type(cause).__name__}: {cause}") from cause
         except msgspec.DecodeError as cause:
@@ -268,7 +256,7 @@ class Rpc:
         if answer.error is not None and answer.error.code not in ABSENCES:
             said = f"{answer.error.message[:200]!r} ({answer.error.code})"
             if answer.error.code in REFUSALS:
-                raise Refused(f"{REFUSALS[answer.error.code]}; it said {said}")
+                raise RpcRefused(f"{REFUSALS[answer.error.code]}; it said {said}")
             raise _Trouble(f"it said {said}")
         return answer
 
@@ -278,7 +266,9 @@ class Rpc:
             if status in {408, 429} or status >= httpx.codes.INTERNAL_SERVER_ERROR:
                 raise _Trouble(f"HTTP {status}", self._retry_after_s(response))
             if status != httpx.codes.OK:
-                raise Refused(f"expected HTTP 200; was {status}: check chain.rpc_url and its key")
+                raise RpcRefused(
+                    f"expected HTTP 200; was {status}: check chain.rpc_url and its key"
+                )
             body = bytearray()
             async for chunk in response.aiter_bytes():
                 body += chunk

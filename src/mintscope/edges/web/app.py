@@ -30,13 +30,13 @@ from mintscope.edges.web.front import Front
 from mintscope.edges.web.pages.answer import Wording
 from mintscope.edges.web.pages.files import StaticFiles
 from mintscope.edges.web.pages.render import Features, Renderer
-from mintscope.edges.web.parts import Desks, groups_of
+from mintscope.edges.web.parts import WebParts, groups_of
 from mintscope.edges.web.routes import Table
 
 
 def create_web(  # noqa: PLR0913 - one argument for each thing that can be replaced
     *,
-    desks: Desks,
+    desks: WebParts,
     origins: Sequence[str],
     clock: Clock,
     client: Callable[[Scope], str],

@@ -14,7 +14,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import NotFound, RateLimited
 from mintscope.base.limits import Denied, Limiter
 from mintscope.base.metrics import REQUESTS
-from mintscope.core.accounts.people.people import Browser, PeopleDesk
+from mintscope.core.accounts.people.people import Browser, People
 from mintscope.core.accounts.people.session import SessionEnded
 from mintscope.edges.web.forms.form import ClientGone, Form, parse_form, read_form
 from mintscope.edges.web.forms.head import Head
@@ -45,7 +45,7 @@ class Front:
     """
 
     table: Table
-    people: PeopleDesk
+    people: People
     wording: Wording
     files: StaticFiles
     origins: OwnOrigins

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from mintscope.core.accounts.application import ApplicationState
 from mintscope.core.accounts.keys.api_key import KeyStatus
-from mintscope.core.accounts.keys.api_keys import KeyDesk
-from mintscope.core.accounts.people.people import PeopleDesk
-from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.keys.api_keys import ApiKeys
+from mintscope.core.accounts.people.people import People
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.edges.web.forms.visit import START, Visit
 from mintscope.edges.web.pages.reply import Page, Reply
 from mintscope.edges.web.routes import Route
@@ -15,9 +15,7 @@ from mintscope.edges.web.routes import Route
 class HomePages:
     """The page at `/`."""
 
-    def __init__(
-        self, people: PeopleDesk, keys: KeyDesk, review: ReviewDesk, *, origin: str
-    ) -> None:
+    def __init__(self, people: People, keys: ApiKeys, review: Reviews, *, origin: str) -> None:
         self._people = people
         self._keys = keys
         self._review = review

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, Protocol
 
 from mintscope.base.errors import NotFound
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.mail.email import Letter, LetterId
+from mintscope.core.accounts.mail.email import Email, EmailId
 from mintscope.edges.web.forms.visit import Visit
 from mintscope.edges.web.pages.paging import parse_id
 from mintscope.edges.web.pages.reply import Nothing, Page, Reply, Text
@@ -17,18 +17,18 @@ PLAIN: Final = ".txt"
 ADDRESS: Final = re.compile(r"(https?://[^\s<>]+)")
 
 
-class Posted(NamedTuple):
+class SentEmail(NamedTuple):
     """A letter, as it would have been sent."""
 
-    letter_id: LetterId
+    letter_id: EmailId
     written_at: UnixMs
-    letter: Letter
+    letter: Email
 
 
 class Mailbox(Protocol):
     """Where letters are read."""
 
-    async def recent(self, *, limit: int) -> Sequence[Posted]:
+    async def recent(self, *, limit: int) -> Sequence[SentEmail]:
         """Return the newest letters, newest first."""
         ...
 

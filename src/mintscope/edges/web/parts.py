@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mintscope.core.accounts.keys.api_keys import KeyDesk
-from mintscope.core.accounts.people.people import PeopleDesk
-from mintscope.core.accounts.reviews import ReviewDesk
-from mintscope.core.accounts.signups.signups import SignupDesk
+from mintscope.core.accounts.keys.api_keys import ApiKeys
+from mintscope.core.accounts.people.people import People
+from mintscope.core.accounts.reviews import Reviews
+from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.web.home import HomePages
 from mintscope.edges.web.keys.keys import KeyPages
 from mintscope.edges.web.mailbox import Mailbox, MailboxPages
@@ -23,20 +23,20 @@ from mintscope.edges.web.session.sessions import SessionPages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desks:
+class WebParts:
     """Who does what the pages are about.
 
     mailbox  where letters are read that were not sent; None: they are sent
     """
 
-    people: PeopleDesk
-    signup: SignupDesk
-    keys: KeyDesk
-    review: ReviewDesk
+    people: People
+    signup: Signups
+    keys: ApiKeys
+    review: Reviews
     mailbox: Mailbox | None = None
 
 
-def groups_of(desks: Desks, features: Features, origins: Sequence[str]) -> Iterator[Pages]:
+def groups_of(desks: WebParts, features: Features, origins: Sequence[str]) -> Iterator[Pages]:
     """Yield every group of pages that is served with *features*."""
     people = desks.people
     yield HomePages(people, desks.keys, desks.review, origin=origins[0])

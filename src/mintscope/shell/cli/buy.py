@@ -19,9 +19,9 @@ from solders.keypair import Keypair
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, Wallet, parse_mint
 from mintscope.client.auth import PaymentAuth
-from mintscope.client.buyer import Buyer, Purchase, PurchaseFailed, PurchasePending
+from mintscope.client.buyer import BoughtCredits, Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.journal import Journal, JournalUnusable
-from mintscope.client.purse import Pin, Purse, WillNotPay
+from mintscope.client.wallet import PayerWallet, Pin, WillNotPay
 from mintscope.core.payments.protocol.headers import AMOUNT_MAX
 from mintscope.core.payments.protocol.requirement import MAINNET, TOKEN_PROGRAM
 from mintscope.shell.config.keypair import UnusableKeypair, read_keypair
@@ -60,7 +60,7 @@ class Till:
 
     url: str
     rpc_url: str
-    purse: Purse
+    wallet: PayerWallet
     folder: Path
 
 
@@ -87,9 +87,11 @@ def prepare(
         token_program=Wallet(_address(program, "--program")),
     )
     atoms = _atoms(most, decimals)
-    purse = Purse(wallet=_keypair(wallet), pin=pin, atoms_per_payment=atoms, atoms_in_all=atoms)
+    payer = PayerWallet(
+        wallet=_keypair(wallet), pin=pin, atoms_per_payment=atoms, atoms_in_all=atoms
+    )
     folder = journal or wallet.with_name(f"{wallet.name}.payments")
-    context.obj = Till(url=url, rpc_url=rpc, purse=purse, folder=folder)
+    context.obj = Till(url=url, rpc_url=rpc, wallet=payer, folder=folder)
 
 
 @buy_commands.command("credits")
@@ -111,7 +113,7 @@ def buy_request(
     _run(context, lambda buyer: buyer.request(address), _show_report)
 
 
-def _show_token(bought: Purchase) -> None:
+def _show_token(bought: BoughtCredits) -> None:
     print(bought.token, flush=True)
     typer.echo(
         f"{bought.credits} credits for {bought.price_paid} atoms."
@@ -150,8 +152,8 @@ def _run(
 
 async def _visit(till: Till, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
     """Let a buyer go; what earlier runs have paid is not counted against the limit of this one."""
-    purse = replace(till.purse, atoms_in_all=till.purse.atoms_in_all + journal.atoms)
-    auth = PaymentAuth(purse, rpc_url=till.rpc_url, journal=journal)
+    wallet = replace(till.wallet, atoms_in_all=till.wallet.atoms_in_all + journal.atoms)
+    auth = PaymentAuth(wallet, rpc_url=till.rpc_url, journal=journal)
     async with httpx.AsyncClient(base_url=till.url) as http:
         return await buy(Buyer(http, auth))
 

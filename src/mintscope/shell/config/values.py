@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from mintscope.base.credentials import PEPPER_BYTES_MIN
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, parse_mint
-from mintscope.core.accounts.email_address import UnusableEmail, parse_email
+from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope.shell.config.keypair import parse_keypair
 
@@ -114,7 +114,7 @@ def _parse_mailbox(value: str) -> str:
         return value
     try:
         return parse_email(value)
-    except UnusableEmail as error:
+    except UnusableEmailAddress as error:
         raise ValueError(str(error)) from error
 
 

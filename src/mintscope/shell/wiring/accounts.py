@@ -14,22 +14,22 @@ from typing import Final
 import structlog
 
 from mintscope.base.clock import Clock
-from mintscope.core.accounts.keys.api_keys import KeyDesk
+from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.mail.outbox import Outbox
-from mintscope.core.accounts.people.login_limit import GuessLimits
-from mintscope.core.accounts.people.people import PeopleDesk
+from mintscope.core.accounts.people.login_limit import LoginLimits
+from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import Lifetimes
-from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signups.exchange import ExchangeDesk
-from mintscope.core.accounts.signups.signups import SignupDesk
-from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, Desks
-from mintscope.edges.mail.delivery import Postman
-from mintscope.edges.mail.templates import LetterWithoutLink
-from mintscope.edges.maintenance.account_maintenance import Housekeeping
+from mintscope.core.accounts.signups.exchange import Exchanges
+from mintscope.core.accounts.signups.signups import Signups
+from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
+from mintscope.edges.mail.delivery import Delivery
+from mintscope.edges.mail.templates import EmailWithoutLink
+from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.server.limiter import Limit
-from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteKeyStore
+from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyStore
 from mintscope.edges.storage.sqlite.accounts.archive import SqliteAccountArchive
 from mintscope.edges.storage.sqlite.accounts.exchanges import SqliteExchangeStore
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -39,9 +39,9 @@ from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
 from mintscope.edges.storage.sqlite.accounts.sessions import SqliteSessionStore
 from mintscope.edges.storage.sqlite.accounts.signups import SqliteSignupStore
 from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
-from mintscope.edges.web.mailbox import Posted
+from mintscope.edges.web.mailbox import SentEmail
 from mintscope.shell.config.sections import AccountsConfig, Config, WebConfig
-from mintscope.shell.wiring.mail import Writer, make_postman
+from mintscope.shell.wiring.mail import Templates, make_postman
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
@@ -53,16 +53,16 @@ log = structlog.get_logger()
 class ShownOutbox:
     """The outbox as the page of a demo shows it; implements Mailbox of `web.mailbox`."""
 
-    def __init__(self, outbox: Outbox, write: Writer) -> None:
+    def __init__(self, outbox: Outbox, write: Templates) -> None:
         self._outbox = outbox
         self._write = write
 
-    async def recent(self, *, limit: int) -> Sequence[Posted]:
+    async def recent(self, *, limit: int) -> Sequence[SentEmail]:
         """Return the newest letters, newest first, but those whose link is gone."""
         posted = []
         for draft in await self._outbox.recent(limit=limit):
-            with suppress(LetterWithoutLink):
-                posted.append(Posted(draft.letter_id, draft.written_at, self._write(draft)))
+            with suppress(EmailWithoutLink):
+                posted.append(SentEmail(draft.letter_id, draft.written_at, self._write(draft)))
         return posted
 
 
@@ -73,21 +73,21 @@ class Accounts:
     mailbox   None: letters are not shown
     """
 
-    signup: SignupDesk
-    exchange: ExchangeDesk
-    review: ReviewDesk
-    people: PeopleDesk
-    keys: KeyDesk
+    signup: Signups
+    exchange: Exchanges
+    review: Reviews
+    people: People
+    keys: ApiKeys
     mailbox: ShownOutbox | None
-    postman: Postman
-    housekeeping: Housekeeping
+    delivery: Delivery
+    housekeeping: AccountMaintenance
 
     async def run(self) -> None:
         """Deliver letters and keep order, until cancelled; a bug in it is told, and it goes on."""
         while True:
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self.postman.run())
+                    tasks.create_task(self.delivery.run())
                     tasks.create_task(self.housekeeping.run())
             except* Exception:
                 log.exception("looking after accounts failed")
@@ -110,17 +110,17 @@ async def open_accounts(
         stack.push_async_callback(file.close)
         hasher = Argon2Hasher()
         stack.callback(hasher.close)
-        outbox, write = SqliteOutbox(file), Writer(secrets, origin=origin)
+        outbox, write = SqliteOutbox(file), Templates(secrets, origin=origin)
         lifetimes = _lifetimes(config.web)
-        signup = SignupDesk(SqliteSignupStore(file), secrets=secrets, clock=clock, entropy=entropy)
-        keys = KeyDesk(store=SqliteKeyStore(file), secrets=secrets, clock=clock, entropy=entropy)
+        signup = Signups(SqliteSignupStore(file), secrets=secrets, clock=clock, entropy=entropy)
+        keys = ApiKeys(store=SqliteApiKeyStore(file), secrets=secrets, clock=clock, entropy=entropy)
         yield Accounts(
             signup=signup,
-            exchange=ExchangeDesk(
+            exchange=Exchanges(
                 SqliteExchangeStore(file), secrets=secrets, clock=clock, entropy=entropy
             ),
-            review=ReviewDesk(SqliteReviewStore(file), clock=clock, entropy=entropy),
-            people=PeopleDesk(
+            review=Reviews(SqliteReviewStore(file), clock=clock, entropy=entropy),
+            people=People(
                 people=SqlitePeopleStore(file),
                 sessions=SqliteSessionStore(file),
                 hasher=hasher,
@@ -132,8 +132,8 @@ async def open_accounts(
             ),
             keys=keys,
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
-            postman=make_postman(config.mail, outbox=outbox, write=write, clock=clock),
-            housekeeping=Housekeeping(
+            delivery=make_postman(config.mail, outbox=outbox, write=write, clock=clock),
+            housekeeping=AccountMaintenance(
                 keys=keys,
                 signup=signup,
                 archive=SqliteAccountArchive(file),
@@ -143,9 +143,9 @@ async def open_accounts(
         )
 
 
-def desks_of(config: AccountsConfig, accounts: Accounts) -> Desks:
+def desks_of(config: AccountsConfig, accounts: Accounts) -> AccountParts:
     """Return what the API asks, as often as *config* allows."""
-    return Desks(
+    return AccountParts(
         signup=accounts.signup,
         exchange=accounts.exchange,
         keys=accounts.keys,
@@ -168,8 +168,8 @@ def desks_of(config: AccountsConfig, accounts: Accounts) -> Desks:
     )
 
 
-def _guesses(web: WebConfig) -> GuessLimits:
-    return GuessLimits(
+def _guesses(web: WebConfig) -> LoginLimits:
+    return LoginLimits(
         one=web.guesses_max, all=web.client_guesses_max, signups=web.sign_ups_per_hour_max
     )
 

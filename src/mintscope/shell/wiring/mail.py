@@ -4,39 +4,39 @@ from functools import partial
 from typing import Final
 
 from mintscope.base.clock import Clock
-from mintscope.core.accounts.mail.email import Draft, Letter
+from mintscope.core.accounts.mail.email import Draft, Email
 from mintscope.core.accounts.mail.outbox import Outbox
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.edges.mail.delivery import PagePost, Post, Postman
+from mintscope.edges.mail.delivery import Delivery, PageTransport, Transport
 from mintscope.edges.mail.templates import compose
-from mintscope.edges.mail.transport import MailServer, SmtpPost
+from mintscope.edges.mail.transport import MailServer, SmtpTransport
 from mintscope.shell.config.sections import MailConfig
 
 NAME: Final = "mintscope"
 
 
-class Writer:
-    """Writes letters as this installation does; for the postman and for the mailbox page."""
+class Templates:
+    """Writes letters as this installation does; for the delivery and for the mailbox page."""
 
     def __init__(self, secrets: AccountSecrets, *, origin: str) -> None:
         self._compose = partial(compose, origin=origin, secrets=secrets, name=NAME)
 
-    def __call__(self, draft: Draft) -> Letter:
+    def __call__(self, draft: Draft) -> Email:
         """Write the letter of *draft*.  Raises LetterWithoutLink."""
         return self._compose(draft)
 
 
-def make_postman(mail: MailConfig, *, outbox: Outbox, write: Writer, clock: Clock) -> Postman:
+def make_postman(mail: MailConfig, *, outbox: Outbox, write: Templates, clock: Clock) -> Delivery:
     """Return who delivers what is in *outbox*; with delivery "none", who counts it."""
-    post: Post | None
+    post: Transport | None
     match mail.delivery:
         case "smtp":
-            post = SmtpPost(mail_server_of(mail), clock)
+            post = SmtpTransport(mail_server_of(mail), clock)
         case "page":
-            post = PagePost()
+            post = PageTransport()
         case "none":
             post = None
-    return Postman(outbox=outbox, post=post, compose=write, clock=clock)
+    return Delivery(outbox=outbox, post=post, compose=write, clock=clock)
 
 
 def mail_server_of(mail: MailConfig) -> MailServer:

@@ -15,16 +15,17 @@ from solders.keypair import Keypair
 from mintscope.base.clock import Clock
 from mintscope.base.errors import PriceUnavailable, ServiceUnavailable
 from mintscope.base.primitives import Mint, Wallet
+from mintscope.base.solana import Endpoint
 from mintscope.core.market.log import LogReader
 from mintscope.core.payments.books.audit import Auditor
-from mintscope.core.payments.facilitator import Cashier
-from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceBoard, PriceSource
+from mintscope.core.payments.facilitator import Facilitator
+from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceCache, PriceSource
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import Secrets
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.core.payments.store import WALLET_LAMPORTS_MIN, Budget
-from mintscope.edges.maintenance.payment_maintenance import Upkeep, tell_unreadable
+from mintscope.edges.maintenance.payment_maintenance import PaymentMaintenance, tell_unreadable
 from mintscope.edges.settlement.price_sources import (
     FeedPrice,
     MarketPrice,
@@ -33,8 +34,7 @@ from mintscope.edges.settlement.price_sources import (
     UsableToken,
 )
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
-from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
-from mintscope.edges.sources.rpc import Endpoint
+from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
@@ -57,13 +57,13 @@ class Sales:
     """Everything that sells in this process."""
 
     config: PaymentsConfig
-    cashier: Cashier
-    board: PriceBoard
-    chain: RpcPaymentChain
+    facilitator: Facilitator
+    board: PriceCache
+    chain: RpcSettlement
     store: SqlitePaymentStore
     books: SqlitePaymentBooks
     auditor: Auditor
-    upkeep: Upkeep
+    upkeep: PaymentMaintenance
 
     async def expect_ready(self) -> None:
         """Look at the payment token, the treasury and the fee payer before anything is sold.
@@ -73,16 +73,16 @@ class Sales:
         """
         try:
             await self.chain.expect_usable()
-            expect_funds(await self.upkeep.look_at_fees(), self.cashier.terms.fee_payer)
+            expect_funds(await self.upkeep.look_at_fees(), self.facilitator.terms.fee_payer)
         except ChainUnavailable as trouble:
             log.warning("nothing is sold until the node answers", reason=str(trouble))
         with suppress(PriceUnavailable):
-            await self.board.tariff()  # so that the first client finds a price
+            await self.board.price_list()  # so that the first client finds a price
 
     async def expect_chain(self) -> None:
         """Raise ServiceUnavailable if the node does not answer."""
         try:
-            await self.chain.lamports(self.cashier.terms.fee_payer)
+            await self.chain.lamports(self.facilitator.terms.fee_payer)
         except ChainUnavailable as trouble:
             raise ServiceUnavailable("the chain's node does not answer") from trouble
 
@@ -118,7 +118,7 @@ async def open_sales(
     terms = terms_of(payments, fee_payer)
     async with AsyncExitStack() as stack:
         endpoint = payment_endpoint(config.chain)
-        chain = await stack.enter_async_context(RpcPaymentChain(endpoint, terms=terms, clock=clock))
+        chain = await stack.enter_async_context(RpcSettlement(endpoint, terms=terms, clock=clock))
         source = UsableToken(
             TrueClock(price_source(payments, endpoint, reader, stack), chain.block_time_s, clock),
             chain.expect_usable,
@@ -139,7 +139,7 @@ async def open_sales(
             fee_lamports=payments.fees_per_hour_lamports,
             in_flight_fee_lamports=payments.fees_in_flight_lamports,
         )
-        board = PriceBoard(
+        board = PriceCache(
             source,
             decimals=terms.decimals,
             clock=clock,
@@ -148,7 +148,7 @@ async def open_sales(
         )
         yield Sales(
             config=payments,
-            cashier=Cashier(
+            facilitator=Facilitator(
                 terms=terms,
                 secrets=Secrets.derive(root),
                 fee_payer=fee_payer,
@@ -163,7 +163,7 @@ async def open_sales(
             store=store,
             books=books,
             auditor=auditor,
-            upkeep=Upkeep(
+            upkeep=PaymentMaintenance(
                 chain=chain,
                 store=store,
                 books=books,

@@ -17,7 +17,7 @@ from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server, serving_beside
 from mintscope.edges.web.app import create_web
 from mintscope.edges.web.pages.render import Features
-from mintscope.edges.web.parts import Desks
+from mintscope.edges.web.parts import WebParts
 from mintscope.shell.config.sections import WebConfig
 from mintscope.shell.config.values import is_loopback
 from mintscope.shell.wiring.accounts import Accounts
@@ -31,7 +31,7 @@ API_PATHS: Final = frozenset(("/v1", "/api", "/healthz", "/readyz", "/openapi.js
 NOT_FOUND: Final = 404
 
 
-class Reception:
+class Site:
     """The ASGI application in front of both.
 
     What is nowhere is told in the words of whoever asks: a page for those who accept HTML, the
@@ -94,7 +94,7 @@ def with_pages(  # noqa: PLR0913 - one argument for each part
         return api
     features = Features(has_administration=web.admin_port is None)
     pages = _pages(features, accounts, origins, addresses, clock)
-    return Reception(api=api, pages=pages)
+    return Site(api=api, pages=pages)
 
 
 @asynccontextmanager
@@ -151,7 +151,7 @@ def _pages(
     addresses: ClientAddresses,
     clock: Clock,
 ) -> ASGIApp:
-    desks = Desks(
+    desks = WebParts(
         people=accounts.people,
         signup=accounts.signup,
         keys=accounts.keys,

@@ -18,13 +18,13 @@ from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import serve_metrics
 from mintscope.base.primitives import Mint, Slot
-from mintscope.base.solana import WSOL, Source
+from mintscope.base.solana import WSOL, Endpoint, Source
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import MarketStore, Retention, Tracking
 from mintscope.core.market.timeframe import Timeframe
-from mintscope.edges.api.accounts.routes import Desks
+from mintscope.edges.api.accounts.routes import AccountParts
 from mintscope.edges.api.app import create_app
 from mintscope.edges.api.health import Check
 from mintscope.edges.api.shop import Shop
@@ -37,7 +37,7 @@ from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server, spare_what_is_there
 from mintscope.edges.sources.files import FileSource
 from mintscope.edges.sources.poll import Poller, Polling
-from mintscope.edges.sources.rpc import Endpoint, Rpc
+from mintscope.edges.sources.rpc import Rpc
 from mintscope.edges.storage.folder import held
 from mintscope.edges.storage.pepper import load_pepper
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
@@ -174,7 +174,7 @@ async def _running(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[
 
 def _shop(config: Config, sales: Sales, *, origin: str) -> Shop:
     return Shop(
-        cashier=sales.cashier,
+        facilitator=sales.facilitator,
         board=sales.board,
         rotations=sales.store,
         origin=config.api.origin or origin,
@@ -192,7 +192,7 @@ def _app(  # noqa: PLR0913 - one argument for each part
     clock: Clock,
     addresses: ClientAddresses,
     shop: Shop | None,
-    desks: Desks,
+    desks: AccountParts,
 ) -> ASGIApp:
     return create_app(
         reports=reports,

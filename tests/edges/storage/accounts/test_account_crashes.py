@@ -19,7 +19,7 @@ from mintscope.base.clock import ManualClock
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.user import UserId
@@ -199,7 +199,7 @@ async def test_a_crash_leaves_the_state_before_or_the_state_after(
 async def test_the_crash_points_find_a_letter_written_afterwards(tmp_path: Path) -> None:
     async def approve_in_two_steps(accounts: Accounts, made: Signup) -> None:
         store = WritesTheLetterAfterwards(accounts.file)
-        mistaken = ReviewDesk(store, clock=ManualClock(NOW), entropy=os.urandom)
+        mistaken = Reviews(store, clock=ManualClock(NOW), entropy=os.urandom)
         await approve(replace(accounts, review=mistaken), made)
 
     _, _, wrong = await states_after(tmp_path, [confirm], approve_in_two_steps)

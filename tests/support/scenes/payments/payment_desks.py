@@ -11,8 +11,8 @@ import pytest
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.payments.payment import Evidence, Goods, NewToken, Payment, Report, TopUp
-from mintscope.core.payments.store import PaymentStore, Promise
+from mintscope.core.payments.payment import Evidence, Goods, NewToken, PaidReport, Payment, TopUp
+from mintscope.core.payments.store import PaymentStore, PendingPayment
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.payment_promises import NOW, named
@@ -104,7 +104,7 @@ def _name(goods: Goods) -> Any:
             return token_hash
         case TopUp(account=account):
             return account
-        case Report():
+        case PaidReport():
             return None
 
 
@@ -129,5 +129,5 @@ async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     await store.close()
 
 
-async def resolve(desk: Desk, asked: Promise, evidence: Evidence, now: int = NOW) -> Payment:
+async def resolve(desk: Desk, asked: PendingPayment, evidence: Evidence, now: int = NOW) -> Payment:
     return await desk.store.resolve(asked.payment.message_hash, evidence, now=UnixMs(now))

@@ -1,4 +1,4 @@
-"""Payments as a cashier promises them to a store, and the evidence that moves them."""
+"""Payments as a facilitator promises them to a store, and the evidence that moves them."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -8,7 +8,7 @@ from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.payments.payment import Dead, Landed, NewToken, Payment, Reverted
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.requirement import Resource
-from mintscope.core.payments.store import Budget, Promise
+from mintscope.core.payments.store import Budget, PendingPayment
 
 NOW: Final = UnixMs(1_700_000_000_000)
 AMOUNT: Final = 1_000
@@ -34,7 +34,7 @@ def promise(
     mark: int = 10**9,
     budget: Budget | None = None,
     **changes: Any,
-) -> Promise:
+) -> PendingPayment:
     payment = Payment(
         message_hash=MessageHash(named(name)),
         signature=Signature("signature of " + name),
@@ -49,7 +49,7 @@ def promise(
         begun_at=NOW,
     )
     payment = replace(payment, **changes)
-    return Promise(
+    return PendingPayment(
         payment=payment,
         mark=mark,
         balance_after=balance_after,

@@ -1,4 +1,4 @@
-"""A shop with the two paid routes and nothing else: the cashier as clients meet it over HTTP."""
+"""A shop with the two paid routes and nothing else, as clients meet it over HTTP."""
 
 import asyncio
 import socket
@@ -13,9 +13,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mintscope.base.errors import InvalidPayment
-from mintscope.core.payments.facilitator import Cashier, Charge, Credits, Demand, Wanted
+from mintscope.core.payments.facilitator import Credits, Demand, Facilitator, PaymentCharge, Wanted
 from mintscope.core.payments.outcome import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
-from mintscope.core.payments.payment import Report
+from mintscope.core.payments.payment import PaidReport
 from mintscope.core.payments.protocol.headers import (
     PAYMENT_REQUIRED,
     PAYMENT_RESPONSE,
@@ -46,8 +46,8 @@ async def listening(app: Any) -> AsyncIterator[str]:
 class Shop:
     """Sells reports at 2,500 atoms and credits at 2,250 each."""
 
-    def __init__(self, cashier: Cashier) -> None:
-        self._cashier = cashier
+    def __init__(self, facilitator: Facilitator) -> None:
+        self._facilitator = facilitator
         self.app = Starlette(
             routes=[
                 Route("/v1/token/{mint}", self._token, methods=["GET"]),
@@ -57,7 +57,7 @@ class Shop:
 
     async def _token(self, request: Request) -> Response:
         resource = Resource(request.url.path)
-        return await self._sell(request, resource, REQUEST_ATOMS, Report(body=b'{"price":1}'))
+        return await self._sell(request, resource, REQUEST_ATOMS, PaidReport(body=b'{"price":1}'))
 
     async def _purchase(self, request: Request) -> Response:
         count = int(request.query_params["bundle"])
@@ -76,17 +76,17 @@ class Shop:
             return _failure(400, "INVALID_PAYMENT", str(error))
         key = request.headers.get("Idempotency-Key", presented.identifier)
         demand = Demand(resource=resource, key=key, address="192.0.2.1")
-        answer = await self._cashier.present(presented, demand)
-        outcome = await answer.settle(wanted) if isinstance(answer, Charge) else answer
+        answer = await self._facilitator.present(presented, demand)
+        outcome = await answer.settle(wanted) if isinstance(answer, PaymentCharge) else answer
         return self._respond(outcome, resource, amount)
 
     def _respond(self, outcome: Outcome, resource: Resource, amount: int) -> Response:
-        terms = self._cashier.terms
+        terms = self._facilitator.terms
         match outcome:
             case Settled(payment=payment, token=token):
                 receipt = encode_settled(terms, payer=payment.payer, signature=payment.signature)
                 headers = {PAYMENT_RESPONSE: receipt}
-                if isinstance(payment.goods, Report):
+                if isinstance(payment.goods, PaidReport):
                     return Response(b'{"data":' + payment.goods.body + b"}", 200, headers)
                 data = {
                     "token": token,
@@ -108,7 +108,7 @@ class Shop:
     def _demand(
         self, resource: Resource, amount: int, error: str, headers: Mapping[str, str]
     ) -> Response:
-        requirement = self._cashier.require(resource, amount)
+        requirement = self._facilitator.require(resource, amount)
         demand = encode_required(requirement, origin="https://shop.example", error=error)
         return _failure(402, "PAYMENT_FAILED", error, {PAYMENT_REQUIRED: demand, **headers})
 

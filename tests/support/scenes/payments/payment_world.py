@@ -1,4 +1,4 @@
-"""A whole till in one process: the dev chain, the settlement over it, the store, the cashier.
+"""A whole till in one process: the dev chain, the settlement over it, the store, the facilitator.
 
 The chain's clock moves a slot with every look at a transaction's status, so
 no test waits for time.
@@ -23,9 +23,10 @@ from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.base.solana import Endpoint
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.invariants import Violation
-from mintscope.core.payments.facilitator import Cashier, Charge, Credits, Demand, Wanted
+from mintscope.core.payments.facilitator import Credits, Demand, Facilitator, PaymentCharge, Wanted
 from mintscope.core.payments.outcome import Outcome
 from mintscope.core.payments.payment import MISSED_BLOCKS
 from mintscope.core.payments.protocol.headers import Presented
@@ -40,8 +41,7 @@ from mintscope.devchain.methods.wire import FaultyWire
 from mintscope.devchain.pulse import SLOT_MS, Pulse
 from mintscope.devchain.server import Rpc
 from mintscope.devchain.svm.vm import Vm
-from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
-from mintscope.edges.sources.rpc import Endpoint
+from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
@@ -75,7 +75,7 @@ class MovingTransport(httpx.AsyncBaseTransport):
 
 
 class World:
-    """One chain and one database file; any number of cashiers."""
+    """One chain and one database file; any number of facilitators."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -98,7 +98,7 @@ class World:
         self.node = FaultyWire(app, self.vm.faults)
         self.transport = MovingTransport(self, self.node)
         self.stores: list[SqlitePaymentStore] = []
-        self.chains: list[RpcPaymentChain] = []
+        self.chains: list[RpcSettlement] = []
         self.unreadable: list[tuple[Signature, str]] = []
         self.entropy = 0
         self.ahead_ms = 0
@@ -109,8 +109,8 @@ class World:
         self.vm.genesis.endow(self.vm.bank, key.pubkey(), lamports=10**9, atoms=atoms)
         return key
 
-    def cashier(self, **changes: Any) -> Cashier:
-        """Return a cashier as another process would have it."""
+    def facilitator(self, **changes: Any) -> Facilitator:
+        """Return a facilitator as another process would have it."""
         self.stores.append(SqlitePaymentStore(self.path))
         self.chains.append(self.chain())
         parts: dict[str, Any] = {
@@ -124,10 +124,10 @@ class World:
             "budget": Budget(),
             "patience_s": PATIENCE_S,
         }
-        return Cashier(**(parts | changes))
+        return Facilitator(**(parts | changes))
 
-    def chain(self, terms: Terms | None = None) -> RpcPaymentChain:
-        return RpcPaymentChain(
+    def chain(self, terms: Terms | None = None) -> RpcSettlement:
+        return RpcSettlement(
             Endpoint(url="http://chain/"),
             terms=terms or self.terms,
             clock=self.clock,
@@ -238,12 +238,12 @@ async def world_at(path: Path) -> AsyncIterator[World]:
 
 
 async def buy(
-    cashier: Cashier, presented: Presented, *, wanted: Wanted = CREDITS, **changes: Any
+    facilitator: Facilitator, presented: Presented, *, wanted: Wanted = CREDITS, **changes: Any
 ) -> Outcome:
     """Send a payment and take what comes."""
     demand: dict[str, Any] = {"resource": RESOURCE, "key": KEY, "address": "192.0.2.1"}
-    answer = await cashier.present(presented, Demand(**(demand | changes)))
-    return await answer.settle(wanted) if isinstance(answer, Charge) else answer
+    answer = await facilitator.present(presented, Demand(**(demand | changes)))
+    return await answer.settle(wanted) if isinstance(answer, PaymentCharge) else answer
 
 
 def config_of(world: World, rpc_url: str, **changes: Any) -> Config:

@@ -1,4 +1,4 @@
-"""The whole API over a real cashier, a real store and a chain in this process, and its buyers."""
+"""The whole API over a real facilitator, store and chain in this process, and its buyers."""
 
 import json
 from base64 import b64decode, b64encode
@@ -15,9 +15,9 @@ from solders.keypair import Keypair
 
 from mintscope.base.primitives import UnixMs
 from mintscope.base.quote import Quote
-from mintscope.core.payments.facilitator import Cashier
+from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.pricing.price import Doubt
-from mintscope.core.payments.pricing.price_cache import PriceBoard
+from mintscope.core.payments.pricing.price_cache import PriceCache
 from mintscope.edges.api.shop import Shop
 from mintscope.edges.server.limiter import Limit
 from support.scenes.payments.payment_build import Recipe, as_base64
@@ -61,7 +61,7 @@ class Shopfront:
 
     world: World
     service: Service
-    cashier: Cashier
+    facilitator: Facilitator
     price: MovablePrice = field(default_factory=MovablePrice)
     sol: MovableSol = field(default_factory=MovableSol)
 
@@ -143,11 +143,11 @@ def encoded(content: Any) -> str:
 async def opened(
     world: World, *, limit: Limit = RAISED, **changes: Any
 ) -> AsyncIterator[Shopfront]:
-    """Open another process of the shop; *changes* are to its cashier."""
-    cashier, price, sol = world.cashier(**changes), MovablePrice(), MovableSol()
+    """Open another process of the shop; *changes* are to its facilitator."""
+    facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
     shop = Shop(
-        cashier=cashier,
-        board=PriceBoard(price, decimals=6, clock=world.clock, sol=sol),
+        facilitator=facilitator,
+        board=PriceCache(price, decimals=6, clock=world.clock, sol=sol),
         rotations=world.stores[-1],
         origin=ORIGIN,
         name="Scope",
@@ -156,7 +156,7 @@ async def opened(
     async with running_service(
         world.path.parent, clock=world.clock, pepper=SECRETS.pepper, shop=shop, public_limit=limit
     ) as service:
-        yield Shopfront(world, service, cashier, price, sol)
+        yield Shopfront(world, service, facilitator, price, sol)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from solders.keypair import Keypair
 from solders.transaction import VersionedTransaction
 
 from mintscope.base.primitives import Mint, Wallet
-from mintscope.client.purse import Pin, Purse
+from mintscope.client.wallet import PayerWallet, Pin
 from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 
@@ -69,7 +69,7 @@ class Shopper:
             decimals=PAYMENT_DECIMALS,
             pay_to=Wallet(str(self.genesis.treasury.pubkey())),
         )
-        self._purse = Purse(
+        self._wallet = PayerWallet(
             wallet=self.wallet, pin=pin, atoms_per_payment=10**9, atoms_in_all=10**15
         )
 
@@ -81,8 +81,8 @@ class Shopper:
                 break
             await asyncio.sleep(PENDING_S)
         assert demand.status_code == 402, demand.text
-        required, offer = self._purse.choose(demand.headers["PAYMENT-REQUIRED"])
-        return Paid(self._purse.pay(required, offer, await self._blockhash()), key)
+        required, offer = self._wallet.choose(demand.headers["PAYMENT-REQUIRED"])
+        return Paid(self._wallet.pay(required, offer, await self._blockhash()), key)
 
     async def buy(self, shop: httpx.AsyncClient, key: str | None) -> Paid:
         """Buy ten credits; a payment that was sent is remembered whatever happens then."""

@@ -26,7 +26,7 @@ class TooManyKeys(Exception):
     """The user has as many active keys, or has made as many in a day, as anybody may."""
 
 
-class KeyStore(Protocol):
+class ApiKeyStore(Protocol):
     """Where keys are kept; every verb that writes is one transaction with its audit row."""
 
     async def find(self, key_hash: CredentialHash) -> Holder | None:
@@ -66,7 +66,7 @@ class KeyStore(Protocol):
         ...
 
 
-class KeyDesk:
+class ApiKeys:
     """Knows every key by its hash.
 
     Whatever is done in a session is undone if the session turns out to have been ended: whoever
@@ -76,7 +76,7 @@ class KeyDesk:
     def __init__(
         self,
         *,
-        store: KeyStore,
+        store: ApiKeyStore,
         secrets: AccountSecrets,
         clock: Clock,
         entropy: Callable[[int], bytes],

@@ -5,13 +5,13 @@ from enum import StrEnum
 from typing import NewType
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.proof import ProofId
 
-LetterId = NewType("LetterId", int)
+EmailId = NewType("EmailId", int)
 
 
-class LetterKind(StrEnum):
+class EmailKind(StrEnum):
     """Why we write."""
 
     CONFIRM_APPLICATION = "confirm_application"
@@ -32,9 +32,9 @@ class Draft:
             approved: `scopes`; new key: `hint`, `scopes`; claim: `username`
     """
 
-    letter_id: LetterId
-    kind: LetterKind
-    recipient: Email
+    letter_id: EmailId
+    kind: EmailKind
+    recipient: EmailAddress
     written_at: UnixMs
     facts: dict[str, str] = field(default_factory=dict)
     proof_id: ProofId | None = None
@@ -43,10 +43,10 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class Email:
     """A letter as it is sent; *message_id* is the same at every attempt."""
 
-    recipient: Email
+    recipient: EmailAddress
     subject: str
     text: str
     message_id: str

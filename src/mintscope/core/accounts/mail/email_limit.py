@@ -12,7 +12,7 @@ ADMITTED: Final = (
 )
 
 
-class GrowingPause:
+class EmailLimit:
     """Admits a letter five minutes after the one before, three in an hour, five in a day."""
 
     def __init__(self, clock: Clock) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.mail.email import Draft, LetterId
+from mintscope.core.accounts.mail.email import Draft, EmailId
 
 LEASE_MS: Final = 60_000
 GIVE_UP_MS: Final = 72 * 3_600_000
@@ -22,12 +22,12 @@ class Outbox(Protocol):
         """
         ...
 
-    async def sent(self, letter_id: LetterId, now: UnixMs) -> None:
+    async def sent(self, letter_id: EmailId, now: UnixMs) -> None:
         """Note that the letter was accepted by the mail server."""
         ...
 
     async def failed(
-        self, letter_id: LetterId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
+        self, letter_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
     ) -> None:
         """Note why it was not, and when to try again; None: never."""
         ...

@@ -8,13 +8,13 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import SITE_SHARES, Denied, Limit, LimitKey, MovingWindow, site_key
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 
 QUARTER_S: Final = 900
 HOUR_S: Final = 3_600
 
 
-class TooManyGuesses(Exception):
+class TooManyAttempts(Exception):
     """Too many wrong passwords, or too many accounts made, lately; wait *retry_after_s*."""
 
     def __init__(self, retry_after_s: int) -> None:
@@ -23,7 +23,7 @@ class TooManyGuesses(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GuessLimits:
+class LoginLimits:
     """How much is admitted.
 
     one      wrong passwords for an e-mail address from one client address, in 15 minutes
@@ -36,10 +36,10 @@ class GuessLimits:
     signups: int = 20
 
 
-class GuessGuard:
+class LoginLimit:
     """Counts guesses before they are looked at, so that many at once are not more than allowed."""
 
-    def __init__(self, limits: GuessLimits, clock: Clock) -> None:
+    def __init__(self, limits: LoginLimits, clock: Clock) -> None:
         def window(name: str, count: int, window_s: int) -> MovingWindow:
             return MovingWindow(Limit(name=name, count=count, window_s=window_s), clock)
 
@@ -48,19 +48,19 @@ class GuessGuard:
         self._signups = window("accounts of a client", limits.signups, HOUR_S)
         self._site = window("accounts of a site", SITE_SHARES * limits.signups, HOUR_S)
 
-    async def begin(self, email: Email, address: str) -> None:
+    async def begin(self, email: EmailAddress, address: str) -> None:
         """Count a guess at the password of *email* from *address*.
 
-        Raises    TooManyGuesses
+        Raises    TooManyAttempts
         """
         await _expect_room(self._all, address)
         try:
             await _expect_room(self._one, _pair(email, address))
-        except TooManyGuesses:
+        except TooManyAttempts:
             await self._all.give_back(address)
             raise
 
-    async def forgive(self, email: Email, address: str) -> None:
+    async def forgive(self, email: EmailAddress, address: str) -> None:
         """Count a guess less: it was right, or nobody looked at it."""
         await self._all.give_back(address)
         await self._one.give_back(_pair(email, address))
@@ -68,21 +68,21 @@ class GuessGuard:
     async def sign_up(self, address: str) -> None:
         """Count an account made from *address*.
 
-        Raises    TooManyGuesses
+        Raises    TooManyAttempts
         """
         await _expect_room(self._site, site_key(address))
         try:
             await _expect_room(self._signups, address)
-        except TooManyGuesses:
+        except TooManyAttempts:
             await self._site.give_back(site_key(address))
             raise
 
 
-def _pair(email: Email, address: str) -> LimitKey:
+def _pair(email: EmailAddress, address: str) -> LimitKey:
     return f"{address} {email}"
 
 
 async def _expect_room(window: MovingWindow, key: LimitKey) -> None:
     verdict = await window.take(key)
     if isinstance(verdict, Denied):
-        raise TooManyGuesses(verdict.retry_after_s)
+        raise TooManyAttempts(verdict.retry_after_s)

@@ -11,7 +11,7 @@ class WeakPassword(ValueError):
 
 
 class Hasher(Protocol):
-    """Turns passwords into hashes, slowly on purpose; `mintscope.edges.maintenance.passwords` does with argon2id."""
+    """Turns passwords into hashes, slowly on purpose; `edges.maintenance.passwords` has one."""
 
     async def hash(self, password: str) -> str:
         """Return what may be stored of *password*."""

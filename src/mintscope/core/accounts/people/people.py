@@ -8,9 +8,9 @@ from typing import Final
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import site_key
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.mail.email_limit import GrowingPause
-from mintscope.core.accounts.people.login_limit import GuessGuard, GuessLimits, TooManyGuesses
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email_limit import EmailLimit
+from mintscope.core.accounts.people.login_limit import LoginLimit, LoginLimits
 from mintscope.core.accounts.people.password import Hasher, expect_password
 from mintscope.core.accounts.people.session import (
     AGENT_LENGTH_MAX,
@@ -25,14 +25,7 @@ from mintscope.core.accounts.proof import Proof, Purpose, parse_link
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.user import User, UserId, username_of
 
-__all__ = [
-    "Browser",
-    "EmailTaken",
-    "PeopleDesk",
-    "SessionEnded",
-    "TooManyGuesses",
-    "WrongPassword",
-]
+__all__ = ["Browser", "EmailTaken", "People", "SessionEnded", "WrongPassword"]
 
 COOKIE_BYTES: Final = 32
 COOKIE_LENGTH: Final = 43
@@ -55,7 +48,7 @@ class Browser:
     agent: str
 
 
-class PeopleDesk:
+class People:
     """Everything a person does with an account, except its keys.
 
     Cookies are 43 characters of base64url from a cryptographic generator, stored as hashes.
@@ -72,7 +65,7 @@ class PeopleDesk:
         clock: Clock,
         entropy: Callable[[int], bytes],
         lifetimes: Lifetimes | None = None,
-        guesses: GuessLimits | None = None,
+        guesses: LoginLimits | None = None,
     ) -> None:
         self._people = people
         self._sessions = sessions
@@ -81,13 +74,13 @@ class PeopleDesk:
         self._clock = clock
         self._entropy = entropy
         self._lifetimes = lifetimes or Lifetimes()
-        self._guard = GuessGuard(guesses or GuessLimits(), clock)
-        self._letters = GrowingPause(clock)
+        self._guard = LoginLimit(guesses or LoginLimits(), clock)
+        self._letters = EmailLimit(clock)
 
-    async def sign_up(self, email: Email, password: str, browser: Browser) -> str:
+    async def sign_up(self, email: EmailAddress, password: str, browser: Browser) -> str:
         """Make the account and a session of it; return the session's cookie.
 
-        Raises    EmailTaken, WeakPassword, TooManyGuesses
+        Raises    EmailTaken, WeakPassword, TooManyAttempts
         """
         expect_password(password, email=email)
         await self._guard.sign_up(browser.address)
@@ -103,12 +96,12 @@ class PeopleDesk:
             raise EmailTaken
         return cookie
 
-    async def sign_in(self, email: Email, password: str, browser: Browser) -> str:
+    async def sign_in(self, email: EmailAddress, password: str, browser: Browser) -> str:
         """Return the cookie of a new session.
 
         One password hash, whether the address exists or not.  Guesses are limited per address
         and client, and a stranger's do not lock the owner out.
-        Raises    WrongPassword, TooManyGuesses
+        Raises    WrongPassword, TooManyAttempts
         """
         person = await self._people.find(email)
         stored = None if person is None else person.password_hash
@@ -143,7 +136,7 @@ class PeopleDesk:
     async def prove(self, session: Session, password: str) -> None:
         """Note that the password was entered again.
 
-        Raises    WrongPassword, TooManyGuesses
+        Raises    WrongPassword, TooManyAttempts
         """
         person = await self._people.find(session.user.email)
         if person is None or person.user.user_id != session.user.user_id:
@@ -181,7 +174,7 @@ class PeopleDesk:
         hashed = await self._hasher.hash(password)
         await self._people.change_password(session, hashed, self._clock.now())
 
-    async def request_reset(self, email: Email, browser: Browser) -> None:
+    async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
         """Write a link to the person of *email*; nothing tells whether there is one.
 
         Whoever asks too often, at one site, is not heard; what others ask does not count for them.
@@ -192,7 +185,7 @@ class PeopleDesk:
             lambda nonce: self._people.request_reset(email, nonce, now),
         )
 
-    async def find_reset(self, link: str) -> Email | None:
+    async def find_reset(self, link: str) -> EmailAddress | None:
         """Return whose password the link resets; None: it is unknown, used, or has expired."""
         proof = await self._find_proof(link, Purpose.RESET_PASSWORD)
         return None if proof is None else proof.email
@@ -258,8 +251,10 @@ class PeopleDesk:
             return None
         return await self._people.claim(session, proof.proof_id, self._clock.now())
 
-    async def _guess(self, email: Email, place: str, password: str, stored: str | None) -> bool:
-        """Say whether the password is right; if it is not, it counts.  Raises TooManyGuesses."""
+    async def _guess(
+        self, email: EmailAddress, place: str, password: str, stored: str | None
+    ) -> bool:
+        """Say whether the password is right; if it is not, it counts.  Raises TooManyAttempts."""
         await self._guard.begin(email, place)
         try:
             is_right = await self._hasher.matches(password, stored)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.session import NewSession, Session, SessionId
 from mintscope.core.accounts.proof import Proof, ProofId
 from mintscope.core.accounts.user import User, UserId
@@ -28,7 +28,7 @@ class Person:
 class NewPerson:
     """What is kept of a person at first."""
 
-    email: Email
+    email: EmailAddress
     username: str
     password_hash: str
 
@@ -36,7 +36,7 @@ class NewPerson:
 class PeopleStore(Protocol):
     """Where people are kept, and the proofs they were sent; with audit rows and letters."""
 
-    async def find(self, email: Email) -> Person | None:
+    async def find(self, email: EmailAddress) -> Person | None:
         """Return the person of that address."""
         ...
 
@@ -51,7 +51,7 @@ class PeopleStore(Protocol):
         """
         ...
 
-    async def request_reset(self, email: Email, nonce: bytes, at: UnixMs) -> None:
+    async def request_reset(self, email: EmailAddress, nonce: bytes, at: UnixMs) -> None:
         """Open a proof and write RESET_PASSWORD, if there is a person of *email*.
 
         After 20 letters in a day there is none as long as one has a link that is good for a while.
@@ -82,7 +82,7 @@ class PeopleStore(Protocol):
         """
         ...
 
-    async def agents(self, email: Email) -> Sequence[User]:
+    async def agents(self, email: EmailAddress) -> Sequence[User]:
         """Return the agents with that address."""
         ...
 

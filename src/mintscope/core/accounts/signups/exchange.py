@@ -14,7 +14,7 @@ from mintscope.core.accounts.application import (
     KeptApplication,
     SignupId,
 )
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import KeyLine, KeyStatus, NewKey
 from mintscope.core.accounts.keys.scope import READ_SCOPES
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
@@ -80,7 +80,7 @@ class Issue:
 class ExchangeStore(Protocol):
     """Raises ServiceUnavailable from every verb."""
 
-    async def find(self, email: Email) -> KeptApplication | None:
+    async def find(self, email: EmailAddress) -> KeptApplication | None:
         """Return the application of *email*: one query."""
         ...
 
@@ -96,7 +96,7 @@ class ExchangeStore(Protocol):
         ...
 
 
-class ExchangeDesk:
+class Exchanges:
     """Hands out the key of an application.
 
     entropy   returns so many bytes of a cryptographic generator
@@ -115,7 +115,7 @@ class ExchangeDesk:
         self._clock = clock
         self._entropy = entropy
 
-    async def recognise(self, email: Email, secret: str) -> Applicant | None:
+    async def recognise(self, email: EmailAddress, secret: str) -> Applicant | None:
         """Return the application of *email* if *secret* is its own; None: no such thing.
 
         One hash and one query, whatever the answer: unknown address, wrong secret, malformed

@@ -11,7 +11,7 @@ from mintscope.core.accounts.application import (
     Form,
     UserType,
 )
-from mintscope.core.accounts.email_address import Email, UnusableEmail, parse_email
+from mintscope.core.accounts.email_address import EmailAddress, UnusableEmailAddress, parse_email
 
 MISSING: Final = "expected a value; it is missing"
 SHOWN_MAX: Final = 50
@@ -59,15 +59,15 @@ class FieldReader:
         """Read a required text, whatever it says."""
         return self._required(name) or ""
 
-    def email(self, name: str) -> Email:
+    def email(self, name: str) -> EmailAddress:
         """Read a required address."""
         text = self._required(name)
         if text is not None:
             try:
                 return parse_email(text)
-            except UnusableEmail as flaw:
+            except UnusableEmailAddress as flaw:
                 self._refuse(name, str(flaw))
-        return Email("")
+        return EmailAddress("")
 
     def handle(self, name: str) -> str | None:
         """Read an optional line, trimmed; None for one that is blank."""

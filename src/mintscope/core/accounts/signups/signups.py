@@ -21,7 +21,7 @@ from mintscope.core.accounts.application import (
     KeptApplication,
     SignupId,
 )
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.proof import Proof, ProofId, Purpose, parse_link
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.signups.recognition import recognise
@@ -89,7 +89,7 @@ class SignupStore(Protocol):
         """
         ...
 
-    async def find(self, email: Email) -> KeptApplication | None:
+    async def find(self, email: EmailAddress) -> KeptApplication | None:
         """Return the application of *email*."""
         ...
 
@@ -119,7 +119,7 @@ class SignupStore(Protocol):
         ...
 
 
-class SignupDesk:
+class Signups:
     """Takes applications.
 
     entropy   returns so many bytes of a cryptographic generator
@@ -164,7 +164,7 @@ class SignupDesk:
             raise DuplicateApplication
         return Signup(kept.signup_id, self._secrets.secret_of(kept.secret_nonce, redelivery_key))
 
-    async def confirm_by_code(self, email: Email, secret: str, code: str) -> None:
+    async def confirm_by_code(self, email: EmailAddress, secret: str, code: str) -> None:
         """Confirm the mailbox with the code sent there; at most five guesses.
 
         Confirming what is confirmed changes nothing.
@@ -181,7 +181,7 @@ class SignupDesk:
         if not await self._store.guess(application.signup_id, is_right, self._clock.now()):
             raise InvalidFields([FieldMessage("code", WRONG_CODE)])
 
-    async def state(self, email: Email, secret: str) -> ApplicationState:
+    async def state(self, email: EmailAddress, secret: str) -> ApplicationState:
         """Return how far the application has come.
 
         Raises    InvalidCredentials unless *secret* is that of *email*; AccountNotFound when the
@@ -192,7 +192,7 @@ class SignupDesk:
             raise AccountNotFound
         return application.state
 
-    async def find_by_link(self, text: str) -> Email | None:
+    async def find_by_link(self, text: str) -> EmailAddress | None:
         """Return whose application the link's last segment *text* confirms; None: no such link."""
         proof = await self._find_proof(text)
         return None if proof is None else proof.email
@@ -218,7 +218,7 @@ class SignupDesk:
         """Delete what was not confirmed in 72 hours, its address being free then; say how many."""
         return await self._store.forget_lapsed(self._clock.now())
 
-    async def _recognise(self, email: Email, secret: str) -> Application:
+    async def _recognise(self, email: EmailAddress, secret: str) -> Application:
         digest = self._secrets.hash(secret)
         application = recognise(await self._store.find(email), digest)
         if application is None:

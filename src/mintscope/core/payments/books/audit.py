@@ -11,13 +11,13 @@ from mintscope.core.payments.books.invariants import (
     PaymentBooks,
     Violation,
 )
-from mintscope.core.payments.books.treasury import DoubtKind, Scan, Scope, TreasuryHistory
+from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope, TreasuryHistory
 from mintscope.core.payments.payment import Payment, State
-from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.reconciler import BATCH, Reconciler
 from mintscope.core.payments.settlement import ChainUnavailable
 
-PAGES_MAX: Final = {Scope.NEW: 8, Scope.ALL: 1}  # in one audit; the next goes on
+PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # in one audit; the next goes on
 
 
 def compare(ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]) -> list[Violation]:
@@ -31,7 +31,7 @@ def compare(ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None])
 
 
 def _is_short(payment: Payment) -> bool:
-    return payment.final and payment.reason is Reason.UNDERPAID
+    return payment.final and payment.reason is RefusalReason.UNDERPAID
 
 
 class Auditor:
@@ -75,16 +75,16 @@ class Auditor:
 
     async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:
         if full:  # before any question: a node that is silent only delays it
-            scan = await self._books.scan(Scope.ALL)
+            scan = await self._books.scan(ScanScope.ALL)
             if scan is None or scan.finished_at is not None:
-                await self._books.keep_scan(Scope.ALL, Scan())
+                await self._books.keep_scan(ScanScope.ALL, Scan())
         await self._settle_issued()
         doubted = await self._books.doubts(now=self._clock.now(), count_max=BATCH)
         await self._compare(doubted, violations)
-        await self._scan(Scope.NEW, await self._books.scan(Scope.NEW) or Scan(), violations)
-        scan = await self._books.scan(Scope.ALL)
+        await self._scan(ScanScope.NEW, await self._books.scan(ScanScope.NEW) or Scan(), violations)
+        scan = await self._books.scan(ScanScope.ALL)
         if scan is not None and scan.finished_at is None:
-            await self._scan(Scope.ALL, scan, violations)
+            await self._scan(ScanScope.ALL, scan, violations)
 
     async def _settle_issued(self) -> None:
         """Look at what was issued and should be final by now; doubt what is not even then."""
@@ -95,7 +95,7 @@ class Auditor:
             await self._reconciler.look_at(late)
             await self._books.doubt(DoubtKind.ISSUED, late, now=self._clock.now())
 
-    async def _scan(self, scope: Scope, scan: Scan, violations: list[Violation]) -> None:
+    async def _scan(self, scope: ScanScope, scan: Scan, violations: list[Violation]) -> None:
         """Read on, a page at a time; whatever stops it, no page is read in vain."""
         for _ in range(PAGES_MAX[scope]):
             page = await self._history.arrivals(after=scan.mark, before=scan.cursor)

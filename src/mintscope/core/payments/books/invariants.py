@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from mintscope.base.primitives import Signature, UnixMs
-from mintscope.core.payments.books.treasury import DoubtKind, Scan, Scope
+from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 
 SETTLED_AFTER_MS: Final = 300_000  # a payment that is younger may still be on its way
 DOUBTED_LOOKS: Final = 3
@@ -60,11 +60,11 @@ class PaymentBooks(Protocol):
         """Compare payments, entries, balances and doubts; of entries, those after *after_entry*."""
         ...
 
-    async def scan(self, scope: Scope) -> Scan | None:
+    async def scan(self, scope: ScanScope) -> Scan | None:
         """Return how far the scan of *scope* has come, None where there was none."""
         ...
 
-    async def keep_scan(self, scope: Scope, scan: Scan) -> None:
+    async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:
         """Remember how far the scan of *scope* has come."""
         ...
 

@@ -46,7 +46,7 @@ class TreasuryHistory(Protocol):
         ...
 
 
-class Scope(StrEnum):
+class ScanScope(StrEnum):
     """How much of the history a scan is for."""
 
     NEW = "new"
@@ -72,9 +72,9 @@ class Scan:
         """Return the scan after it has read *page*."""
         return replace(self, head=self.head or page.newest, cursor=page.oldest)
 
-    def end(self, now: UnixMs, *, scope: Scope) -> "Scan":
+    def end(self, now: UnixMs, *, scope: ScanScope) -> "Scan":
         """Return the scan at its end: what is to come begins where it began."""
-        mark = (self.head or self.mark) if scope is Scope.NEW else None
+        mark = (self.head or self.mark) if scope is ScanScope.NEW else None
         return Scan(mark=mark, finished_at=now)
 
 

@@ -8,7 +8,7 @@ from mintscope.base.errors import PriceUnavailable
 from mintscope.base.primitives import UnixMs
 from mintscope.base.quote import Quote
 from mintscope.core.payments.pricing.price import Doubt, is_jump
-from mintscope.core.payments.pricing.price_list import FEE_SHARE_MAX, Tariff
+from mintscope.core.payments.pricing.price_list import FEE_SHARE_MAX, PriceList
 
 SNAPSHOT_S: Final = 60.0
 RETRY_S: Final = 5.0  # how soon a source in doubt is asked again
@@ -61,7 +61,7 @@ class NoSolPrice:
         return None
 
 
-class PriceBoard:
+class PriceCache:
     """Reads the source at most once a minute; the list and every demand in between agree.
 
     Requests that come while the source is being read use what there is, unless it is too old.
@@ -81,14 +81,14 @@ class PriceBoard:
         self._decimals = decimals
         self._fee_share_max = fee_share_max
         self._clock = clock
-        self._tariff: Tariff | None = None  # of now
+        self._price_list: PriceList | None = None  # of now
         self._previous: Quote | None = None  # the last that was ever sold at
         self._read_at_s = 0.0
         self._read_again_s = 0.0
         self._ahead_s = self._wall_ahead_s()
         self.doubt: Doubt | None = Doubt.NO_ANSWER
 
-    async def tariff(self) -> Tariff:
+    async def price_list(self) -> PriceList:
         """Return the prices of this minute.
 
         Raises    PriceUnavailable
@@ -98,15 +98,15 @@ class PriceBoard:
             self._read_again_s = now_s + RETRY_S  # nobody else reads meanwhile
             self._ahead_s = self._wall_ahead_s()
             await self._read()
-        tariff = self.posted()
-        if tariff is None:
+        price_list = self.posted()
+        if price_list is None:
             raise PriceUnavailable(NO_CLOCK if self.doubt is Doubt.CLOCK else NO_PRICE)
-        return tariff
+        return price_list
 
-    def posted(self) -> Tariff | None:
+    def posted(self) -> PriceList | None:
         """Return the prices as they were last read, None where there are none or they are old."""
         age_s = self._clock.monotonic_s() - self._read_at_s
-        return self._tariff if age_s < QUOTE_S_MAX else None
+        return self._price_list if age_s < QUOTE_S_MAX else None
 
     async def _read(self) -> None:
         now = self._clock.now()
@@ -117,10 +117,10 @@ class PriceBoard:
         if isinstance(found, Quote) and self._previous and is_jump(found, self._previous):
             found = Doubt.JUMP
         if isinstance(found, Doubt):
-            self._tariff, self.doubt = None, found
+            self._price_list, self.doubt = None, found
             return
         self._previous = found
-        self._tariff = Tariff(
+        self._price_list = PriceList(
             quote=found,
             decimals=self._decimals,
             sol_usd=sol_usd,

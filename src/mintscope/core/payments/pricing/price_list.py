@@ -62,7 +62,7 @@ class BundlePrice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tariff:
+class PriceList:
     """Every price at one quote, so that the list and the demand for payment agree.
 
     sol_usd          what network fees are counted at; None where nobody knows

@@ -12,7 +12,7 @@ from solders.signature import Signature as Ed25519
 from solders.transaction import VersionedTransaction
 
 from mintscope.base.primitives import Signature, Wallet
-from mintscope.core.payments.protocol.refusal import Reason, Refused
+from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 
 MessageHash = NewType("MessageHash", bytes)  # SHA-256
 
@@ -92,20 +92,20 @@ class Envelope:
 def open_envelope(transaction: bytes) -> Envelope | Refused:
     """Take any bytes apart."""
     if len(transaction) > TRANSACTION_BYTES_MAX:
-        return Refused(Reason.TOO_LONG)
+        return Refused(RefusalReason.TOO_LONG)
     try:
         parsed = VersionedTransaction.from_bytes(transaction)
     except ValueError:
-        return Refused(Reason.UNDECODABLE)
+        return Refused(RefusalReason.UNDECODABLE)
     if bytes(parsed) != transaction:
-        return Refused(Reason.NOT_CANONICAL)
+        return Refused(RefusalReason.NOT_CANONICAL)
     message = parsed.message
     if not len(parsed.signatures) == message.header.num_required_signatures == SIGNER_COUNT:
-        return Refused(Reason.SIGNERS)
+        return Refused(RefusalReason.SIGNERS)
     if getattr(message, "address_table_lookups", ()):
-        return Refused(Reason.LOOKUP_TABLES)  # accounts that the bytes do not name
+        return Refused(RefusalReason.LOOKUP_TABLES)  # accounts that the bytes do not name
     envelope = Envelope(message, parsed.signatures[PAYER_AT])
-    return envelope if _is_sound(envelope) else Refused(Reason.ACCOUNTS)
+    return envelope if _is_sound(envelope) else Refused(RefusalReason.ACCOUNTS)
 
 
 def _is_sound(envelope: Envelope) -> bool:

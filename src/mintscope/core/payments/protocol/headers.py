@@ -21,7 +21,7 @@ from x402.schemas import (
 
 from mintscope.base.errors import InvalidPayment
 from mintscope.base.primitives import Wallet
-from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import HELD_OPEN_S, SCHEME, Requirement, Terms
 
 PAYMENT_REQUIRED: Final = "PAYMENT-REQUIRED"
@@ -154,7 +154,7 @@ def encode_settled(terms: Terms, *, payer: Wallet, signature: str) -> str:
 
 
 def encode_refused(
-    terms: Terms, *, reason: Reason, signature: str, payer: Wallet | None = None
+    terms: Terms, *, reason: RefusalReason, signature: str, payer: Wallet | None = None
 ) -> str:
     """Write PAYMENT-RESPONSE for a payment that was refused; *signature* may be empty."""
     return _encode(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Reason(StrEnum):
+class RefusalReason(StrEnum):
     """One word per rule; a client can tell from it what to do differently."""
 
     # read from the header
@@ -55,5 +55,5 @@ class Refused:
     signature    of the transaction on chain, where one was broadcast
     """
 
-    reason: Reason
+    reason: RefusalReason
     signature: str = ""

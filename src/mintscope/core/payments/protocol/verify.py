@@ -20,7 +20,7 @@ from solders.pubkey import Pubkey
 from mintscope.base.primitives import UnixMs
 from mintscope.core.payments.protocol.envelope import FEE_PAYER_AT, PAYER_AT, Envelope
 from mintscope.core.payments.protocol.memo import Flaw, find_flaw, quoted_at
-from mintscope.core.payments.protocol.refusal import Reason, Refused
+from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 from mintscope.core.payments.protocol.requirement import Resource, Terms
 
 COMPUTE_BUDGET: Final = Pubkey.from_string("ComputeBudget111111111111111111111111111111")
@@ -75,7 +75,7 @@ class Asked:
 class _Wrong(Exception):
     """Carries a reason out of a nested rule; never leaves this file."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: RefusalReason) -> None:
         self.reason = reason
 
 
@@ -88,7 +88,7 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
     except _Wrong as wrong:
         return Refused(wrong.reason)
     if not envelope.is_signed_by_payer():
-        return Refused(Reason.SIGNATURE)
+        return Refused(RefusalReason.SIGNATURE)
     return Verified(
         envelope=envelope,
         amount=asked.amount,
@@ -102,19 +102,19 @@ def _check_fee(envelope: Envelope, terms: Terms) -> int:
     """Refuse whatever could cost the fee payer more than one small fee; return that fee."""
     instructions = envelope.message.instructions
     if str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
-        raise _Wrong(Reason.FEE_PAYER)
+        raise _Wrong(RefusalReason.FEE_PAYER)
     if not INSTRUCTION_COUNT_MIN <= len(instructions) <= INSTRUCTION_COUNT_MAX:
-        raise _Wrong(Reason.INSTRUCTION_COUNT)
+        raise _Wrong(RefusalReason.INSTRUCTION_COUNT)
     for instruction in instructions:
         if FEE_PAYER_AT in (instruction.program_id_index, *bytes(instruction.accounts)):
-            raise _Wrong(Reason.FEE_PAYER_NOT_ISOLATED)
+            raise _Wrong(RefusalReason.FEE_PAYER_NOT_ISOLATED)
     units = _budget(envelope, instructions[0], kind=2, length=_LIMIT_BYTES)
     micro_lamports = _budget(envelope, instructions[1], kind=3, length=_PRICE_BYTES)
     if units > COMPUTE_UNITS_MAX:
-        raise _Wrong(Reason.COMPUTE_LIMIT_TOO_HIGH)
+        raise _Wrong(RefusalReason.COMPUTE_LIMIT_TOO_HIGH)
     priority = -(-units * micro_lamports // MICRO)
     if priority > PRIORITY_LAMPORTS_MAX:
-        raise _Wrong(Reason.PRIORITY_FEE_TOO_HIGH)
+        raise _Wrong(RefusalReason.PRIORITY_FEE_TOO_HIGH)
     return FEE_LAMPORTS_MIN + priority
 
 
@@ -122,9 +122,9 @@ def _budget(envelope: Envelope, instruction: CompiledInstruction, *, kind: int, 
     """Return the number that a compute-budget instruction of *kind* sets."""
     data = bytes(instruction.data)
     if _program(envelope, instruction) != COMPUTE_BUDGET or data[:1] != bytes([kind]):
-        raise _Wrong(Reason.COMPUTE_BUDGET)
+        raise _Wrong(RefusalReason.COMPUTE_BUDGET)
     if len(data) != length or bytes(instruction.accounts):
-        raise _Wrong(Reason.COMPUTE_BUDGET)
+        raise _Wrong(RefusalReason.COMPUTE_BUDGET)
     return int.from_bytes(data[1:], "little")
 
 
@@ -133,25 +133,25 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
     instruction, terms = envelope.message.instructions[2], asked.terms
     data, accounts = bytes(instruction.data), bytes(instruction.accounts)
     if str(_program(envelope, instruction)) != terms.token_program:
-        raise _Wrong(Reason.TOKEN_PROGRAM)
+        raise _Wrong(RefusalReason.TOKEN_PROGRAM)
     if (len(data), data[:1], len(accounts)) != (_TRANSFER_BYTES, b"\x0c", _TRANSFER_ACCOUNTS):
-        raise _Wrong(Reason.NO_TRANSFER)
+        raise _Wrong(RefusalReason.NO_TRANSFER)
     source, mint, destination, _ = (envelope.accounts[index] for index in accounts)
     if str(mint) != terms.asset:
-        raise _Wrong(Reason.MINT)
+        raise _Wrong(RefusalReason.MINT)
     if data[9] != terms.decimals:
-        raise _Wrong(Reason.DECIMALS)
+        raise _Wrong(RefusalReason.DECIMALS)
     if destination != terms.treasury:
-        raise _Wrong(Reason.RECIPIENT)
+        raise _Wrong(RefusalReason.RECIPIENT)
     if accounts[3] != PAYER_AT:
-        raise _Wrong(Reason.AUTHORITY)
+        raise _Wrong(RefusalReason.AUTHORITY)
     # One account per payer, so that what is reserved for a payer is reserved in that account.
     if source != terms.token_account(envelope.accounts[PAYER_AT]):
-        raise _Wrong(Reason.SOURCE)
+        raise _Wrong(RefusalReason.SOURCE)
     if source == destination:  # the treasury pays itself: nothing would arrive
-        raise _Wrong(Reason.RECIPIENT)
+        raise _Wrong(RefusalReason.RECIPIENT)
     if int.from_bytes(data[1:9], "little") != asked.amount:
-        raise _Wrong(Reason.AMOUNT)
+        raise _Wrong(RefusalReason.AMOUNT)
     return source
 
 
@@ -162,10 +162,10 @@ def _check_rest(envelope: Envelope, asked: Asked) -> bytes:
         for instruction in envelope.message.instructions[3:]
     ]
     if any(program != MEMO and program not in WALLET_GUARDS for program, _ in rest):
-        raise _Wrong(Reason.UNKNOWN_PROGRAM)
+        raise _Wrong(RefusalReason.UNKNOWN_PROGRAM)
     memos = [data for program, data in rest if program == MEMO]
     if len(memos) != 1:
-        raise _Wrong(Reason.MEMO_COUNT)
+        raise _Wrong(RefusalReason.MEMO_COUNT)
     flaw = find_flaw(
         asked.quote_key,
         memos[0],
@@ -175,7 +175,9 @@ def _check_rest(envelope: Envelope, asked: Asked) -> bytes:
         now=asked.now,
     )
     if flaw is not None:
-        raise _Wrong(Reason.QUOTE_FORGED if flaw is Flaw.FORGED else Reason.QUOTE_EXPIRED)
+        raise _Wrong(
+            RefusalReason.QUOTE_FORGED if flaw is Flaw.FORGED else RefusalReason.QUOTE_EXPIRED
+        )
     return memos[0]
 
 

@@ -2,8 +2,8 @@
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import RateLimited
-from mintscope.core.accounts.email_address import Email
-from mintscope.edges.api.gate import Turnstile
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.edges.api.gate import RateLimit
 from mintscope.edges.server.limiter import Limit, MovingWindow
 from mintscope.edges.server.request import Call
 
@@ -16,10 +16,12 @@ class ExchangeLimit:
 
     def __init__(self, limit: Limit, clock: Clock) -> None:
         self._limit = limit
-        self._right = Turnstile(MovingWindow(limit, clock))
-        self._other = Turnstile(MovingWindow(limit, clock))
+        self._right = RateLimit(MovingWindow(limit, clock))
+        self._other = RateLimit(MovingWindow(limit, clock))
 
-    async def pass_through(self, call: Call, email: Email, *, address: str, is_right: bool) -> None:
+    async def pass_through(
+        self, call: Call, email: EmailAddress, *, address: str, is_right: bool
+    ) -> None:
         """Count *call*, or raise RateLimited: a whole window, as the specification says it."""
         try:
             if is_right:

@@ -17,18 +17,18 @@ from mintscope.base.errors import (
 )
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import ApplicationState
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.scope import in_order
-from mintscope.core.accounts.signups.exchange import ExchangeDesk, IssuedKey
+from mintscope.core.accounts.signups.exchange import Exchanges, IssuedKey
 from mintscope.core.accounts.signups.form import FieldReader, parse_form
-from mintscope.core.accounts.signups.signups import SignupDesk
+from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.api.accounts.exchange_limit import ExchangeLimit
 from mintscope.edges.api.accounts.fields import read_fields
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.signup_limit import SignupLimit
 from mintscope.edges.api.accounts.wire import BetaSignedUp, Confirmed, Exchanged, Me, Standing
 from mintscope.edges.api.failures import GENERAL
-from mintscope.edges.api.gate import Turnstile
+from mintscope.edges.api.gate import RateLimit
 from mintscope.edges.api.wire import Meta, Wire, success, timestamp
 from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.client_address import ClientAddresses
@@ -64,10 +64,10 @@ class AccountRoutes:
     signups      limits by address what makes an application, or finds one there
     """
 
-    signup: SignupDesk
-    exchange: ExchangeDesk
+    signup: Signups
+    exchange: Exchanges
     gate: KeyGate
-    everything: Turnstile
+    everything: RateLimit
     signups: SignupLimit
     exchanges: ExchangeLimit
     addresses: ClientAddresses
@@ -133,7 +133,7 @@ class AccountRoutes:
         return _reply(call, 200, answer)
 
     async def _exchange(
-        self, call: Call, address: str, email: Email, secret: str, redelivery_key: str | None
+        self, call: Call, address: str, email: EmailAddress, secret: str, redelivery_key: str | None
     ) -> IssuedKey:
         applicant = await self.exchange.recognise(email, secret)
         is_right = applicant is not None
@@ -170,7 +170,7 @@ class AccountRoutes:
         return address
 
 
-async def _credentials(call: Call) -> tuple[Email, str]:
+async def _credentials(call: Call) -> tuple[EmailAddress, str]:
     """Return the address and the secret of the body.  Raises InvalidFields."""
     fields = FieldReader(await read_fields(call))
     email, secret = fields.email("email"), fields.text("applicationSecret")

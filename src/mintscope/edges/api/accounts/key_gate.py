@@ -11,9 +11,9 @@ from mintscope.base.errors import (
     ServiceError,
 )
 from mintscope.core.accounts.keys.api_key import Holder
-from mintscope.core.accounts.keys.api_keys import KeyDesk
+from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.scope import Scope
-from mintscope.edges.api.gate import Turnstile
+from mintscope.edges.api.gate import RateLimit
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.limiter import Limiter
 from mintscope.edges.server.request import Call
@@ -33,9 +33,9 @@ CREDITS_ONLY: Final = (
 class KeyGate:
     """Turns a call into the holder of an API key, within the key's limit."""
 
-    def __init__(self, *, keys: KeyDesk, limiter: Limiter, addresses: ClientAddresses) -> None:
+    def __init__(self, *, keys: ApiKeys, limiter: Limiter, addresses: ClientAddresses) -> None:
         self._keys = keys
-        self._turnstile = Turnstile(limiter)
+        self._rate_limit = RateLimit(limiter)
         self._addresses = addresses
 
     async def admit(self, call: Call) -> Holder:
@@ -48,7 +48,7 @@ class KeyGate:
         bearer = call.bearer()
         holder = await self._keys.find(bearer) if bearer else None
         key = self._addresses.key(call.scope) if holder is None else holder.key.key_id
-        await self._turnstile.pass_through(call, key)
+        await self._rate_limit.pass_through(call, key)
         if call.is_ambiguous():
             raise BadRequest("expected one Authorization header; there were several")
         if holder is None:

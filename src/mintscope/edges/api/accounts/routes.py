@@ -6,9 +6,9 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
-from mintscope.core.accounts.keys.api_keys import KeyDesk
-from mintscope.core.accounts.signups.exchange import ExchangeDesk
-from mintscope.core.accounts.signups.signups import SignupDesk
+from mintscope.core.accounts.keys.api_keys import ApiKeys
+from mintscope.core.accounts.signups.exchange import Exchanges
+from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.api.accounts.exchange_limit import ExchangeLimit
 from mintscope.edges.api.accounts.handlers import AccountRoutes
 from mintscope.edges.api.accounts.key_gate import KeyGate
@@ -24,7 +24,7 @@ from mintscope.edges.api.accounts.wire import (
     Standing,
 )
 from mintscope.edges.api.failures import BOTH_SHAPES, MESSAGES_ONLY
-from mintscope.edges.api.gate import Turnstile
+from mintscope.edges.api.gate import RateLimit
 from mintscope.edges.api.routes import Route
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.limiter import Limit, MovingWindow
@@ -42,19 +42,21 @@ KEY: Final = Limit(name="key", count=60, window_s=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desks:
+class AccountParts:
     """Who keeps the accounts, and what may be asked of them how often."""
 
-    signup: SignupDesk
-    exchange: ExchangeDesk
-    keys: KeyDesk
+    signup: Signups
+    exchange: Exchanges
+    keys: ApiKeys
     signup_limit: Limit = SIGNUP
     exchange_limit: Limit = EXCHANGE
     limit: Limit = ACCOUNTS
     key_limit: Limit = KEY
 
 
-def account_routes(desks: Desks, *, addresses: ClientAddresses, clock: Clock) -> Sequence[Route]:
+def account_routes(
+    desks: AccountParts, *, addresses: ClientAddresses, clock: Clock
+) -> Sequence[Route]:
     """Return the routes under /api, and /v1/me."""
     gate = KeyGate(
         keys=desks.keys, limiter=MovingWindow(desks.key_limit, clock), addresses=addresses
@@ -63,7 +65,7 @@ def account_routes(desks: Desks, *, addresses: ClientAddresses, clock: Clock) ->
         signup=desks.signup,
         exchange=desks.exchange,
         gate=gate,
-        everything=Turnstile(MovingWindow(desks.limit, clock)),
+        everything=RateLimit(MovingWindow(desks.limit, clock)),
         signups=SignupLimit(desks.signup_limit, clock),
         exchanges=ExchangeLimit(desks.exchange_limit, clock),
         addresses=addresses,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from mintscope.base.clock import Clock
 from mintscope.base.errors import RateLimited
 from mintscope.base.limits import SITE_SHARES, site_key
-from mintscope.edges.api.gate import Turnstile
+from mintscope.edges.api.gate import RateLimit
 from mintscope.edges.server.limiter import Limit, MovingWindow
 from mintscope.edges.server.request import Call
 
@@ -15,8 +15,8 @@ class SignupLimit:
 
     def __init__(self, limit: Limit, clock: Clock) -> None:
         wide = replace(limit, name=f"{limit.name} of a site", count=SITE_SHARES * limit.count)
-        self._client = Turnstile(MovingWindow(limit, clock))
-        self._site = Turnstile(MovingWindow(wide, clock))
+        self._client = RateLimit(MovingWindow(limit, clock))
+        self._site = RateLimit(MovingWindow(wide, clock))
 
     async def pass_through(self, call: Call, address: str) -> None:
         """Count *call*, or raise RateLimited and count nothing."""

@@ -30,7 +30,7 @@ from mintscope.core.payments.rotation import (
     NONCE_BYTES,
     VALID_S,
     Claim,
-    Denied,
+    RotationDenied,
     decide,
     find_flaw,
     write_challenge,
@@ -85,10 +85,10 @@ class RotateRoutes:
         asked = _read(await call.body(), Claimed)
         now = self.clock.now()
         text = write_challenge(
-            shop.cashier.secrets.rotation,
+            shop.facilitator.secrets.rotation,
             _claim(shop, asked),
             now=now,
-            nonce=shop.cashier.entropy(NONCE_BYTES),
+            nonce=shop.facilitator.entropy(NONCE_BYTES),
         )
         return self._reply(call, 200, Challenge(challenge=text, expires_at=now // 1000 + VALID_S))
 
@@ -101,7 +101,7 @@ class RotateRoutes:
             account = self.gate.account(caller)
             if body:
                 raise BadRequest(TWO_PROOFS)
-            key = key or shop.cashier.entropy(GENERATED_KEY_BYTES).hex()
+            key = key or shop.facilitator.entropy(GENERATED_KEY_BYTES).hex()
             token = _new_token(shop, f"token\n{caller.bearer}", key)
             async with self._turn:
                 rotated = await self._find(token) or await self._move(shop, account, token)
@@ -116,7 +116,7 @@ class RotateRoutes:
 
         Raises InvalidProof and RotatedRecently.
         """
-        claim, secrets, now = _claim(shop, proof), shop.cashier.secrets, self.clock.now()
+        claim, secrets, now = _claim(shop, proof), shop.facilitator.secrets, self.clock.now()
         flaw = find_flaw(
             secrets.rotation,
             claim,
@@ -125,7 +125,7 @@ class RotateRoutes:
             now=now,
         )
         if flaw is not None:
-            raise InvalidProof(EXPIRED if flaw is Denied.EXPIRED else NOT_PROVEN)
+            raise InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
         token = _new_token(shop, "wallet", proof.challenge)
         async with self._turn:
             again = await self._find(token)
@@ -146,7 +146,7 @@ class RotateRoutes:
         return Rotated(token=token, credits=await self.ledger.balance(account))
 
     async def _move(self, shop: Shop, holder: CreditAccount, token: CreditToken) -> Rotated:
-        digest = hash_credential(token, pepper=shop.cashier.secrets.pepper)
+        digest = hash_credential(token, pepper=shop.facilitator.secrets.pepper)
         moved = await shop.rotations.rotate(holder, digest, hint(token), now=self.clock.now())
         return Rotated(token=token, credits=moved)
 
@@ -163,7 +163,7 @@ class RotateRoutes:
 def _new_token(shop: Shop, proven: str, key: str) -> CreditToken:
     """Derive the token from what only the caller knows, so that it can be given again."""
     digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
-    return shop.cashier.secrets.credit_token(MessageHash(digest), key)
+    return shop.facilitator.secrets.credit_token(MessageHash(digest), key)
 
 
 def _claim(shop: Shop, asked: Claimed) -> Claim:

@@ -9,8 +9,8 @@ from mintscope.base.errors import InvalidBundle, MissingToken, PaymentRequired, 
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.payments.facilitator import Contradiction, Credits
 from mintscope.core.payments.outcome import Settled
-from mintscope.core.payments.payment import Report, TopUp
-from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle, Tariff, parse_bundle
+from mintscope.core.payments.payment import PaidReport, TopUp
+from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle, PriceList, parse_bundle
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.gate import Caller, Gate
 from mintscope.edges.api.shop import Shop
@@ -26,7 +26,7 @@ from mintscope.edges.api.wire import (
     success,
     timestamp,
 )
-from mintscope.edges.api.x402 import NO_SALES, Offer, Till
+from mintscope.edges.api.x402 import NO_SALES, PaidResource, ResourceServer
 from mintscope.edges.server.request import NO_STORE, Call, Reply
 
 NOTHING_PRESENTED: Final = (
@@ -49,7 +49,7 @@ class CreditRoutes:
     gate: Gate
     ledger: CreditLedger
     shop: Shop | None
-    till: Till | None
+    till: ResourceServer | None
     clock: Clock
 
     async def list_bundles(self, call: Call) -> Reply:
@@ -57,8 +57,8 @@ class CreditRoutes:
         await self.gate.admit(call)
         if self.shop is None:
             raise PriceUnavailable(NO_SALES)
-        tariff = await self.shop.board.tariff()
-        terms = self.shop.cashier.terms
+        price_list = await self.shop.board.price_list()
+        terms = self.shop.facilitator.terms
         currency = Currency(
             asset=terms.asset,
             name=self.shop.name,
@@ -66,7 +66,7 @@ class CreditRoutes:
             decimals=terms.decimals,
             symbol=self.shop.symbol,
         )
-        lines = [_line(tariff, bundle) for bundle in BUNDLES]
+        lines = [_line(price_list, bundle) for bundle in BUNDLES]
         return self._reply(call, 200, Bundles(bundles=lines, currency=currency))
 
     async def buy(self, call: Call) -> Reply:
@@ -136,18 +136,18 @@ def _handed_out(bill: Settled, caller: Caller) -> tuple[str, int]:
         if caller.account != goods.account or caller.bearer is None:
             raise MissingToken(ON_ANOTHER)
         return caller.bearer, goods.credits
-    if isinstance(goods, Report) or token is None:
+    if isinstance(goods, PaidReport) or token is None:
         raise Contradiction(f"expected credits; {bill.payment.signature} bought something else")
     return token, goods.credits
 
 
-def _offer(bundle: Bundle) -> Offer:
+def _offer(bundle: Bundle) -> PaidResource:
     resource = Resource(f"/v1/credits/purchase?bundle={bundle.credits}")
-    return Offer(resource, lambda tariff: tariff.price(bundle).price)
+    return PaidResource(resource, lambda price_list: price_list.price(bundle).price)
 
 
-def _line(tariff: Tariff, bundle: Bundle) -> BundleLine:
-    priced = tariff.price(bundle)
+def _line(price_list: PriceList, bundle: Bundle) -> BundleLine:
+    priced = price_list.price(bundle)
     return BundleLine(
         credits=bundle.credits,
         price=priced.price,

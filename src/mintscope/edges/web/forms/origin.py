@@ -7,7 +7,7 @@ from mintscope.core.accounts.people.session import Session
 from mintscope.edges.web.forms.form import Form
 
 
-class Refused(Exception):
+class OriginRefused(Exception):
     """The request was not made by a page of ours; the message is shown."""
 
 
@@ -24,20 +24,20 @@ class OwnOrigins:
         return all(origin.startswith("https://") for origin in self._origins)
 
     def expect(self, origins: list[str]) -> None:
-        """Raise Refused unless the Origin header, *origins*, is there once and is one of ours."""
+        """Raise OriginRefused unless *origins*, the Origin headers, is one, and ours."""
         if len(origins) != 1 or origins[0] not in self._origins:
             shown = ", ".join(origins)[:120] or "nothing"
             known = " or ".join(sorted(self._origins))
-            raise Refused(
+            raise OriginRefused(
                 f"Forms are accepted from {known} only; this one came from {shown}."
                 " Open that address and try again."
             )
 
 
 def expect_csrf(session: Session, form: Form) -> None:
-    """Raise Refused unless *form* carries the text of *session*."""
+    """Raise OriginRefused unless *form* carries the text of *session*."""
     if not hmac.compare_digest(session.csrf.encode(), form.text("csrf").encode()):
-        raise Refused(
+        raise OriginRefused(
             "This form belongs to another session, or to none."
             " Go back, load the page again and send the form from there."
         )

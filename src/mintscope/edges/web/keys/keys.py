@@ -13,7 +13,7 @@ from mintscope.core.accounts.keys.api_key import (
     KeyLine,
     KeyStatus,
 )
-from mintscope.core.accounts.keys.api_keys import KeyDesk, TooManyKeys
+from mintscope.core.accounts.keys.api_keys import ApiKeys, TooManyKeys
 from mintscope.core.accounts.keys.scope import AREAS, in_order
 from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.edges.web.forms.unmet import Unmet
@@ -35,7 +35,7 @@ OVERLAP: Final = "24h"
 class KeyPages:
     """What a person does with keys of their own; those of others do not exist here."""
 
-    def __init__(self, keys: KeyDesk, *, origin: str) -> None:
+    def __init__(self, keys: ApiKeys, *, origin: str) -> None:
         self._keys = keys
         self._origin = origin
 

@@ -11,8 +11,8 @@ from mintscope.base.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from mintscope.core.accounts.people.login_limit import TooManyGuesses
-from mintscope.edges.web.forms.origin import Refused
+from mintscope.core.accounts.people.login_limit import TooManyAttempts
+from mintscope.edges.web.forms.origin import OriginRefused
 from mintscope.edges.web.forms.words import sentence
 from mintscope.edges.web.pages.reply import Page
 
@@ -29,7 +29,7 @@ class Failure(NamedTuple):
 
 FAILURES: Final[dict[type[Exception], Failure]] = {
     BadRequest: Failure(400, "That request cannot be read", ""),
-    Refused: Failure(403, "That form was refused", ""),
+    OriginRefused: Failure(403, "That form was refused", ""),
     NotFound: Failure(
         404,
         "There is nothing here",
@@ -42,7 +42,7 @@ FAILURES: Final[dict[type[Exception], Failure]] = {
     ),
     PayloadTooLarge: Failure(413, "That is too much text", ""),
     RateLimited: Failure(429, "Too many requests", TOO_FAST),
-    TooManyGuesses: Failure(429, "Too many attempts", TOO_FAST),
+    TooManyAttempts: Failure(429, "Too many attempts", TOO_FAST),
     ServiceUnavailable: Failure(
         503,
         "The service is not available just now",
@@ -56,7 +56,7 @@ FAILURES: Final[dict[type[Exception], Failure]] = {
 }
 
 
-WAITS: Final = (RateLimited, TooManyGuesses)
+WAITS: Final = (RateLimited, TooManyAttempts)
 
 
 def failure_page(error: Exception, *, request_id: str) -> Page:

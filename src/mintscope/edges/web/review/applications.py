@@ -18,7 +18,7 @@ from mintscope.core.accounts.keys.scope import (
     in_order,
     parse_scopes,
 )
-from mintscope.core.accounts.reviews import NotPossible, ReviewDesk
+from mintscope.core.accounts.reviews import NotPossible, Reviews
 from mintscope.edges.web.forms.unmet import Unmet
 from mintscope.edges.web.forms.visit import Visit
 from mintscope.edges.web.forms.words import sentence
@@ -42,7 +42,7 @@ ADMITTED: Final = {ApplicationState.APPROVED, ApplicationState.KEY_ISSUED}
 class ReviewPages:
     """What administrators do with applications."""
 
-    def __init__(self, review: ReviewDesk) -> None:
+    def __init__(self, review: Reviews) -> None:
         self._review = review
 
     def routes(self) -> Iterable[Route]:

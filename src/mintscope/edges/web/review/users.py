@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mintscope.base.errors import NotFound
-from mintscope.core.accounts.reviews import NotPossible, ReviewDesk
+from mintscope.core.accounts.reviews import NotPossible, Reviews
 from mintscope.core.accounts.user import User, UserId
 from mintscope.edges.web.forms.visit import Visit
 from mintscope.edges.web.forms.words import sentence
@@ -22,7 +22,7 @@ SUBJECT_PAGES: Final = {"application": "/admin/applications/"}
 class UserPages:
     """Accounts, and the log of what was done to them."""
 
-    def __init__(self, review: ReviewDesk) -> None:
+    def __init__(self, review: Reviews) -> None:
         self._review = review
 
     def routes(self) -> Iterable[Route]:

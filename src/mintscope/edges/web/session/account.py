@@ -5,7 +5,7 @@ from typing import Final
 
 from mintscope.base.errors import NotFound
 from mintscope.core.accounts.people.password import WeakPassword
-from mintscope.core.accounts.people.people import PeopleDesk
+from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.web.forms.visit import Visit
 from mintscope.edges.web.forms.words import sentence
@@ -19,7 +19,7 @@ ACCOUNT: Final = "/settings/account"
 class AccountPages:
     """What a person does with the account itself."""
 
-    def __init__(self, people: PeopleDesk) -> None:
+    def __init__(self, people: People) -> None:
         self._people = people
 
     def routes(self) -> Iterable[Route]:

@@ -5,9 +5,9 @@ from contextlib import suppress
 from typing import Final
 
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.core.accounts.email_address import Email, UnusableEmail, parse_email
+from mintscope.core.accounts.email_address import EmailAddress, UnusableEmailAddress, parse_email
 from mintscope.core.accounts.people.password import WeakPassword, expect_password
-from mintscope.core.accounts.people.people import EmailTaken, PeopleDesk, WrongPassword
+from mintscope.core.accounts.people.people import EmailTaken, People, WrongPassword
 from mintscope.core.accounts.people.session import SessionEnded
 from mintscope.edges.web.forms.visit import START, Visit
 from mintscope.edges.web.forms.words import sentence
@@ -25,7 +25,7 @@ NOT_TOLD_APART: Final = "The e-mail address or the password is wrong."
 class EntryPages:
     """How a session begins and ends."""
 
-    def __init__(self, people: PeopleDesk, *, may_sign_up: bool) -> None:
+    def __init__(self, people: People, *, may_sign_up: bool) -> None:
         self._people = people
         self._may_sign_up = may_sign_up
 
@@ -99,12 +99,12 @@ class EntryPages:
         return Goto(START, notice="signed-out", cookie=END_SESSION)
 
 
-def _email(address: str, errors: dict[str, str]) -> Email:
+def _email(address: str, errors: dict[str, str]) -> EmailAddress:
     try:
         return parse_email(address)
-    except UnusableEmail as flaw:
+    except UnusableEmailAddress as flaw:
         errors["email"] = sentence(flaw)
-        return Email("")
+        return EmailAddress("")
 
 
 def _again(template: str, visit: Visit, address: str, errors: dict[str, str]) -> Page:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from mintscope.base.errors import BadRequest
-from mintscope.core.accounts.people.people import PeopleDesk
-from mintscope.core.accounts.signups.signups import SignupDesk
+from mintscope.core.accounts.people.people import People
+from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.web.forms.visit import Visit
 from mintscope.edges.web.pages.reply import Goto, Page, Reply, link_gone
 from mintscope.edges.web.routes import Access, Route
@@ -13,7 +13,7 @@ from mintscope.edges.web.routes import Access, Route
 class LinkPages:
     """Confirming an application, verifying a mailbox, claiming an agent."""
 
-    def __init__(self, people: PeopleDesk, signup: SignupDesk) -> None:
+    def __init__(self, people: People, signup: Signups) -> None:
         self._people = people
         self._signup = signup
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from mintscope.core.accounts.people.people import PeopleDesk, WrongPassword
+from mintscope.core.accounts.people.people import People, WrongPassword
 from mintscope.edges.web.forms.visit import Visit
 from mintscope.edges.web.pages.reply import UNMET, Goto, Page, Reply
 from mintscope.edges.web.routes import Access, Route
@@ -11,7 +11,7 @@ from mintscope.edges.web.routes import Access, Route
 class ProvingPages:
     """The page at `/prove`."""
 
-    def __init__(self, people: PeopleDesk) -> None:
+    def __init__(self, people: People) -> None:
         self._people = people
 
     def routes(self) -> Iterable[Route]:

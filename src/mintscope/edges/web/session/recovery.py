@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from mintscope.core.accounts.email_address import UnusableEmail, parse_email
+from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.core.accounts.people.password import WeakPassword
-from mintscope.core.accounts.people.people import PeopleDesk
+from mintscope.core.accounts.people.people import People
 from mintscope.edges.web.forms.visit import Visit
 from mintscope.edges.web.forms.words import sentence
 from mintscope.edges.web.pages.reply import END_SESSION, UNMET, Goto, Page, Reply, link_gone
@@ -14,7 +14,7 @@ from mintscope.edges.web.routes import Route
 class RecoveryPages:
     """For people who cannot sign in."""
 
-    def __init__(self, people: PeopleDesk) -> None:
+    def __init__(self, people: People) -> None:
         self._people = people
 
     def routes(self) -> Iterable[Route]:
@@ -34,7 +34,7 @@ class RecoveryPages:
         address = visit.form.line("email")
         try:
             email = parse_email(address)
-        except UnusableEmail as flaw:
+        except UnusableEmailAddress as flaw:
             errors = {"email": sentence(flaw)}
             return Page("forgot.html", errors=errors, values={"email": address}, status=UNMET)
         await self._people.request_reset(email, visit.browser)

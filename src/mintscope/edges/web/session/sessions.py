@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from mintscope.core.accounts.people.people import PeopleDesk
+from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import SessionId
 from mintscope.edges.web.forms.visit import START, Visit
 from mintscope.edges.web.pages.paging import parse_id
@@ -16,7 +16,7 @@ SESSIONS: Final = "/settings/sessions"
 class SessionPages:
     """What a person does with their sessions."""
 
-    def __init__(self, people: PeopleDesk) -> None:
+    def __init__(self, people: People) -> None:
         self._people = people
 
     def routes(self) -> Iterable[Route]:

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import Email, UnusableEmail, parse_email
+from mintscope.core.accounts.email_address import EmailAddress, UnusableEmailAddress, parse_email
 from mintscope.core.accounts.people.password import WeakPassword, expect_password
-from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.user import User
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.shell.cli.accounts.opening import ask
@@ -38,7 +38,7 @@ def create(
     """
     try:
         address = parse_email(email)
-    except UnusableEmail as error:
+    except UnusableEmailAddress as error:
         raise typer.BadParameter(str(error), param_hint="EMAIL") from None
     try:
         password = expect_password(_read_password(), email=address)
@@ -56,7 +56,7 @@ def create(
         print(f"{user.email} is an administrator; the password stays as it was")
 
 
-async def _make(desk: ReviewDesk, email: Email, password: str) -> tuple[User, bool]:
+async def _make(desk: Reviews, email: EmailAddress, password: str) -> tuple[User, bool]:
     hasher = Argon2Hasher()
     try:
         digest = await hasher.hash(password)

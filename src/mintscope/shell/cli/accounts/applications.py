@@ -18,7 +18,7 @@ from mintscope.core.accounts.keys.scope import (
     in_order,
     parse_scopes,
 )
-from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.shell.cli.accounts.opening import NEVER, ask, moment, visible
 from mintscope.shell.cli.config import ConfigFile
 
@@ -128,7 +128,7 @@ def forget(number: Number, config: ConfigFile = None) -> None:
     print(f"deleted application {number}")
 
 
-async def _all(desk: ReviewDesk, state: ApplicationState | None) -> list[Application]:
+async def _all(desk: Reviews, state: ApplicationState | None) -> list[Application]:
     found: list[Application] = []
     page = await desk.applications(state, limit=PAGE_LENGTH)
     while page:

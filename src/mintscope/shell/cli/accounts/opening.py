@@ -17,7 +17,7 @@ from mintscope.base.clock import SystemClock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.escape import visible as shown
-from mintscope.core.accounts.reviews import NotPossible, ReviewDesk
+from mintscope.core.accounts.reviews import NotPossible, Reviews
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
 from mintscope.edges.storage.sqlite.connection import UnusableStore
@@ -26,7 +26,7 @@ from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.config.sections import Config
 
 T = TypeVar("T")
-Question = Callable[[ReviewDesk], Awaitable[T]]
+Question = Callable[[Reviews], Awaitable[T]]
 
 EXIT_NOT_POSSIBLE: Final = 1
 NEVER: Final = "-"
@@ -81,7 +81,7 @@ def _without_log() -> Iterator[None]:
 async def _ask(config: Config, question: Question[T]) -> T:
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = AccountFile(config.data_dir / MONEY_FILE)
-    desk = ReviewDesk(SqliteReviewStore(file), clock=SystemClock(), entropy=os.urandom)
+    desk = Reviews(SqliteReviewStore(file), clock=SystemClock(), entropy=os.urandom)
     try:
         return await question(desk)
     finally:

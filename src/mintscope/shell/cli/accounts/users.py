@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.reviews import ReviewDesk
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.user import User, UserId
 from mintscope.shell.cli.accounts.opening import ask, moment, visible
 from mintscope.shell.cli.config import ConfigFile
@@ -44,7 +44,7 @@ def remove(
     print(f"removed user {number}")
 
 
-async def _all(desk: ReviewDesk) -> list[User]:
+async def _all(desk: Reviews) -> list[User]:
     found: list[User] = []
     page = await desk.users(limit=PAGE_LENGTH)
     while page:

@@ -7,8 +7,9 @@ from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.primitives import Slot
+from mintscope.base.solana import Endpoint
 from mintscope.edges.sources.files import FileError, FileSource
-from mintscope.edges.sources.rpc import Commitment, Endpoint, Missing, Refused, Rpc, RpcFailure
+from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcFailure, RpcRefused
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.sections import ChainConfig, Config
 from mintscope.shell.config.words import shown
@@ -55,7 +56,7 @@ async def _check_node(chain: ChainConfig, clock: Clock) -> list[Finding]:
             head = await rpc.slot(Commitment.CONFIRMED)
             found.append(await _check_clock(rpc, clock, head))
             found.append(await _check_block(rpc, clock, head, chain))
-    except Refused as error:
+    except RpcRefused as error:
         found.append(fail(f"{where} refuses: {error}", "check chain.rpc_url and chain.rpc_headers"))
     except RpcFailure as error:
         fix = "is it running, and does chain.rpc_url name it?"

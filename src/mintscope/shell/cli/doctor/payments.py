@@ -14,7 +14,7 @@ from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.core.payments.store import Budget
-from mintscope.edges.settlement.rpc_settlement import RpcPaymentChain
+from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sqlite.connection import UnusableStore
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
@@ -67,7 +67,7 @@ def _check_key(payments: PaymentsConfig, fee_payer: Keypair) -> Finding:
 
 async def _check_chain(config: Config, terms: Terms) -> AsyncIterator[Finding]:
     endpoint = payment_endpoint(config.chain)
-    async with RpcPaymentChain(endpoint, terms=terms, clock=SystemClock()) as chain:
+    async with RpcSettlement(endpoint, terms=terms, clock=SystemClock()) as chain:
         try:
             await chain.expect_usable()
             yield ok(f"payments: token {terms.asset} and treasury account {terms.treasury}")

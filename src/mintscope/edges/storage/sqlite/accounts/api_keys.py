@@ -20,7 +20,7 @@ from mintscope.core.accounts.keys.api_key import (
 )
 from mintscope.core.accounts.keys.api_keys import TooManyKeys
 from mintscope.core.accounts.keys.scope import in_order
-from mintscope.core.accounts.mail.email import LetterKind
+from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -67,7 +67,7 @@ UPDATE api_key SET expires_at = min(coalesce(expires_at, ?3), ?3)
 REPLACE: Final = "UPDATE api_key SET replaced_by = ?2 WHERE id = ?1"
 
 
-class SqliteKeyStore:
+class SqliteApiKeyStore:
     """Implements KeyStore of `accounts.keys`."""
 
     def __init__(self, file: AccountFile) -> None:
@@ -149,7 +149,7 @@ def _tell(db: apsw.Connection, session: Session, line: KeyLine, action: str, at:
     """
     _note(db, session, action, line.key_id, at, hint=line.hint)
     facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
-    tell_owner(db, session.user, LetterKind.NEW_KEY, facts, at)
+    tell_owner(db, session.user, EmailKind.NEW_KEY, facts, at)
 
 
 def _note(

@@ -14,9 +14,9 @@ from mintscope.core.accounts.application import (
     SignupId,
 )
 from mintscope.core.accounts.audit import APPLICANT, Event
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.scope import in_order
-from mintscope.core.accounts.mail.email import LetterKind
+from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.signups.exchange import Issue, Offer
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -63,7 +63,7 @@ class SqliteExchangeStore:
     def __init__(self, file: AccountFile) -> None:
         self._file = file
 
-    async def find(self, email: Email) -> KeptApplication | None:
+    async def find(self, email: EmailAddress) -> KeptApplication | None:
         """Return the application of *email*: one query."""
         return self._file.read(lambda db: find_by_email(db, email))
 
@@ -91,7 +91,7 @@ def _hand_out(db: apsw.Connection, application: Application, offer: Offer) -> No
     assert db.changes() == 1, "expected the state that was seen under the write lock"
     line = add_key(db, user_id, offer.key, offer.at, signup_id=offer.signup_id)
     told = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
-    write_letter(db, LetterKind.NEW_KEY, application.form.email, told, None, offer.at)
+    write_letter(db, EmailKind.NEW_KEY, application.form.email, told, None, offer.at)
     _note(db, offer, "issued", f"key:{line.key_id}")
 
 

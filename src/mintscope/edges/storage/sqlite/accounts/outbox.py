@@ -7,8 +7,8 @@ import apsw
 import msgspec
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.mail.email import Draft, LetterId, LetterKind
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
 from mintscope.core.accounts.mail.outbox import LEASE_MS
 from mintscope.core.accounts.proof import ProofId
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -74,12 +74,12 @@ class SqliteOutbox:
 
         return await self._file.write(lease)
 
-    async def sent(self, letter_id: LetterId, now: UnixMs) -> None:
+    async def sent(self, letter_id: EmailId, now: UnixMs) -> None:
         """Note that the letter was accepted by the mail server."""
         await self._file.write(lambda db: db.execute(SENT, (letter_id, now)).fetchall())
 
     async def failed(
-        self, letter_id: LetterId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
+        self, letter_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
     ) -> None:
         """Note why it was not, and when to try again; None: never."""
         columns = (letter_id, reason, retry_at, now)
@@ -110,9 +110,9 @@ def draft_of(row: tuple[Any, ...]) -> Draft:
     """Return the letter that a row of COLUMNS holds."""
     letter_id, kind, recipient, written_at, facts, attempts, proof_id, nonce = row
     return Draft(
-        letter_id=LetterId(letter_id),
-        kind=LetterKind(kind),
-        recipient=Email(recipient),
+        letter_id=EmailId(letter_id),
+        kind=EmailKind(kind),
+        recipient=EmailAddress(recipient),
         written_at=UnixMs(written_at),
         facts=msgspec.json.decode(facts, type=dict[str, str]),
         proof_id=None if proof_id is None else ProofId(proof_id),

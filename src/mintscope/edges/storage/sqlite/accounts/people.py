@@ -7,8 +7,8 @@ import apsw
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.audit import Event, user_actor
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.mail.email import LetterKind
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.people.session import NewSession, Session
 from mintscope.core.accounts.people.store import NewPerson, Person
 from mintscope.core.accounts.proof import Proof, ProofId, Purpose
@@ -73,7 +73,7 @@ class SqlitePeopleStore:
     def __init__(self, file: AccountFile) -> None:
         self._file = file
 
-    async def find(self, email: Email) -> Person | None:
+    async def find(self, email: EmailAddress) -> Person | None:
         """Return the person of that address."""
         return self._file.read(lambda db: _find(db, email))
 
@@ -103,7 +103,7 @@ class SqlitePeopleStore:
 
         await self._file.write(change)
 
-    async def request_reset(self, email: Email, nonce: bytes, at: UnixMs) -> None:
+    async def request_reset(self, email: EmailAddress, nonce: bytes, at: UnixMs) -> None:
         """Open a proof and write RESET_PASSWORD, if there is a person of *email*."""
 
         def request(db: apsw.Connection) -> None:
@@ -111,7 +111,7 @@ class SqlitePeopleStore:
             subject = NOBODY if person is None else person.user.user_id
             proof_id = open_proof(db, Purpose.RESET_PASSWORD, subject, email, nonce, at)
             if person is not None and may_write_reset(db, email, at):
-                write_letter(db, LetterKind.RESET_PASSWORD, email, {}, proof_id, at)
+                write_letter(db, EmailKind.RESET_PASSWORD, email, {}, proof_id, at)
 
         await self._file.write(request)
 
@@ -148,10 +148,10 @@ class SqlitePeopleStore:
         def request(db: apsw.Connection) -> None:
             expect_session(db, session)
             user = session.user
-            if not may_write(db, user, LetterKind.VERIFY_EMAIL, at):
+            if not may_write(db, user, EmailKind.VERIFY_EMAIL, at):
                 return
             proof_id = open_proof(db, Purpose.VERIFY_EMAIL, user.user_id, user.email, nonce, at)
-            write_letter(db, LetterKind.VERIFY_EMAIL, user.email, {}, proof_id, at)
+            write_letter(db, EmailKind.VERIFY_EMAIL, user.email, {}, proof_id, at)
 
         await self._file.write(request)
 
@@ -169,7 +169,7 @@ class SqlitePeopleStore:
 
         return await self._file.write(verify)
 
-    async def agents(self, email: Email) -> Sequence[User]:
+    async def agents(self, email: EmailAddress) -> Sequence[User]:
         """Return the agents with that address."""
         rows = self._file.read(lambda db: db.execute(AGENTS, (email,)).fetchall())
         return [user_of(row) for row in rows]
@@ -185,7 +185,7 @@ class SqlitePeopleStore:
             if found is not None:
                 proof_id = open_proof(db, Purpose.CLAIM_AGENT, agent, found.email, nonce, at)
                 facts = {"username": found.username}
-                write_letter(db, LetterKind.CLAIM_AGENT, found.email, facts, proof_id, at)
+                write_letter(db, EmailKind.CLAIM_AGENT, found.email, facts, proof_id, at)
 
         await self._file.write(request)
 
@@ -208,7 +208,7 @@ class SqlitePeopleStore:
         return await self._file.write(claim)
 
 
-def _find(db: apsw.Connection, email: Email) -> Person | None:
+def _find(db: apsw.Connection, email: EmailAddress) -> Person | None:
     row = db.execute(FIND, (email,)).fetchone()
     return None if row is None else Person(user_of(row[:-1]), str(row[-1]))
 
@@ -231,7 +231,7 @@ def _set_password(db: apsw.Connection, user: User, password_hash: str, at: UnixM
     """Keep the hash, end the links that would set another, and tell the owner."""
     db.execute(SET_PASSWORD, (user.user_id, password_hash))
     end_proofs(db, Purpose.RESET_PASSWORD, user.user_id, at)
-    tell_owner(db, user, LetterKind.PASSWORD_CHANGED, {}, at)
+    tell_owner(db, user, EmailKind.PASSWORD_CHANGED, {}, at)
 
 
 def _note(db: apsw.Connection, user: User, action: str, at: UnixMs, **detail: str) -> None:

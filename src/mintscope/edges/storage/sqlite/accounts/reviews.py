@@ -10,7 +10,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import Application, ApplicationState, SignupId
 from mintscope.core.accounts.audit import Actor, Event
 from mintscope.core.accounts.keys.scope import READ_SCOPES, in_order
-from mintscope.core.accounts.mail.email import LetterKind
+from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.reviews import STANDINGS, Decision, Promotion, Reviewer, unexpected
 from mintscope.core.accounts.user import User, UserId
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -144,7 +144,7 @@ def _decide(db: apsw.Connection, decision: Decision, actor: Actor) -> Applicatio
     if decision.state is ApplicationState.APPROVED:
         told["scopes"] = _tell_approved(db, after, decision.at)
     elif after.confirmed_at is not None:
-        write_letter(db, LetterKind.APPLICATION_REJECTED, after.form.email, {}, None, decision.at)
+        write_letter(db, EmailKind.APPLICATION_REJECTED, after.form.email, {}, None, decision.at)
     _note(db, after.signup_id, str(decision.state), actor, decision.at, **told)
     return after
 
@@ -153,7 +153,7 @@ def _tell_approved(db: apsw.Connection, application: Application, at: UnixMs) ->
     """Write that the key can be had; return the scopes it will have."""
     scopes = ", ".join(in_order(READ_SCOPES | application.scopes))
     told = {"scopes": scopes}
-    write_letter(db, LetterKind.APPLICATION_APPROVED, application.form.email, told, None, at)
+    write_letter(db, EmailKind.APPLICATION_APPROVED, application.form.email, told, None, at)
     return scopes
 
 

@@ -16,8 +16,8 @@ from mintscope.core.accounts.application import (
     UserType,
 )
 from mintscope.core.accounts.audit import APPLICANT, MAILBOX, SERVICE, Actor, Event
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.mail.email import LetterKind
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.proof import Proof, ProofId, Purpose
 from mintscope.core.accounts.signups.signups import Earlier, NewApplication
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -80,7 +80,7 @@ class SqliteSignupStore:
         """Keep *new* and its letter, unless the address has an application."""
         return await self._file.write(lambda db: _add(db, new))
 
-    async def find(self, email: Email) -> KeptApplication | None:
+    async def find(self, email: EmailAddress) -> KeptApplication | None:
         """Return the application of *email*."""
         return self._file.read(lambda db: find_by_email(db, email))
 
@@ -118,7 +118,7 @@ def _add(db: apsw.Connection, new: NewApplication) -> SignupId | Earlier:
     proof = open_proof(
         db, Purpose.CONFIRM_APPLICATION, signup_id, form.email, new.proof_nonce, new.at
     )
-    write_letter(db, LetterKind.CONFIRM_APPLICATION, form.email, {}, proof, new.at)
+    write_letter(db, EmailKind.CONFIRM_APPLICATION, form.email, {}, proof, new.at)
     _note(db, signup_id, "applied", APPLICANT, new.at)
     return signup_id
 
@@ -128,7 +128,7 @@ def _earlier_of(row: tuple[Any, ...]) -> Earlier:
     return Earlier(
         signup_id=SignupId(signup_id),
         form=Form(
-            email=Email(email),
+            email=EmailAddress(email),
             telegram=telegram,
             twitter=twitter,
             user_type=UserType(user_type),
@@ -180,7 +180,7 @@ def _disown(db: apsw.Connection, proof_id: ProofId, now: UnixMs) -> bool:
     return True
 
 
-def _forget_lapsed(db: apsw.Connection, now: UnixMs, email: Email | None = None) -> int:
+def _forget_lapsed(db: apsw.Connection, now: UnixMs, email: EmailAddress | None = None) -> int:
     """Delete what lapsed, of *email* or of everybody."""
     before = now - LAPSE_MS
     rows = (

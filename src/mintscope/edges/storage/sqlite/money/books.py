@@ -17,7 +17,7 @@ from mintscope.core.payments.books.invariants import (
     Invariant,
     Violation,
 )
-from mintscope.core.payments.books.treasury import DoubtKind, Scan, Scope
+from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
 
 T = TypeVar("T")
@@ -141,11 +141,11 @@ class SqlitePaymentBooks:
         """Compare payments, entries, balances and doubts as of one moment."""
         return await self._run(lambda: self._check(after_entry))
 
-    async def scan(self, scope: Scope) -> Scan | None:
+    async def scan(self, scope: ScanScope) -> Scan | None:
         """Return how far the scan of *scope* has come, None where there was none."""
         return await self._run(lambda: self._scan(scope))
 
-    async def keep_scan(self, scope: Scope, scan: Scan) -> None:
+    async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:
         """Remember how far the scan of *scope* has come."""
         values = (scope, scan.mark, scan.head, scan.cursor, scan.finished_at)
         await self._run(lambda: self._write(KEEP_SCAN, values))
@@ -215,7 +215,7 @@ class SqlitePaymentBooks:
             ]
             return Checked(violations, int(self._db.execute(NEWEST_ENTRY).get))
 
-    def _scan(self, scope: Scope) -> Scan | None:
+    def _scan(self, scope: ScanScope) -> Scan | None:
         row = self._db.execute(SCAN, (scope,)).fetchone()
         if row is None:
             return None

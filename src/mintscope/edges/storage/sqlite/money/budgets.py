@@ -5,7 +5,7 @@ from typing import Final
 import apsw
 
 from mintscope.core.payments.payment import Payment
-from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
     DAY_MS,
     HOUR_MS,
@@ -13,7 +13,7 @@ from mintscope.core.payments.store import (
     FeesAtRisk,
     KeyTaken,
     Overdrawn,
-    Promise,
+    PendingPayment,
     SalesClosed,
 )
 
@@ -67,13 +67,13 @@ GIVE_FEE_BACK: Final = "UPDATE fee_fund SET lamports = lamports + ?"
 FUND_IS_KNOWN: Final = "SELECT EXISTS (SELECT 1 FROM fee_fund)"
 
 
-class PaymentLimits:
+class Budgets:
     """Reads what payments were made, over one connection, for one thread."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
 
-    def find_objection(self, promise: Promise) -> KeyTaken | Overdrawn | SalesClosed | None:
+    def find_objection(self, promise: PendingPayment) -> KeyTaken | Overdrawn | SalesClosed | None:
         """Say why the payment may not begin now."""
         payment = promise.payment
         hour_ago = payment.begun_at - HOUR_MS
@@ -82,13 +82,13 @@ class PaymentLimits:
         if self._db.execute(KEY_IS_TAKEN, (payment.key_hash,)).get:
             return KeyTaken()
         if self._db.execute(RESERVED, (payment.payer, promise.mark)).get > promise.balance_after:
-            return Overdrawn(Reason.FUNDS)
+            return Overdrawn(RefusalReason.FUNDS)
         excess = self._find_excess(promise, hour_ago)
         if excess is not None:
             return Overdrawn(excess)
         return None if self._are_fees_allowed(promise, hour_ago) else SalesClosed()
 
-    def take_fee(self, promise: Promise) -> bool:
+    def take_fee(self, promise: PendingPayment) -> bool:
         """Reserve the fee in what the fee payer has; say whether it is there."""
         needs = (promise.payment.fee_lamports, promise.budget.fund_lamports_min)
         self._db.execute(TAKE_FEE, needs)
@@ -98,7 +98,7 @@ class PaymentLimits:
         """Release the fee of what never landed."""
         self._db.execute(GIVE_FEE_BACK, (payment.fee_lamports,))
 
-    def _find_excess(self, promise: Promise, hour_ago: int) -> Reason | None:
+    def _find_excess(self, promise: PendingPayment, hour_ago: int) -> RefusalReason | None:
         payment = promise.payment
         for conduct, who, is_address in (
             (CONDUCT_OF_PAYER, payment.payer, False),
@@ -113,7 +113,7 @@ class PaymentLimits:
                 return excess
         return None
 
-    def _are_fees_allowed(self, promise: Promise, hour_ago: int) -> bool:
+    def _are_fees_allowed(self, promise: PendingPayment, hour_ago: int) -> bool:
         payment = promise.payment
         asked = (hour_ago, payment.begun_at - DAY_MS, payment.payer)
         reverted, pending, strangers, fund, is_stranger = self._db.execute(FEES_AT_RISK, asked).get

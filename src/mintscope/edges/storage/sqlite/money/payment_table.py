@@ -9,19 +9,19 @@ import msgspec
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.payments.payment import Evidence, Payment, State, apply
 from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
     FINAL_AFTER_MS,
     Begun,
     Found,
     Inconsistent,
     KeyTaken,
-    Known,
+    KnownPayment,
     Overdrawn,
-    Promise,
+    PendingPayment,
     SalesClosed,
 )
-from mintscope.edges.storage.sqlite.money.budgets import PaymentLimits
+from mintscope.edges.storage.sqlite.money.budgets import Budgets
 from mintscope.edges.storage.sqlite.money.purchases import PaymentGoods
 from mintscope.edges.storage.sqlite.money.rows import COLUMNS, columns_of, payment_of
 
@@ -78,7 +78,7 @@ class PaymentTable:
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
-        self._limits = PaymentLimits(db)
+        self._limits = Budgets(db)
         self.goods = PaymentGoods(db)
 
     def find(self, message_hash: MessageHash) -> Found:
@@ -91,11 +91,13 @@ class PaymentTable:
         wanted = msgspec.json.encode(signatures).decode()
         return [payment_of(row) for row in self._db.execute(FIND_SIGNATURES, (wanted,))]
 
-    def begin(self, promise: Promise) -> Begun | Known | KeyTaken | Overdrawn | SalesClosed:
+    def begin(
+        self, promise: PendingPayment
+    ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
         """Make the payment pending unless something speaks against it."""
         known = self.find(promise.payment.message_hash).payment
         if known is not None:
-            return Known(known)
+            return KnownPayment(known)
         objection = self._limits.find_objection(promise)
         if objection is not None:
             return objection
@@ -114,7 +116,7 @@ class PaymentTable:
             return Resolved(before, before)
         if after.state is not before.state:
             self.goods.move(after, now)  # first: what is issued must have been handed out
-        if before.state is State.PENDING and after.reason is Reason.EXPIRED:
+        if before.state is State.PENDING and after.reason is RefusalReason.EXPIRED:
             self._limits.give_fee_back(after)
         look_again_at = now + FINAL_AFTER_MS
         change = (after.state, after.paid, after.reason, after.final, now, look_again_at)

@@ -26,9 +26,9 @@ from mintscope.core.payments.store import (
     Found,
     Inconsistent,
     KeyTaken,
-    Known,
+    KnownPayment,
     Overdrawn,
-    Promise,
+    PendingPayment,
     SalesClosed,
 )
 from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
@@ -76,7 +76,9 @@ class SqlitePaymentStore:
         with _unavailable_on_error(), snapshot(self._reading):
             return self._looking.find(message_hash)
 
-    async def begin(self, promise: Promise) -> Begun | Known | KeyTaken | Overdrawn | SalesClosed:
+    async def begin(
+        self, promise: PendingPayment
+    ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
         """Make the payment pending, durably, unless something speaks against it."""
         return await self._write(lambda: self._table.begin(promise))
 

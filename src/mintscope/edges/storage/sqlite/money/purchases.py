@@ -7,7 +7,7 @@ import apsw
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.payments.payment import NewToken, Payment, Report, State, TopUp
+from mintscope.core.payments.payment import NewToken, PaidReport, Payment, State, TopUp
 from mintscope.core.payments.rotation import Purchased
 from mintscope.core.payments.store import Inconsistent
 
@@ -58,7 +58,7 @@ class PaymentGoods:
 
     def move(self, payment: Payment, now: UnixMs) -> None:
         """Hand the credits of *payment* out, or take them back, as its new state demands."""
-        if isinstance(payment.goods, Report):
+        if isinstance(payment.goods, PaidReport):
             return
         row_id, holder, entry, frozen, begun_at = self._db.execute(
             GOODS, (payment.message_hash,)

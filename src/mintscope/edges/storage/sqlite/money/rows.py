@@ -5,9 +5,9 @@ from typing import Any, Final
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.payments.payment import Goods, NewToken, Payment, Report, State, TopUp
+from mintscope.core.payments.payment import Goods, NewToken, PaidReport, Payment, State, TopUp
 from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.protocol.refusal import Reason
+from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Resource
 
 SqlValue = str | bytes | int | None
@@ -37,7 +37,7 @@ def payment_of(row: tuple[Any, ...]) -> Payment:
         begun_at=UnixMs(row[14]),
         state=State(row[15]),
         paid=row[16],
-        reason=None if row[17] is None else Reason(row[17]),
+        reason=None if row[17] is None else RefusalReason(row[17]),
         final=bool(row[18]),
         touched=bool(row[19]),
         missed_height=row[20],
@@ -48,7 +48,7 @@ def _goods(
     credit_count: int, body: bytes | None, token_hash: bytes | None, hint: str, account: int
 ) -> Goods:
     if credit_count == 0:
-        return Report(body=body or b"")
+        return PaidReport(body=body or b"")
     if token_hash is None:
         return TopUp(credits=credit_count, account=CreditAccount(account))
     return NewToken(credits=credit_count, token_hash=CredentialHash(token_hash), hint=hint)
@@ -74,7 +74,7 @@ def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
 def _goods_columns(goods: Goods) -> tuple[SqlValue, ...]:
     """Return (credits, body, token_hash, hint, account)."""
     match goods:
-        case Report(body=body):
+        case PaidReport(body=body):
             return 0, body, None, None, None
         case NewToken(credits=credit_count, token_hash=token_hash, hint=hint):
             return credit_count, None, token_hash, hint, None

@@ -15,7 +15,7 @@ from mintscope.core.accounts.application import (
     UserType,
 )
 from mintscope.core.accounts.audit import Actor, Event
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.proof import Purpose
 from mintscope.edges.storage.sqlite.accounts.rows.api_keys import scopes_of
 from mintscope.edges.storage.sqlite.accounts.rows.events import note
@@ -63,7 +63,7 @@ def kept_of(row: tuple[Any, ...]) -> KeptApplication:
     application = Application(
         signup_id=SignupId(signup_id),
         form=Form(
-            email=Email(email),
+            email=EmailAddress(email),
             telegram=telegram,
             twitter=twitter,
             user_type=UserType(user_type),
@@ -88,7 +88,7 @@ def find(db: apsw.Connection, signup_id: SignupId) -> Application | None:
     return None if row is None else kept_of(row).application
 
 
-def find_by_email(db: apsw.Connection, email: Email) -> KeptApplication | None:
+def find_by_email(db: apsw.Connection, email: EmailAddress) -> KeptApplication | None:
     """Return the application of *email*: one query, whatever comes of it."""
     row = db.execute(FIND_BY_EMAIL, (email,)).fetchone()
     return None if row is None else kept_of(row)

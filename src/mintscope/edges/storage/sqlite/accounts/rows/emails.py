@@ -7,8 +7,8 @@ import apsw
 import msgspec
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
-from mintscope.core.accounts.mail.email import LetterId, LetterKind
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import EmailId, EmailKind
 from mintscope.core.accounts.proof import ProofId, Purpose
 from mintscope.core.accounts.user import User
 
@@ -38,29 +38,29 @@ SELECT (SELECT count(*) FROM letter WHERE recipient = ?1 AND kind = ?2 AND writt
 
 def write_letter(  # noqa: PLR0913, PLR0917 - a row
     db: apsw.Connection,
-    kind: LetterKind,
-    recipient: Email,
+    kind: EmailKind,
+    recipient: EmailAddress,
     facts: Mapping[str, str],
     proof: ProofId | None,
     at: UnixMs,
-) -> LetterId:
+) -> EmailId:
     """Put a letter into the outbox; it is sent once the transaction it is written in commits.
 
     facts   what its text tells: `letter.compose` says which ones each kind has
     """
     told = msgspec.json.encode(dict(facts)).decode()
-    return LetterId(db.execute(WRITE, (kind, recipient, told, proof, at)).get)
+    return EmailId(db.execute(WRITE, (kind, recipient, told, proof, at)).get)
 
 
 def tell_owner(
-    db: apsw.Connection, owner: User, kind: LetterKind, facts: Mapping[str, str], at: UnixMs
+    db: apsw.Connection, owner: User, kind: EmailKind, facts: Mapping[str, str], at: UnixMs
 ) -> None:
     """Write to a person of what was done in the account, if it may be; inside a transaction."""
     if may_write(db, owner, kind, at):
         write_letter(db, kind, owner.email, facts, None, at)
 
 
-def may_write(db: apsw.Connection, owner: User, kind: LetterKind, at: UnixMs) -> bool:
+def may_write(db: apsw.Connection, owner: User, kind: EmailKind, at: UnixMs) -> bool:
     """Say whether a person may be written to, who asked for it in the account.
 
     A few times a day only while the mailbox is not verified: whoever signed up with a stranger's
@@ -70,11 +70,11 @@ def may_write(db: apsw.Connection, owner: User, kind: LetterKind, at: UnixMs) ->
     return not db.execute(IS_ENOUGH, asked).get
 
 
-def may_write_reset(db: apsw.Connection, recipient: Email, at: UnixMs) -> bool:
+def may_write_reset(db: apsw.Connection, recipient: EmailAddress, at: UnixMs) -> bool:
     """Say whether a link to set a new password may be written to *recipient*.
 
     Many strangers may ask for it, so there is an end; but then the owner has a link of theirs that
     is good: nobody is locked out, however many ask.
     """
-    asked = (recipient, LetterKind.RESET_PASSWORD, at - DAY_MS, RESETS_MAX, at + GOOD_MS)
+    asked = (recipient, EmailKind.RESET_PASSWORD, at - DAY_MS, RESETS_MAX, at + GOOD_MS)
     return not db.execute(HAS_RESETS, asked).get

@@ -8,7 +8,7 @@ from typing import Any, Final
 import apsw
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.proof import GUESSES_MAX, Proof, ProofId, Purpose
 
 COLUMNS: Final = "id, purpose, subject, email, nonce, made_at, expires_at, used_at"
@@ -39,7 +39,12 @@ RETURNING {COLUMNS}
 
 
 def open_proof(  # noqa: PLR0913, PLR0917 - a row
-    db: apsw.Connection, purpose: Purpose, subject: int, email: Email, nonce: bytes, at: UnixMs
+    db: apsw.Connection,
+    purpose: Purpose,
+    subject: int,
+    email: EmailAddress,
+    nonce: bytes,
+    at: UnixMs,
 ) -> ProofId:
     """Keep a new proof about *subject*, to be sent to *email*."""
     expires_at = at + purpose.lifetime_ms
@@ -82,7 +87,7 @@ def proof_of(row: tuple[Any, ...]) -> Proof:
         proof_id=ProofId(proof_id),
         purpose=Purpose(purpose),
         subject=subject,
-        email=Email(email),
+        email=EmailAddress(email),
         nonce=nonce,
         made_at=UnixMs(made_at),
         expires_at=UnixMs(expires_at),

@@ -6,7 +6,7 @@ import apsw
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.audit import Actor, user_actor
-from mintscope.core.accounts.email_address import Email
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.session import Session, SessionEnded, SessionId
 from mintscope.core.accounts.user import User, UserId, UserKind
 
@@ -55,7 +55,7 @@ def user_of(row: tuple[Any, ...]) -> User:
         user_id=UserId(user_id),
         kind=UserKind(kind),
         username=username,
-        email=Email(email),
+        email=EmailAddress(email),
         verified_at=None if verified_at is None else UnixMs(verified_at),
         is_administrator=bool(administrator),
         created_at=UnixMs(created_at),

@@ -31,10 +31,10 @@ RANDOM_MEMO_BYTES: Final = 16
 
 
 class WillNotPay(Exception):
-    """The demand is not one this purse pays; the message says which rule it breaks."""
+    """The demand is not one this wallet pays; the message says which rule it breaks."""
 
 
-class OverBudget(WillNotPay):
+class OverSpendLimit(WillNotPay):
     """There is too little left, unless payments that count as spent prove dead."""
 
 
@@ -58,7 +58,7 @@ class Pin:
 
 
 @dataclass(slots=True, kw_only=True)
-class Purse:
+class PayerWallet:
     """A wallet that pays small amounts, to one payee, up to a limit.
 
     atoms_per_payment   the most one payment may be
@@ -79,9 +79,9 @@ class Purse:
         return str(self.pin.token_account(self.wallet.pubkey()))
 
     def choose(self, header: str) -> tuple[PaymentRequired, PaymentRequirements]:
-        """Return the demand that *header* makes and this purse would pay.
+        """Return the demand that *header* makes and this wallet would pay.
 
-        Raises    WillNotPay, OverBudget
+        Raises    WillNotPay, OverSpendLimit
         """
         required = _read(header)
         offers = [offer for offer in required.accepts if self._is_pinned(offer)]
@@ -109,7 +109,7 @@ class Purse:
         """Return the PAYMENT-SIGNATURE that pays *offer*; the amount counts as spent.
 
         memo      what `memo_of` returned for *offer*, where the caller has to know it
-        Raises    WillNotPay, OverBudget
+        Raises    WillNotPay, OverSpendLimit
         """
         signed = self._transaction(offer, memo or memo_of(offer), blockhash)
         with self._lock:  # others may have paid since `choose`
@@ -135,7 +135,7 @@ class Purse:
 
     def _expect_room(self, amount: int) -> None:
         if self.spent + amount > self.atoms_in_all:
-            raise OverBudget(
+            raise OverSpendLimit(
                 f"expected at most {self.atoms_in_all} atoms in all; {self.spent} are spent,"
                 f" {amount} more are asked for"
             )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mintscope.base.errors import InvalidBundle
 from mintscope.base.primitives import UnixMs
 from mintscope.base.quote import Quote, atoms_for_usd
-from mintscope.core.payments.pricing.price_list import BUNDLES, Tariff, parse_bundle
+from mintscope.core.payments.pricing.price_list import BUNDLES, PriceList, parse_bundle
 
 prices = st.decimals(
     min_value=Decimal("0.000000001"), max_value=Decimal(200_000), allow_nan=False, places=12
@@ -53,15 +53,15 @@ def test_never_too_few_and_less_than_one_too_many(
 def test_larger_bundles_are_cheaper_per_credit_and_totals_are_multiples(
     price: Decimal, decimals: int
 ) -> None:
-    tariff = Tariff(quote=at(price), decimals=decimals)
-    listed = [tariff.price(bundle) for bundle in BUNDLES]
+    price_list = PriceList(quote=at(price), decimals=decimals)
+    listed = [price_list.price(bundle) for bundle in BUNDLES]
 
     assert [each.price for each in listed] == [
         each.per_credit * each.bundle.credits for each in listed
     ]
     per_credit = [each.per_credit for each in listed]
     assert per_credit == sorted(per_credit, reverse=True)
-    assert per_credit[0] == tariff.request
+    assert per_credit[0] == price_list.request
     assert all(each.price >= 1 for each in listed)
 
 
@@ -98,7 +98,7 @@ def test_what_the_fee_of_a_request_may_be() -> None:
 
     def at(sol_usd: int | None, share: str = "1") -> int | None:
         sol = None if sol_usd is None else Decimal(sol_usd)
-        tariff = Tariff(quote=quote, decimals=6, sol_usd=sol, fee_share_max=Decimal(share))
-        return tariff.request_fee_lamports_max
+        price_list = PriceList(quote=quote, decimals=6, sol_usd=sol, fee_share_max=Decimal(share))
+        return price_list.request_fee_lamports_max
 
     assert [at(250), at(150), at(125, "0.5"), at(None)] == [10_000, 16_666, 10_000, None]
