@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Signature, UnixMs
-from mintscope.core.payments import facilitator as cashier_module
+from mintscope.core.payments import facilitator as facilitator_module
 from mintscope.core.payments import reconciler as reconciler_module
 from mintscope.core.payments.books import audit as audit_module
 from mintscope.core.payments.books.invariants import Checked, Invariant
@@ -273,14 +273,14 @@ class SteppedBooks(MemoryBooks):
 class Build:
     """The code under test: the shipped one, or a mutant of it."""
 
-    facilitator: ModuleType = cashier_module
+    facilitator: ModuleType = facilitator_module
     reconciler: ModuleType = reconciler_module
     audit: ModuleType = audit_module
 
 
 @cache
 def payment() -> tuple[Requirement, Presented]:
-    requirement = make_cashier(Build(), World(Fate.LANDS)).require(RESOURCE, AMOUNT)
+    requirement = make_facilitator(Build(), World(Fate.LANDS)).require(RESOURCE, AMOUNT)
     return requirement, pay(requirement)
 
 
@@ -291,8 +291,8 @@ def signature() -> Signature:
     return envelope.sign(FEE_PAYER).signature
 
 
-def make_cashier(build: Build, world: World) -> Any:
-    return build.facilitator.Cashier(
+def make_facilitator(build: Build, world: World) -> Any:
+    return build.facilitator.Facilitator(
         terms=TERMS,
         secrets=SECRETS,
         fee_payer=FEE_PAYER,
@@ -326,7 +326,7 @@ class Run:
             self.tasks["reconciler"] = self.reconcile(2)
 
     async def send(self, key: str | None) -> None:
-        facilitator, presented = make_cashier(self.build, self.world), payment()[1]
+        facilitator, presented = make_facilitator(self.build, self.world), payment()[1]
         demand = Demand(resource=RESOURCE, key=key, address="192.0.2.1")
         answer = await facilitator.present(presented, demand)
         if hasattr(answer, "settle"):
@@ -581,16 +581,16 @@ ANSWER_FROM_MEMORY: Final = (
     ("build", "symptom"),
     [
         (
-            lambda: Build(facilitator=mutant(cashier_module, *SETTLE_BEFORE_JOURNAL)),
+            lambda: Build(facilitator=mutant(facilitator_module, *SETTLE_BEFORE_JOURNAL)),
             "without a row",
         ),
         (
-            lambda: Build(facilitator=mutant(cashier_module, *UNKNOWN_IS_FAILED)),
+            lambda: Build(facilitator=mutant(facilitator_module, *UNKNOWN_IS_FAILED)),
             "a fresh 402 while",
         ),
         (lambda: Build(reconciler=mutant(reconciler_module, *WALL_CLOCK_EXPIRY)), "failed while"),
         (
-            lambda: Build(facilitator=mutant(cashier_module, *ANSWER_FROM_MEMORY)),
+            lambda: Build(facilitator=mutant(facilitator_module, *ANSWER_FROM_MEMORY)),
             "201 for what is not",
         ),
     ],
@@ -605,7 +605,7 @@ def test_every_mutant_is_caught(build: Callable[[], Build], symptom: str) -> Non
 
 
 YOUNG_IS_WRONG: Final = (
-    "return payment.final and payment.reason is Reason.UNDERPAID",
+    "return payment.final and payment.reason is RefusalReason.UNDERPAID",
     "return payment.state is not State.ISSUED",
 )
 NOTHING_IS_DOUBTED: Final = (

@@ -12,7 +12,7 @@ import typer
 
 ADMINISTRATOR: Final = "admin@example.org"
 PASSWORD_BYTES: Final = 12
-AGENT: Final = Path(__file__).parents[3] / "examples" / "agent_signup.py"
+AGENT: Final = Path(__file__).parents[5] / "examples" / "agent_signup.py"
 
 
 def make_administrator(environment: Mapping[str, str]) -> str:
