@@ -15,8 +15,9 @@ from mintscope.edges.api.app import create_app
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server
+from mintscope.edges.storage.folder import MONEY_FILE, PEPPER_FILE
 from mintscope.edges.storage.pepper import load_pepper
-from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, PEPPER_FILE, SqliteCreditLedger
+from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
 
 
 class OneReport:

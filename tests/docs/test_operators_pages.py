@@ -8,10 +8,9 @@ import prometheus_client
 import pytest
 
 import mintscope.base.metrics  # noqa: F401 - registers the metrics
-from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, PEPPER_FILE
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.shell.cli.config import markdown_page
 from mintscope.shell.config.load import settings
-from mintscope.shell.wiring.wiring import MARKET_FILE
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATING = (ROOT / "docs" / "operating.md").read_text()

@@ -16,7 +16,7 @@ import apsw
 import httpx
 import pytest
 
-from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
+from mintscope.edges.storage.folder import MONEY_FILE
 from support.processes.market_town import ask_books, market_town, tokens_issued, visiting
 from support.processes.paying_chain import RICH, Chain, chain_running
 from support.processes.selling_service import Seller

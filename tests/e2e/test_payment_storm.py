@@ -22,8 +22,9 @@ import pytest
 from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import hash_credential
 from mintscope.devchain.svm.genesis import Genesis
+from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
-from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, CreditBook
+from mintscope.edges.storage.sqlite.money.credits import CreditBook
 from mintscope.shell.wiring.payments import open_sales
 from support.fakes.reports import TRACKED
 from support.processes.paying_chain import RICH, SEED, Chain, chain_running

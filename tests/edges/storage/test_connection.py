@@ -5,13 +5,9 @@ from pathlib import Path
 import apsw
 import pytest
 
+from mintscope.base.installation import UnusableStore
 from mintscope.edges.storage.sqlite import connection
-from mintscope.edges.storage.sqlite.connection import (
-    UnusableStore,
-    open_store,
-    snapshot,
-    transaction,
-)
+from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
 
 
 def test_a_store_is_durable_and_strict(tmp_path: Path) -> None:

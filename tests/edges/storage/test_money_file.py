@@ -9,8 +9,9 @@ import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.installation import UnusableStore
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
-from mintscope.edges.storage.sqlite.connection import UnusableStore, transaction
+from mintscope.edges.storage.sqlite.connection import transaction
 from mintscope.edges.storage.sqlite.money.credits import (
     CHECKPOINT_PAGES,
     CreditBook,

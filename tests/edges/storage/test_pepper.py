@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.edges.storage.pepper import UnusablePepper, load_pepper
+from mintscope.base.installation import UnusablePepper
+from mintscope.edges.storage.pepper import load_pepper
 
 
 def test_it_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:

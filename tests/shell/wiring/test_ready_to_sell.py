@@ -20,9 +20,9 @@ from mintscope.core.payments.pricing.token_market import Reserves
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
+from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
-from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
 from mintscope.shell.cli.doctor.finding import Finding, Level
 from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.sales import app as sales_app

@@ -29,8 +29,9 @@ from mintscope.edges.server.limiter import Limit
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
+from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
-from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, SqliteCreditLedger
+from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
 from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
 from mintscope.shell.wiring.payments import Sales, open_sales
 from support.fakes.reports import FakeReports

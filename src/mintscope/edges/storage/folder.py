@@ -1,18 +1,21 @@
-"""The folder of an embedded installation: one process a role."""
+"""The folder of an embedded installation: the files in it, and one process for each role."""
 
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
+from mintscope.base.installation import FolderInUse
 
-class FolderInUse(Exception):
-    """Another process plays this role in this folder; the message is for the operator."""
+MARKET_FILE: Final = "market.sqlite"
+MONEY_FILE: Final = "money.sqlite"
+PEPPER_FILE: Final = "pepper"
 
 
 @contextmanager
 def held(folder: Path, role: str) -> Iterator[None]:
-    """Hold *folder* for *role* until the block ends; the kernel lets go of it if we die.
+    """Hold *folder* for *role* until the block ends; the kernel releases it if the process dies.
 
     Raises FolderInUse while another process holds it.
     """

@@ -5,10 +5,7 @@ from pathlib import Path
 from secrets import token_bytes, token_hex
 
 from mintscope.base.credentials import PEPPER_BYTES_MIN
-
-
-class UnusablePepper(Exception):
-    """The file holds no pepper; the message is for the operator."""
+from mintscope.base.installation import UnusablePepper
 
 
 def load_pepper(path: Path) -> bytes:

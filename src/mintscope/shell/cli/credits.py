@@ -11,9 +11,8 @@ import typer
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import CredentialKind, make_credit_token
+from mintscope.base.installation import UnusablePepper, UnusableStore
 from mintscope.base.primitives import UnixMs
-from mintscope.edges.storage.pepper import UnusablePepper
-from mintscope.edges.storage.sqlite.connection import UnusableStore
 from mintscope.edges.storage.sqlite.money.credits import CreditBook
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.wiring.wiring import credit_book

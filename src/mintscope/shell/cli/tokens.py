@@ -11,17 +11,18 @@ import msgspec
 import typer
 
 from mintscope.base.errors import InvalidTokenAddress, ServiceUnavailable
+from mintscope.base.installation import UnusableStore
 from mintscope.base.primitives import Mint, UnixS, parse_mint
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import COUNTS
 from mintscope.core.market.log import LoadedMint
 from mintscope.core.market.report import CandleCounts, Price, TokenReport, report_of
 from mintscope.core.market.store import TrackedMint, Tracking
-from mintscope.edges.storage.sqlite.connection import UnusableStore
+from mintscope.edges.storage.folder import MARKET_FILE
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.config.sections import Config
-from mintscope.shell.wiring.wiring import MARKET_FILE, tracking
+from mintscope.shell.wiring.wiring import tracking
 
 EXIT_BAD_INPUT: Final = 2
 EXIT_STORE: Final = 1

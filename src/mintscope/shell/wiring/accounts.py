@@ -29,6 +29,7 @@ from mintscope.edges.mail.templates import EmailWithoutLink
 from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.server.limiter import Limit
+from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyStore
 from mintscope.edges.storage.sqlite.accounts.archive import SqliteAccountArchive
 from mintscope.edges.storage.sqlite.accounts.exchanges import SqliteExchangeStore
@@ -38,7 +39,6 @@ from mintscope.edges.storage.sqlite.accounts.people import SqlitePeopleStore
 from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
 from mintscope.edges.storage.sqlite.accounts.sessions import SqliteSessionStore
 from mintscope.edges.storage.sqlite.accounts.signups import SqliteSignupStore
-from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
 from mintscope.edges.web.mailbox import SentEmail
 from mintscope.shell.config.sections import AccountsConfig, Config, WebConfig
 from mintscope.shell.wiring.mail import Templates, make_postman

@@ -35,8 +35,8 @@ from mintscope.edges.settlement.price_sources import (
 )
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
+from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
-from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from mintscope.shell.config.keypair import parse_keypair, read_keypair
 from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig

@@ -38,24 +38,18 @@ from mintscope.edges.server.server import listen, make_server, spare_what_is_the
 from mintscope.edges.sources.files import FileSource
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
-from mintscope.edges.storage.folder import held
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, held
 from mintscope.edges.storage.pepper import load_pepper
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
 from mintscope.edges.storage.sqlite.market.tracking import SqliteTracking
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
-from mintscope.edges.storage.sqlite.money.credits import (
-    MONEY_FILE,
-    PEPPER_FILE,
-    CreditBook,
-    SqliteCreditLedger,
-)
+from mintscope.edges.storage.sqlite.money.credits import CreditBook, SqliteCreditLedger
 from mintscope.shell.config.sections import ApiConfig, ChainConfig, Config, MarketConfig
 from mintscope.shell.wiring.accounts import desks_of, open_accounts
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.site import origins_of, serving_administrators, with_pages
 
-MARKET_FILE: Final = "market.sqlite"
 HOUR_S: Final = 3_600
 DAY_S: Final = 86_400
 MICRO_USD: Final = 1_000_000

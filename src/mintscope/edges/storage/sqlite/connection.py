@@ -11,14 +11,12 @@ from typing import Final
 
 import apsw
 
+from mintscope.base.installation import UnusableStore
+
 # Older versions can corrupt a write-ahead log that two connections checkpoint at once.
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
 BUSY_TIMEOUT_MS: Final = 10_000
 WAL_BYTES_MAX: Final = 64 * 1024 * 1024
-
-
-class UnusableStore(Exception):
-    """The file cannot be used as it is; the message is for the operator."""
 
 
 def open_store(path: Path, kind: str, *, read_only: bool = False) -> apsw.Connection:

@@ -15,13 +15,13 @@ import typer
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.installation import UnusableStore
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.escape import visible as shown
 from mintscope.core.accounts.reviews import NotPossible, Reviews
+from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
-from mintscope.edges.storage.sqlite.connection import UnusableStore
-from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.config.sections import Config
 

@@ -13,9 +13,10 @@ import apsw
 import httpx
 
 from mintscope.base.credentials import PEPPER_BYTES_MIN
-from mintscope.edges.storage.pepper import UnusablePepper, load_pepper
+from mintscope.base.installation import UnusablePepper
+from mintscope.edges.storage.folder import PEPPER_FILE
+from mintscope.edges.storage.pepper import load_pepper
 from mintscope.edges.storage.sqlite.connection import SQLITE_VERSION_MIN
-from mintscope.edges.storage.sqlite.money.credits import PEPPER_FILE
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.sections import Config
 

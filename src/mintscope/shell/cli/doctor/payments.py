@@ -9,16 +9,16 @@ from solders.keypair import Keypair
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.installation import UnusableStore
 from mintscope.core.payments.pricing.price import Doubt
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.core.payments.store import Budget
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
-from mintscope.edges.storage.sqlite.connection import UnusableStore
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
-from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE
 from mintscope.shell.cli.doctor.finding import Finding, Level, fail, ok, warn
 from mintscope.shell.cli.doctor.machine import OTHERS
 from mintscope.shell.config.keypair import UnusableKeypair
@@ -31,7 +31,6 @@ from mintscope.shell.wiring.payments import (
     price_source,
     terms_of,
 )
-from mintscope.shell.wiring.wiring import MARKET_FILE
 
 SOL: Final = 10**9
 

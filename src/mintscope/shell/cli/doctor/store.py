@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
-from mintscope.edges.storage.pepper import UnusablePepper, load_pepper
-from mintscope.edges.storage.sqlite.connection import UnusableStore
-from mintscope.edges.storage.sqlite.money.credits import MONEY_FILE, PEPPER_FILE, CreditBook
+from mintscope.base.installation import UnusablePepper, UnusableStore
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.edges.storage.pepper import load_pepper
+from mintscope.edges.storage.sqlite.money.credits import CreditBook
 from mintscope.edges.storage.sqlite.money.overview import Overview, read_overview
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.sections import Config
 
-MARKET_FILE: Final = "market.sqlite"
 UNREAD_SHOWN_MAX: Final = 5
 
 

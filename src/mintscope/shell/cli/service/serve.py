@@ -10,15 +10,14 @@ import apsw
 import typer
 import uvloop
 
+from mintscope.base.installation import FolderInUse, UnusablePepper, UnusableStore
 from mintscope.base.metrics import configure_logging
 from mintscope.core.market.engine.tail import ForkBelowFinalized
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.edges.ingest.pipeline import SourceBroken
 from mintscope.edges.sources.files import FileError
 from mintscope.edges.sources.rpc import RpcFailure
-from mintscope.edges.storage.folder import FolderInUse, held
-from mintscope.edges.storage.pepper import UnusablePepper
-from mintscope.edges.storage.sqlite.connection import UnusableStore
+from mintscope.edges.storage.folder import held
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.service.children import ChildEnded, Children
 from mintscope.shell.cli.service.history import History

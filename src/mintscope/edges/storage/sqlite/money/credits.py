@@ -18,6 +18,7 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.installation import UnusableStore
 from mintscope.base.metrics import DEBITS
 from mintscope.base.primitives import UnixMs
 from mintscope.core.credits.ledger import (
@@ -29,15 +30,7 @@ from mintscope.core.credits.ledger import (
     Statement,
 )
 from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
-from mintscope.edges.storage.sqlite.connection import (
-    UnusableStore,
-    open_store,
-    snapshot,
-    transaction,
-)
-
-MONEY_FILE: Final = "money.sqlite"  # in the folder of the installation
-PEPPER_FILE: Final = "pepper"
+from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
 
 # The test and the change are one statement, so two requests can never take the
 # same credit: for each account as many credits as were asked for, or as many as
