@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from bench.peers_payments.moments import SEED, Heart
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import TokenNotFound
+from mintscope.base.limits import Limit
 from mintscope.base.metrics import configure_logging
 from mintscope.base.primitives import Mint
 from mintscope.core.market.report import ReadReport
@@ -20,7 +21,6 @@ from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.api.app import create_app
 from mintscope.edges.api.shop import Shop
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.limiter import Limit
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server, spare_what_is_there
 from mintscope.edges.storage.folder import MONEY_FILE

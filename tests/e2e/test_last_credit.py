@@ -11,9 +11,9 @@ from starlette.types import ASGIApp
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CreditToken
+from mintscope.base.limits import Limit
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent, Statement
 from mintscope.edges.api.app import create_app
-from mintscope.edges.server.limiter import Limit
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
 from support.fakes.reports import TRACKED, FakeReports

@@ -8,7 +8,7 @@ import pytest
 
 from mintscope.base.credentials import make_application_secret
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.edges.server.limiter import Limit
+from mintscope.base.limits import Limit
 from support.scenes.accounts_service import SIGNUP_PATH, STATUS_PATH, signup_body
 from support.scenes.people.agent import Agent
 from support.scenes.service import AccountLimits, Service, bearer, running_service

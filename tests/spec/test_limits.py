@@ -4,7 +4,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from mintscope.edges.server.limiter import Limit
+from mintscope.base.limits import Limit
 from support.fakes.reports import TRACKED
 from support.scenes.service import Service, bearer, credit_token, running_service
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mintscope.edges.server.limiter import Limit
+from mintscope.base.limits import Limit
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.shopfront import KEY, PURCHASE, Shopfront, demanded, opened

@@ -8,14 +8,14 @@ import pytest
 from starlette.types import ASGIApp
 
 from mintscope.base.clock import Clock
+from mintscope.base.limits import Limit, MovingWindow
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.front import Front
 from mintscope.edges.api.routes import Route, Table
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.limiter import Limit, MovingWindow
-from mintscope.edges.server.request import Call, Reply
+from mintscope.edges.server.request import Request, Response
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
 
@@ -29,9 +29,9 @@ def app_of(keys: ApiKeys, clock: Clock) -> ASGIApp:
     )
 
     def route(scope: Scope) -> Route:
-        async def answer(call: Call) -> Reply:
-            holder = await gate.authorize(call, scope)
-            return Reply(200, holder.username.encode())
+        async def answer(request: Request) -> Response:
+            holder = await gate.authorize(request, scope)
+            return Response(200, holder.username.encode())
 
         return Route(method="GET", path=f"/v1/{scope}", handler=answer, summary="", data=None)
 

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 
-from mintscope.edges.server.limiter import Limit
+from mintscope.base.limits import Limit
 from mintscope.edges.server.protocol import Bounds
 from support.fakes.reports import TRACKED
 from support.processes.served import PATIENCE_S, Client, Served, served

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.limits import Limit
 from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP
-from mintscope.edges.server.limiter import Limit
 from mintscope.shell.config.sections import AccountsConfig, Config, MailConfig
 from mintscope.shell.wiring.accounts import desks_of, open_accounts
 from mintscope.shell.wiring.site import origins_of

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing_extensions import override
 
 from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.limits import Limit
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
 from mintscope.edges.api.app import create_app
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.limiter import Limit
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server
 from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger

@@ -15,6 +15,7 @@ from solders.pubkey import Pubkey
 from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
+from mintscope.base.limits import Limit
 from mintscope.base.metrics import configure_logging
 from mintscope.base.primitives import Signature
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unseen
@@ -25,7 +26,6 @@ from mintscope.edges.api.app import create_app
 from mintscope.edges.api.health import Check
 from mintscope.edges.api.shop import Shop
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.limiter import Limit
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement

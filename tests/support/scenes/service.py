@@ -12,13 +12,13 @@ from starlette.types import ASGIApp
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CreditToken, make_credit_token
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.limits import Limit
 from mintscope.base.primitives import UnixMs
 from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
-from mintscope.edges.api.app import create_app
+from mintscope.edges.api.app import HEALTH, PUBLIC, create_app
 from mintscope.edges.api.health import Check
 from mintscope.edges.api.shop import Shop
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.limiter import HEALTH, PUBLIC, Limit
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
 from support.fakes.reports import FakeReports

@@ -7,6 +7,7 @@ from starlette.types import ASGIApp
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
+from mintscope.base.limits import Limit, MovingWindow
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports, TokenReport
 from mintscope.core.payments.pricing.price_list import BUNDLES
@@ -14,7 +15,7 @@ from mintscope.edges.api.accounts.routes import AccountParts, account_routes
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
 from mintscope.edges.api.front import Front
-from mintscope.edges.api.gate import Gate, RateLimit
+from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.health import Check, HealthRoutes
 from mintscope.edges.api.openapi import Document
 from mintscope.edges.api.routes import Query, Route, Table
@@ -34,8 +35,10 @@ from mintscope.edges.api.wire import (
 )
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.limiter import HEALTH, PUBLIC, Limit, MovingWindow
+from mintscope.edges.server.rate_limit import RateLimit
 
+PUBLIC: Final = Limit(name="public", count=30, window_s=60)
+HEALTH: Final = Limit(name="health", count=120, window_s=60)
 CREDENTIAL: Final = (ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN)
 PAYMENT: Final = (
     ErrorCode.INVALID_PAYMENT,

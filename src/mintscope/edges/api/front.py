@@ -17,7 +17,7 @@ from mintscope.base.errors import (
 from mintscope.base.metrics import REQUESTS
 from mintscope.edges.api.errors import STATUS
 from mintscope.edges.api.routes import Table
-from mintscope.edges.server.request import NO_STORE, Call, ClientGone, Header, Reply
+from mintscope.edges.server.request import NO_STORE, ClientGone, Header, Request, Response
 
 PREFLIGHT: Final[tuple[Header, ...]] = (
     (b"access-control-allow-methods", b"GET, POST"),
@@ -44,39 +44,39 @@ class Front:
         """Answer one request, whatever happens inside."""
         assert scope["type"] == "http"
         began_s = perf_counter()
-        call = Call(scope, receive)
+        request = Request(scope, receive)
         try:
-            reply = await self._reply(call)
+            reply = await self._response(request)
         except ServiceError as error:
-            reply = self._refusal(call, error)
+            reply = self._refusal(request, error)
         except ClientGone:
-            REQUESTS.count(call.route, CLIENT_GONE_STATUS, perf_counter() - began_s)
+            REQUESTS.count(request.route, CLIENT_GONE_STATUS, perf_counter() - began_s)
             return
         except Exception:
-            log.exception("request failed", request_id=call.request_id.decode())
-            reply = self._refusal(call, InternalError())
-        await call.answer(send, reply)
-        REQUESTS.count(call.route, reply.status, perf_counter() - began_s)
+            log.exception("request failed", request_id=request.request_id.decode())
+            reply = self._refusal(request, InternalError())
+        await request.answer(send, reply)
+        REQUESTS.count(request.route, reply.status, perf_counter() - began_s)
 
-    async def _reply(self, call: Call) -> Reply:
-        scope = call.scope
-        if scope["method"] == "OPTIONS" and call.is_preflight():
-            call.reply_headers.extend(PREFLIGHT)
-            return Reply(204, b"")
-        route, call.parameter = self._table.find(scope["method"], scope["path"])
-        call.route = route.path
-        return await route.handler(call)
+    async def _response(self, request: Request) -> Response:
+        scope = request.scope
+        if scope["method"] == "OPTIONS" and request.is_preflight():
+            request.response_headers.extend(PREFLIGHT)
+            return Response(204, b"")
+        route, request.parameter = self._table.find(scope["method"], scope["path"])
+        request.route = route.path
+        return await route.handler(request)
 
-    def _refusal(self, call: Call, error: ServiceError) -> Reply:
-        call.reply_headers.append(NO_STORE)
+    def _refusal(self, request: Request, error: ServiceError) -> Response:
+        request.response_headers.append(NO_STORE)
         if isinstance(error, MethodNotAllowed):
-            call.reply_headers.append((b"allow", error.allowed.encode()))
+            request.response_headers.append((b"allow", error.allowed.encode()))
         if isinstance(error, RateLimited):
-            call.reply_headers.append((b"retry-after", b"%d" % error.retry_after_s))
+            request.response_headers.append((b"retry-after", b"%d" % error.retry_after_s))
         if isinstance(error, PriceUnavailable):
-            call.reply_headers.append((b"retry-after", b"%d" % PRICE_RETRY_S))
-        failing = self._table.failing(call.scope["path"])
+            request.response_headers.append((b"retry-after", b"%d" % PRICE_RETRY_S))
+        failing = self._table.failing(request.scope["path"])
         if failing.hides_code:
-            call.reply_headers.append((b"x-error-code", error.code.encode()))
-        body = failing.write(error, at=self._clock.now(), request_id=call.request_id)
-        return Reply(STATUS[error.code], body)
+            request.response_headers.append((b"x-error-code", error.code.encode()))
+        body = failing.write(error, at=self._clock.now(), request_id=request.request_id)
+        return Response(STATUS[error.code], body)

@@ -1,6 +1,5 @@
 """Who calls, whether they may, and who pays for it with what."""
 
-from functools import lru_cache, partial
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -12,12 +11,12 @@ from mintscope.base.errors import (
     InvalidToken,
     MissingToken,
     PaymentRequired,
-    RateLimited,
 )
+from mintscope.base.limits import Limiter
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.limiter import Admitted, Denied, Limit, Limiter, LimitKey
-from mintscope.edges.server.request import Call, Header
+from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.request import Header, Request
 
 NOT_A_BEARER: Final = "expected Authorization: Bearer svc_credit_<64 hex>; it holds no such value"
 NO_BEARER: Final = "expected an Authorization header: Bearer svc_credit_<64 hex>"
@@ -30,13 +29,6 @@ NOTHING_PRESENTED: Final = (
     " payment of its own (x402), on the terms of the header PAYMENT-REQUIRED where there is one."
 )
 NO_CREDIT_LEFT: Final = "The credit token is valid and holds no credits; nothing was charged."
-LIMIT_HEADERS: Final = {
-    b"ratelimit-policy",
-    b"ratelimit",
-    b"x-ratelimit-limit",
-    b"x-ratelimit-remaining",
-    b"x-ratelimit-reset",
-}
 
 
 class Receipt(NamedTuple):
@@ -89,7 +81,7 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gate:
-    """Turns a call into a caller within the limit, and a caller into a charge."""
+    """Turns a request into a caller within the limit, and a caller into a charge."""
 
     def __init__(
         self, *, ledger: CreditLedger, limiter: Limiter, addresses: ClientAddresses
@@ -98,27 +90,27 @@ class Gate:
         self._rate_limit = RateLimit(limiter)
         self._addresses = addresses
 
-    async def admit(self, call: Call) -> Caller:
+    async def admit(self, request: Request) -> Caller:
         """Return who calls.
 
         Raises RateLimited, by credit token if it exists and pays, else by address:
         an unverified credential would give everybody as many limits as they like.
         """
-        bearer = call.bearer()
+        bearer = request.bearer()
         account = await self._ledger.find(bearer) if bearer else None
-        key = self.address(call) if account is None or call.has_payment() else account
-        await self._rate_limit.pass_through(call, key)
-        if call.is_ambiguous():
+        key = self.address(request) if account is None or request.has_payment() else account
+        await self._rate_limit.pass_through(request, key)
+        if request.is_ambiguous():
             raise BadRequest("expected one Authorization header; there were several")
         return Caller(bearer, account)
 
-    def address(self, call: Call) -> str:
+    def address(self, request: Request) -> str:
         """Return the client's address, as limits and budgets know it."""
-        return self._addresses.key(call.scope)
+        return self._addresses.key(request.scope)
 
-    async def give_back(self, call: Call) -> None:
+    async def give_back(self, request: Request) -> None:
         """Count the 402 that preceded this paid request no longer against its address."""
-        await self._rate_limit.give_back(self.address(call))
+        await self._rate_limit.give_back(self.address(request))
 
     async def balance(self, caller: Caller) -> int:
         """Return the credits left to *caller*.
@@ -151,46 +143,3 @@ class Gate:
         if caller.bearer.startswith(CredentialKind.API_KEY.prefix):
             raise InvalidToken(NOT_AN_API_KEY)
         raise InvalidToken(NOT_ISSUED)
-
-
-class RateLimit:
-    """Counts calls against one limit, and tells every reply where that stands.
-
-    Source  draft-ietf-httpapi-ratelimit-headers-10; the X- headers are the older
-            ones that clients still read, X-RateLimit-Reset in seconds from now
-    """
-
-    def __init__(self, limiter: Limiter) -> None:
-        self._limiter = limiter
-        self._headers = lru_cache(maxsize=4_096)(partial(limit_headers, limiter.limit))
-
-    async def pass_through(self, call: Call, key: LimitKey) -> None:
-        """Count *call* against the limit of *key*, or raise RateLimited."""
-        verdict = await self._limiter.take(key)
-        if call.reply_headers:  # of two limits the reply tells the later, narrower one
-            call.reply_headers = [
-                header for header in call.reply_headers if header[0] not in LIMIT_HEADERS
-            ]
-        call.reply_headers += self._headers(verdict)
-        if isinstance(verdict, Denied):
-            raise RateLimited(verdict.retry_after_s)
-
-    async def give_back(self, key: LimitKey) -> None:
-        """Count one call of *key* less."""
-        await self._limiter.give_back(key)
-
-
-def limit_headers(limit: Limit, verdict: Admitted | Denied) -> tuple[Header, ...]:
-    """Return the headers that tell *verdict*."""
-    match verdict:
-        case Admitted(remaining, reset_s):
-            pass
-        case Denied(reset_s):
-            remaining = 0
-    return (
-        (b"ratelimit-policy", f'"{limit.name}";q={limit.count};w={limit.window_s}'.encode()),
-        (b"ratelimit", f'"{limit.name}";r={remaining};t={reset_s}'.encode()),
-        (b"x-ratelimit-limit", b"%d" % limit.count),
-        (b"x-ratelimit-remaining", b"%d" % remaining),
-        (b"x-ratelimit-reset", b"%d" % reset_s),
-    )

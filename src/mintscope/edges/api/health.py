@@ -8,10 +8,10 @@ from typing import Final
 from mintscope import __version__
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.edges.api.gate import RateLimit
 from mintscope.edges.api.wire import Alive, Health, Meta, success, timestamp
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.request import NO_STORE, Call, Reply
+from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.request import NO_STORE, Request, Response
 
 CHECK_TIMEOUT_S: Final = 2.0
 REMEMBERED_S: Final = 1.0  # so that asking often costs little
@@ -37,29 +37,29 @@ class HealthRoutes:
     _results: dict[str, str] = field(default_factory=dict)
     _fresh_until_s: float = float("-inf")
 
-    async def get_health(self, call: Call) -> Reply:
+    async def get_health(self, request: Request) -> Response:
         """Endpoint 8: always 200 while the service answers; the body says how well."""
-        await self.rate_limit.pass_through(call, self.addresses.key(call.scope))
+        await self.rate_limit.pass_through(request, self.addresses.key(request.scope))
         results = await self._checked()
         status = OK if set(results.values()) <= {OK} else "degraded"
-        return self._reply(call, Health(status=status, version=__version__, checks=results))
+        return self._response(request, Health(status=status, version=__version__, checks=results))
 
-    async def get_readyz(self, call: Call) -> Reply:
+    async def get_readyz(self, request: Request) -> Response:
         """Answer 200 if every check passes, else 503 naming those that do not."""
         results = await self._checked()
         failing = [f"{name}: {result}" for name, result in results.items() if result != OK]
         if failing:
             raise ServiceUnavailable("not ready; " + "; ".join(failing))
-        return self._reply(call, Health(status=OK, version=__version__, checks=results))
+        return self._response(request, Health(status=OK, version=__version__, checks=results))
 
-    async def get_healthz(self, call: Call) -> Reply:
+    async def get_healthz(self, request: Request) -> Response:
         """Answer 200: the event loop turns."""
-        return self._reply(call, Alive(status="alive"))
+        return self._response(request, Alive(status="alive"))
 
-    def _reply(self, call: Call, data: Health | Alive) -> Reply:
-        call.reply_headers.append(NO_STORE)
-        meta = Meta(timestamp=timestamp(self.clock.now()), request_id=call.request_id.decode())
-        return Reply(200, success(data, meta))
+    def _response(self, request: Request, data: Health | Alive) -> Response:
+        request.response_headers.append(NO_STORE)
+        meta = Meta(timestamp=timestamp(self.clock.now()), request_id=request.request_id.decode())
+        return Response(200, success(data, meta))
 
     async def _checked(self) -> dict[str, str]:
         now_s = self.clock.monotonic_s()

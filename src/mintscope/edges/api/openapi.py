@@ -10,11 +10,11 @@ from mintscope.base.errors import ErrorCode
 from mintscope.edges.api.errors import STATUS
 from mintscope.edges.api.routes import Route
 from mintscope.edges.api.wire import Meta
-from mintscope.edges.server.request import Call, Reply
+from mintscope.edges.server.request import Request, Response
 
 REF: Final = "#/components/schemas/{name}"
 EVERYWHERE: Final = (ErrorCode.BAD_REQUEST, ErrorCode.INTERNAL_ERROR)
-REPLY_HEADERS: Final = {
+RESPONSE_HEADERS: Final = {
     "X-Request-Id": "Names this request; quote it when something is wrong.",
 }
 PAYMENT_HEADERS: Final = {
@@ -70,9 +70,9 @@ class Document:
     def __init__(self, routes: Sequence[Route]) -> None:
         self._body = msgspec.json.encode(describe(routes))
 
-    async def get(self, _call: Call) -> Reply:
+    async def get(self, _call: Request) -> Response:
         """Answer with the document; it needs no envelope."""
-        return Reply(200, self._body)
+        return Response(200, self._body)
 
 
 def describe(routes: Sequence[Route]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _success(route: Route, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    headers = REPLY_HEADERS
+    headers = RESPONSE_HEADERS
     if route.is_charged:
         headers = headers | PAYMENT_HEADERS
         if ("creditToken",) in route.proofs:
@@ -196,7 +196,7 @@ def _refusals(route: Route, failure: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refusal_headers(codes: Sequence[ErrorCode]) -> dict[str, str]:
-    headers = dict(REPLY_HEADERS)
+    headers = dict(RESPONSE_HEADERS)
     if ErrorCode.PAYMENT_REQUIRED in codes:
         headers |= DEMAND_HEADERS
     if ErrorCode.PAYMENT_FAILED in codes:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from mintscope.base.errors import ErrorCode, MethodNotAllowed, NotFound
 from mintscope.edges.api.failures import ENVELOPE, Failing
-from mintscope.edges.server.request import Call, Reply
+from mintscope.edges.server.request import Request, Response
 
-Handler = Callable[[Call], Awaitable[Reply]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Query(NamedTuple):

@@ -24,7 +24,7 @@ from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.gate import Caller, Charge, Gate
 from mintscope.edges.api.wire import Balance, Meta, success, success_with_body, timestamp
 from mintscope.edges.api.x402 import NO_SALES, ONLY_CREDITS, PaidResource, ResourceServer
-from mintscope.edges.server.request import NO_STORE, Call, Header, Reply
+from mintscope.edges.server.request import NO_STORE, Header, Request, Response
 
 DEGRADED_AFTER_S: Final = 30.0
 STALE_AFTER_S: Final = 300.0
@@ -79,87 +79,87 @@ class V1:
     freshness: Freshness
     till: ResourceServer | None
 
-    async def get_token(self, call: Call) -> Reply:
+    async def get_token(self, request: Request) -> Response:
         """Endpoint 1: parse, authorize, work, settle, answer."""
-        caller = await self.gate.admit(call)
-        mint = mint_of(call.parameter)
-        if call.has_payment():
-            return await self._take_payment(call, mint)
+        caller = await self.gate.admit(request)
+        mint = mint_of(request.parameter)
+        if request.has_payment():
+            return await self._take_payment(request, mint)
         try:
-            return await self._take_credit(call, caller, mint)
+            return await self._take_credit(request, caller, mint)
         except (PaymentRequired, InsufficientCredits) as refusal:
             if self.till is not None:
-                await self._demand(self.till, call, mint, refusal)
+                await self._demand(self.till, request, mint, refusal)
             raise
 
-    async def _take_credit(self, call: Call, caller: Caller, mint: Mint) -> Reply:
+    async def _take_credit(self, request: Request, caller: Caller, mint: Mint) -> Response:
         try:
             charge = self.gate.authorize(caller)
         except PaymentRequired as refusal:
-            await self._advise(call, mint, refusal)
+            await self._advise(request, mint, refusal)
             raise
         try:
-            report = await self._read(call, mint)
+            report = await self._read(request, mint)
         except ServiceError as failure:
             await self._expect_funds(charge, failure)
             raise
-        call.expect_client()
+        request.expect_client()
         receipt = await charge.settle()
-        call.reply_headers += receipt.headers
-        return self._reply(call, report)
+        request.response_headers += receipt.headers
+        return self._response(request, report)
 
     async def _demand(
-        self, till: ResourceServer, call: Call, mint: Mint, refusal: ServiceError
+        self, till: ResourceServer, request: Request, mint: Mint, refusal: ServiceError
     ) -> None:
         """Say what to pay, or raise *refusal* with the reason why only credits are taken."""
         with suppress(PriceUnavailable):
-            if not await till.ask(call, _offer(mint), why=str(refusal)):
+            if not await till.ask(request, _offer(mint), why=str(refusal)):
                 raise type(refusal)(f"{refusal} {ONLY_CREDITS}") from refusal
 
-    async def _take_payment(self, call: Call, mint: Mint) -> Reply:
+    async def _take_payment(self, request: Request, mint: Mint) -> Response:
         if self.till is None:
             raise PaymentUnavailable(NO_SALES)
         offer = _offer(mint)
-        bill = await self.till.open(call, offer)
+        bill = await self.till.open(request, offer)
         if not isinstance(bill, Settled):
-            report = await self._read(call, mint)
+            report = await self._read(request, mint)
             goods = PaidReport(body=_pack(report, now=self.clock.now()))
-            bill = await self.till.settle(call, offer, bill, goods)
+            bill = await self.till.settle(request, offer, bill, goods)
         if not isinstance(bill.payment.goods, PaidReport):
             raise Contradiction(
                 f"expected a report; {bill.payment.signature} bought something else"
             )
-        return self._reply(call, _unpack(bill.payment.goods.body, now=self.clock.now()))
+        return self._response(request, _unpack(bill.payment.goods.body, now=self.clock.now()))
 
-    async def _read(self, call: Call, mint: Mint) -> ReadReport:
+    async def _read(self, request: Request, mint: Mint) -> ReadReport:
         """Return a report that may be sold, or say why there is none."""
         try:
             report = await self.reports.read(mint)
             self.freshness.expect(report)
         except ServiceError as failure:
-            call.reply_headers.append(token_status(failure))
+            request.response_headers.append(token_status(failure))
             raise
         return report
 
-    def _reply(self, call: Call, report: ReadReport) -> Reply:
-        call.reply_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)
-        body = success_with_body(report.body, at=self.clock.now(), request_id=call.request_id)
-        return Reply(200, body)
+    def _response(self, request: Request, report: ReadReport) -> Response:
+        request.response_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)
+        body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
+        return Response(200, body)
 
-    async def get_balance(self, call: Call) -> Reply:
+    async def get_balance(self, request: Request) -> Response:
         """Endpoint 4: the credits left, 0 included."""
-        balance = await self.gate.balance(await self.gate.admit(call))
-        call.reply_headers.append(NO_STORE)
+        balance = await self.gate.balance(await self.gate.admit(request))
+        request.response_headers.append(NO_STORE)
         meta = Meta(timestamp=timestamp(self.clock.now()))
-        return Reply(200, success(Balance(balance=balance), meta))
+        return Response(200, success(Balance(balance=balance), meta))
 
-    async def _advise(self, call: Call, mint: Mint, refusal: PaymentRequired) -> None:
+    async def _advise(self, request: Request, mint: Mint, refusal: PaymentRequired) -> None:
         """Tell whether paying would help; raise *refusal* with the reason if it would not."""
         try:
-            await self._read(call, mint)
+            await self._read(request, mint)
         except ServiceError as failure:
             raise _pointless(refusal, failure) from failure
-        call.reply_headers.append(READY)
+        request.response_headers.append(READY)
 
     async def _expect_funds(self, charge: Charge, failure: ServiceError) -> None:
         """Raise the lack of funds, which is told before *failure*."""

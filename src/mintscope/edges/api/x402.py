@@ -45,7 +45,7 @@ from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
 from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.shop import Shop
-from mintscope.edges.server.request import Call, Header
+from mintscope.edges.server.request import Header, Request
 
 PENDING_RETRY_S: Final = 2
 OBSTACLE_RETRY_S: Final = {
@@ -104,7 +104,7 @@ class ResourceServer:
         self._gate = gate
         self._turns = FairQueue()
 
-    async def ask(self, call: Call, offer: PaidResource, *, why: str) -> bool:
+    async def ask(self, request: Request, offer: PaidResource, *, why: str) -> bool:
         """Add PAYMENT-REQUIRED to the reply; return False where only credits are sold now.
 
         Raises PriceUnavailable.
@@ -114,10 +114,10 @@ class ResourceServer:
             return False
         requirement = self._shop.facilitator.require(offer.resource, offer.price(price_list))
         demand = encode_required(requirement, origin=self._shop.origin, error=why)
-        call.reply_headers.append(_header(PAYMENT_REQUIRED, demand))
+        request.response_headers.append(_header(PAYMENT_REQUIRED, demand))
         return True
 
-    async def open(self, call: Call, offer: PaidResource) -> PaymentCharge | Settled:
+    async def open(self, request: Request, offer: PaidResource) -> PaymentCharge | Settled:
         """Return a charge for a new payment that checks out, the goods of a known one.
 
         Raises InvalidPayment, and whatever else became of a known one or is
@@ -125,52 +125,56 @@ class ResourceServer:
         """
         await self._turns.next()  # for the signature is checked here
         try:
-            presented = _presented(call)
-            key = _redelivery_key(call, presented)
+            presented = _presented(request)
+            key = _redelivery_key(request, presented)
         except (InvalidPayment, BadRequest):
             PAYMENTS.labels("invalid", "").inc()
             raise
-        demand = Demand(resource=offer.resource, key=key, address=self._gate.address(call))
+        demand = Demand(resource=offer.resource, key=key, address=self._gate.address(request))
         found = await self._shop.facilitator.present(presented, demand)
         if isinstance(found, PaymentCharge):
             price_list = self._shop.board.posted()
             if price_list is None or offer.is_worth(found.verified.fee_lamports, price_list):
                 return found
             found = Refused(RefusalReason.NETWORK_FEE)
-        return await self._expect_settled(call, offer, found)
+        return await self._expect_settled(request, offer, found)
 
     async def settle(
-        self, call: Call, offer: PaidResource, charge: PaymentCharge, wanted: Wanted
+        self, request: Request, offer: PaidResource, charge: PaymentCharge, wanted: Wanted
     ) -> Settled:
         """Take the payment, or raise what became of it instead."""
-        call.expect_client()
+        request.expect_client()
         outcome = await charge.settle(wanted)
         await self._turns.next()  # many are confirmed in the same block
-        return await self._expect_settled(call, offer, outcome)
+        return await self._expect_settled(request, offer, outcome)
 
-    async def _expect_settled(self, call: Call, offer: PaidResource, outcome: Outcome) -> Settled:
+    async def _expect_settled(
+        self, request: Request, offer: PaidResource, outcome: Outcome
+    ) -> Settled:
         _count(outcome)
         match outcome:
             case Settled(payment=payment, redelivered=redelivered):
                 if not redelivered:
-                    await self._gate.give_back(call)
+                    await self._gate.give_back(request)
                 response = encode_settled(
                     self._shop.facilitator.terms, payer=payment.payer, signature=payment.signature
                 )
-                call.reply_headers.append(_header(PAYMENT_RESPONSE, response))
+                request.response_headers.append(_header(PAYMENT_RESPONSE, response))
                 return outcome
             case Refused():
-                is_asked = await self._refuse(call, offer, outcome)
+                is_asked = await self._refuse(request, offer, outcome)
                 raise PaymentFailed(_explain(outcome, is_asked=is_asked))
             case AlreadyUsed(what):
                 raise PaymentAlreadyUsed(USED[what])
             case Unresolved(key=key):
-                raise _pending(call, key)
+                raise _pending(request, key)
             case Unavailable(obstacle):
-                call.reply_headers.append((b"retry-after", b"%d" % OBSTACLE_RETRY_S[obstacle]))
+                request.response_headers.append(
+                    (b"retry-after", b"%d" % OBSTACLE_RETRY_S[obstacle])
+                )
                 raise PaymentUnavailable(OBSTACLES[obstacle])
 
-    async def _refuse(self, call: Call, offer: PaidResource, refused: Refused) -> bool:
+    async def _refuse(self, request: Request, offer: PaidResource, refused: Refused) -> bool:
         """Add PAYMENT-RESPONSE and a fresh demand; return False where only credits are sold now.
 
         Raises PriceUnavailable where none can be made, unless the payment was
@@ -178,27 +182,27 @@ class ResourceServer:
         """
         is_asked = True
         try:
-            is_asked = await self.ask(call, offer, why=refused.reason)
+            is_asked = await self.ask(request, offer, why=refused.reason)
         except PriceUnavailable:
             if not refused.signature:
                 raise
         response = encode_refused(
             self._shop.facilitator.terms, reason=refused.reason, signature=refused.signature
         )
-        call.reply_headers.append(_header(PAYMENT_RESPONSE, response))
+        request.response_headers.append(_header(PAYMENT_RESPONSE, response))
         return is_asked
 
 
-def _presented(call: Call) -> Presented:
-    values = call.values(PAYMENT_SIGNATURE.lower().encode())
+def _presented(request: Request) -> Presented:
+    values = request.values(PAYMENT_SIGNATURE.lower().encode())
     if len(values) > 1:
         raise InvalidPayment(f"expected one {PAYMENT_SIGNATURE} header; there were several")
     return decode_payment(values[0])
 
 
-def _redelivery_key(call: Call, presented: Presented) -> str | None:
+def _redelivery_key(request: Request, presented: Presented) -> str | None:
     """Return the client's secret name for this payment, from either place it may stand in."""
-    key = idempotency_key(call)
+    key = idempotency_key(request)
     if key is None or presented.identifier is None:
         return key or presented.identifier
     if key != presented.identifier:
@@ -206,12 +210,12 @@ def _redelivery_key(call: Call, presented: Presented) -> str | None:
     return key
 
 
-def idempotency_key(call: Call) -> str | None:
+def idempotency_key(request: Request) -> str | None:
     """Return the Idempotency-Key, with or without quotation marks.
 
     Raises BadRequest for one that could be guessed, and for several.
     """
-    values = call.values(IDEMPOTENCY_KEY)
+    values = request.values(IDEMPOTENCY_KEY)
     if not values:
         return None
     key = values[0].removeprefix('"').removesuffix('"')
@@ -223,12 +227,12 @@ def idempotency_key(call: Call) -> str | None:
     return key
 
 
-def _pending(call: Call, key: str | None) -> ServiceError:
-    call.reply_headers.append((b"retry-after", b"%d" % PENDING_RETRY_S))
+def _pending(request: Request, key: str | None) -> ServiceError:
+    request.response_headers.append((b"retry-after", b"%d" % PENDING_RETRY_S))
     if key is None:
         how = "with the same Idempotency-Key"
     else:
-        call.reply_headers.append((IDEMPOTENCY_KEY, key.encode()))
+        request.response_headers.append((IDEMPOTENCY_KEY, key.encode()))
         how = "with the Idempotency-Key of this answer, which is given only once"
     return PaymentPending(
         "The payment was sent, and its outcome is not known yet. Do not pay again: send the same"

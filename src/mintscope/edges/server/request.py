@@ -31,8 +31,8 @@ GONE: Final = "mintscope.gone"  # ASGI extension: a callable that says whether t
 _numbers = count()
 
 
-class Reply(NamedTuple):
-    """What a handler answers; the headers are collected in `Call.reply_headers`."""
+class Response(NamedTuple):
+    """What a handler answers; the headers are collected in `Request.response_headers`."""
 
     status: int
     body: bytes
@@ -42,11 +42,17 @@ class ClientGone(Exception):
     """Nobody is there to read an answer; nothing was charged."""
 
 
-class Call:
+class Request:
     """A request's head, and the headers its reply will carry, whatever it is."""
 
     __slots__ = (
-        "_receive", "headers", "parameter", "reply_headers", "request_id", "route", "scope",
+        "_receive",
+        "headers",
+        "parameter",
+        "request_id",
+        "response_headers",
+        "route",
+        "scope",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -54,7 +60,7 @@ class Call:
         self._receive = receive
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.request_id = b"%b%08x" % (PROCESS, next(_numbers))
-        self.reply_headers: list[Header] = []
+        self.response_headers: list[Header] = []
         self.route = UNROUTED
         self.parameter = ""  # the variable segment of the path
 
@@ -111,13 +117,13 @@ class Call:
         if extensions and GONE in extensions and extensions[GONE]():
             raise ClientGone
 
-    async def answer(self, send: Send, reply: Reply) -> None:
+    async def answer(self, send: Send, reply: Response) -> None:
         """Send *reply*."""
         headers = [
             JSON,
             (b"content-length", b"%d" % len(reply.body)),
             (b"x-request-id", self.request_id),
-            *self.reply_headers,
+            *self.response_headers,
         ]
         if b"origin" in self.headers and self.scope["path"].startswith("/v1/"):
             headers += [ANY_ORIGIN, EXPOSED]

@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from mintscope.base.clock import Clock
+from mintscope.base.limits import Limit
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.mail.outbox import Outbox
 from mintscope.core.accounts.people.login_limit import LoginLimits
@@ -28,7 +29,6 @@ from mintscope.edges.mail.delivery import Delivery
 from mintscope.edges.mail.templates import EmailWithoutLink
 from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
 from mintscope.edges.maintenance.passwords import Argon2Hasher
-from mintscope.edges.server.limiter import Limit
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyStore
 from mintscope.edges.storage.sqlite.accounts.archive import SqliteAccountArchive

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.limits import Limit
 from mintscope.base.metrics import serve_metrics
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import WSOL, Endpoint, Source
@@ -25,14 +26,13 @@ from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import MarketStore, Retention, Tracking
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.api.accounts.routes import AccountParts
-from mintscope.edges.api.app import create_app
+from mintscope.edges.api.app import HEALTH, PUBLIC, create_app
 from mintscope.edges.api.health import Check
 from mintscope.edges.api.shop import Shop
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
 from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.limiter import HEALTH, PUBLIC, Limit
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server, spare_what_is_there
 from mintscope.edges.sources.files import FileSource

@@ -13,13 +13,13 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
+from mintscope.base.limits import Limit
 from mintscope.base.primitives import UnixMs
 from mintscope.base.quote import Quote
 from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.pricing.price import Doubt
 from mintscope.core.payments.pricing.price_cache import PriceCache
 from mintscope.edges.api.shop import Shop
-from mintscope.edges.server.limiter import Limit
 from support.scenes.payments.payment_build import Recipe, as_base64
 from support.scenes.payments.payment_world import SECRETS, World, world_at
 from support.scenes.service import Service, running_service

@@ -2,10 +2,10 @@
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import RateLimited
+from mintscope.base.limits import Limit, MovingWindow
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.edges.api.gate import RateLimit
-from mintscope.edges.server.limiter import Limit, MovingWindow
-from mintscope.edges.server.request import Call
+from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.request import Request
 
 
 class ExchangeLimit:
@@ -20,13 +20,13 @@ class ExchangeLimit:
         self._other = RateLimit(MovingWindow(limit, clock))
 
     async def pass_through(
-        self, call: Call, email: EmailAddress, *, address: str, is_right: bool
+        self, request: Request, email: EmailAddress, *, address: str, is_right: bool
     ) -> None:
-        """Count *call*, or raise RateLimited: a whole window, as the specification says it."""
+        """Count *request*, or raise RateLimited: a whole window, as the specification says it."""
         try:
             if is_right:
-                await self._right.pass_through(call, email)
+                await self._right.pass_through(request, email)
             else:
-                await self._other.pass_through(call, f"{email} {address}")
+                await self._other.pass_through(request, f"{email} {address}")
         except RateLimited as early:
             raise RateLimited(self._limit.window_s) from early

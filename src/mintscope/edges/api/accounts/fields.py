@@ -8,20 +8,20 @@ import msgspec
 
 from mintscope.base.errors import FieldMessage, InvalidFields
 from mintscope.edges.api.failures import GENERAL
-from mintscope.edges.server.request import Call
+from mintscope.edges.server.request import Request
 
 DEPTH_MAX: Final = 8
 NOT_AN_OBJECT: Final = "expected a JSON object; the body is none"
 
 
-async def read_fields(call: Call) -> Mapping[str, object]:
-    """Return the fields of the body of *call*.
+async def read_fields(request: Request) -> Mapping[str, object]:
+    """Return the fields of the body of *request*.
 
     Raises    InvalidFields for anything but one JSON object, sent as such, that says each thing
               once and is at most eight deep; PayloadTooLarge
     """
-    body = await call.body()
-    kind = ", ".join(call.values(b"content-type"))
+    body = await request.body()
+    kind = ", ".join(request.values(b"content-type"))
     if kind.partition(";")[0].strip().lower() != "application/json":
         _refuse(f"expected Content-Type: application/json; was {kind[:50]!r}")
     try:

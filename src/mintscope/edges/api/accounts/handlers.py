@@ -28,12 +28,12 @@ from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.signup_limit import SignupLimit
 from mintscope.edges.api.accounts.wire import BetaSignedUp, Confirmed, Exchanged, Me, Standing
 from mintscope.edges.api.failures import GENERAL
-from mintscope.edges.api.gate import RateLimit
 from mintscope.edges.api.wire import Meta, Wire, success, timestamp
 from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.constant_time import evenly
-from mintscope.edges.server.request import NO_STORE, Call, Reply
+from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.request import NO_STORE, Request, Response
 
 INSTRUCTIONS: Final = (
     "Store applicationSecret where you keep passwords: it is shown only here and is exchanged once"
@@ -58,7 +58,7 @@ STANDINGS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRoutes:
-    """What agents call.
+    """What agents request.
 
     everything   limits all of it by address
     signups      limits by address what makes an application, or finds one there
@@ -73,16 +73,16 @@ class AccountRoutes:
     addresses: ClientAddresses
     clock: Clock
 
-    async def apply(self, call: Call) -> Reply:
+    async def apply(self, request: Request) -> Response:
         """Endpoint 5: take an application and show its secret, once.
 
         Only what is new, or there already, counts against the hourly limit: whoever mistypes may
         go on mistyping.
         """
-        address = await self._admit(call)
-        form = parse_form(await read_fields(call))
-        key = _redelivery_key(call)
-        await self.signups.pass_through(call, address)
+        address = await self._admit(request)
+        form = parse_form(await read_fields(request))
+        key = _redelivery_key(request)
+        await self.signups.pass_through(request, address)
         try:
             made = await self.signup.apply(form, redelivery_key=key)
         except DuplicateApplication:
@@ -93,35 +93,35 @@ class AccountRoutes:
         answer = BetaSignedUp(
             signup_id=made.signup_id, application_secret=made.secret, instructions=INSTRUCTIONS
         )
-        return _reply(call, 201, answer)
+        return _response(request, 201, answer)
 
-    async def confirm_email(self, call: Call) -> Reply:
+    async def confirm_email(self, request: Request) -> Response:
         """Confirm the mailbox with the code that was sent there."""
-        await self._admit(call)
-        fields = FieldReader(await read_fields(call))
+        await self._admit(request)
+        fields = FieldReader(await read_fields(request))
         email, secret = fields.email("email"), fields.text("applicationSecret")
         code = fields.text("code")
         fields.expect_sound()
         await evenly(self.signup.confirm_by_code(email, secret, code))
-        return _reply(call, 200, Confirmed(message=CONFIRMED))
+        return _response(request, 200, Confirmed(message=CONFIRMED))
 
-    async def application_status(self, call: Call) -> Reply:
+    async def application_status(self, request: Request) -> Response:
         """Tell how far an application is, without spending an attempt at the exchange."""
-        await self._admit(call)
-        email, secret = await _credentials(call)
+        await self._admit(request)
+        email, secret = await _credentials(request)
         state = await evenly(self.signup.state(email, secret))
-        return _reply(call, 200, Standing(state=state, message=STANDINGS[state]))
+        return _response(request, 200, Standing(state=state, message=STANDINGS[state]))
 
-    async def exchange_secret(self, call: Call) -> Reply:
+    async def exchange_secret(self, request: Request) -> Response:
         """Endpoint 6: hand out the API key for the secret of an approved application, once.
 
         Whether the secret is right is found out first, always in the same way; then the limit
         counts, then the outcome is told.
         """
-        address = await self._admit(call)
-        email, secret = await _credentials(call)
-        key = _redelivery_key(call)
-        issued = await evenly(self._exchange(call, address, email, secret, key))
+        address = await self._admit(request)
+        email, secret = await _credentials(request)
+        key = _redelivery_key(request)
+        issued = await evenly(self._exchange(request, address, email, secret, key))
         answer = Exchanged(
             api_key=issued.api_key,
             user_id=issued.line.user_id,
@@ -130,23 +130,28 @@ class AccountRoutes:
             scopes=in_order(issued.line.scopes),
             message=KEY_SHOWN,
         )
-        return _reply(call, 200, answer)
+        return _response(request, 200, answer)
 
     async def _exchange(
-        self, call: Call, address: str, email: EmailAddress, secret: str, redelivery_key: str | None
+        self,
+        request: Request,
+        address: str,
+        email: EmailAddress,
+        secret: str,
+        redelivery_key: str | None,
     ) -> IssuedKey:
         applicant = await self.exchange.recognise(email, secret)
         is_right = applicant is not None
-        await self.exchanges.pass_through(call, email, address=address, is_right=is_right)
+        await self.exchanges.pass_through(request, email, address=address, is_right=is_right)
         if not has_form(CredentialKind.APPLICATION_SECRET, secret):
             raise InvalidSecretFormat
         if applicant is None:
             raise InvalidCredentials
         return await self.exchange.exchange(applicant, secret, redelivery_key=redelivery_key)
 
-    async def get_me(self, call: Call) -> Reply:
+    async def get_me(self, request: Request) -> Response:
         """Endpoint 7: tell whose the API key is, and what it allows."""
-        holder = await self.gate.admit(call)
+        holder = await self.gate.admit(request)
         line = holder.key
         me = Me(
             user_id=line.user_id,
@@ -159,35 +164,35 @@ class AccountRoutes:
             expires_at=_seconds(line.expires_at),
             last_used_at=_seconds(line.last_used_at),
         )
-        call.reply_headers.append(NO_STORE)
-        meta = Meta(timestamp=timestamp(self.clock.now()), request_id=call.request_id.decode())
-        return Reply(200, success(me, meta))
+        request.response_headers.append(NO_STORE)
+        meta = Meta(timestamp=timestamp(self.clock.now()), request_id=request.request_id.decode())
+        return Response(200, success(me, meta))
 
-    async def _admit(self, call: Call) -> str:
+    async def _admit(self, request: Request) -> str:
         """Return the client's address.  Raises RateLimited."""
-        address = self.addresses.key(call.scope)
-        await self.everything.pass_through(call, address)
+        address = self.addresses.key(request.scope)
+        await self.everything.pass_through(request, address)
         return address
 
 
-async def _credentials(call: Call) -> tuple[EmailAddress, str]:
+async def _credentials(request: Request) -> tuple[EmailAddress, str]:
     """Return the address and the secret of the body.  Raises InvalidFields."""
-    fields = FieldReader(await read_fields(call))
+    fields = FieldReader(await read_fields(request))
     email, secret = fields.email("email"), fields.text("applicationSecret")
     fields.expect_sound()
     return email, secret
 
 
-def _redelivery_key(call: Call) -> str | None:
+def _redelivery_key(request: Request) -> str | None:
     try:
-        return idempotency_key(call)
+        return idempotency_key(request)
     except BadRequest as flaw:
         raise InvalidFields([FieldMessage(GENERAL, str(flaw))]) from flaw
 
 
-def _reply(call: Call, status: int, answer: Wire) -> Reply:
-    call.reply_headers.append(NO_STORE)
-    return Reply(status, msgspec.json.encode(answer))
+def _response(request: Request, status: int, answer: Wire) -> Response:
+    request.response_headers.append(NO_STORE)
+    return Response(status, msgspec.json.encode(answer))
 
 
 def _seconds(at: UnixMs | None) -> int | None:

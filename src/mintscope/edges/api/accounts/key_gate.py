@@ -10,13 +10,13 @@ from mintscope.base.errors import (
     MissingToken,
     ServiceError,
 )
+from mintscope.base.limits import Limiter
 from mintscope.core.accounts.keys.api_key import Holder
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.scope import Scope
-from mintscope.edges.api.gate import RateLimit
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.limiter import Limiter
-from mintscope.edges.server.request import Call
+from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.request import Request
 
 NO_BEARER: Final = "expected an Authorization header: Bearer svc_live_<80 hex>"
 NOT_A_BEARER: Final = "expected Authorization: Bearer svc_live_<80 hex>; it holds no such value"
@@ -31,36 +31,36 @@ CREDITS_ONLY: Final = (
 
 
 class KeyGate:
-    """Turns a call into the holder of an API key, within the key's limit."""
+    """Turns a request into the holder of an API key, within the key's limit."""
 
     def __init__(self, *, keys: ApiKeys, limiter: Limiter, addresses: ClientAddresses) -> None:
         self._keys = keys
         self._rate_limit = RateLimit(limiter)
         self._addresses = addresses
 
-    async def admit(self, call: Call) -> Holder:
+    async def admit(self, request: Request) -> Holder:
         """Return who calls.
 
         The limit counts by key if it is good, else by address: what nobody has verified would
         give everybody as many limits as they like.
         Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable
         """
-        bearer = call.bearer()
+        bearer = request.bearer()
         holder = await self._keys.find(bearer) if bearer else None
-        key = self._addresses.key(call.scope) if holder is None else holder.key.key_id
-        await self._rate_limit.pass_through(call, key)
-        if call.is_ambiguous():
+        key = self._addresses.key(request.scope) if holder is None else holder.key.key_id
+        await self._rate_limit.pass_through(request, key)
+        if request.is_ambiguous():
             raise BadRequest("expected one Authorization header; there were several")
         if holder is None:
             raise _refusal(bearer)
         return holder
 
-    async def authorize(self, call: Call, scope: Scope) -> Holder:
+    async def authorize(self, request: Request, scope: Scope) -> Holder:
         """Return who calls, if their key has *scope*.
 
         Raises    InsufficientScope, and what `admit` raises
         """
-        holder = await self.admit(call)
+        holder = await self.admit(request)
         if not holder.has(scope):
             raise InsufficientScope(scope=scope)
         return holder

@@ -6,6 +6,7 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
+from mintscope.base.limits import Limit, MovingWindow
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
@@ -24,10 +25,9 @@ from mintscope.edges.api.accounts.wire import (
     Standing,
 )
 from mintscope.edges.api.failures import BOTH_SHAPES, MESSAGES_ONLY
-from mintscope.edges.api.gate import RateLimit
 from mintscope.edges.api.routes import Route
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.limiter import Limit, MovingWindow
+from mintscope.edges.server.rate_limit import RateLimit
 
 EVERY_ROUTE: Final = (
     ErrorCode.VALIDATION_ERROR,

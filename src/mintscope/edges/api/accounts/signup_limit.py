@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import RateLimited
-from mintscope.base.limits import SITE_SHARES, site_key
-from mintscope.edges.api.gate import RateLimit
-from mintscope.edges.server.limiter import Limit, MovingWindow
-from mintscope.edges.server.request import Call
+from mintscope.base.limits import SITE_SHARES, Limit, MovingWindow, site_key
+from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.request import Request
 
 
 class SignupLimit:
@@ -18,16 +17,16 @@ class SignupLimit:
         self._client = RateLimit(MovingWindow(limit, clock))
         self._site = RateLimit(MovingWindow(wide, clock))
 
-    async def pass_through(self, call: Call, address: str) -> None:
-        """Count *call*, or raise RateLimited and count nothing."""
-        await self._site.pass_through(call, site_key(address))
+    async def pass_through(self, request: Request, address: str) -> None:
+        """Count *request*, or raise RateLimited and count nothing."""
+        await self._site.pass_through(request, site_key(address))
         try:
-            await self._client.pass_through(call, address)
+            await self._client.pass_through(request, address)
         except RateLimited:
             await self._site.give_back(site_key(address))
             raise
 
     async def give_back(self, address: str) -> None:
-        """Count one call of *address* less."""
+        """Count one request of *address* less."""
         await self._client.give_back(address)
         await self._site.give_back(site_key(address))

@@ -48,7 +48,7 @@ from mintscope.edges.api.wire import (
     timestamp,
 )
 from mintscope.edges.api.x402 import NO_SALES, idempotency_key
-from mintscope.edges.server.request import NO_STORE, Call, Reply
+from mintscope.edges.server.request import NO_STORE, Request, Response
 
 T = TypeVar("T", bound=Wire)
 
@@ -78,11 +78,11 @@ class RotateRoutes:
     clock: Clock
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # one new token for one request
 
-    async def challenge(self, call: Call) -> Reply:
+    async def challenge(self, request: Request) -> Response:
         """Write the text that a wallet must sign; nothing is looked up, nothing is stored."""
-        await self.gate.admit(call)
+        await self.gate.admit(request)
         shop = self._expect_shop()
-        asked = _read(await call.body(), Claimed)
+        asked = _read(await request.body(), Claimed)
         now = self.clock.now()
         text = write_challenge(
             shop.facilitator.secrets.rotation,
@@ -90,13 +90,15 @@ class RotateRoutes:
             now=now,
             nonce=shop.facilitator.entropy(NONCE_BYTES),
         )
-        return self._reply(call, 200, Challenge(challenge=text, expires_at=now // 1000 + VALID_S))
+        return self._response(
+            request, 200, Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
+        )
 
-    async def rotate(self, call: Call) -> Reply:
+    async def rotate(self, request: Request) -> Response:
         """Move all credits of a token to a new one, which is answered once."""
-        caller = await self.gate.admit(call)
+        caller = await self.gate.admit(request)
         shop = self._expect_shop()
-        key, body = idempotency_key(call), await call.body()
+        key, body = idempotency_key(request), await request.body()
         if caller.bearer is not None:
             account = self.gate.account(caller)
             if body:
@@ -109,7 +111,7 @@ class RotateRoutes:
             rotated = await self._rotate_by_wallet(shop, _read(body, Proof))
         else:
             raise MissingToken(NOTHING_PRESENTED)
-        return self._reply(call, 201, rotated)
+        return self._response(request, 201, rotated)
 
     async def _rotate_by_wallet(self, shop: Shop, proof: Proof) -> Rotated:
         """Move what a signed challenge proves.
@@ -155,9 +157,9 @@ class RotateRoutes:
             raise PaymentUnavailable(NO_SALES)
         return self.shop
 
-    def _reply(self, call: Call, status: int, data: Wire) -> Reply:
-        call.reply_headers.append(NO_STORE)
-        return Reply(status, success(data, Meta(timestamp=timestamp(self.clock.now()))))
+    def _response(self, request: Request, status: int, data: Wire) -> Response:
+        request.response_headers.append(NO_STORE)
+        return Response(status, success(data, Meta(timestamp=timestamp(self.clock.now()))))
 
 
 def _new_token(shop: Shop, proven: str, key: str) -> CreditToken:

@@ -27,7 +27,7 @@ from mintscope.edges.api.wire import (
     timestamp,
 )
 from mintscope.edges.api.x402 import NO_SALES, PaidResource, ResourceServer
-from mintscope.edges.server.request import NO_STORE, Call, Reply
+from mintscope.edges.server.request import NO_STORE, Request, Response
 
 NOTHING_PRESENTED: Final = (
     "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
@@ -52,9 +52,9 @@ class CreditRoutes:
     till: ResourceServer | None
     clock: Clock
 
-    async def list_bundles(self, call: Call) -> Reply:
+    async def list_bundles(self, request: Request) -> Response:
         """Endpoint 2: the bundles at the prices of this minute."""
-        await self.gate.admit(call)
+        await self.gate.admit(request)
         if self.shop is None:
             raise PriceUnavailable(NO_SALES)
         price_list = await self.shop.board.price_list()
@@ -67,34 +67,34 @@ class CreditRoutes:
             symbol=self.shop.symbol,
         )
         lines = [_line(price_list, bundle) for bundle in BUNDLES]
-        return self._reply(call, 200, Bundles(bundles=lines, currency=currency))
+        return self._response(request, 200, Bundles(bundles=lines, currency=currency))
 
-    async def buy(self, call: Call) -> Reply:
+    async def buy(self, request: Request) -> Response:
         """Endpoint 3: check, settle, hand out; a credit token sent along is topped up."""
-        caller = await self.gate.admit(call)
-        bundle = _bundle(call)
+        caller = await self.gate.admit(request)
+        bundle = _bundle(request)
         if self.till is None:
             raise PriceUnavailable(NO_SALES)
         offer = _offer(bundle)
-        bill = await self.till.open(call, offer) if call.has_payment() else None
+        bill = await self.till.open(request, offer) if request.has_payment() else None
         if not isinstance(bill, Settled):
             account = None if caller.bearer is None else self.gate.account(caller)
             if bill is None:
-                await self.till.ask(call, offer, why=NOTHING_PRESENTED)
+                await self.till.ask(request, offer, why=NOTHING_PRESENTED)
                 raise PaymentRequired(NOTHING_PRESENTED)
             wanted = (
                 Credits(bundle.credits)
                 if account is None
                 else TopUp(credits=bundle.credits, account=account)
             )
-            bill = await self.till.settle(call, offer, bill, wanted)
+            bill = await self.till.settle(request, offer, bill, wanted)
         token, count = _handed_out(bill, caller)
         purchase = Purchase(token=token, credits=count, price_paid=bill.payment.paid)
-        return self._reply(call, 201, purchase)
+        return self._response(request, 201, purchase)
 
-    async def get_history(self, call: Call) -> Reply:
+    async def get_history(self, request: Request) -> Response:
         """Tell what moved the balance of a credit token, newest first."""
-        account = self.gate.account(await self.gate.admit(call))
+        account = self.gate.account(await self.gate.admit(request))
         statement = await self.ledger.statement(account)
         entries = [
             HistoryLine(
@@ -103,19 +103,19 @@ class CreditRoutes:
             for entry in statement.entries
         ]
         history = History(balance=statement.balance, spent=statement.spent, entries=entries)
-        return self._reply(call, 200, history)
+        return self._response(request, 200, history)
 
-    def _reply(self, call: Call, status: int, data: Wire) -> Reply:
-        call.reply_headers.append(NO_STORE)
-        return Reply(status, success(data, Meta(timestamp=timestamp(self.clock.now()))))
+    def _response(self, request: Request, status: int, data: Wire) -> Response:
+        request.response_headers.append(NO_STORE)
+        return Response(status, success(data, Meta(timestamp=timestamp(self.clock.now()))))
 
 
-def _bundle(call: Call) -> Bundle:
+def _bundle(request: Request) -> Bundle:
     """Return the bundle that the query names.
 
     Raises InvalidBundle.
     """
-    query = call.scope.get("query_string", b"").decode("latin-1")
+    query = request.scope.get("query_string", b"").decode("latin-1")
     try:
         fields = parse_qsl(query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
     except ValueError as cause:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.limits import Admitted, Denied, Limit, LimitKey, MovingWindow
 from mintscope.base.primitives import UnixMs
-from mintscope.edges.server.limiter import Admitted, Denied, Limit, LimitKey, MovingWindow
 
 START = UnixMs(1_750_000_000_000)
 
