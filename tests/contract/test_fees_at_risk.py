@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.payments.payment import Dead, Evidence
 from mintscope.core.payments.store import (
-    DAY_MS,
-    HOUR_MS,
     WALLET_LAMPORTS_MIN,
     Begun,
     Budget,

@@ -9,10 +9,11 @@ import apsw
 import pytest
 
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailId, EmailKind
 from mintscope.core.accounts.mail.outbox import LEASE_MS
-from mintscope.core.accounts.proof import HOUR_MS, ProofId, Purpose
+from mintscope.core.accounts.proof import ProofId, Purpose
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
 from mintscope.edges.storage.sqlite.accounts.rows.emails import write_letter

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.time import HOUR_MS
 from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.payment import (
     Evidence,
@@ -22,7 +23,6 @@ from mintscope.core.payments.payment import (
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
-    HOUR_MS,
     Begun,
     Budget,
     Inconsistent,

@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Signature, Slot, UnixMs, UnixS
+from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.market.swap import Swap
 from mintscope.devchain.addresses import address, text
 from mintscope.devchain.blockstore import Block, Blockstore, Commitment
@@ -33,10 +34,8 @@ from mintscope.devchain.svm.vm import Closed, Vm
 from mintscope.devchain.transaction import Token
 
 SLOT_MS: Final = 400
-HISTORY: Final = ((205 * 60, 60), (17 * 3_600, 300), (51 * 3_600, 900))
+HISTORY: Final = ((205 * 60, 60), (17 * HOUR_S, 300), (51 * HOUR_S, 900))
 """Up to how many seconds before the present blocks are how many seconds apart; beyond: an hour."""
-HOUR_S: Final = 3_600
-DAY_S: Final = 86_400
 HISTORY_DAYS_MAX: Final = 90
 MINTS_MAX: Final = 1_000
 FIRST_SLOT: Final = 380_000_000

@@ -8,7 +8,9 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=86_400_000)]
+from mintscope.base.time import DAY_MS
+
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=DAY_MS)]
 Times = Annotated[int, msgspec.Meta(ge=1)]
 EVERY_METHOD: Final = "*"
 SERVER_BUSY: Final = -32005

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.people.people import WrongPassword
 from mintscope.core.accounts.people.session import SessionEnded
-from mintscope.core.accounts.proof import HOUR_MS, Purpose, link_text, parse_link
+from mintscope.core.accounts.proof import Purpose, link_text, parse_link
 from support.scenes.desks import (
     ALICE,
     HERE,

@@ -3,9 +3,10 @@
 import pytest
 
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import iso_time
 from mintscope.edges.web.forms.words import sentence
 from mintscope.edges.web.pages.agents import describe_agent
-from mintscope.edges.web.pages.render import ago_text, iso_text, until_text, utc_text
+from mintscope.edges.web.pages.render import ago_text, until_text, utc_text
 
 NOW = UnixMs(1_795_000_000_000)
 MINUTE_MS = 60_000
@@ -38,7 +39,7 @@ def test_spans(span_ms: int, ago: str, until: str) -> None:
 
 def test_moments() -> None:
     assert utc_text(NOW) == "18 Nov 2026, 11:06 UTC"
-    assert iso_text(UnixMs(NOW + 999)) == "2026-11-18T11:06:40Z"
+    assert iso_time(UnixMs(NOW + 999)) == "2026-11-18T11:06:40Z"
     assert utc_text(UnixMs(0)) == "1 Jan 1970, 00:00 UTC"
 
 

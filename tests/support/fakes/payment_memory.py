@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.payment import (
     Evidence,
@@ -20,9 +21,7 @@ from mintscope.core.payments.payment import (
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
-    DAY_MS,
     FINAL_AFTER_MS,
-    HOUR_MS,
     WALLET_LAMPORTS_MIN,
     Begun,
     Found,

@@ -11,6 +11,7 @@ from typing import Final, NewType
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import DAY_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.scope import Scope
 
@@ -19,7 +20,7 @@ SignupId = NewType("SignupId", int)
 MOTIVATION_LENGTH_MAX: Final = 4_000
 HANDLE_LENGTH_MAX: Final = 64
 NOTE_LENGTH_MAX: Final = 2_000
-LAPSE_MS: Final = 72 * 3_600_000
+LAPSE_MS: Final = 3 * DAY_MS
 
 
 class UserType(StrEnum):

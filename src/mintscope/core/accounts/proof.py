@@ -5,11 +5,11 @@ from enum import StrEnum
 from typing import Final, NewType
 
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.email_address import EmailAddress
 
 ProofId = NewType("ProofId", int)
 
-HOUR_MS: Final = 3_600_000
 GUESSES_MAX: Final = 5
 
 

@@ -5,11 +5,10 @@ transaction: a pure function of the final chain, whatever forked or restarted.
 """
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from mintscope.base.primitives import UnixS
-
-DAY_S: Final = 86_400
+from mintscope.base.time import DAY_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import msgspec
 
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import Gap
+from mintscope.base.time import DAY_S, MINUTE_S
 from mintscope.core.market.engine.tail import Tail
 from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
 from mintscope.core.market.registry import Activity
@@ -20,7 +21,7 @@ from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 
 # Loading a mint reads this many candles and this much pressure history.
 CANDLES_MIN: Final = 100
-MINUTES_S: Final = 86_400 + 1_440
+MINUTES_S: Final = DAY_S + 24 * MINUTE_S
 # The swaps this far behind the checkpoint are kept one by one.
 RECENT_S: Final = 900
 
@@ -74,10 +75,10 @@ class Retention(msgspec.Struct, frozen=True):
 
 DEFAULT_RETENTION: Final = Retention(
     {
-        Timeframe.M1: 3 * 86_400,
-        Timeframe.M5: 14 * 86_400,
-        Timeframe.M15: 45 * 86_400,
-        Timeframe.H1: 180 * 86_400,
+        Timeframe.M1: 3 * DAY_S,
+        Timeframe.M5: 14 * DAY_S,
+        Timeframe.M15: 45 * DAY_S,
+        Timeframe.H1: 180 * DAY_S,
     }
 )
 

@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Final
 
 from mintscope.base.primitives import UnixS
+from mintscope.base.time import HOUR_S, MINUTE_S
 
 
 class Timeframe(StrEnum):
@@ -16,10 +17,10 @@ class Timeframe(StrEnum):
 
 
 WIDTH_S: Final = {
-    Timeframe.M1: 60,
-    Timeframe.M5: 300,
-    Timeframe.M15: 900,
-    Timeframe.H1: 3600,
+    Timeframe.M1: MINUTE_S,
+    Timeframe.M5: 5 * MINUTE_S,
+    Timeframe.M15: 15 * MINUTE_S,
+    Timeframe.H1: HOUR_S,
 }
 
 

@@ -11,12 +11,13 @@ from typing import Final
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.time import HOUR_MS
 from mintscope.core.payments.payment import Payment, Sighting, State, UnreadablePayment, weigh
 from mintscope.core.payments.settlement import ChainUnavailable, Settlement
 from mintscope.core.payments.store import Inconsistent, PaymentStore
 
 LEASE_MS: Final = 10_000  # between two looks at one payment
-APART_MS_MAX: Final = 3_600_000  # between two looks at one that cannot be read
+APART_MS_MAX: Final = HOUR_MS  # between two looks at one that cannot be read
 BATCH: Final = 256  # signatures that one status request takes
 PAUSE_S: Final = 1.0
 

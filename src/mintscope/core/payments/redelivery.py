@@ -13,10 +13,11 @@ from typing import Final
 
 from mintscope.base.credentials import CredentialHash, CreditToken, make_credit_token
 from mintscope.base.primitives import Wallet
+from mintscope.base.time import DAY_MS
 from mintscope.core.payments.protocol.envelope import MessageHash
 
 GENERATED_KEY_BYTES: Final = 24
-REDELIVERY_MS: Final = 24 * 3_600_000
+REDELIVERY_MS: Final = DAY_MS
 _TOKEN_ENTROPY_BYTES: Final = 28
 
 

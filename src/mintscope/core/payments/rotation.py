@@ -17,11 +17,12 @@ from solders.signature import Signature as Ed25519
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.time import DAY_MS
 from mintscope.core.credits.ledger import CreditAccount
 
 VALID_S: Final = 300
 NONCE_BYTES: Final = 16
-EVERY_MS: Final = 24 * 3_600_000  # between two rotations of one purchase by its wallet
+EVERY_MS: Final = DAY_MS  # between two rotations of one purchase by its wallet
 SETTLED_MS: Final = 600_000  # while it is younger and in use, its buyer has the token
 _LAST_LINE: Final = re.compile(r"Proof: (\d{1,16})-([0-9a-f]{32})-[0-9a-f]{64}")
 

@@ -10,8 +10,6 @@ from mintscope.core.payments.payment import Evidence, Payment
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 
-HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
 FINAL_AFTER_MS: Final = 15_000  # how long after a resolution its finality is looked for
 FEE_SHARES: Final = 10  # how many must lose fees at once before everybody is stopped
 WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay

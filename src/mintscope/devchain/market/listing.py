@@ -4,6 +4,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from mintscope.base.solana import USDC, WSOL
+from mintscope.base.time import DAY_S
 from mintscope.devchain.market.pool import Venue
 from mintscope.devchain.transaction import Token
 
@@ -59,7 +60,7 @@ LISTINGS: Final = (
     Listing("MINT", 6, 0.25, (_ORCA,), 0.3, 0.01, 0.5, 0.3),
     Listing("SLOW", 9, 0.052, (_DLMM,), 0.15, 0.002, 0.5, 0.3),
     Listing("DOZE", 6, 0.0017, (_V4,), 0.05, 0.0001, 0.5, 0.3),
-    Listing("GONE", 6, 0.0000255, (_CURVE,), 0.6, 0.0, 0.4, 0.9, died=3 * 86_400),
+    Listing("GONE", 6, 0.0000255, (_CURVE,), 0.6, 0.0, 0.4, 0.9, died=3 * DAY_S),
     Listing("BABY", 6, 0.000021, (_CURVE,), 1.5, 0.00001, 0.8, 0.4, born=240),
 )
 

@@ -4,11 +4,11 @@ from math import exp, sqrt
 from random import Random
 from typing import Final
 
+from mintscope.base.time import DAY_S
 from mintscope.devchain.market.listing import DOLLAR, SOL, SOL_USD
 from mintscope.devchain.market.world import World
 from mintscope.devchain.transaction import Token
 
-DAY_S: Final = 86_400
 SOL_VOLATILITY: Final = 0.04
 REVERSION_S: Final = DAY_S / 2  # how long a price remembers that it left home
 DRIFT_MAX: Final = 0.5  # of the logarithm of a price

@@ -4,13 +4,16 @@
 keeps the reports; its bytes are put into the envelope as they are.
 """
 
-from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
 from mintscope.base.errors import ErrorCode, ServiceError
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import iso_time_ms
+
+timestamp: Final = lru_cache(maxsize=4)(iso_time_ms)  # a busy millisecond has many answers
 
 
 class Wire(msgspec.Struct, rename="camel"):
@@ -164,10 +167,3 @@ def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
         error=ErrorBody(code=error.code, message=str(error)),
         meta=Meta(timestamp=timestamp(at), request_id=request_id.decode()),
     )
-
-
-@lru_cache(maxsize=4)  # a busy millisecond has many answers
-def timestamp(at: UnixMs) -> str:
-    """Return *at* as ISO 8601 UTC with milliseconds."""
-    second = datetime.fromtimestamp(at // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{second}.{at % 1000:03d}Z"

@@ -1,7 +1,6 @@
 """A letter as an Internet message (RFC 5322): one recipient, plain text, no header of others."""
 
 import re
-from datetime import UTC, datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -11,6 +10,7 @@ from typing import Final
 from email_validator import validate_email
 
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import utc
 from mintscope.core.accounts.mail.email import Email
 
 PLAIN: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
@@ -28,7 +28,7 @@ def message_of(letter: Email, *, sender: str, name: str, at: UnixMs) -> EmailMes
     message["From"] = Address(display_name=name, addr_spec=ascii_address(sender))
     message["To"] = Address(addr_spec=ascii_address(letter.recipient))
     message["Subject"] = letter.subject
-    message["Date"] = format_datetime(datetime.fromtimestamp(at // 1000, UTC))
+    message["Date"] = format_datetime(utc(at))
     message["Message-ID"] = letter.message_id
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers
     message.set_content(letter.text, cte="7bit" if letter.text.isascii() else "quoted-printable")

@@ -6,11 +6,11 @@ to write to the stranger in our name.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlsplit
 
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import utc
 from mintscope.core.accounts.mail.email import Draft, Email, EmailKind
 from mintscope.core.accounts.proof import Purpose, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
@@ -72,7 +72,7 @@ def _message_id(draft: Draft, origin: str, secrets: AccountSecrets) -> str:
 
 
 def _moment(at: UnixMs) -> str:
-    return f"{datetime.fromtimestamp(at // 1000, UTC):%d %B %Y, %H:%M} UTC"
+    return f"{utc(at):%d %B %Y, %H:%M} UTC"
 
 
 def _confirm_application(words: _Words) -> str:

@@ -13,13 +13,14 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import DAY_MS, HOUR_S
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.session import Lifetimes
 from mintscope.core.accounts.signups.signups import Signups
 
 FLUSH_S: Final = 30.0
-SWEEP_S: Final = 3_600.0
-KEEP_MS: Final = 30 * 86_400_000
+SWEEP_S: Final = float(HOUR_S)
+KEEP_MS: Final = 30 * DAY_MS
 
 log = structlog.get_logger()
 

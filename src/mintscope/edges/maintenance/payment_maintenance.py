@@ -26,6 +26,7 @@ from mintscope.base.metrics import (
     VIOLATIONS,
 )
 from mintscope.base.primitives import UnixMs, Wallet
+from mintscope.base.time import DAY_MS
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.invariants import Invariant, Violation
 from mintscope.core.payments.books.treasury import ScanScope
@@ -41,7 +42,6 @@ from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 log = structlog.get_logger()
 
 AUDIT_S: Final = 60.0
-DAY_MS: Final = 86_400_000
 
 
 @dataclass(kw_only=True)

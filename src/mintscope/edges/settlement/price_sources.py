@@ -14,6 +14,7 @@ from mintscope.base.metrics import CLOCK_SKEW_S, TOKEN_USD
 from mintscope.base.primitives import Mint, UnixMs
 from mintscope.base.quote import Quote
 from mintscope.base.solana import WSOL
+from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.market.log import LogReader
 from mintscope.core.payments.pricing.price import Doubt, FeedReading, price_of_feed, price_of_market
 from mintscope.core.payments.pricing.price_cache import PriceSource
@@ -24,12 +25,12 @@ from mintscope.core.payments.settlement import ChainUnavailable
 log = structlog.get_logger()
 
 READ_S: Final = 4.0
-LOOK_AGAIN_S: Final = 86_400.0  # a mint may gain an extension
+LOOK_AGAIN_S: Final = float(DAY_S)  # a mint may gain an extension
 SKEW_S_MAX: Final = 5.0
 # The newest block is late by itself: its time is cut to the second and is the median of what
 # validators believe, it is confirmed a second later, and the answer takes its way.
 BLOCK_LATE_S_MAX: Final = 5.0
-SOL_PRICE_S_MAX: Final = 3_600.0
+SOL_PRICE_S_MAX: Final = float(HOUR_S)
 ANSWER_BYTES_MAX: Final = 256 * 1024
 EXPONENT_MAX: Final = 32
 

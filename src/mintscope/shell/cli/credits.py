@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from secrets import token_bytes
 from typing import Annotated, Final
 
@@ -12,7 +11,7 @@ import typer
 from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import CredentialKind, make_credit_token
 from mintscope.base.installation import UnusablePepper, UnusableStore
-from mintscope.base.primitives import UnixMs
+from mintscope.base.time import iso_time
 from mintscope.edges.storage.sqlite.money.credits import CreditBook
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.wiring.wiring import credit_book
@@ -57,7 +56,7 @@ def list_accounts(config: ConfigFile = None) -> None:
     print(f"{'token':>11}  {'issued':20}  {'credits':>12}  {'left':>12}  note")
     for account in accounts:
         print(
-            f"...{account.hint}  {_moment(account.issued_at)}"
+            f"...{account.hint}  {iso_time(account.issued_at)}"
             f"  {account.credit_count:>12}  {account.balance:>12}  {account.note}"
         )
 
@@ -78,7 +77,7 @@ def show(
         for line in lines:
             print(
                 f"  {line.kind:8}  {line.delta:>+12}"
-                f"  {_moment(line.first_at)} to {_moment(line.last_at)}"
+                f"  {iso_time(line.first_at)} to {iso_time(line.last_at)}"
             )
 
 
@@ -95,7 +94,3 @@ def _book(file: ConfigFile) -> Iterator[CreditBook]:
     except (OSError, apsw.Error) as error:
         typer.echo(f"the money file in {config.data_dir} does not answer: {error}", err=True)
         raise typer.Exit(EXIT_STORE) from None
-
-
-def _moment(at: UnixMs) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Annotated, Final, TypeVar
 
 import apsw
@@ -12,7 +11,8 @@ import typer
 
 from mintscope.base.errors import InvalidTokenAddress, ServiceUnavailable
 from mintscope.base.installation import UnusableStore
-from mintscope.base.primitives import Mint, UnixS, parse_mint
+from mintscope.base.primitives import Mint, UnixMs, UnixS, parse_mint
+from mintscope.base.time import iso_time
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import COUNTS
 from mintscope.core.market.log import LoadedMint
@@ -173,4 +173,4 @@ def _with_store(work: Awaitable[Result]) -> Result:
 
 
 def _moment(at: UnixS | None) -> str:
-    return "-" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "-" if at is None else iso_time(UnixMs(at * 1000))

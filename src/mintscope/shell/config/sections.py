@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from typing_extensions import override
 
 from mintscope.base.solana import LAMPORTS_PER_SOL, USDC
+from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.payments.pricing.price_list import FEE_SHARE_MAX
 from mintscope.core.payments.protocol.requirement import MAINNET, TOKEN_PROGRAM
 from mintscope.core.payments.store import Budget
@@ -167,9 +168,9 @@ class ApiConfig(Section):
     rate_limit_requests: Count = Field(
         default=30, description="Requests a client may make in a window."
     )
-    rate_limit_window_s: int = Field(default=60, ge=1, le=86_400, description="That window.")
+    rate_limit_window_s: int = Field(default=60, ge=1, le=DAY_S, description="That window.")
     health_limit_requests: Count = Field(default=120, description="Likewise, for /v1/health.")
-    health_limit_window_s: int = Field(default=60, ge=1, le=86_400, description="That window.")
+    health_limit_window_s: int = Field(default=60, ge=1, le=DAY_S, description="That window.")
     degraded_after_s: Seconds = Field(
         default=30.0, description="Older data is served marked degraded."
     )
@@ -312,21 +313,21 @@ class AccountsConfig(Section):
         description="Applications a client may make in a window, new or known already; the clients"
         " of an IPv6 /48 together make four times as many.",
     )
-    signup_limit_window_s: int = Field(default=3_600, ge=1, le=86_400, description="That window.")
+    signup_limit_window_s: int = Field(default=HOUR_S, ge=1, le=DAY_S, description="That window.")
     exchange_limit_requests: Count = Field(
         default=1,
         description="Exchanges an e-mail address may try in a window, with the right secret; and"
         " with any other, for each client.",
     )
-    exchange_limit_window_s: int = Field(default=5, ge=1, le=86_400, description="That window.")
+    exchange_limit_window_s: int = Field(default=5, ge=1, le=DAY_S, description="That window.")
     limit_requests: Count = Field(
         default=60, description="Requests under /api a client may make in a window, whatever for."
     )
-    limit_window_s: int = Field(default=60, ge=1, le=86_400, description="That window.")
+    limit_window_s: int = Field(default=60, ge=1, le=DAY_S, description="That window.")
     key_limit_requests: Count = Field(
         default=60, description="Requests an API key may make in a window."
     )
-    key_limit_window_s: int = Field(default=60, ge=1, le=86_400, description="That window.")
+    key_limit_window_s: int = Field(default=60, ge=1, le=DAY_S, description="That window.")
 
 
 class WebConfig(Section):

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from mintscope.base.credentials import PEPPER_BYTES_MIN
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, parse_mint
+from mintscope.base.time import DAY_S
 from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope.shell.config.keypair import parse_keypair
@@ -151,7 +152,7 @@ OptionalPort = Annotated[
 OptionalSecret = Annotated[SecretStr | None, BeforeValidator(_empty_is_none)]
 Mailbox = Annotated[str, AfterValidator(_parse_mailbox)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, le=DAY_S, allow_inf_nan=False)]
 Address = Annotated[str, AfterValidator(_parse_mint)]
 OptionalAddress = Annotated[Address | None, BeforeValidator(_empty_is_none)]
 OptionalUrl = Annotated[Url | None, BeforeValidator(_empty_is_none)]

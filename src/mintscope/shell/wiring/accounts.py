@@ -15,6 +15,7 @@ import structlog
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit
+from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.mail.outbox import Outbox
 from mintscope.core.accounts.people.login_limit import LoginLimits
@@ -43,8 +44,6 @@ from mintscope.edges.web.mailbox import SentEmail
 from mintscope.shell.config.sections import AccountsConfig, Config, WebConfig
 from mintscope.shell.wiring.mail import Templates, make_postman
 
-MINUTE_MS: Final = 60_000
-HOUR_MS: Final = 3_600_000
 TROUBLE_S: Final = 5.0
 
 log = structlog.get_logger()

@@ -20,6 +20,7 @@ from mintscope.base.limits import Limit
 from mintscope.base.metrics import serve_metrics
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import WSOL, Endpoint, Source
+from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.registry import Floor
@@ -50,8 +51,6 @@ from mintscope.shell.wiring.accounts import desks_of, open_accounts
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.site import origins_of, serving_administrators, with_pages
 
-HOUR_S: Final = 3_600
-DAY_S: Final = 86_400
 MICRO_USD: Final = 1_000_000
 
 Progress = Callable[[int, int], None]

@@ -6,6 +6,7 @@ from typing import Final, NewType
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.user import UserId
 
@@ -15,8 +16,6 @@ NAME_LENGTH_MAX: Final = 64
 KEYS_PER_USER_MAX: Final = 100
 KEYS_PER_DAY_MAX: Final = 200
 KEYS_SHOWN_MAX: Final = 500
-HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
 OVERLAPS_MS: Final = {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS}
 LIFETIMES_MS: Final = {"30d": 30 * DAY_MS, "90d": 90 * DAY_MS, "1y": 365 * DAY_MS, "never": None}
 

@@ -4,11 +4,12 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Denied, Limit, LimitKey, MovingWindow
+from mintscope.base.time import DAY_S, HOUR_S
 
 ADMITTED: Final = (
     Limit(name="letters in five minutes", count=1, window_s=300),
-    Limit(name="letters in an hour", count=3, window_s=3_600),
-    Limit(name="letters in a day", count=5, window_s=86_400),
+    Limit(name="letters in an hour", count=3, window_s=HOUR_S),
+    Limit(name="letters in a day", count=5, window_s=DAY_S),
 )
 
 

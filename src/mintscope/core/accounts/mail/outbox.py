@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.mail.email import Draft, EmailId
 
-LEASE_MS: Final = 60_000
-GIVE_UP_MS: Final = 72 * 3_600_000
-RETRY_MS_MIN: Final = 60_000
-RETRY_MS_MAX: Final = 6 * 3_600_000
+LEASE_MS: Final = MINUTE_MS
+GIVE_UP_MS: Final = 3 * DAY_MS
+RETRY_MS_MIN: Final = MINUTE_MS
+RETRY_MS_MAX: Final = 6 * HOUR_MS
 
 
 class Outbox(Protocol):

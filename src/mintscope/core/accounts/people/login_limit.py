@@ -8,10 +8,10 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import SITE_SHARES, Denied, Limit, LimitKey, MovingWindow, site_key
+from mintscope.base.time import HOUR_S
 from mintscope.core.accounts.email_address import EmailAddress
 
 QUARTER_S: Final = 900
-HOUR_S: Final = 3_600
 
 
 class TooManyAttempts(Exception):

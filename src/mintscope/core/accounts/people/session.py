@@ -5,14 +5,15 @@ from typing import Final, NewType
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.user import User
 
 SessionId = NewType("SessionId", int)
 
-IDLE_MS: Final = 30 * 60_000
-ABSOLUTE_MS: Final = 12 * 3_600_000
-FRESH_MS: Final = 10 * 60_000  # how long a password entered counts for what needs it again
-NOTE_MS: Final = 60_000
+IDLE_MS: Final = 30 * MINUTE_MS
+ABSOLUTE_MS: Final = 12 * HOUR_MS
+FRESH_MS: Final = 10 * MINUTE_MS  # how long a password entered counts for what needs it again
+NOTE_MS: Final = MINUTE_MS
 AGENT_LENGTH_MAX: Final = 200
 SESSIONS_PER_USER_MAX: Final = 100
 

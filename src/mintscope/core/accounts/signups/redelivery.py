@@ -4,8 +4,9 @@ import hmac
 from typing import Final
 
 from mintscope.base.credentials import CredentialHash
+from mintscope.base.time import MINUTE_MS
 
-REDELIVERY_MS: Final = 10 * 60_000
+REDELIVERY_MS: Final = 10 * MINUTE_MS
 
 
 def is_sent_again(

@@ -16,17 +16,17 @@ from typing import Final
 
 from mintscope.base.primitives import UnixMs, UnixS
 from mintscope.base.quote import Quote
+from mintscope.base.time import DAY_S, MINUTE_MS, MINUTE_S
 
-MINUTE_S: Final = 60
 VWAP_MINUTES: Final = 5
 TWAP_MINUTES: Final = 30
 DISAGREEMENT_MAX: Final = 0.05
 CHANGE_PER_MINUTE_MAX: Final = 0.30
 SIDE_USD_MIN: Final = 1_000.0
 SIDES_RATIO_MAX: Final = 2.0
-TRADE_AGE_S_MAX: Final = 24 * 3_600
+TRADE_AGE_S_MAX: Final = DAY_S
 LAG_S_MAX: Final = 60.0
-FEED_AGE_MS_MAX: Final = 60_000
+FEED_AGE_MS_MAX: Final = MINUTE_MS
 FEED_AHEAD_MS_MAX: Final = 5_000
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
 from mintscope.base.limits import Limit, MovingWindow
+from mintscope.base.time import HOUR_S
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
@@ -35,7 +36,7 @@ EVERY_ROUTE: Final = (
     ErrorCode.RATE_LIMITED,
     ErrorCode.SERVICE_UNAVAILABLE,
 )
-SIGNUP: Final = Limit(name="signup", count=5, window_s=3_600)
+SIGNUP: Final = Limit(name="signup", count=5, window_s=HOUR_S)
 EXCHANGE: Final = Limit(name="exchange", count=1, window_s=5)
 ACCOUNTS: Final = Limit(name="accounts", count=60, window_s=60)
 KEY: Final = Limit(name="key", count=60, window_s=60)

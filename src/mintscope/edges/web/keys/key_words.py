@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.keys.api_key import DAY_MS, KeyLine, KeyStatus
+from mintscope.base.time import DAY_MS
+from mintscope.core.accounts.keys.api_key import KeyLine, KeyStatus
 from mintscope.core.accounts.keys.scope import AREAS, READ_SCOPES, Scope, in_order
 
 EXPIRES_SOON_MS: Final = 7 * DAY_MS

@@ -7,13 +7,14 @@ from urllib.parse import urlencode
 
 from starlette.types import Send
 
+from mintscope.base.time import DAY_S
 from mintscope.edges.web.pages.render import Renderer, Setting
 from mintscope.edges.web.pages.reply import COOKIE, END_SESSION, Goto, Nothing, Page, Reply, Text
 
 HTML: Final = "text/html; charset=utf-8"
 PLAIN: Final = "text/plain; charset=utf-8"
 NO_STORE: Final = "no-store"
-YEAR_S: Final = 365 * 86_400
+YEAR_S: Final = 365 * DAY_S
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"

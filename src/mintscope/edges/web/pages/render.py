@@ -2,23 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS, iso_time, utc
 from mintscope.core.accounts.escape import visible
 from mintscope.core.accounts.people.session import Session
 from mintscope.edges.web.pages.agents import describe_agent
 from mintscope.edges.web.pages.notices import NOTICES
 from mintscope.edges.web.pages.reply import Page
-
-MINUTE_MS: Final = 60_000
-HOUR_MS: Final = 60 * MINUTE_MS
-DAY_MS: Final = 24 * HOUR_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +62,7 @@ class Renderer:
         self._environment.globals.update(static=static, features=features)
         self._environment.filters.update(
             utc=utc_text,
-            iso=iso_text,
+            iso=iso_time,
             ago=ago_text,
             until=until_text,
             agent=describe_agent,
@@ -95,13 +90,8 @@ def foreign_text(text: str) -> Markup:
 
 def utc_text(at: UnixMs) -> str:
     """Return *at* for people: 22 Nov 2026, 06:13 UTC."""
-    moment = datetime.fromtimestamp(at / 1000, UTC)
+    moment = utc(at)
     return f"{moment.day} {moment:%b %Y, %H:%M} UTC"
-
-
-def iso_text(at: UnixMs) -> str:
-    """Return *at* for machines: 2026-11-22T06:13:20Z."""
-    return f"{datetime.fromtimestamp(at // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def ago_text(at: UnixMs, now: UnixMs) -> str:

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from logging import CRITICAL
 from typing import Final, TypeVar
 
@@ -17,6 +16,7 @@ from mintscope.base.clock import SystemClock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.installation import UnusableStore
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import iso_time
 from mintscope.core.accounts.escape import visible as shown
 from mintscope.core.accounts.reviews import NotPossible, Reviews
 from mintscope.edges.storage.folder import MONEY_FILE
@@ -64,7 +64,7 @@ def moment(at: UnixMs | None) -> str:
     """Return a time as people and programs read it."""
     if at is None:
         return NEVER
-    return datetime.fromtimestamp(at // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return iso_time(at)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ import apsw
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import DAY_MS
 from mintscope.core.accounts.audit import Event, user_actor
 from mintscope.core.accounts.keys.api_key import (
-    DAY_MS,
     KEYS_PER_DAY_MAX,
     KEYS_PER_USER_MAX,
     KEYS_SHOWN_MAX,

@@ -10,6 +10,7 @@ import msgspec
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.payments.books.invariants import (
     DOUBTED_LOOKS,
     SETTLED_AFTER_MS,
@@ -23,8 +24,8 @@ from mintscope.edges.storage.sqlite.connection import open_store, snapshot, tran
 T = TypeVar("T")
 
 AUDIT_S: Final = 60.0  # nobody waits for an audit, but it must end
-DOUBT_MS_MIN: Final = 60_000  # between two looks
-DOUBT_MS_MAX: Final = 3_600_000
+DOUBT_MS_MIN: Final = MINUTE_MS  # between two looks
+DOUBT_MS_MAX: Final = HOUR_MS
 NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
 
 # Each selects what contradicts it.  Of the journal only what came after the

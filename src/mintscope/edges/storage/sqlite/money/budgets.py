@@ -4,11 +4,10 @@ from typing import Final
 
 import apsw
 
+from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
-    DAY_MS,
-    HOUR_MS,
     Conduct,
     FeesAtRisk,
     KeyTaken,

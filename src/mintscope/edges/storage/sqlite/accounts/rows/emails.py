@@ -7,6 +7,7 @@ import apsw
 import msgspec
 
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import DAY_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailId, EmailKind
 from mintscope.core.accounts.proof import ProofId, Purpose
@@ -18,7 +19,6 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?5) RETURNING id
 """
 
 UNVERIFIED_MAX: Final = 5  # letters of a kind in a day, to a mailbox that may be a stranger's
-DAY_MS: Final = 86_400_000
 
 IS_ENOUGH: Final = """
 SELECT EXISTS (SELECT 1 FROM user WHERE id = ?1 AND verified_at IS NULL)

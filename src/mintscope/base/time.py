@@ -1,0 +1,29 @@
+"""Lengths of time in seconds and milliseconds, and the one way to write a moment."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from mintscope.base.primitives import UnixMs
+
+MINUTE_S: Final = 60
+HOUR_S: Final = 60 * MINUTE_S
+DAY_S: Final = 24 * HOUR_S
+SECOND_MS: Final = 1000
+MINUTE_MS: Final = 60 * SECOND_MS
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
+
+
+def utc(at: UnixMs) -> datetime:
+    """Return *at* with its time zone, in whole seconds."""
+    return datetime.fromtimestamp(at // SECOND_MS, UTC)
+
+
+def iso_time(at: UnixMs) -> str:
+    """Return *at* as ISO 8601 in whole seconds: 2026-11-22T06:13:20Z."""
+    return f"{utc(at):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def iso_time_ms(at: UnixMs) -> str:
+    """Return *at* as ISO 8601 with milliseconds: 2026-11-22T06:13:20.007Z."""
+    return f"{utc(at):%Y-%m-%dT%H:%M:%S}.{at % SECOND_MS:03d}Z"
