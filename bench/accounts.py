@@ -28,6 +28,7 @@ import numpy as np
 from bench.figure import Figure, line
 from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import make_application_secret
+from mintscope.base.limits import MemoryLimits
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import parse_email
@@ -73,7 +74,9 @@ def run() -> list[Figure]:
 async def _prepare(config: Config) -> dict[str, bytes]:
     """Make the applications; return the request of each class."""
     root, clock = pepper(config), SystemClock()
-    async with open_accounts(config, root=root, origin="http://x", clock=clock) as accounts:
+    async with open_accounts(
+        config, root=root, origin="http://x", limits=MemoryLimits(clock), clock=clock
+    ) as accounts:
         _, waiting = await _apply(accounts, WAITING)
         signup_id, secret = await _apply(accounts, ISSUED)
         await accounts.review.approve(

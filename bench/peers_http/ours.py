@@ -9,6 +9,7 @@ from pathlib import Path
 import uvloop
 
 from mintscope.base.clock import SystemClock
+from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import Mint, Slot
 from mintscope.core.market.report import ReadReport
 from mintscope.edges.api.app import create_app
@@ -39,6 +40,7 @@ async def serve(port: int, folder: Path) -> None:
         reports=OneReport((folder / "report.json").read_bytes()),
         ledger=ledger,
         checks=[],
+        limits=MemoryLimits(clock),
         clock=clock,
     )
     server = make_server(app, clock=clock, addresses=ClientAddresses(), bounds=Bounds())

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from bench.peers_payments.moments import SEED, Heart
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import TokenNotFound
-from mintscope.base.limits import Limit
+from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.base.metrics import configure_logging
 from mintscope.base.primitives import Mint
 from mintscope.core.market.report import ReadReport
@@ -75,6 +75,7 @@ async def serve(port: int, folder: Path, rpc_url: str) -> None:
             reports=NoReports(),
             ledger=ledger,
             checks=[],
+            limits=MemoryLimits(clock),
             clock=clock,
             public_limit=RAISED,
             shop=shop,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mintscope.base.clock import SystemClock
+from mintscope.base.limits import MemoryLimits
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.edges.api.app import create_app
 from mintscope.edges.server.protocol import Bounds
@@ -37,11 +38,14 @@ async def _serve(tells: Any, folder: Path) -> None:
     clock = SystemClock()
     config = Config(data_dir=folder, accounts=RAISED)
     ledger = SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=clock)
-    async with open_accounts(config, root=PEPPER, origin="http://x", clock=clock) as accounts:
+    async with open_accounts(
+        config, root=PEPPER, origin="http://x", limits=MemoryLimits(clock), clock=clock
+    ) as accounts:
         app = create_app(
             reports=FakeReports(),
             ledger=ledger,
             checks=[],
+            limits=MemoryLimits(clock),
             clock=clock,
             desks=desks_of(config.accounts, accounts),
         )

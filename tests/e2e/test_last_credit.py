@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CreditToken
-from mintscope.base.limits import Limit
+from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent, Statement
 from mintscope.edges.api.app import create_app
 from mintscope.edges.server.protocol import Bounds
@@ -73,6 +73,7 @@ def app_over(ledger: CreditLedger) -> ASGIApp:
         reports=FakeReports(),
         ledger=ledger,
         checks=[],
+        limits=MemoryLimits(ManualClock(NOW)),
         clock=ManualClock(NOW),
         public_limit=RAISED,
     )

@@ -53,7 +53,7 @@ def site_key(client: str) -> str:
 
 
 class Limiter(Protocol):
-    """Where the windows are kept."""
+    """One limit, counted separately for each key."""
 
     limit: Limit
 
@@ -64,6 +64,25 @@ class Limiter(Protocol):
     async def give_back(self, key: LimitKey) -> None:
         """Count one admitted request of *key* less, if any still counts."""
         ...
+
+
+class Limits(Protocol):
+    """Makes every limiter of a process, so that one implementation can replace all of them."""
+
+    def limiter(self, limit: Limit) -> Limiter:
+        """Return a limiter that counts for itself, also beside another of the same *limit*."""
+        ...
+
+
+class MemoryLimits:
+    """Implements Limits: each limiter counts in the memory of this process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def limiter(self, limit: Limit) -> Limiter:
+        """Return an empty moving window of *limit*."""
+        return MovingWindow(limit, self._clock)
 
 
 class MovingWindow:
@@ -82,11 +101,6 @@ class MovingWindow:
         self._young: dict[LimitKey, array[float]] = {}
         self._old: dict[LimitKey, array[float]] = {}
         self._turned_at = clock.monotonic_s()
-
-    @property
-    def key_count(self) -> int:
-        """How many keys are remembered."""
-        return len(self._young) + len(self._old)
 
     async def take(self, key: LimitKey) -> Admitted | Denied:
         """Admit one request of *key* if its window has room, and count it."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.clock import ManualClock
-from mintscope.base.limits import Limit
+from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP
 from mintscope.shell.config.sections import AccountsConfig, Config, MailConfig
 from mintscope.shell.wiring.accounts import desks_of, open_accounts
@@ -26,7 +26,11 @@ async def test_every_limit_is_that_of_its_setting(tmp_path: Path) -> None:
     )
     clock = ManualClock(NOW)
     async with open_accounts(
-        Config(data_dir=tmp_path), root=PEPPER, origin="http://x", clock=clock
+        Config(data_dir=tmp_path),
+        root=PEPPER,
+        origin="http://x",
+        limits=MemoryLimits(clock),
+        clock=clock,
     ) as accounts:
         raised, usual = desks_of(configured, accounts), desks_of(AccountsConfig(), accounts)
 
@@ -44,7 +48,11 @@ async def test_letters_are_shown_only_where_that_is_their_delivery(
 ) -> None:
     config = Config(data_dir=tmp_path, mail=MailConfig.model_validate({"delivery": delivery}))
     async with open_accounts(
-        config, root=PEPPER, origin="http://x", clock=ManualClock(NOW)
+        config,
+        root=PEPPER,
+        origin="http://x",
+        limits=MemoryLimits(ManualClock(NOW)),
+        clock=ManualClock(NOW),
     ) as accounts:
         assert (accounts.mailbox is not None) is is_shown
 

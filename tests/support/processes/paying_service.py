@@ -10,7 +10,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from mintscope.base.clock import Clock, SystemClock
-from mintscope.base.limits import Limit
+from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
 from mintscope.edges.api.app import create_app
 from mintscope.edges.server.client_address import ClientAddresses
@@ -54,7 +54,12 @@ async def _serve(folder: Path, ledger_name: str, tell: Callable[[int], object]) 
     clock = SystemClock()
     ledger = LEDGERS[ledger_name](folder / "money.sqlite", pepper=PEPPER, clock=clock)
     app = create_app(
-        reports=FakeReports(), ledger=ledger, checks=[], clock=clock, public_limit=RAISED
+        reports=FakeReports(),
+        ledger=ledger,
+        checks=[],
+        limits=MemoryLimits(clock),
+        clock=clock,
+        public_limit=RAISED,
     )
     listener = listen("127.0.0.1", 0)
     server = make_server(app, clock=clock, addresses=ClientAddresses(), bounds=Bounds())

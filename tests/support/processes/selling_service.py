@@ -15,7 +15,7 @@ from solders.pubkey import Pubkey
 from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.limits import Limit
+from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.base.metrics import configure_logging
 from mintscope.base.primitives import Signature
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unseen
@@ -141,6 +141,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
             reports=FakeReports(),
             ledger=ledger,
             checks=[Check("store", ledger.expect_writable)],
+            limits=MemoryLimits(clock),
             clock=clock,
             public_limit=RAISED,
             shop=_shop(sales, manner),

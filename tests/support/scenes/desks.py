@@ -10,6 +10,7 @@ from typing import Any, Final
 import apsw
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_keys import ApiKeys
@@ -134,6 +135,7 @@ async def open_desks(
                 sessions=SqliteSessionStore(file),
                 hasher=hasher,
                 secrets=SECRETS,
+                limits=MemoryLimits(clock),
                 clock=clock,
                 entropy=os.urandom,
                 lifetimes=lifetimes,

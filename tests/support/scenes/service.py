@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CreditToken, make_credit_token
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import Limit
+from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.base.primitives import UnixMs
 from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
 from mintscope.edges.api.app import HEALTH, PUBLIC, create_app
@@ -110,6 +110,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             reports=reports,
             ledger=ledger,
             checks=[Check("store", ledger.expect_writable), Check("chain", probe)],
+            limits=MemoryLimits(clock),
             clock=clock,
             addresses=ClientAddresses(proxies),
             public_limit=public_limit,

@@ -10,6 +10,7 @@ import apsw
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import Form, SignupId, UserType
 from mintscope.core.accounts.audit import COMMAND_LINE
@@ -136,20 +137,33 @@ async def website(
     config = Config(data_dir=folder, web=web, mail=MailConfig(delivery="page"))
     ledger = SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=clock)
     try:
-        async with open_accounts(config, root=PEPPER, origin=origin, clock=clock) as accounts:
+        async with open_accounts(
+            config, root=PEPPER, origin=origin, limits=MemoryLimits(clock), clock=clock
+        ) as accounts:
             api = create_app(
                 reports=FakeReports(),
                 ledger=ledger,
                 checks=[],
+                limits=MemoryLimits(clock),
                 clock=clock,
                 addresses=addresses,
                 desks=desks_of(config.accounts, accounts),
             )
             pages = with_pages(
-                api, web, accounts=accounts, origins=[origin], addresses=addresses, clock=clock
+                api,
+                web,
+                accounts=accounts,
+                origins=[origin],
+                addresses=addresses,
+                limits=MemoryLimits(clock),
+                clock=clock,
             )
             alone = administration(
-                accounts=accounts, origins=[origin], addresses=addresses, clock=clock
+                accounts=accounts,
+                origins=[origin],
+                addresses=addresses,
+                limits=MemoryLimits(clock),
+                clock=clock,
             )
             yield Website(origin, pages, alone, accounts, clock, folder)
     finally:

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
-from mintscope.base.limits import Limit, MovingWindow
+from mintscope.base.limits import Limit, Limits
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports, TokenReport
 from mintscope.core.payments.pricing.price_list import BUNDLES
@@ -57,6 +57,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     reports: Reports,
     ledger: CreditLedger,
     checks: Sequence[Check],
+    limits: Limits,
     clock: Clock,
     addresses: ClientAddresses | None = None,
     public_limit: Limit = PUBLIC,
@@ -68,19 +69,20 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     """Return the API.
 
     checks     what /v1/health and /readyz ask
+    limits     counts requests
     addresses  who is believed about a client's address; by default nobody
     shop       who sells; without one nothing is for sale
     desks      who keeps the accounts; without them there are none
     """
     addresses = addresses or ClientAddresses()
-    gate = Gate(ledger=ledger, limiter=MovingWindow(public_limit, clock), addresses=addresses)
+    gate = Gate(ledger=ledger, limiter=limits.limiter(public_limit), addresses=addresses)
     till = None if shop is None else ResourceServer(shop=shop, gate=gate)
     v1 = V1(reports=reports, gate=gate, clock=clock, freshness=freshness or Freshness(), till=till)
     sales = CreditRoutes(gate=gate, ledger=ledger, shop=shop, till=till, clock=clock)
     rotate = RotateRoutes(gate=gate, ledger=ledger, shop=shop, clock=clock)
     health = HealthRoutes(
         checks=checks,
-        rate_limit=RateLimit(MovingWindow(health_limit, clock)),
+        rate_limit=RateLimit(limits.limiter(health_limit)),
         addresses=addresses,
         clock=clock,
     )
@@ -194,7 +196,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         ),
     ]
     if desks is not None:
-        routes += account_routes(desks, addresses=addresses, clock=clock)
+        routes += account_routes(desks, addresses=addresses, limits=limits, clock=clock)
     document = Document(routes)
     routes.append(
         Route(

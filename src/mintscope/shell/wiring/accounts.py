@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from mintscope.base.clock import Clock
-from mintscope.base.limits import Limit
+from mintscope.base.limits import Limit, Limits
 from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.mail.outbox import Outbox
@@ -95,7 +95,7 @@ class Accounts:
 
 @asynccontextmanager
 async def open_accounts(
-    config: Config, *, root: bytes, origin: str, clock: Clock
+    config: Config, *, root: bytes, origin: str, limits: Limits, clock: Clock
 ) -> AsyncIterator[Accounts]:
     """Build the desks.
 
@@ -124,6 +124,7 @@ async def open_accounts(
                 sessions=SqliteSessionStore(file),
                 hasher=hasher,
                 secrets=secrets,
+                limits=limits,
                 clock=clock,
                 entropy=entropy,
                 lifetimes=lifetimes,

@@ -11,7 +11,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mintscope.base.clock import Clock
-from mintscope.base.limits import Limit, MovingWindow
+from mintscope.base.limits import Limit, Limits
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server, serving_beside
@@ -87,22 +87,24 @@ def with_pages(  # noqa: PLR0913 - one argument for each part
     accounts: Accounts,
     origins: Sequence[str],
     addresses: ClientAddresses,
+    limits: Limits,
     clock: Clock,
 ) -> ASGIApp:
     """Return what answers on the listener of the API: it alone, or with the pages."""
     if not web.enabled:
         return api
     features = Features(has_administration=web.admin_port is None)
-    pages = _pages(features, accounts, origins, addresses, clock)
+    pages = _pages(features, accounts, origins, addresses, limits, clock)
     return Site(api=api, pages=pages)
 
 
 @asynccontextmanager
-async def serving_administrators(
+async def serving_administrators(  # noqa: PLR0913 - one argument for each part
     web: WebConfig,
     *,
     accounts: Accounts,
     addresses: ClientAddresses,
+    limits: Limits,
     clock: Clock,
     bounds: Bounds,
 ) -> AsyncIterator[None]:
@@ -116,7 +118,9 @@ async def serving_administrators(
     listener = listen(web.admin_host, web.admin_port)
     host, port = listener.getsockname()[:2]
     origins = origins_of(None, host, port)
-    app = administration(accounts=accounts, origins=origins, addresses=addresses, clock=clock)
+    app = administration(
+        accounts=accounts, origins=origins, addresses=addresses, limits=limits, clock=clock
+    )
     server = make_server(app, clock=clock, addresses=addresses, bounds=bounds)
     async with serving_beside(server, listener):
         log.info("serving administrators", address=origins[0])
@@ -124,10 +128,15 @@ async def serving_administrators(
 
 
 def administration(
-    *, accounts: Accounts, origins: Sequence[str], addresses: ClientAddresses, clock: Clock
+    *,
+    accounts: Accounts,
+    origins: Sequence[str],
+    addresses: ClientAddresses,
+    limits: Limits,
+    clock: Clock,
 ) -> ASGIApp:
     """Return what answers on a listener of its own for administrators."""
-    return _pages(Features(has_people=False), accounts, origins, addresses, clock)
+    return _pages(Features(has_people=False), accounts, origins, addresses, limits, clock)
 
 
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:
@@ -144,11 +153,12 @@ def origins_of(configured: str | None, host: str, port: int) -> list[str]:
     return [f"http://{name}:{port}" for name in dict.fromkeys(names)]
 
 
-def _pages(
+def _pages(  # noqa: PLR0913, PLR0917 - one argument for each part
     features: Features,
     accounts: Accounts,
     origins: Sequence[str],
     addresses: ClientAddresses,
+    limits: Limits,
     clock: Clock,
 ) -> ASGIApp:
     desks = WebParts(
@@ -163,6 +173,6 @@ def _pages(
         origins=origins,
         clock=clock,
         client=addresses.key,
-        limiter=MovingWindow(FORMS, clock),
+        limiter=limits.limiter(FORMS),
         features=features,
     )

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import Limit
+from mintscope.base.limits import Limit, Limits, MemoryLimits
 from mintscope.base.metrics import serve_metrics
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import WSOL, Endpoint, Source
@@ -114,8 +114,11 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
                 shop = _shop(config, sales, origin=f"http://{place(host)}:{port}")
             addresses = ClientAddresses(config.api.trusted_proxies)
             origins = origins_of(config.api.origin, host, port)
+            limits = MemoryLimits(clock)
             accounts = await stack.enter_async_context(
-                open_accounts(config, root=pepper(config), origin=origins[0], clock=clock)
+                open_accounts(
+                    config, root=pepper(config), origin=origins[0], limits=limits, clock=clock
+                )
             )
             await stack.enter_async_context(_running(accounts.run(), "accounts"))
             app = _app(
@@ -123,6 +126,7 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
                 reports=follower,
                 ledger=ledger,
                 checks=checks,
+                limits=limits,
                 clock=clock,
                 addresses=addresses,
                 shop=shop,
@@ -134,12 +138,18 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
                 accounts=accounts,
                 origins=origins,
                 addresses=addresses,
+                limits=limits,
                 clock=clock,
             )
             bounds = _bounds(config.api)
             await stack.enter_async_context(
                 serving_administrators(
-                    config.web, accounts=accounts, addresses=addresses, clock=clock, bounds=bounds
+                    config.web,
+                    accounts=accounts,
+                    addresses=addresses,
+                    limits=limits,
+                    clock=clock,
+                    bounds=bounds,
                 )
             )
             server = make_server(app, clock=clock, addresses=addresses, bounds=bounds)
@@ -182,6 +192,7 @@ def _app(  # noqa: PLR0913 - one argument for each part
     reports: Follower,
     ledger: SqliteCreditLedger,
     checks: Sequence[Check],
+    limits: Limits,
     clock: Clock,
     addresses: ClientAddresses,
     shop: Shop | None,
@@ -191,6 +202,7 @@ def _app(  # noqa: PLR0913 - one argument for each part
         reports=reports,
         ledger=ledger,
         checks=checks,
+        limits=limits,
         clock=clock,
         addresses=addresses,
         public_limit=Limit(

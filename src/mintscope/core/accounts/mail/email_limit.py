@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from mintscope.base.clock import Clock
-from mintscope.base.limits import Denied, Limit, LimitKey, MovingWindow
+from mintscope.base.limits import Denied, Limit, LimitKey, Limits
 from mintscope.base.time import DAY_S, HOUR_S
 
 ADMITTED: Final = (
@@ -16,8 +15,8 @@ ADMITTED: Final = (
 class EmailLimit:
     """Admits a letter five minutes after the one before, three in an hour, five in a day."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._windows = [MovingWindow(limit, clock) for limit in ADMITTED]
+    def __init__(self, limits: Limits) -> None:
+        self._windows = [limits.limiter(limit) for limit in ADMITTED]
 
     async def take(self, key: LimitKey) -> bool:
         """Admit a letter of *key* and count it; False, and nothing is counted: it is too early."""

@@ -6,8 +6,7 @@ The owner is never locked out by strangers: what they guess from elsewhere count
 from dataclasses import dataclass
 from typing import Final
 
-from mintscope.base.clock import Clock
-from mintscope.base.limits import SITE_SHARES, Denied, Limit, LimitKey, MovingWindow, site_key
+from mintscope.base.limits import SITE_SHARES, Denied, Limit, Limiter, LimitKey, Limits, site_key
 from mintscope.base.time import HOUR_S
 from mintscope.core.accounts.email_address import EmailAddress
 
@@ -39,14 +38,14 @@ class LoginLimits:
 class LoginLimit:
     """Counts guesses before they are looked at, so that many at once are not more than allowed."""
 
-    def __init__(self, limits: LoginLimits, clock: Clock) -> None:
-        def window(name: str, count: int, window_s: int) -> MovingWindow:
-            return MovingWindow(Limit(name=name, count=count, window_s=window_s), clock)
+    def __init__(self, admitted: LoginLimits, limits: Limits) -> None:
+        def window(name: str, count: int, window_s: int) -> Limiter:
+            return limits.limiter(Limit(name=name, count=count, window_s=window_s))
 
-        self._one = window("guesses", limits.one, QUARTER_S)
-        self._all = window("guesses of a client", limits.all, QUARTER_S)
-        self._signups = window("accounts of a client", limits.signups, HOUR_S)
-        self._site = window("accounts of a site", SITE_SHARES * limits.signups, HOUR_S)
+        self._one = window("guesses", admitted.one, QUARTER_S)
+        self._all = window("guesses of a client", admitted.all, QUARTER_S)
+        self._signups = window("accounts of a client", admitted.signups, HOUR_S)
+        self._site = window("accounts of a site", SITE_SHARES * admitted.signups, HOUR_S)
 
     async def begin(self, email: EmailAddress, address: str) -> None:
         """Count a guess at the password of *email* from *address*.
@@ -82,7 +81,7 @@ def _pair(email: EmailAddress, address: str) -> LimitKey:
     return f"{address} {email}"
 
 
-async def _expect_room(window: MovingWindow, key: LimitKey) -> None:
+async def _expect_room(window: Limiter, key: LimitKey) -> None:
     verdict = await window.take(key)
     if isinstance(verdict, Denied):
         raise TooManyAttempts(verdict.retry_after_s)

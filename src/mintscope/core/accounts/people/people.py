@@ -7,7 +7,7 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import site_key
+from mintscope.base.limits import Limits, site_key
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email_limit import EmailLimit
 from mintscope.core.accounts.people.login_limit import LoginLimit, LoginLimits
@@ -62,6 +62,7 @@ class People:
         sessions: SessionStore,
         hasher: Hasher,
         secrets: AccountSecrets,
+        limits: Limits,
         clock: Clock,
         entropy: Callable[[int], bytes],
         lifetimes: Lifetimes | None = None,
@@ -74,8 +75,8 @@ class People:
         self._clock = clock
         self._entropy = entropy
         self._lifetimes = lifetimes or Lifetimes()
-        self._guard = LoginLimit(guesses or LoginLimits(), clock)
-        self._letters = EmailLimit(clock)
+        self._guard = LoginLimit(guesses or LoginLimits(), limits)
+        self._letters = EmailLimit(limits)
 
     async def sign_up(self, email: EmailAddress, password: str, browser: Browser) -> str:
         """Make the account and a session of it; return the session's cookie.

@@ -22,10 +22,9 @@ from mintscope.core.accounts.keys.scope import in_order
 from mintscope.core.accounts.signups.exchange import Exchanges, IssuedKey
 from mintscope.core.accounts.signups.form import FieldReader, parse_form
 from mintscope.core.accounts.signups.signups import Signups
-from mintscope.edges.api.accounts.exchange_limit import ExchangeLimit
 from mintscope.edges.api.accounts.fields import read_fields
 from mintscope.edges.api.accounts.key_gate import KeyGate
-from mintscope.edges.api.accounts.signup_limit import SignupLimit
+from mintscope.edges.api.accounts.limits import ExchangeLimit, SignupLimit
 from mintscope.edges.api.accounts.wire import BetaSignedUp, Confirmed, Exchanged, Me, Standing
 from mintscope.edges.api.failures import GENERAL
 from mintscope.edges.api.wire import Meta, Wire, success, timestamp

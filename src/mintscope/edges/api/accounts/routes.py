@@ -6,15 +6,14 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
-from mintscope.base.limits import Limit, MovingWindow
+from mintscope.base.limits import Limit, Limits
 from mintscope.base.time import HOUR_S
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
-from mintscope.edges.api.accounts.exchange_limit import ExchangeLimit
 from mintscope.edges.api.accounts.handlers import AccountRoutes
 from mintscope.edges.api.accounts.key_gate import KeyGate
-from mintscope.edges.api.accounts.signup_limit import SignupLimit
+from mintscope.edges.api.accounts.limits import ExchangeLimit, SignupLimit
 from mintscope.edges.api.accounts.wire import (
     BetaSignedUp,
     BetaSignup,
@@ -56,19 +55,17 @@ class AccountParts:
 
 
 def account_routes(
-    desks: AccountParts, *, addresses: ClientAddresses, clock: Clock
+    desks: AccountParts, *, addresses: ClientAddresses, limits: Limits, clock: Clock
 ) -> Sequence[Route]:
     """Return the routes under /api, and /v1/me."""
-    gate = KeyGate(
-        keys=desks.keys, limiter=MovingWindow(desks.key_limit, clock), addresses=addresses
-    )
+    gate = KeyGate(keys=desks.keys, limiter=limits.limiter(desks.key_limit), addresses=addresses)
     accounts = AccountRoutes(
         signup=desks.signup,
         exchange=desks.exchange,
         gate=gate,
-        everything=RateLimit(MovingWindow(desks.limit, clock)),
-        signups=SignupLimit(desks.signup_limit, clock),
-        exchanges=ExchangeLimit(desks.exchange_limit, clock),
+        everything=RateLimit(limits.limiter(desks.limit)),
+        signups=SignupLimit(desks.signup_limit, limits),
+        exchanges=ExchangeLimit(desks.exchange_limit, limits),
         addresses=addresses,
         clock=clock,
     )
