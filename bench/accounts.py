@@ -36,7 +36,7 @@ from mintscope.core.accounts.signups.form import parse_form
 from mintscope.shell.config.child import child_environment
 from mintscope.shell.config.sections import Config
 from mintscope.shell.wiring.accounts import Accounts, open_accounts
-from mintscope.shell.wiring.wiring import pepper
+from mintscope.shell.wiring.stores import open_money
 
 SAMPLES: Final = 2_000
 WARM_UP: Final = 300
@@ -73,10 +73,13 @@ def run() -> list[Figure]:
 
 async def _prepare(config: Config) -> dict[str, bytes]:
     """Make the applications; return the request of each class."""
-    root, clock = pepper(config), SystemClock()
-    async with open_accounts(
-        config, root=root, origin="http://x", limits=MemoryLimits(clock), clock=clock
-    ) as accounts:
+    clock = SystemClock()
+    async with (
+        open_money(config, clock) as money,
+        open_accounts(
+            config, money=money, origin="http://x", limits=MemoryLimits(clock), clock=clock
+        ) as accounts,
+    ):
         _, waiting = await _apply(accounts, WAITING)
         signup_id, secret = await _apply(accounts, ISSUED)
         await accounts.review.approve(

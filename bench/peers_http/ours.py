@@ -16,9 +16,8 @@ from mintscope.edges.api.app import create_app
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server
-from mintscope.edges.storage.folder import MONEY_FILE, PEPPER_FILE
-from mintscope.edges.storage.pepper import load_pepper
-from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from mintscope.shell.config.sections import Config
+from mintscope.shell.wiring.stores import open_money
 
 
 class OneReport:
@@ -33,19 +32,16 @@ class OneReport:
 
 async def serve(port: int, folder: Path) -> None:
     clock = SystemClock()
-    ledger = SqliteCreditLedger(
-        folder / MONEY_FILE, pepper=load_pepper(folder / PEPPER_FILE), clock=clock
-    )
-    app = create_app(
-        reports=OneReport((folder / "report.json").read_bytes()),
-        ledger=ledger,
-        checks=[],
-        limits=MemoryLimits(clock),
-        clock=clock,
-    )
-    server = make_server(app, clock=clock, addresses=ClientAddresses(), bounds=Bounds())
-    await server.serve(sockets=[listen("127.0.0.1", port)])
-    await ledger.close()
+    async with open_money(Config(data_dir=folder), clock) as money:
+        app = create_app(
+            reports=OneReport((folder / "report.json").read_bytes()),
+            ledger=money.ledger,
+            checks=[],
+            limits=MemoryLimits(clock),
+            clock=clock,
+        )
+        server = make_server(app, clock=clock, addresses=ClientAddresses(), bounds=Bounds())
+        await server.serve(sockets=[listen("127.0.0.1", port)])
 
 
 if __name__ == "__main__":

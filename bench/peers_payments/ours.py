@@ -3,7 +3,6 @@
 `python -m bench.peers_payments.ours PORT FOLDER RPC_URL`
 """
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -19,15 +18,13 @@ from mintscope.base.primitives import Mint
 from mintscope.core.market.report import ReadReport
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.api.app import create_app
-from mintscope.edges.api.shop import Shop
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server, spare_what_is_there
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
-from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
-from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
+from mintscope.shell.config.sections import ChainConfig, Config, CreditsConfig, PaymentsConfig
+from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.payments import open_sales
+from mintscope.shell.wiring.stores import open_market, open_money
 
 ROOT = bytes(range(32))
 RAISED = Limit(name="public", count=1_000_000, window_s=60)
@@ -44,6 +41,7 @@ def config_of(folder: Path, rpc_url: str) -> Config:
     genesis = Genesis(SEED)
     return Config(
         data_dir=folder,
+        credits=CreditsConfig(pepper=SecretStr(ROOT.hex())),
         chain=ChainConfig(rpc_url=SecretStr(rpc_url)),
         payments=PaymentsConfig(
             enabled=True,
@@ -57,33 +55,26 @@ def config_of(folder: Path, rpc_url: str) -> Config:
 async def serve(port: int, folder: Path, rpc_url: str) -> None:
     configure_logging("error", json_lines=True)
     clock = SystemClock()
-    reader = SqliteLogReader(folder / "market.sqlite")
-    ledger = SqliteCreditLedger(folder / MONEY_FILE, pepper=ROOT, clock=clock)
     config = config_of(folder, rpc_url)
-    async with open_sales(config, root=ROOT, reader=reader, clock=clock) as sales:
+    async with (
+        open_market(config) as market,
+        open_money(config, clock) as money,
+        open_sales(config, money=money, reader=market.reader, clock=clock) as sales,
+        running(sales.run(), "sales"),
+    ):
         await sales.expect_ready()
-        keeping = asyncio.create_task(sales.run())
-        shop = Shop(
-            facilitator=sales.facilitator,
-            board=sales.board,
-            rotations=sales.store,
-            origin="http://shop.example",
-            name="a token",
-            symbol="TKN",
-        )
         app = create_app(
             reports=NoReports(),
-            ledger=ledger,
+            ledger=money.ledger,
             checks=[],
             limits=MemoryLimits(clock),
             clock=clock,
             public_limit=RAISED,
-            shop=shop,
+            shop=sales.shop("http://shop.example"),
         )
         server = make_server(Heart(app), clock=clock, addresses=ClientAddresses(), bounds=Bounds())
         spare_what_is_there()
         await server.serve(sockets=[listen("127.0.0.1", port)])
-        keeping.cancel()
 
 
 if __name__ == "__main__":

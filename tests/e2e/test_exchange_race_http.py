@@ -8,14 +8,17 @@ from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import SecretStr
+
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.core.accounts.signups.form import parse_form
-from mintscope.edges.api.app import create_app
+from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol import Bounds
-from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
-from mintscope.shell.config.sections import AccountsConfig, Config
-from mintscope.shell.wiring.accounts import desks_of, open_accounts
+from mintscope.shell.config.sections import AccountsConfig, Config, CreditsConfig
+from mintscope.shell.wiring.accounts import open_accounts
+from mintscope.shell.wiring.api import create_api
+from mintscope.shell.wiring.stores import open_money
 from support.fakes.reports import FakeReports
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import running
@@ -36,18 +39,24 @@ def serve(tells: Any, folder: Path) -> None:
 
 async def _serve(tells: Any, folder: Path) -> None:
     clock = SystemClock()
-    config = Config(data_dir=folder, accounts=RAISED)
-    ledger = SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=clock)
-    async with open_accounts(
-        config, root=PEPPER, origin="http://x", limits=MemoryLimits(clock), clock=clock
-    ) as accounts:
-        app = create_app(
+    pepper = CreditsConfig(pepper=SecretStr(PEPPER.hex()))
+    config = Config(data_dir=folder, accounts=RAISED, credits=pepper)
+    async with (
+        open_money(config, clock) as money,
+        open_accounts(
+            config, money=money, origin="http://x", limits=MemoryLimits(clock), clock=clock
+        ) as accounts,
+    ):
+        app = create_api(
+            config,
             reports=FakeReports(),
-            ledger=ledger,
+            ledger=money.ledger,
             checks=[],
+            shop=None,
+            accounts=accounts,
+            addresses=ClientAddresses(),
             limits=MemoryLimits(clock),
             clock=clock,
-            desks=desks_of(config.accounts, accounts),
         )
         async with served(app, Bounds()) as server:
             tells.send(server.port)

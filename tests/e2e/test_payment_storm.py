@@ -23,12 +23,11 @@ from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import hash_credential
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.money.credits import CreditBook
-from mintscope.shell.wiring.payments import open_sales
 from support.fakes.reports import TRACKED
 from support.processes.paying_chain import RICH, SEED, Chain, chain_running
 from support.processes.selling_service import PEPPER, Manner, config_of, seller_running
+from support.scenes.payments.payment_world import selling
 from support.scenes.payments.shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
@@ -118,11 +117,8 @@ async def _is_gone(shop: httpx.AsyncClient) -> bool:
 async def settle(folder: Path, chain: Chain) -> list[str]:
     """Reconcile and audit as the service does; return what is found."""
     await asyncio.sleep(SETTLE_S)
-    reader = SqliteLogReader(folder / "market.sqlite")
-    config = config_of(folder, chain.url, Genesis(SEED))
-    async with open_sales(config, root=PEPPER, reader=reader, clock=SystemClock()) as sales:
+    async with selling(config_of(folder, chain.url, Genesis(SEED)), SystemClock()) as sales:
         violations = await sales.auditor.audit(full=True)
-    await reader.close()
     return [f"{each.invariant} {each.subject}" for each in violations]
 
 

@@ -14,8 +14,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.payments.outcome import Obstacle, Settled, Unavailable, Unresolved
 from mintscope.core.payments.payment import Sighting, State, UnreadablePayment
 from mintscope.core.payments.store import Budget
-from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
-from mintscope.shell.wiring.payments import Sales, open_sales
+from mintscope.shell.wiring.payments import Sales
 from support.scenes.payments.payment_shop import listening
 from support.scenes.payments.payment_world import (
     AMOUNT,
@@ -24,6 +23,7 @@ from support.scenes.payments.payment_world import (
     World,
     buy,
     config_of,
+    selling,
     world_at,
 )
 
@@ -38,12 +38,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 @pytest.fixture
 async def sales(world: World) -> AsyncIterator[Sales]:
-    reader = SqliteLogReader(world.path.parent / "market.sqlite")
-    async with listening(world.node) as url:
-        config = config_of(world, url)
-        async with open_sales(config, root=b"r" * 32, reader=reader, clock=world.clock) as sales:
-            yield sales
-    await reader.close()
+    async with listening(world.node) as url, selling(config_of(world, url), world.clock) as sales:
+        yield sales
 
 
 def metric(name: str, **labels: str) -> float:
@@ -69,17 +65,17 @@ async def test_a_fee_payer_that_runs_out_closes_sales_until_it_has_more(
         )
 
     leave(world, ENOUGH + 5_000)
-    await sales.upkeep.look()
+    await sales.maintenance.look()
     assert metric("mintscope_sales_open") == 1
     assert isinstance(await sell("a"), Settled)
     assert await sell("b") == Unavailable(Obstacle.SALES_CLOSED)
     with capture_logs() as lines:
-        await sales.upkeep.look()
+        await sales.maintenance.look()
     assert metric("mintscope_sales_open") == 0
     assert "nothing is sold until the fee payer has more" in {line["event"] for line in lines}
 
     leave(world, 10**9)
-    await sales.upkeep.look()
+    await sales.maintenance.look()
     assert metric("mintscope_sales_open") == 1
     assert isinstance(await sell("c"), Settled)
 
@@ -94,8 +90,7 @@ async def test_what_may_be_lost_is_what_the_settings_say(world: World) -> None:
         fees_per_hour_lamports=4,
         fees_in_flight_lamports=5,
     )
-    reader = SqliteLogReader(world.path.parent / "market.sqlite")
-    async with open_sales(config, root=b"r" * 32, reader=reader, clock=world.clock) as sales:
+    async with selling(config, world.clock) as sales:
         assert sales.facilitator.budget == Budget(
             failures=1,
             in_flight_payer=2,
@@ -103,21 +98,20 @@ async def test_what_may_be_lost_is_what_the_settings_say(world: World) -> None:
             fee_lamports=4,
             in_flight_fee_lamports=5,
         )
-    await reader.close()
 
 
 async def test_without_a_node_the_books_are_checked(world: World, sales: Sales) -> None:
     world.facilitator()
     before = metric("mintscope_audits_total", outcome="blind")
     world.go_wrong(calls={"*": {"kind": "http"}})
-    await sales.upkeep.look()
+    await sales.maintenance.look()
     assert metric("mintscope_audits_total", outcome="blind") == before + 1
     assert metric("mintscope_treasury_compared_age_s") == float("inf")
     world.go_wrong()
-    await sales.upkeep.look()
+    await sales.maintenance.look()
     world.seconds(90)
     world.go_wrong(calls={"*": {"kind": "http"}})
-    await sales.upkeep.look()
+    await sales.maintenance.look()
 
     assert metric("mintscope_treasury_compared_age_s") >= 90
 

@@ -1,5 +1,6 @@
 """`mintscope credits`"""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,7 @@ from typer.testing import CliRunner, Result
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.core.credits.ledger import Spent
-from mintscope.edges.storage.pepper import load_pepper
-from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from mintscope.edges.storage.sqlite.openers import open_money
 from mintscope.shell.cli.credits import app
 from support.scenes.service import NOW
 
@@ -24,23 +24,24 @@ def run(folder: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["credits", *arguments], env=environment)
 
 
+async def in_thread(folder: Path, *arguments: str) -> Result:
+    """Run a command, which has an event loop of its own, beside this one."""
+    return await asyncio.to_thread(run, folder, *arguments)
+
+
 async def test_an_issued_token_is_good_while_the_service_runs(folder: Path) -> None:
-    run(folder, "list")
-    ledger = SqliteCreditLedger(
-        folder / "money.sqlite", pepper=load_pepper(folder / "pepper"), clock=ManualClock(NOW)
-    )
-    result = run(folder, "issue", "--credits", "5", "--note", "for the demo")
-    token = result.stdout.strip()
+    async with open_money(folder, pepper=None, clock=ManualClock(NOW)) as money:
+        ledger = money.ledger
+        result = await in_thread(folder, "issue", "--credits", "5", "--note", "for the demo")
+        token = result.stdout.strip()
+        assert is_well_formed(CredentialKind.CREDIT_TOKEN, token)
+        assert "Shown once" in result.stderr
+        account = await ledger.find(token)
+        assert account is not None
+        assert await ledger.spend(account) == Spent(4)
 
-    assert is_well_formed(CredentialKind.CREDIT_TOKEN, token)
-    assert "Shown once" in result.stderr
-    account = await ledger.find(token)
-    assert account is not None
-    assert await ledger.spend(account) == Spent(4)
-    await ledger.close()
-
-    assert token not in run(folder, "list").stdout
-    shown = run(folder, "show", token[-8:]).stdout
+    assert token not in (await in_thread(folder, "list")).stdout
+    shown = (await in_thread(folder, "show", token[-8:])).stdout
     assert f"...{token[-8:]}  4 credits left  for the demo" in shown
     assert "grant" in shown
     assert "spend" in shown

@@ -1,5 +1,6 @@
 """The doctor says what is wrong, how to mend it, and exits accordingly."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -228,33 +229,33 @@ async def market(path: Path, *, gap: bool = False, unread: bool = False) -> None
     await store.close()
 
 
-def market_findings(folder: Path, age_s: int) -> list[Finding]:
+async def market_findings(folder: Path, age_s: int) -> list[Finding]:
     clock = ManualClock(UnixMs((NOW + age_s) * 1000))
-    return list(check_market(Config(data_dir=folder), clock))
+    return await asyncio.to_thread(lambda: list(check_market(Config(data_dir=folder), clock)))
 
 
 async def test_the_age_of_the_market_is_judged(tmp_path: Path) -> None:
-    assert levels(market_findings(tmp_path, 0)) == [Level.OK]
+    assert levels(await market_findings(tmp_path, 0)) == [Level.OK]
     await market(tmp_path / "market.sqlite")
 
-    assert levels(market_findings(tmp_path, 2)) == [Level.OK]
-    assert levels(market_findings(tmp_path, 31)) == [Level.WARN]
-    assert levels(market_findings(tmp_path, 301)) == [Level.FAIL]
+    assert levels(await market_findings(tmp_path, 2)) == [Level.OK]
+    assert levels(await market_findings(tmp_path, 31)) == [Level.WARN]
+    assert levels(await market_findings(tmp_path, 301)) == [Level.FAIL]
 
 
 async def test_gaps_and_quarantine_are_told(tmp_path: Path) -> None:
     await market(tmp_path / "market.sqlite", gap=True, unread=True)
 
-    _, gap, unread = market_findings(tmp_path, 2)
+    _, gap, unread = await market_findings(tmp_path, 2)
 
     assert "1 gaps, 4 slots without blocks, the newest at slot 9" in gap.what
     assert "3 transactions of raydium_v4 not understood: bad_layout" in unread.what
 
 
-def test_a_market_that_is_no_database_fails(tmp_path: Path) -> None:
+async def test_a_market_that_is_no_database_fails(tmp_path: Path) -> None:
     (tmp_path / "market.sqlite").write_text("not a database" * 100)
 
-    (finding,) = market_findings(tmp_path, 2)
+    (finding,) = await market_findings(tmp_path, 2)
 
     assert finding.level is Level.FAIL
     assert "it is not one" in finding.what

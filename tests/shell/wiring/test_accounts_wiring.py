@@ -10,7 +10,8 @@ from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP
 from mintscope.shell.config.sections import AccountsConfig, Config, MailConfig
 from mintscope.shell.wiring.accounts import desks_of, open_accounts
 from mintscope.shell.wiring.site import origins_of
-from support.scenes.service import NOW, PEPPER
+from mintscope.shell.wiring.stores import open_money
+from support.scenes.service import NOW
 
 
 async def test_every_limit_is_that_of_its_setting(tmp_path: Path) -> None:
@@ -25,13 +26,13 @@ async def test_every_limit_is_that_of_its_setting(tmp_path: Path) -> None:
         key_limit_window_s=8,
     )
     clock = ManualClock(NOW)
-    async with open_accounts(
-        Config(data_dir=tmp_path),
-        root=PEPPER,
-        origin="http://x",
-        limits=MemoryLimits(clock),
-        clock=clock,
-    ) as accounts:
+    config = Config(data_dir=tmp_path)
+    async with (
+        open_money(config, clock) as money,
+        open_accounts(
+            config, money=money, origin="http://x", limits=MemoryLimits(clock), clock=clock
+        ) as accounts,
+    ):
         raised, usual = desks_of(configured, accounts), desks_of(AccountsConfig(), accounts)
 
     assert raised.signup_limit == Limit(name="signup", count=1, window_s=2)
@@ -47,13 +48,13 @@ async def test_letters_are_shown_only_where_that_is_their_delivery(
     tmp_path: Path, delivery: str, *, is_shown: bool
 ) -> None:
     config = Config(data_dir=tmp_path, mail=MailConfig.model_validate({"delivery": delivery}))
-    async with open_accounts(
-        config,
-        root=PEPPER,
-        origin="http://x",
-        limits=MemoryLimits(ManualClock(NOW)),
-        clock=ManualClock(NOW),
-    ) as accounts:
+    clock = ManualClock(NOW)
+    async with (
+        open_money(config, clock) as money,
+        open_accounts(
+            config, money=money, origin="http://x", limits=MemoryLimits(clock), clock=clock
+        ) as accounts,
+    ):
         assert (accounts.mailbox is not None) is is_shown
 
 

@@ -21,14 +21,13 @@ from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
 from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.shell.cli.doctor.finding import Finding, Level
 from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.sales import app as sales_app
-from mintscope.shell.wiring.payments import CannotSell, expect_funds, open_sales
+from mintscope.shell.wiring.payments import CannotSell, expect_funds
 from support.scenes.payments.payment_shop import listening
-from support.scenes.payments.payment_world import World, config_of, world_at
+from support.scenes.payments.payment_world import World, config_of, selling, world_at
 
 
 @pytest.fixture
@@ -128,11 +127,9 @@ async def test_a_frozen_treasury_is_told(world: World) -> None:
 
 
 async def test_the_start_refuses_what_cannot_work_and_waits_for_a_node(world: World) -> None:
-    reader = SqliteLogReader(world.path.parent / "market.sqlite")
-
     async def start(url: str, **changes: Any) -> bool:
         config = config_of(world, url, **changes)
-        async with open_sales(config, root=b"r" * 32, reader=reader, clock=world.clock) as sales:
+        async with selling(config, world.clock) as sales:
             await sales.expect_ready()
             return sales.board.doubt is None
 
@@ -141,7 +138,6 @@ async def test_the_start_refuses_what_cannot_work_and_waits_for_a_node(world: Wo
         with pytest.raises(UnusablePaymentToken, match="create it once with"):
             await start(url, pay_to=WSOL)
     assert not await start("http://127.0.0.1:1")
-    await reader.close()
 
 
 async def test_stopped_sales_are_told_and_resumed(

@@ -29,13 +29,12 @@ from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
-from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
-from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
+from mintscope.shell.config.sections import ChainConfig, Config, CreditsConfig, PaymentsConfig
+from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.payments import Sales, open_sales
+from mintscope.shell.wiring.stores import open_market, open_money
 from support.fakes.reports import FakeReports
-from support.processes.processes import running
+from support.processes.processes import running as running_process
 
 PEPPER = bytes(range(32))
 RAISED = Limit(name="public", count=1_000_000_000, window_s=60)
@@ -102,13 +101,14 @@ def seller_running(
     manner: Manner = Manner(),
 ) -> Iterator[Seller]:
     """Run the service on *folder*; kill it at the end of the block."""
-    with running(_serve, folder, rpc_url, manner) as (port, process):
+    with running_process(_serve, folder, rpc_url, manner) as (port, process):
         yield Seller(f"http://127.0.0.1:{port}", process)
 
 
 def config_of(folder: Path, rpc_url: str, genesis: Genesis) -> Config:
     return Config(
         data_dir=folder,
+        credits=CreditsConfig(pepper=SecretStr(PEPPER.hex())),
         chain=ChainConfig(rpc_url=SecretStr(rpc_url)),
         payments=PaymentsConfig(
             enabled=True,
@@ -132,11 +132,16 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
     configure_logging("error", json_lines=False)
     clock = SystemClock()
     config = config_of(folder, rpc_url, Genesis(7))
-    reader = SqliteLogReader(folder / "market.sqlite")
-    ledger = SqliteCreditLedger(folder / MONEY_FILE, pepper=PEPPER, clock=clock)
-    async with open_sales(config, root=PEPPER, reader=reader, clock=clock) as sales:
+    async with (
+        open_market(config) as market,
+        open_money(config, clock) as money,
+        open_sales(config, money=money, reader=market.reader, clock=clock) as sales,
+        running(sales.run(), "sales"),
+    ):
         await sales.expect_ready()
-        keeping = asyncio.create_task(sales.run())
+        if manner.mistake == "NeverFlushes":
+            money.payments._writing.pragma("synchronous", "NORMAL")  # noqa: SLF001
+        ledger = money.ledger
         app = create_app(
             reports=FakeReports(),
             ledger=ledger,
@@ -150,23 +155,14 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
         tell(listener.getsockname()[1])
         server = make_server(app, clock=clock, addresses=ClientAddresses(), bounds=BOUNDS)
         await server.serve(sockets=[listener])
-        keeping.cancel()
 
 
 def _shop(sales: Sales, manner: Manner) -> Shop:
     chain: RpcSettlement = sales.chain
     if manner.mistake in CHAINS:
         chain.__class__ = CHAINS[manner.mistake]
-    if manner.mistake == "NeverFlushes":
-        sales.store._writing.pragma("synchronous", "NORMAL")  # noqa: SLF001
-    return Shop(
-        facilitator=replace(sales.facilitator, chain=chain, patience_s=manner.patience_s),
-        board=sales.board,
-        rotations=sales.store,
-        origin="http://shop.example",
-        name="a token",
-        symbol="TKN",
-    )
+    facilitator = replace(sales.facilitator, chain=chain, patience_s=manner.patience_s)
+    return replace(sales.shop("http://shop.example"), facilitator=facilitator)
 
 
 def _say(port: int) -> None:

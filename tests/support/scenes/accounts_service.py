@@ -20,11 +20,9 @@ from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.core.accounts.user import UserId
-from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyStore
-from mintscope.edges.storage.sqlite.accounts.exchanges import SqliteExchangeStore
+from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
-from mintscope.edges.storage.sqlite.accounts.signups import SqliteSignupStore
+from mintscope.edges.storage.sqlite.openers import AccountStores
 
 EMAIL = "agent@example.org"
 SIGNUP_PATH = "/api/public/beta-signup"
@@ -106,22 +104,17 @@ async def open_desks(
 ) -> AsyncIterator[Accounts]:
     """Open desks over the money file of *folder*."""
     secrets = AccountSecrets.derive(pepper)
-    file = open_file(folder / "money.sqlite")
+    file = open_file(folder / MONEY_FILE)
+    stores = AccountStores(file)
     try:
         yield Accounts(
-            path=folder / "money.sqlite",
+            path=folder / MONEY_FILE,
             file=file,
             secrets=secrets,
-            signup=Signups(
-                SqliteSignupStore(file), secrets=secrets, clock=clock, entropy=os.urandom
-            ),
-            exchange=Exchanges(
-                SqliteExchangeStore(file), secrets=secrets, clock=clock, entropy=os.urandom
-            ),
-            review=Reviews(SqliteReviewStore(file), clock=clock, entropy=os.urandom),
-            keys=ApiKeys(
-                store=SqliteApiKeyStore(file), secrets=secrets, clock=clock, entropy=os.urandom
-            ),
+            signup=Signups(stores.signups, secrets=secrets, clock=clock, entropy=os.urandom),
+            exchange=Exchanges(stores.exchanges, secrets=secrets, clock=clock, entropy=os.urandom),
+            review=Reviews(stores.reviews, clock=clock, entropy=os.urandom),
+            keys=ApiKeys(store=stores.api_keys, secrets=secrets, clock=clock, entropy=os.urandom),
         )
     finally:
         await file.close()

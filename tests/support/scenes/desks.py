@@ -19,10 +19,9 @@ from mintscope.core.accounts.people.people import Browser, People
 from mintscope.core.accounts.people.session import Lifetimes, Session
 from mintscope.core.accounts.proof import ProofId, Purpose, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyStore
+from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.people import SqlitePeopleStore
-from mintscope.edges.storage.sqlite.accounts.sessions import SqliteSessionStore
+from mintscope.edges.storage.sqlite.openers import AccountStores
 
 NOW: Final = UnixMs(1_700_000_000_000)
 SECRETS: Final = AccountSecrets.derive(bytes(range(32)))
@@ -124,15 +123,16 @@ class Desks:
 async def open_desks(
     folder: Path, *, lifetimes: Lifetimes | None = None, guesses: LoginLimits | None = None
 ) -> AsyncIterator[Desks]:
-    path = folder / "money.sqlite"
+    path = folder / MONEY_FILE
     clock = ManualClock(NOW)
     file = AccountFile(path)
+    stores = AccountStores(file)
     hasher = QuickHasher()
     try:
         yield Desks(
             people=People(
-                people=SqlitePeopleStore(file),
-                sessions=SqliteSessionStore(file),
+                people=stores.people,
+                sessions=stores.sessions,
                 hasher=hasher,
                 secrets=SECRETS,
                 limits=MemoryLimits(clock),
@@ -141,9 +141,7 @@ async def open_desks(
                 lifetimes=lifetimes,
                 guesses=guesses,
             ),
-            keys=ApiKeys(
-                store=SqliteApiKeyStore(file), secrets=SECRETS, clock=clock, entropy=os.urandom
-            ),
+            keys=ApiKeys(store=stores.api_keys, secrets=SECRETS, clock=clock, entropy=os.urandom),
             clock=clock,
             hasher=hasher,
             file=file,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import apsw
+from pydantic import SecretStr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mintscope.base.clock import ManualClock
@@ -16,17 +17,17 @@ from mintscope.core.accounts.application import Form, SignupId, UserType
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.people import Browser
-from mintscope.edges.api.app import create_app
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol import Bounds
-from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
 from mintscope.edges.web.pages.render import Features
-from mintscope.edges.web.parts import WebParts, groups_of
+from mintscope.edges.web.parts import groups_of
 from mintscope.edges.web.routes import Route
-from mintscope.shell.config.sections import Config, MailConfig, WebConfig
-from mintscope.shell.wiring.accounts import Accounts, desks_of, open_accounts
-from mintscope.shell.wiring.site import administration, with_pages
+from mintscope.shell.config.sections import Config, CreditsConfig, MailConfig, WebConfig
+from mintscope.shell.wiring.accounts import Accounts, open_accounts
+from mintscope.shell.wiring.api import create_api
+from mintscope.shell.wiring.site import Pages
+from mintscope.shell.wiring.stores import open_money
 from support.fakes.reports import FakeReports
 from support.processes.served import served
 from support.scenes.service import PEPPER
@@ -69,15 +70,7 @@ class Website:
 
     def routes(self) -> list[Route]:
         """Return every row of the pages."""
-        accounts = self.accounts
-        desks = WebParts(
-            people=accounts.people,
-            signup=accounts.signup,
-            keys=accounts.keys,
-            review=accounts.review,
-            mailbox=accounts.mailbox,
-        )
-        groups = groups_of(desks, Features(), [self.origin])
+        groups = groups_of(self.accounts.web_parts(), Features(), [self.origin])
         return [route for group in groups for route in group.routes()]
 
     async def make_administrator(self) -> EmailAddress:
@@ -134,40 +127,37 @@ async def website(
 ) -> AsyncIterator[Website]:
     """Build the service; forms are accepted from *origin*."""
     clock, addresses = ManualClock(NOW), ClientAddresses(())
-    config = Config(data_dir=folder, web=web, mail=MailConfig(delivery="page"))
-    ledger = SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=clock)
-    try:
-        async with open_accounts(
-            config, root=PEPPER, origin=origin, limits=MemoryLimits(clock), clock=clock
-        ) as accounts:
-            api = create_app(
-                reports=FakeReports(),
-                ledger=ledger,
-                checks=[],
-                limits=MemoryLimits(clock),
-                clock=clock,
-                addresses=addresses,
-                desks=desks_of(config.accounts, accounts),
-            )
-            pages = with_pages(
-                api,
-                web,
-                accounts=accounts,
-                origins=[origin],
-                addresses=addresses,
-                limits=MemoryLimits(clock),
-                clock=clock,
-            )
-            alone = administration(
-                accounts=accounts,
-                origins=[origin],
-                addresses=addresses,
-                limits=MemoryLimits(clock),
-                clock=clock,
-            )
-            yield Website(origin, pages, alone, accounts, clock, folder)
-    finally:
-        await ledger.close()
+    limits = MemoryLimits(clock)
+    config = Config(
+        data_dir=folder,
+        web=web,
+        mail=MailConfig(delivery="page"),
+        credits=CreditsConfig(pepper=SecretStr(PEPPER.hex())),
+    )
+    async with (
+        open_money(config, clock) as money,
+        open_accounts(config, money=money, origin=origin, limits=limits, clock=clock) as accounts,
+    ):
+        api = create_api(
+            config,
+            reports=FakeReports(),
+            ledger=money.ledger,
+            checks=[],
+            shop=None,
+            accounts=accounts,
+            addresses=addresses,
+            limits=limits,
+            clock=clock,
+        )
+        pages = Pages(web=web, accounts=accounts, addresses=addresses, limits=limits, clock=clock)
+        yield Website(
+            origin,
+            pages.beside(api, [origin]),
+            pages.administration([origin]),
+            accounts,
+            clock,
+            folder,
+        )
 
 
 @asynccontextmanager

@@ -1,31 +1,25 @@
 """`mintscope tokens`: which mints are followed, and what is known of one."""
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
-import apsw
 import msgspec
 import typer
 
-from mintscope.base.errors import InvalidTokenAddress, ServiceUnavailable
-from mintscope.base.installation import UnusableStore
+from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, UnixMs, UnixS, parse_mint
 from mintscope.base.time import iso_time
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import COUNTS
 from mintscope.core.market.log import LoadedMint
 from mintscope.core.market.report import CandleCounts, Price, TokenReport, report_of
-from mintscope.core.market.store import TrackedMint, Tracking
-from mintscope.edges.storage.folder import MARKET_FILE
-from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
-from mintscope.shell.cli.config import ConfigFile, configured
-from mintscope.shell.config.sections import Config
-from mintscope.shell.wiring.wiring import tracking
+from mintscope.core.market.store import Tracking
+from mintscope.shell.cli.config import ConfigFile
+from mintscope.shell.cli.stores import with_market
+from mintscope.shell.wiring.stores import Market
 
 EXIT_BAD_INPUT: Final = 2
-EXIT_STORE: Final = 1
 NO_CANDLES: Final = CandleCounts(0, 0, 0, 0)
 
 app = typer.Typer()
@@ -33,7 +27,6 @@ token_commands = typer.Typer(help="Which mints are followed, and what is known o
 app.add_typer(token_commands, name="tokens")
 
 Mints = Annotated[list[str], typer.Argument(help="Mint addresses.", metavar="MINT...")]
-Result = TypeVar("Result")
 
 
 class Shown(msgspec.Struct, rename="camel"):
@@ -76,12 +69,9 @@ def remove(mints: Mints, config: ConfigFile = None) -> None:
 @token_commands.command("list")
 def list_mints(config: ConfigFile = None) -> None:
     """List the mints that are followed."""
-
-    async def work(tracked: Tracking) -> list[TrackedMint]:
-        return list(await tracked.all())
-
+    tracked = with_market(config, lambda market: market.tracking.all())
     print(f"{'mint':44}  {'by':8}  {'since':20}  last swap")
-    for one in _with_tracking(configured(config).config, work):
+    for one in tracked:
         by = "operator" if one.is_listed else "floor"
         print(f"{one.mint:44}  {by:8}  {_moment(one.since_time):20}  {_moment(one.last_swap)}")
 
@@ -93,7 +83,7 @@ def show(
 ) -> None:
     """Print what is known of MINT as JSON: last price, candles, last swap."""
     parsed = _parsed(mint)
-    shown = _with_store(_show(configured(config).config, parsed))
+    shown = with_market(config, lambda market: _show(market, parsed))
     if shown is None:
         typer.echo(f"{parsed} is not followed: mintscope tokens add {parsed}", err=True)
         raise typer.Exit(EXIT_BAD_INPUT)
@@ -108,21 +98,15 @@ def _change(
     """Apply *change* to each of *mints*, none of them if one is no address."""
     parsed = [_parsed(mint) for mint in mints]
 
-    async def work(tracked: Tracking) -> list[tuple[Mint, bool]]:
-        return [(mint, await change(tracked, mint)) for mint in parsed]
+    async def work(market: Market) -> list[tuple[Mint, bool]]:
+        return [(mint, await change(market.tracking, mint)) for mint in parsed]
 
-    return _with_tracking(configured(config).config, work)
+    return with_market(config, work)
 
 
-async def _show(config: Config, mint: Mint) -> Shown | None:
-    async with tracking(config) as mints:
-        tracked = await mints.one(mint)
-    reader = SqliteLogReader(config.data_dir / MARKET_FILE)
-    try:
-        loaded = await reader.load(mint)
-        tip = await reader.tip()
-    finally:
-        await reader.close()
+async def _show(market: Market, mint: Mint) -> Shown | None:
+    tracked = await market.tracking.one(mint)
+    loaded, tip = await market.reader.load(mint), await market.reader.tip()
     if tracked is None or loaded is None:
         return None
     report = _report(loaded, tip.time or UnixS(0))
@@ -149,27 +133,6 @@ def _parsed(mint: str) -> Mint:
         return parse_mint(mint)
     except InvalidTokenAddress as error:
         raise typer.BadParameter(str(error), param_hint="MINT") from None
-
-
-def _with_tracking(config: Config, work: Callable[[Tracking], Awaitable[Result]]) -> Result:
-    async def opened() -> Result:
-        async with tracking(config) as mints:
-            return await work(mints)
-
-    return _with_store(opened())
-
-
-def _with_store(work: Awaitable[Result]) -> Result:
-    """Run *work*; end the command with one message if the store fails."""
-
-    async def awaited() -> Result:
-        return await work
-
-    try:
-        return asyncio.run(awaited())
-    except (ServiceUnavailable, UnusableStore, OSError, apsw.Error) as error:
-        typer.echo(f"the market file does not answer: {error}", err=True)
-        raise typer.Exit(EXIT_STORE) from None
 
 
 def _moment(at: UnixS | None) -> str:

@@ -7,7 +7,7 @@ always   letters are taken from the outbox and delivered
 import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,19 +30,11 @@ from mintscope.edges.mail.delivery import Delivery
 from mintscope.edges.mail.templates import EmailWithoutLink
 from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
 from mintscope.edges.maintenance.passwords import Argon2Hasher
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyStore
-from mintscope.edges.storage.sqlite.accounts.archive import SqliteAccountArchive
-from mintscope.edges.storage.sqlite.accounts.exchanges import SqliteExchangeStore
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
-from mintscope.edges.storage.sqlite.accounts.people import SqlitePeopleStore
-from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
-from mintscope.edges.storage.sqlite.accounts.sessions import SqliteSessionStore
-from mintscope.edges.storage.sqlite.accounts.signups import SqliteSignupStore
 from mintscope.edges.web.mailbox import SentEmail
+from mintscope.edges.web.parts import WebParts
 from mintscope.shell.config.sections import AccountsConfig, Config, WebConfig
-from mintscope.shell.wiring.mail import Templates, make_postman
+from mintscope.shell.wiring.mail import Templates, make_delivery
+from mintscope.shell.wiring.stores import Money
 
 TROUBLE_S: Final = 5.0
 
@@ -79,7 +71,17 @@ class Accounts:
     keys: ApiKeys
     mailbox: ShownOutbox | None
     delivery: Delivery
-    housekeeping: AccountMaintenance
+    maintenance: AccountMaintenance
+
+    def web_parts(self) -> WebParts:
+        """Return what the pages use."""
+        return WebParts(
+            people=self.people,
+            signup=self.signup,
+            keys=self.keys,
+            review=self.review,
+            mailbox=self.mailbox,
+        )
 
     async def run(self) -> None:
         """Deliver letters and keep order, until cancelled; a bug in it is told, and it goes on."""
@@ -87,7 +89,7 @@ class Accounts:
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self.delivery.run())
-                    tasks.create_task(self.housekeeping.run())
+                    tasks.create_task(self.maintenance.run())
             except* Exception:
                 log.exception("looking after accounts failed")
             await asyncio.sleep(TROUBLE_S)
@@ -95,52 +97,47 @@ class Accounts:
 
 @asynccontextmanager
 async def open_accounts(
-    config: Config, *, root: bytes, origin: str, limits: Limits, clock: Clock
+    config: Config, *, money: Money, origin: str, limits: Limits, clock: Clock
 ) -> AsyncIterator[Accounts]:
-    """Build the desks.
+    """Build what answers for accounts.
 
-    root      every secret is derived from it: the pepper of credit tokens
-    origin    what the links in letters begin with
+    origin    what the links in e-mails begin with
     Raises    UnusableStore
     """
-    secrets, entropy = AccountSecrets.derive(root), os.urandom
-    async with AsyncExitStack() as stack:
-        file = AccountFile(config.data_dir / MONEY_FILE)
-        stack.push_async_callback(file.close)
-        hasher = Argon2Hasher()
-        stack.callback(hasher.close)
-        outbox, write = SqliteOutbox(file), Templates(secrets, origin=origin)
-        lifetimes = _lifetimes(config.web)
-        signup = Signups(SqliteSignupStore(file), secrets=secrets, clock=clock, entropy=entropy)
-        keys = ApiKeys(store=SqliteApiKeyStore(file), secrets=secrets, clock=clock, entropy=entropy)
+    stores, hasher = money.accounts, Argon2Hasher()
+    secrets = AccountSecrets.derive(money.pepper)
+    write, lifetimes = Templates(secrets, origin=origin), _lifetimes(config.web)
+    signup = Signups(stores.signups, secrets=secrets, clock=clock, entropy=os.urandom)
+    keys = ApiKeys(store=stores.api_keys, secrets=secrets, clock=clock, entropy=os.urandom)
+    try:
         yield Accounts(
             signup=signup,
-            exchange=Exchanges(
-                SqliteExchangeStore(file), secrets=secrets, clock=clock, entropy=entropy
-            ),
-            review=Reviews(SqliteReviewStore(file), clock=clock, entropy=entropy),
+            exchange=Exchanges(stores.exchanges, secrets=secrets, clock=clock, entropy=os.urandom),
+            review=Reviews(stores.reviews, clock=clock, entropy=os.urandom),
             people=People(
-                people=SqlitePeopleStore(file),
-                sessions=SqliteSessionStore(file),
+                people=stores.people,
+                sessions=stores.sessions,
                 hasher=hasher,
-                secrets=secrets,
                 limits=limits,
-                clock=clock,
-                entropy=entropy,
                 lifetimes=lifetimes,
                 guesses=_guesses(config.web),
+                secrets=secrets,
+                clock=clock,
+                entropy=os.urandom,
             ),
             keys=keys,
-            mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
-            delivery=make_postman(config.mail, outbox=outbox, write=write, clock=clock),
-            housekeeping=AccountMaintenance(
+            mailbox=ShownOutbox(stores.outbox, write) if config.mail.delivery == "page" else None,
+            delivery=make_delivery(config.mail, outbox=stores.outbox, write=write, clock=clock),
+            maintenance=AccountMaintenance(
                 keys=keys,
                 signup=signup,
-                archive=SqliteAccountArchive(file),
+                archive=stores.archive,
                 lifetimes=lifetimes,
                 clock=clock,
             ),
         )
+    finally:
+        hasher.close()
 
 
 def desks_of(config: AccountsConfig, accounts: Accounts) -> AccountParts:

@@ -26,7 +26,7 @@ class Templates:
         return self._compose(draft)
 
 
-def make_postman(mail: MailConfig, *, outbox: Outbox, write: Templates, clock: Clock) -> Delivery:
+def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Templates, clock: Clock) -> Delivery:
     """Return who delivers what is in *outbox*; with delivery "none", who counts it."""
     post: Transport | None
     match mail.delivery:

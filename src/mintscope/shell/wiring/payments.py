@@ -23,8 +23,10 @@ from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceCache,
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import Secrets
+from mintscope.core.payments.rotation import RotationStore
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.core.payments.store import WALLET_LAMPORTS_MIN, Budget
+from mintscope.edges.api.shop import Shop
 from mintscope.edges.maintenance.payment_maintenance import PaymentMaintenance, tell_unreadable
 from mintscope.edges.settlement.price_sources import (
     FeedPrice,
@@ -35,16 +37,12 @@ from mintscope.edges.settlement.price_sources import (
 )
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
-from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from mintscope.shell.config.keypair import parse_keypair, read_keypair
 from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
+from mintscope.shell.wiring.stores import Money
 
 log = structlog.get_logger()
 
-AUDIT_S: Final = 60.0
-DAY_MS: Final = 86_400_000
 PAYMENT_LAMPORTS: Final = 10_001
 
 
@@ -60,10 +58,9 @@ class Sales:
     facilitator: Facilitator
     board: PriceCache
     chain: RpcSettlement
-    store: SqlitePaymentStore
-    books: SqlitePaymentBooks
+    rotations: RotationStore
     auditor: Auditor
-    upkeep: PaymentMaintenance
+    maintenance: PaymentMaintenance
 
     async def expect_ready(self) -> None:
         """Look at the payment token, the treasury and the fee payer before anything is sold.
@@ -73,7 +70,7 @@ class Sales:
         """
         try:
             await self.chain.expect_usable()
-            expect_funds(await self.upkeep.look_at_fees(), self.facilitator.terms.fee_payer)
+            expect_funds(await self.maintenance.look_at_fees(), self.facilitator.terms.fee_payer)
         except ChainUnavailable as trouble:
             log.warning("nothing is sold until the node answers", reason=str(trouble))
         with suppress(PriceUnavailable):
@@ -88,7 +85,18 @@ class Sales:
 
     async def run(self) -> None:
         """Keep what was sold true, until cancelled."""
-        await self.upkeep.run()
+        await self.maintenance.run()
+
+    def shop(self, origin: str) -> Shop:
+        """Return what the API sells with; clients reach it at *origin*."""
+        return Shop(
+            facilitator=self.facilitator,
+            board=self.board,
+            rotations=self.rotations,
+            origin=origin,
+            name=self.config.asset_name,
+            symbol=self.config.asset_symbol,
+        )
 
 
 def expect_funds(lamports: int, fee_payer: Wallet) -> None:
@@ -106,11 +114,10 @@ def expect_funds(lamports: int, fee_payer: Wallet) -> None:
 
 @asynccontextmanager
 async def open_sales(
-    config: Config, *, root: bytes, reader: LogReader, clock: Clock
+    config: Config, *, money: Money, reader: LogReader, clock: Clock
 ) -> AsyncIterator[Sales]:
     """Build what sells.
 
-    root      every secret is derived from it: the pepper of credit tokens
     Raises    CannotSell, UnusableKeypair
     """
     payments = config.payments
@@ -124,10 +131,7 @@ async def open_sales(
             chain.expect_usable,
             clock,
         )
-        store = SqlitePaymentStore(config.data_dir / MONEY_FILE)
-        stack.push_async_callback(store.close)
-        books = SqlitePaymentBooks(config.data_dir / MONEY_FILE)
-        stack.callback(books.close)
+        store, books = money.payments, money.books
         reconciler = Reconciler(
             store=store, chain=chain, clock=clock, on_unreadable=tell_unreadable
         )
@@ -150,7 +154,7 @@ async def open_sales(
             config=payments,
             facilitator=Facilitator(
                 terms=terms,
-                secrets=Secrets.derive(root),
+                secrets=Secrets.derive(money.pepper),
                 fee_payer=fee_payer,
                 store=store,
                 chain=chain,
@@ -160,10 +164,9 @@ async def open_sales(
             ),
             board=board,
             chain=chain,
-            store=store,
-            books=books,
+            rotations=store,
             auditor=auditor,
-            upkeep=PaymentMaintenance(
+            maintenance=PaymentMaintenance(
                 chain=chain,
                 store=store,
                 books=books,

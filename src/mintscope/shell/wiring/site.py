@@ -5,6 +5,7 @@ Administration is on the same listener, or on one of its own that knows nothing 
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -17,7 +18,6 @@ from mintscope.edges.server.protocol import Bounds
 from mintscope.edges.server.server import listen, make_server, serving_beside
 from mintscope.edges.web.app import create_web
 from mintscope.edges.web.pages.render import Features
-from mintscope.edges.web.parts import WebParts
 from mintscope.shell.config.sections import WebConfig
 from mintscope.shell.config.values import is_loopback
 from mintscope.shell.wiring.accounts import Accounts
@@ -80,63 +80,58 @@ def _accepts_html(scope: Scope) -> bool:
     )
 
 
-def with_pages(  # noqa: PLR0913 - one argument for each part
-    api: ASGIApp,
-    web: WebConfig,
-    *,
-    accounts: Accounts,
-    origins: Sequence[str],
-    addresses: ClientAddresses,
-    limits: Limits,
-    clock: Clock,
-) -> ASGIApp:
-    """Return what answers on the listener of the API: it alone, or with the pages."""
-    if not web.enabled:
-        return api
-    features = Features(has_administration=web.admin_port is None)
-    pages = _pages(features, accounts, origins, addresses, limits, clock)
-    return Site(api=api, pages=pages)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """Where the pages are served: on the listener of the API, or administration on its own."""
 
+    web: WebConfig
+    accounts: Accounts
+    addresses: ClientAddresses
+    limits: Limits
+    clock: Clock
 
-@asynccontextmanager
-async def serving_administrators(  # noqa: PLR0913 - one argument for each part
-    web: WebConfig,
-    *,
-    accounts: Accounts,
-    addresses: ClientAddresses,
-    limits: Limits,
-    clock: Clock,
-    bounds: Bounds,
-) -> AsyncIterator[None]:
-    """Serve administrators on a listener of their own beside the block, if there is to be one.
+    def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+        """Return what answers on the listener of *api*: it alone, or with the pages."""
+        if not self.web.enabled:
+            return api
+        features = Features(has_administration=self.web.admin_port is None)
+        return Site(api=api, pages=self._create(features, origins))
 
-    Raises    OSError for an address in use
-    """
-    if not web.enabled or web.admin_port is None:
-        yield
-        return
-    listener = listen(web.admin_host, web.admin_port)
-    host, port = listener.getsockname()[:2]
-    origins = origins_of(None, host, port)
-    app = administration(
-        accounts=accounts, origins=origins, addresses=addresses, limits=limits, clock=clock
-    )
-    server = make_server(app, clock=clock, addresses=addresses, bounds=bounds)
-    async with serving_beside(server, listener):
-        log.info("serving administrators", address=origins[0])
-        yield
+    def administration(self, origins: Sequence[str]) -> ASGIApp:
+        """Return what answers on a listener of its own for administrators."""
+        return self._create(Features(has_people=False), origins)
 
+    @asynccontextmanager
+    async def serving_administrators(self, bounds: Bounds) -> AsyncIterator[None]:
+        """Serve administrators on their own listener during the block, if one is configured.
 
-def administration(
-    *,
-    accounts: Accounts,
-    origins: Sequence[str],
-    addresses: ClientAddresses,
-    limits: Limits,
-    clock: Clock,
-) -> ASGIApp:
-    """Return what answers on a listener of its own for administrators."""
-    return _pages(Features(has_people=False), accounts, origins, addresses, limits, clock)
+        Raises    OSError for an address in use
+        """
+        if not self.web.enabled or self.web.admin_port is None:
+            yield
+            return
+        listener = listen(self.web.admin_host, self.web.admin_port)
+        host, port = listener.getsockname()[:2]
+        origins = origins_of(None, host, port)
+        server = make_server(
+            self.administration(origins),
+            clock=self.clock,
+            addresses=self.addresses,
+            bounds=bounds,
+        )
+        async with serving_beside(server, listener):
+            log.info("serving administrators", address=origins[0])
+            yield
+
+    def _create(self, features: Features, origins: Sequence[str]) -> ASGIApp:
+        return create_web(
+            desks=self.accounts.web_parts(),
+            origins=origins,
+            clock=self.clock,
+            client=self.addresses.key,
+            limiter=self.limits.limiter(FORMS),
+            features=features,
+        )
 
 
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:
@@ -148,31 +143,11 @@ def origins_of(configured: str | None, host: str, port: int) -> list[str]:
         return [configured]
     if host in EVERY_ADDRESS:
         host = "127.0.0.1"
-    named = f"[{host}]" if ":" in host else host
+    named = in_url(host)
     names = [named, "localhost"] if is_loopback(host) else [named]
     return [f"http://{name}:{port}" for name in dict.fromkeys(names)]
 
 
-def _pages(  # noqa: PLR0913, PLR0917 - one argument for each part
-    features: Features,
-    accounts: Accounts,
-    origins: Sequence[str],
-    addresses: ClientAddresses,
-    limits: Limits,
-    clock: Clock,
-) -> ASGIApp:
-    desks = WebParts(
-        people=accounts.people,
-        signup=accounts.signup,
-        keys=accounts.keys,
-        review=accounts.review,
-        mailbox=accounts.mailbox,
-    )
-    return create_web(
-        desks=desks,
-        origins=origins,
-        clock=clock,
-        client=addresses.key,
-        limiter=limits.limiter(FORMS),
-        features=features,
-    )
+def in_url(host: str) -> str:
+    """Return *host* as a URL writes it: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host

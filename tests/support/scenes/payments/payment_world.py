@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from typing_extensions import override
 
-from mintscope.base.clock import ManualClock
+from mintscope.base.clock import Clock, ManualClock
 from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.base.solana import Endpoint
 from mintscope.core.payments.books.audit import Auditor
@@ -44,7 +44,9 @@ from mintscope.devchain.svm.vm import Vm
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
-from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
+from mintscope.shell.config.sections import ChainConfig, Config, CreditsConfig, PaymentsConfig
+from mintscope.shell.wiring.payments import Sales, open_sales
+from mintscope.shell.wiring.stores import open_market, open_money
 from support.scenes.payments.payment_build import Recipe, present
 
 START: Final = UnixMs(1_800_000_000_000)
@@ -258,5 +260,17 @@ def config_of(world: World, rpc_url: str, **changes: Any) -> Config:
     return Config(
         data_dir=world.path.parent,
         chain=ChainConfig(rpc_url=SecretStr(rpc_url)),
+        credits=CreditsConfig(pepper=SecretStr("72" * 32)),
         payments=PaymentsConfig(**(selling | changes)),
     )
+
+
+@asynccontextmanager
+async def selling(config: Config, clock: Clock) -> AsyncIterator[Sales]:
+    """Build what sells, over the stores of *config*, as the api does."""
+    async with (
+        open_market(config) as market,
+        open_money(config, clock) as money,
+        open_sales(config, money=money, reader=market.reader, clock=clock) as sales,
+    ):
+        yield sales

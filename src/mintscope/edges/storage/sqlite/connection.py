@@ -19,6 +19,21 @@ BUSY_TIMEOUT_MS: Final = 10_000
 WAL_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
+def engine_version() -> str:
+    """Return the version of SQLite.
+
+    Raises    UnusableStore for one that is too old
+    """
+    version: str = apsw.sqlite_lib_version()
+    if tuple(int(part) for part in version.split(".")) < SQLITE_VERSION_MIN:
+        oldest = ".".join(map(str, SQLITE_VERSION_MIN))
+        raise UnusableStore(
+            f"expected SQLite {oldest} or newer, because older ones can corrupt"
+            f" a write-ahead log; was {version}"
+        )
+    return version
+
+
 def open_store(path: Path, kind: str, *, read_only: bool = False) -> apsw.Connection:
     """Return a connection to *path*, its schema migrated to the newest of *kind*.
 
@@ -26,7 +41,7 @@ def open_store(path: Path, kind: str, *, read_only: bool = False) -> apsw.Connec
     Raises    UnusableStore for an SQLite that is too old, a file that is not
               a store of this kind, or one written by a newer mintscope
     """
-    _refuse_old_sqlite(apsw.sqlite_lib_version())
+    engine_version()
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
     try:
         db = apsw.Connection(
@@ -85,15 +100,6 @@ def snapshot(db: apsw.Connection) -> Iterator[apsw.Connection]:
         yield db
     finally:
         db.execute("ROLLBACK")
-
-
-def _refuse_old_sqlite(version: str) -> None:
-    if tuple(int(part) for part in version.split(".")) < SQLITE_VERSION_MIN:
-        oldest = ".".join(map(str, SQLITE_VERSION_MIN))
-        raise UnusableStore(
-            f"expected SQLite {oldest} or newer, because older ones can corrupt"
-            f" a write-ahead log; was {version}"
-        )
 
 
 def _configure(db: apsw.Connection, *, read_only: bool) -> None:

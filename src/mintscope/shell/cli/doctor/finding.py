@@ -1,6 +1,7 @@
 """What a check of the installation found."""
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -44,6 +45,15 @@ def warn(what: str, fix: str) -> Finding:
 def fail(what: str, fix: str) -> Finding:
     """Return a finding with which the service cannot do its work."""
     return Finding(Level.FAIL, what, fix)
+
+
+def collect(findings: AsyncIterator[Finding]) -> list[Finding]:
+    """Return all of *findings*."""
+
+    async def collected() -> list[Finding]:
+        return [finding async for finding in findings]
+
+    return asyncio.run(collected())
 
 
 Check: TypeAlias = Callable[[Config], Iterable[Finding]]

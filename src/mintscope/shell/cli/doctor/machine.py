@@ -9,16 +9,16 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
-import apsw
 import httpx
 
 from mintscope.base.credentials import PEPPER_BYTES_MIN
-from mintscope.base.installation import UnusablePepper
+from mintscope.base.installation import UnusablePepper, UnusableStore
 from mintscope.edges.storage.folder import PEPPER_FILE
 from mintscope.edges.storage.pepper import load_pepper
-from mintscope.edges.storage.sqlite.connection import SQLITE_VERSION_MIN
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.sections import Config
+from mintscope.shell.wiring.site import in_url
+from mintscope.shell.wiring.stores import engine_version
 
 GIB: Final = 1024**3
 DISK_BYTES_MIN: Final = GIB // 2
@@ -52,12 +52,10 @@ def check_folder(config: Config) -> Iterator[Finding]:
 
 def check_sqlite(_config: Config) -> Iterator[Finding]:
     """Refuse an SQLite that can corrupt a write-ahead log."""
-    version = apsw.sqlite_lib_version()
-    oldest = ".".join(map(str, SQLITE_VERSION_MIN))
-    if tuple(map(int, version.split("."))) < SQLITE_VERSION_MIN:
-        yield fail(f"SQLite: {version} can corrupt its files", f"install apsw {oldest} or newer")
-    else:
-        yield ok(f"SQLite: {version}")
+    try:
+        yield ok(f"SQLite: {engine_version()}")
+    except UnusableStore as error:
+        yield fail(f"SQLite: {error}", "install a newer apsw")
 
 
 def check_pepper(config: Config) -> Iterator[Finding]:
@@ -111,9 +109,8 @@ def _check_port(key: str, host: str, port: int, path: str) -> Finding:
 
 def _is_ours(host: str, port: int, path: str) -> bool:
     place = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
-    address = f"[{place}]" if ":" in place else place
     try:
-        answer = httpx.get(f"http://{address}:{port}{path}", timeout=PROBE_TIMEOUT_S)
+        answer = httpx.get(f"http://{in_url(place)}:{port}{path}", timeout=PROBE_TIMEOUT_S)
     except httpx.HTTPError:
         return False
     return "x-request-id" in answer.headers or "mintscope_" in answer.text

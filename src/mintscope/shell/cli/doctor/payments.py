@@ -1,6 +1,5 @@
 """Whether the service can sell: key, payment token, treasury, funds for fees, price, sales."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from typing import Final
@@ -17,9 +16,7 @@ from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.core.payments.store import Budget
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
-from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
-from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
-from mintscope.shell.cli.doctor.finding import Finding, Level, fail, ok, warn
+from mintscope.shell.cli.doctor.finding import Finding, Level, collect, fail, ok, warn
 from mintscope.shell.cli.doctor.machine import OTHERS
 from mintscope.shell.config.keypair import UnusableKeypair
 from mintscope.shell.config.sections import Config, PaymentsConfig
@@ -31,6 +28,7 @@ from mintscope.shell.wiring.payments import (
     price_source,
     terms_of,
 )
+from mintscope.shell.wiring.stores import open_market, open_money
 
 SOL: Final = 10**9
 
@@ -48,13 +46,9 @@ def check_payments(config: Config) -> Iterator[Finding]:
         yield fail(f"payments: {error}", "`solana-keygen new -o FILE` makes a key for fees")
         return
     yield _check_key(payments, fee_payer)
-    yield from asyncio.run(_all(_check_chain(config, terms)))
-    yield from asyncio.run(_all(_check_price(config)))
-    yield from asyncio.run(_all(_check_sales(config)))
-
-
-async def _all(findings: AsyncIterator[Finding]) -> list[Finding]:
-    return [finding async for finding in findings]
+    yield from collect(_check_chain(config, terms))
+    yield from collect(_check_price(config))
+    yield from collect(_check_sales(config))
 
 
 def _check_key(payments: PaymentsConfig, fee_payer: Keypair) -> Finding:
@@ -93,10 +87,8 @@ async def _check_price(config: Config) -> AsyncIterator[Finding]:
     if config.payments.price_source == "market" and not path.exists():
         yield ok("payments: the price comes with the market, after the first start")
         return
-    async with AsyncExitStack() as stack:
-        reader = SqliteLogReader(path)
-        stack.push_async_callback(reader.close)
-        source = price_source(config.payments, endpoint, reader, stack)
+    async with open_market(config) as market, AsyncExitStack() as stack:
+        source = price_source(config.payments, endpoint, market.reader, stack)
         found = await source.read(SystemClock().now())
     if isinstance(found, Doubt):
         yield warn(f"payments: no price, so nothing is sold: {found}", "see payments.price_source")
@@ -109,16 +101,13 @@ async def _check_sales(config: Config) -> AsyncIterator[Finding]:
     if not path.exists():
         return
     try:
-        books = SqlitePaymentBooks(path)
+        async with open_money(config, SystemClock()) as money:
+            why = await money.books.why_stopped()
     except UnusableStore:
         return  # the money's own check says so
-    try:
-        why = await books.why_stopped()
     except ServiceUnavailable as error:
         yield fail(f"payments: {error}", "is the disk full?")
         return
-    finally:
-        books.close()
     if why is not None:
         fix = "look into it; when it is understood, mintscope sales resume"
         yield fail(f"payments: sales are stopped: {why}", fix)

@@ -1,16 +1,15 @@
 """Whether the stores hold what they should."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.installation import UnusablePepper, UnusableStore
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
-from mintscope.edges.storage.pepper import load_pepper
-from mintscope.edges.storage.sqlite.money.credits import CreditBook
-from mintscope.edges.storage.sqlite.money.overview import Overview, read_overview
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.sections import Config
+from mintscope.shell.wiring.stores import Overview, open_market, open_money
 
 UNREAD_SHOWN_MAX: Final = 5
 
@@ -22,7 +21,7 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
         yield ok(f"market: {path} is made at the first start")
         return
     try:
-        overview = read_overview(path)
+        overview = asyncio.run(_overview(config))
     except UnusableStore as error:
         yield fail(f"market: {error}", "restore a backup, or use another data_dir")
         return
@@ -41,6 +40,11 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
             f" {unread.reason}",
             "the program may have changed: look for a newer mintscope",
         )
+
+
+async def _overview(config: Config) -> Overview:
+    async with open_market(config) as market:
+        return market.overview()
 
 
 def _check_lag(overview: Overview, config: Config, clock: Clock) -> Finding:
@@ -64,26 +68,25 @@ def check_money(config: Config) -> Iterator[Finding]:
         yield ok(f"money: {path} is made at the first start")
         return
     try:
-        pepper = _pepper(config)
-        book = CreditBook(path, pepper=pepper)
-    except (UnusableStore, UnusablePepper) as error:
+        _expect_pepper(config)
+        wrong = asyncio.run(_contradictions(config))
+    except UnusableStore as error:
         yield fail(f"money: {error}", "restore database and pepper from the same backup")
         return
-    try:
-        wrong = book.contradictions()
-    finally:
-        book.close()
     if wrong:
         fix = "stop selling, keep a copy of the file, and report this"
-        yield fail(f"money: {len(wrong)} accounts do not equal the sum of their entries", fix)
+        yield fail(f"money: {wrong} accounts do not equal the sum of their entries", fix)
     else:
         yield ok("money: every account equals the sum of its entries")
 
 
-def _pepper(config: Config) -> bytes:
-    if config.credits.pepper is not None:
-        return bytes.fromhex(config.credits.pepper.get_secret_value())
+async def _contradictions(config: Config) -> int:
+    async with open_money(config, SystemClock()) as money:
+        return len(money.credits.contradictions())
+
+
+def _expect_pepper(config: Config) -> None:
+    """Expect a pepper beside the money, so that opening it does not make a new one."""
     path = config.data_dir / PEPPER_FILE
-    if not path.exists():
+    if config.credits.pepper is None and not path.exists():
         raise UnusablePepper(f"expected the pepper of these accounts at {path}; it is not there")
-    return load_pepper(path)

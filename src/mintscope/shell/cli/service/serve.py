@@ -6,25 +6,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import apsw
 import typer
 import uvloop
 
-from mintscope.base.installation import FolderInUse, UnusablePepper, UnusableStore
+from mintscope.base.installation import UnusableStore
 from mintscope.base.metrics import configure_logging
 from mintscope.core.market.engine.tail import ForkBelowFinalized
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.edges.ingest.pipeline import SourceBroken
 from mintscope.edges.sources.files import FileError
 from mintscope.edges.sources.rpc import RpcFailure
-from mintscope.edges.storage.folder import held
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.service.children import ChildEnded, Children
 from mintscope.shell.cli.service.history import History
 from mintscope.shell.config.keypair import UnusableKeypair
 from mintscope.shell.config.sections import LogConfig
+from mintscope.shell.wiring.api import run_api
+from mintscope.shell.wiring.ingest import run_ingest
 from mintscope.shell.wiring.payments import CannotSell
-from mintscope.shell.wiring.wiring import place, run_api, run_ingest
+from mintscope.shell.wiring.site import in_url
+from mintscope.shell.wiring.stores import hold
 
 EXIT_OPERATOR: Final = 1  # something an operator must look at
 
@@ -37,7 +38,7 @@ def serve(config: ConfigFile = None) -> None:
     loaded = configured(config)
     _configure_logging(loaded.config.log)
     file = [] if config is None else ["--config", str(config)]
-    with _words(), held(loaded.config.data_dir, "serve"), Children() as children:
+    with _words(), hold(loaded.config, "serve"), Children() as children:
         children.start("ingest", ["ingest", *file])
         children.start("api", ["api", *file])
         # Files come to an end; what was read from them is served on.
@@ -71,7 +72,7 @@ def _configure_logging(log: LogConfig) -> None:
 
 
 def _tell_address(host: str, port: int) -> None:
-    typer.echo(f"serving http://{place(host)}:{port}", err=True)
+    typer.echo(f"serving http://{in_url(host)}:{port}", err=True)
 
 
 @contextmanager
@@ -83,16 +84,13 @@ def _words() -> Iterator[None]:
         CannotSell,
         ChildEnded,
         FileError,
-        FolderInUse,
         ForkBelowFinalized,
         OSError,
         RpcFailure,
         SourceBroken,
         UnusableKeypair,
         UnusablePaymentToken,
-        UnusablePepper,
         UnusableStore,
-        apsw.Error,
     ) as error:
         typer.echo(f"mintscope: {error}", err=True)
         raise typer.Exit(EXIT_OPERATOR) from None

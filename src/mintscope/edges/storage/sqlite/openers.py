@@ -1,0 +1,195 @@
+"""The openers of this engine: each yields the ports of the core over one database.
+
+A port is opened when its attribute is first read, and closed at the end of the block.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cached_property
+from pathlib import Path
+
+import apsw
+
+from mintscope.base.clock import Clock
+from mintscope.base.installation import UnusableStore
+from mintscope.core.accounts.keys.api_keys import ApiKeyStore
+from mintscope.core.accounts.mail.outbox import Outbox
+from mintscope.core.accounts.people.store import PeopleStore, SessionStore
+from mintscope.core.accounts.reviews import ReviewStore
+from mintscope.core.accounts.signups.exchange import ExchangeStore
+from mintscope.core.accounts.signups.signups import SignupStore
+from mintscope.core.market.log import LogReader
+from mintscope.core.market.store import DEFAULT_RETENTION, MarketStore, Retention, Tracking
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.edges.storage.pepper import load_pepper
+from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyStore
+from mintscope.edges.storage.sqlite.accounts.archive import SqliteAccountArchive
+from mintscope.edges.storage.sqlite.accounts.exchanges import SqliteExchangeStore
+from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
+from mintscope.edges.storage.sqlite.accounts.people import SqlitePeopleStore
+from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
+from mintscope.edges.storage.sqlite.accounts.sessions import SqliteSessionStore
+from mintscope.edges.storage.sqlite.accounts.signups import SqliteSignupStore
+from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
+from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
+from mintscope.edges.storage.sqlite.market.tracking import SqliteTracking
+from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
+from mintscope.edges.storage.sqlite.money.credits import CreditBook, SqliteCreditLedger
+from mintscope.edges.storage.sqlite.money.overview import Overview, read_overview
+from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+
+
+class Market:
+    """The ports of the market."""
+
+    def __init__(
+        self, path: Path, stack: AsyncExitStack, *, follows_all: bool, retention: Retention
+    ) -> None:
+        self._path = path
+        self._stack = stack
+        self._follows_all = follows_all
+        self._retention = retention
+
+    @cached_property
+    def store(self) -> MarketStore:
+        """The only writer of the swap log."""
+        store = SqliteMarketStore(
+            self._path, follows_all=self._follows_all, retention=self._retention
+        )
+        self._stack.push_async_callback(store.close)
+        return store
+
+    @cached_property
+    def reader(self) -> LogReader:
+        """Reads the swap log."""
+        reader = SqliteLogReader(self._path)
+        self._stack.push_async_callback(reader.close)
+        return reader
+
+    @cached_property
+    def tracking(self) -> Tracking:
+        """The list of tracked mints."""
+        tracking = SqliteTracking(self._path)
+        self._stack.push_async_callback(tracking.close)
+        return tracking
+
+    def overview(self) -> Overview:
+        """Return where the market stands; changes nothing.  Raises UnusableStore."""
+        return read_overview(self._path)
+
+
+class AccountStores:
+    """The ports of accounts over one file."""
+
+    def __init__(self, file: AccountFile) -> None:
+        self.signups: SignupStore = SqliteSignupStore(file)
+        self.exchanges: ExchangeStore = SqliteExchangeStore(file)
+        self.reviews: ReviewStore = SqliteReviewStore(file)
+        self.api_keys: ApiKeyStore = SqliteApiKeyStore(file)
+        self.people: PeopleStore = SqlitePeopleStore(file)
+        self.sessions: SessionStore = SqliteSessionStore(file)
+        self.outbox: Outbox = SqliteOutbox(file)
+        self.archive = SqliteAccountArchive(file)
+
+
+class Money:
+    """The ports of credits, payments and accounts.
+
+    pepper   None: the one kept beside the database, made at first use
+    """
+
+    def __init__(
+        self, path: Path, stack: AsyncExitStack, *, pepper: bytes | None, clock: Clock
+    ) -> None:
+        self._path = path
+        self._stack = stack
+        self._configured_pepper = pepper
+        self._clock = clock
+
+    @cached_property
+    def pepper(self) -> bytes:
+        """The key of every stored hash, and the root of every other secret."""
+        if self._configured_pepper is not None:
+            return self._configured_pepper
+        return load_pepper(self._path.with_name(PEPPER_FILE))
+
+    @cached_property
+    def ledger(self) -> SqliteCreditLedger:
+        """Credits, for a process that serves."""
+        ledger = SqliteCreditLedger(self._path, pepper=self.pepper, clock=self._clock)
+        self._stack.push_async_callback(ledger.close)
+        return ledger
+
+    @cached_property
+    def credits(self) -> CreditBook:
+        """Credits, for a command."""
+        book = CreditBook(self._path, pepper=self.pepper)
+        self._stack.callback(book.close)
+        return book
+
+    @cached_property
+    def payments(self) -> SqlitePaymentStore:
+        """Payments; also moves the credits of rotated tokens."""
+        store = SqlitePaymentStore(self._path)
+        self._stack.push_async_callback(store.close)
+        return store
+
+    @cached_property
+    def books(self) -> SqlitePaymentBooks:
+        """The books of payments, for audits."""
+        books = SqlitePaymentBooks(self._path)
+        self._stack.callback(books.close)
+        return books
+
+    @cached_property
+    def accounts(self) -> AccountStores:
+        """People, agents, API keys and e-mails."""
+        file = AccountFile(self._path)
+        self._stack.push_async_callback(file.close)
+        return AccountStores(file)
+
+
+@asynccontextmanager
+async def open_market(
+    folder: Path, *, follows_all: bool = False, retention: Retention = DEFAULT_RETENTION
+) -> AsyncIterator[Market]:
+    """Open the market in *folder*.
+
+    follows_all   track every mint that trades, not only those listed
+    retention     how long candles are kept
+    Raises        UnusableStore, here and when a port is first used
+    """
+    path = _path("market", folder, MARKET_FILE)
+    try:
+        async with AsyncExitStack() as stack:
+            yield Market(path, stack, follows_all=follows_all, retention=retention)
+    except apsw.Error as cause:
+        raise _unusable("market", folder, cause) from cause
+
+
+@asynccontextmanager
+async def open_money(folder: Path, *, pepper: bytes | None, clock: Clock) -> AsyncIterator[Money]:
+    """Open credits, payments and accounts in *folder*.
+
+    pepper    None: the one kept in *folder*, made if there is none
+    Raises    UnusableStore, here and when a port is first used
+    """
+    path = _path("money", folder, MONEY_FILE)
+    try:
+        async with AsyncExitStack() as stack:
+            yield Money(path, stack, pepper=pepper, clock=clock)
+    except apsw.Error as cause:
+        raise _unusable("money", folder, cause) from cause
+
+
+def _path(kind: str, folder: Path, name: str) -> Path:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as cause:
+        raise _unusable(kind, folder, cause) from cause
+    return folder / name
+
+
+def _unusable(kind: str, folder: Path, cause: Exception) -> UnusableStore:
+    return UnusableStore(f"the {kind} file in {folder} does not answer: {cause}")

@@ -1,0 +1,154 @@
+"""`mintscope api`: the process that answers clients."""
+
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+
+from starlette.types import ASGIApp
+
+from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.limits import Limit, Limits, MemoryLimits
+from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.log import LogReader
+from mintscope.core.market.report import Reports
+from mintscope.edges.api.app import HEALTH, PUBLIC, create_app
+from mintscope.edges.api.health import Check
+from mintscope.edges.api.shop import Shop
+from mintscope.edges.api.v1 import Freshness
+from mintscope.edges.follow.follower import Follower
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.server import listen, make_server, spare_what_is_there
+from mintscope.shell.config.sections import ApiConfig, Config
+from mintscope.shell.wiring.accounts import Accounts, desks_of, open_accounts
+from mintscope.shell.wiring.maintenance import running, serving_metrics
+from mintscope.shell.wiring.payments import open_sales
+from mintscope.shell.wiring.site import Pages, origins_of
+from mintscope.shell.wiring.stores import hold, open_market, open_money
+
+
+async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
+    """Serve clients until a signal comes.
+
+    ready     called with host and port once clients can connect
+    Raises    FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
+    """
+    with hold(config, "api"), serving_metrics(config.metrics, config.metrics.api_port):
+        listener = listen(config.api.host, config.api.port)
+        async with AsyncExitStack() as stack:
+            await _serve(config, listener, ready, stack)
+
+
+async def _serve(
+    config: Config,
+    listener: socket.socket,
+    ready: Callable[[str, int], None],
+    stack: AsyncExitStack,
+) -> None:
+    clock, (host, port) = SystemClock(), listener.getsockname()[:2]
+    enter = stack.enter_async_context
+    reader = (await enter(open_market(config))).reader
+    money = await enter(open_money(config, clock))
+    ledger, follower = money.ledger, _follower(config, reader, clock)
+    checks = [Check("store", ledger.expect_writable), _freshness_check(config.api, follower)]
+    sales = None
+    if config.payments.enabled:
+        sales = await enter(open_sales(config, money=money, reader=reader, clock=clock))
+        await sales.expect_ready()
+        await enter(running(sales.run(), "sales"))
+        checks.append(Check("chain", sales.expect_chain))
+    addresses, bounds = ClientAddresses(config.api.trusted_proxies), _bounds(config.api)
+    origins = origins_of(config.api.origin, host, port)
+    limits = MemoryLimits(clock)
+    accounts = await enter(
+        open_accounts(config, money=money, origin=origins[0], limits=limits, clock=clock)
+    )
+    await enter(running(accounts.run(), "accounts"))
+    api = create_api(
+        config,
+        reports=follower,
+        ledger=ledger,
+        checks=checks,
+        shop=None if sales is None else sales.shop(origins[0]),
+        accounts=accounts,
+        addresses=addresses,
+        limits=limits,
+        clock=clock,
+    )
+    pages = Pages(
+        web=config.web, accounts=accounts, addresses=addresses, limits=limits, clock=clock
+    )
+    await enter(pages.serving_administrators(bounds))
+    app = pages.beside(api, origins)
+    server = make_server(app, clock=clock, addresses=addresses, bounds=bounds)
+    await enter(running(follower.run(), "follow"))
+    spare_what_is_there()
+    ready(host, port)
+    await server.serve(sockets=[listener])
+
+
+def create_api(  # noqa: PLR0913 - one argument for each part
+    config: Config,
+    *,
+    reports: Reports,
+    ledger: CreditLedger,
+    checks: Sequence[Check],
+    shop: Shop | None,
+    accounts: Accounts,
+    addresses: ClientAddresses,
+    limits: Limits,
+    clock: Clock,
+) -> ASGIApp:
+    """Return the API of these parts, with the limits of *config*."""
+    api = config.api
+    return create_app(
+        reports=reports,
+        ledger=ledger,
+        checks=checks,
+        limits=limits,
+        clock=clock,
+        addresses=addresses,
+        public_limit=Limit(
+            name=PUBLIC.name, count=api.rate_limit_requests, window_s=api.rate_limit_window_s
+        ),
+        health_limit=Limit(
+            name=HEALTH.name, count=api.health_limit_requests, window_s=api.health_limit_window_s
+        ),
+        freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
+        shop=shop,
+        desks=desks_of(config.accounts, accounts),
+    )
+
+
+def _follower(config: Config, reader: LogReader, clock: Clock) -> Follower:
+    return Follower(
+        reader,
+        LiveMarket(config.market.live_mints_max),
+        clock,
+        poll_interval_s=config.api.poll_interval_ms / 1000,
+    )
+
+
+def _bounds(api: ApiConfig) -> Bounds:
+    return Bounds(
+        head_bytes_max=api.header_bytes_max,
+        body_bytes_max=api.body_bytes_max,
+        request_s_max=api.request_timeout_s,
+        unread_s_max=api.answer_timeout_s,
+        keep_alive_s_max=api.keep_alive_s,
+        connections_max=api.connections_max,
+        connections_per_client_max=api.connections_per_client_max,
+    )
+
+
+def _freshness_check(api: ApiConfig, follower: Follower) -> Check:
+    async def expect_fresh() -> None:
+        age_ms = follower.age_ms()
+        if age_ms is None:
+            raise ServiceUnavailable("no block has been applied yet")
+        if age_ms > api.degraded_after_s * 1000:
+            raise ServiceUnavailable(f"the newest block is {age_ms // 1000} s old")
+
+    return Check("data", expect_fresh)

@@ -1,0 +1,90 @@
+"""`mintscope ingest`: the process that writes the market."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, TypeAlias
+
+from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.primitives import Mint, Slot
+from mintscope.base.solana import WSOL, Endpoint, Source
+from mintscope.core.dex.decode import decode_block
+from mintscope.core.market.registry import Floor
+from mintscope.edges.ingest.pipeline import Ingest
+from mintscope.edges.sources.files import FileSource
+from mintscope.edges.sources.poll import Poller, Polling
+from mintscope.edges.sources.rpc import Rpc
+from mintscope.shell.config.sections import ChainConfig, Config, MarketConfig
+from mintscope.shell.wiring.maintenance import run_until_signalled, serving_metrics
+from mintscope.shell.wiring.stores import hold, open_market
+
+MICRO_USD: Final = 1_000_000
+
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+async def run_ingest(config: Config, progress: Progress) -> None:
+    """Follow the chain into the store until the source ends or a signal comes.
+
+    progress  called with (slots read, slots to read) while history is read
+    Raises    FolderInUse, UnusableStore, and what the source says an operator must look at
+    """
+    clock = SystemClock()
+    with hold(config, "ingest"), serving_metrics(config.metrics, config.metrics.ingest_port):
+        async with open_market(config) as market:
+            store = market.store
+            async with _source(config.chain, clock, progress) as source:
+                ingest = Ingest(
+                    source=source,
+                    store=store,
+                    decode=decode_block,
+                    clock=clock,
+                    mints=_first_mints(config),
+                    floor=_floor(config.market),
+                    follows_files=config.chain.source == "files",
+                )
+                await run_until_signalled(ingest.run())
+
+
+def node_endpoint(chain: ChainConfig) -> Endpoint:
+    """Return the node that blocks are read from."""
+    return Endpoint(
+        url=chain.rpc_url.get_secret_value(),
+        headers={name: value.get_secret_value() for name, value in chain.rpc_headers.items()},
+        timeout_s=chain.timeout_s,
+        requests_in_flight=chain.requests_in_flight,
+        max_transaction_version=chain.max_transaction_version,
+    )
+
+
+def _first_mints(config: Config) -> list[Mint]:
+    """Return the mints tracked on a fresh installation, the payment token among them."""
+    payments = config.payments
+    sold_for = [payments.asset] if payments.enabled else []
+    return [*dict.fromkeys(map(Mint, [WSOL, *sold_for, *config.market.mints]))]
+
+
+def _floor(market: MarketConfig) -> Floor | None:
+    if market.track == "list":
+        return None
+    return Floor(
+        swaps_min=market.floor_swaps_per_day,
+        volume_min=market.floor_usd_per_day * MICRO_USD,
+        dead_after_days=market.dead_after_days,
+    )
+
+
+@asynccontextmanager
+async def _source(chain: ChainConfig, clock: Clock, progress: Progress) -> AsyncIterator[Source]:
+    if chain.source == "files":
+        yield FileSource(chain.files, progress=progress)
+        return
+    async with Rpc(node_endpoint(chain), clock=clock) as rpc:
+        polling = Polling(
+            start=chain.start if isinstance(chain.start, str) else Slot(chain.start),
+            backfill_slots=chain.backfill_slots,
+            requests_in_flight=chain.requests_in_flight,
+            poll_interval_ms=chain.poll_interval_ms,
+            gap_after_s=chain.gap_after_s,
+            max_gap_slots=chain.max_gap_slots,
+        )
+        yield Poller(rpc, polling, clock=clock, progress=progress)

@@ -1,0 +1,59 @@
+"""The stores of an installation, as it is configured: the only module that names an engine."""
+
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
+from mintscope.base.clock import Clock
+from mintscope.base.time import DAY_S, HOUR_S
+from mintscope.core.market.store import Retention
+from mintscope.core.market.timeframe import Timeframe
+from mintscope.edges.storage.folder import held
+from mintscope.edges.storage.sqlite import openers
+from mintscope.edges.storage.sqlite.connection import engine_version
+from mintscope.edges.storage.sqlite.money.credits import AccountLine, KindLine
+from mintscope.edges.storage.sqlite.money.overview import Overview
+from mintscope.edges.storage.sqlite.openers import Market, Money
+from mintscope.shell.config.sections import Config
+
+__all__ = [
+    "AccountLine",
+    "KindLine",
+    "Market",
+    "Money",
+    "Overview",
+    "engine_version",
+    "hold",
+    "open_market",
+    "open_money",
+]
+
+
+def hold(config: Config, role: str) -> AbstractContextManager[None]:
+    """Be the only process of *role* in the installation until the block ends.
+
+    Raises    FolderInUse
+    """
+    return held(config.data_dir, role)
+
+
+def open_market(config: Config) -> AbstractAsyncContextManager[Market]:
+    """Open the market.  Raises UnusableStore."""
+    market = config.market
+    keep_s = {
+        Timeframe.M1: market.retention_m1_hours * HOUR_S,
+        Timeframe.M5: market.retention_m5_hours * HOUR_S,
+        Timeframe.M15: market.retention_m15_days * DAY_S,
+        Timeframe.H1: market.retention_h1_days * DAY_S,
+    }
+    return openers.open_market(
+        config.data_dir, follows_all=market.track == "all", retention=Retention(keep_s)
+    )
+
+
+def open_money(config: Config, clock: Clock) -> AbstractAsyncContextManager[Money]:
+    """Open credits, payments and accounts.  Raises UnusableStore."""
+    pepper = config.credits.pepper
+    return openers.open_money(
+        config.data_dir,
+        pepper=None if pepper is None else bytes.fromhex(pepper.get_secret_value()),
+        clock=clock,
+    )
