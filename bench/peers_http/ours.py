@@ -13,8 +13,9 @@ from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import Mint, Slot
 from mintscope.core.market.report import ReadReport
 from mintscope.edges.api.app import create_app
+from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import listen, make_server
 from mintscope.shell.config.sections import Config
 from mintscope.shell.wiring.stores import open_money
@@ -40,7 +41,13 @@ async def serve(port: int, folder: Path) -> None:
             limits=MemoryLimits(clock),
             clock=clock,
         )
-        server = make_server(app, clock=clock, addresses=ClientAddresses(), bounds=Bounds())
+        server = make_server(
+            app,
+            clock=clock,
+            addresses=ClientAddresses(),
+            bounds=Bounds(),
+            write_refusal=write_refusal,
+        )
         await server.serve(sockets=[listen("127.0.0.1", port)])
 
 

@@ -18,9 +18,10 @@ from mintscope.base.primitives import Mint
 from mintscope.core.market.report import ReadReport
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.api.app import create_app
+from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol import Bounds
-from mintscope.edges.server.server import listen, make_server, spare_what_is_there
+from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
 from mintscope.shell.config.sections import ChainConfig, Config, CreditsConfig, PaymentsConfig
 from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.payments import open_sales
@@ -72,8 +73,14 @@ async def serve(port: int, folder: Path, rpc_url: str) -> None:
             public_limit=RAISED,
             shop=sales.shop("http://shop.example"),
         )
-        server = make_server(Heart(app), clock=clock, addresses=ClientAddresses(), bounds=Bounds())
-        spare_what_is_there()
+        server = make_server(
+            Heart(app),
+            clock=clock,
+            addresses=ClientAddresses(),
+            bounds=Bounds(),
+            write_refusal=write_refusal,
+        )
+        freeze_startup_objects()
         await server.serve(sockets=[listen("127.0.0.1", port)])
 
 

@@ -6,7 +6,7 @@ from support.fakes.reports import TRACKED
 from support.scenes.service import Service, bearer
 
 TOKEN = f"/v1/token/{TRACKED}"
-METHODS = ["HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "X"]
+METHODS = ["OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "X"]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -19,12 +19,35 @@ async def test_other_methods_are_405_and_run_nothing(
     response = await service.client.request(method, path, headers=bearer(token))
 
     assert response.status_code == 405
-    assert response.headers["allow"] == "GET"
+    assert response.headers["allow"] == ("GET" if path == TOKEN else "GET, HEAD")
     assert response.headers["x-request-id"]
-    if method != "HEAD":
-        assert response.json()["error"]["code"] == "METHOD_NOT_ALLOWED"
+    assert response.json()["error"]["code"] == "METHOD_NOT_ALLOWED"
     assert service.reports.reads == 0
     assert await service.left(token) == 1
+
+
+async def test_head_where_a_get_is_paid_for_is_405_and_takes_nothing(service: Service) -> None:
+    token = await service.issue(1)
+
+    response = await service.client.head(TOKEN, headers=bearer(token))
+
+    assert (response.status_code, response.headers["allow"]) == (405, "GET")
+    assert service.reports.reads == 0
+    assert await service.left(token) == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/credits/balance", "/v1/health", "/healthz", "/readyz", "/openapi.json"]
+)
+async def test_head_has_the_headers_of_get_and_no_body(service: Service, path: str) -> None:
+    headers = bearer(await service.issue(1))
+
+    get = await service.client.get(path, headers=headers)
+    head = await service.client.head(path, headers=headers)
+
+    assert (head.status_code, head.content) == (200, b"")
+    assert set(head.headers) == set(get.headers)
+    assert head.headers["content-length"] == get.headers["content-length"]
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ from mintscope.base.limits import Limit, MovingWindow
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.edges.api.accounts.key_gate import KeyGate
-from mintscope.edges.api.front import Front
-from mintscope.edges.api.routes import Route, Table
+from mintscope.edges.api.failures import ENVELOPE, ErrorWriter
+from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.request import Request, Response
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Response
+from mintscope.edges.server.routes import Route, Router
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
 
@@ -33,9 +35,10 @@ def app_of(keys: ApiKeys, clock: Clock) -> ASGIApp:
             holder = await gate.authorize(request, scope)
             return Response(200, holder.username.encode())
 
-        return Route(method="GET", path=f"/v1/{scope}", handler=answer, summary="", data=None)
+        return Route(method="GET", path=f"/v1/{scope}", endpoint=answer)
 
-    return Front(Table(map(route, Scope)), clock)
+    write_error = ErrorWriter(lambda _: ENVELOPE, clock)
+    return HttpApplication(Router(map(route, Scope)), write_error=write_error)
 
 
 @asynccontextmanager

@@ -8,8 +8,11 @@ from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
+from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol import Bounds, Guard, hardened
+from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connection import protocol_of
+from mintscope.edges.server.protocol.connections import Connections
 from mintscope.edges.server.server import make_server
 from support.processes.served import served
 
@@ -60,10 +63,21 @@ class Wire(asyncio.Transport):
 
 async def writes(app: Says, request: bytes) -> list[bytes]:
     """Return what *app* makes the server write to the connection."""
-    guard = Guard(clock=SystemClock(), bounds=Bounds(), addresses=ClientAddresses())
-    server = make_server(app, clock=guard.clock, addresses=guard.addresses, bounds=guard.bounds)
+    connections = Connections(
+        clock=SystemClock(),
+        write_refusal=write_refusal,
+        bounds=Bounds(),
+        addresses=ClientAddresses(),
+    )
+    server = make_server(
+        app,
+        clock=connections.clock,
+        addresses=connections.addresses,
+        bounds=connections.bounds,
+        write_refusal=write_refusal,
+    )
     server.config.load()
-    protocol = hardened(guard)(server.config, server.server_state, {})
+    protocol = protocol_of(connections)(server.config, server.server_state, {})
     wire = Wire()
     protocol.connection_made(wire)
     protocol.data_received(request)

@@ -13,8 +13,9 @@ from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
 from mintscope.edges.api.app import create_app
+from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import listen, make_server
 from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
 from support.fakes.reports import FakeReports
@@ -62,7 +63,9 @@ async def _serve(folder: Path, ledger_name: str, tell: Callable[[int], object]) 
         public_limit=RAISED,
     )
     listener = listen("127.0.0.1", 0)
-    server = make_server(app, clock=clock, addresses=ClientAddresses(), bounds=Bounds())
+    server = make_server(
+        app, clock=clock, addresses=ClientAddresses(), bounds=Bounds(), write_refusal=write_refusal
+    )
     tell(listener.getsockname()[1])
     await server.serve(sockets=[listener])
 

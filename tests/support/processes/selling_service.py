@@ -23,10 +23,11 @@ from mintscope.core.payments.protocol.envelope import Envelope
 from mintscope.core.payments.settlement import Rejected, Simulated, UnknownBlockhash
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.api.app import create_app
+from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.health import Check
 from mintscope.edges.api.shop import Shop
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import listen, make_server
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.sections import ChainConfig, Config, CreditsConfig, PaymentsConfig
@@ -153,7 +154,13 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
         )
         listener = listen("127.0.0.1", 0)
         tell(listener.getsockname()[1])
-        server = make_server(app, clock=clock, addresses=ClientAddresses(), bounds=BOUNDS)
+        server = make_server(
+            app,
+            clock=clock,
+            addresses=ClientAddresses(),
+            bounds=BOUNDS,
+            write_refusal=write_refusal,
+        )
         await server.serve(sockets=[listener])
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp
 
 from mintscope.base.clock import SystemClock
+from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import listen, make_server
 
 PATIENCE_S = 10.0
@@ -80,7 +81,11 @@ async def served(
     if send_buffer_bytes is not None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
     server = make_server(
-        app, clock=SystemClock(), addresses=ClientAddresses(proxies), bounds=bounds
+        app,
+        clock=SystemClock(),
+        addresses=ClientAddresses(proxies),
+        bounds=bounds,
+        write_refusal=write_refusal,
     )
     ended = asyncio.Event()
     running = asyncio.ensure_future(server.serve(sockets=[listener]))

@@ -116,7 +116,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             public_limit=public_limit,
             health_limit=health_limit,
             shop=shop,
-            desks=desks_of(accounts, account_limits),
+            accounts=desks_of(accounts, account_limits),
         )
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"

@@ -19,7 +19,7 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.people import Browser
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.parts import groups_of
 from mintscope.edges.web.routes import Route

@@ -11,14 +11,14 @@ from mintscope.base.limits import Limit, Limits
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports, TokenReport
 from mintscope.core.payments.pricing.price_list import BUNDLES
-from mintscope.edges.api.accounts.routes import AccountParts, account_routes
+from mintscope.edges.api.accounts.routes import AccountParts, account_operations
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
-from mintscope.edges.api.front import Front
+from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.health import Check, HealthRoutes
 from mintscope.edges.api.openapi import Document
-from mintscope.edges.api.routes import Query, Route, Table
+from mintscope.edges.api.operation import Operation, Query
 from mintscope.edges.api.shop import Shop
 from mintscope.edges.api.v1 import V1, Freshness
 from mintscope.edges.api.wire import (
@@ -34,8 +34,11 @@ from mintscope.edges.api.wire import (
     Rotated,
 )
 from mintscope.edges.api.x402 import ResourceServer
+from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.cors import Cors
 from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.routes import Route, Router
 
 PUBLIC: Final = Limit(name="public", count=30, window_s=60)
 HEALTH: Final = Limit(name="health", count=120, window_s=60)
@@ -49,6 +52,17 @@ PAYMENT: Final = (
     ErrorCode.PAYMENT_PENDING,
     ErrorCode.PAYMENT_UNAVAILABLE,
 )
+CORS: Final = Cors(
+    paths=["/v1/", "/openapi.json"],
+    methods=["GET", "HEAD", "POST"],
+    request_headers=["Authorization", "Content-Type", "Idempotency-Key", "PAYMENT-SIGNATURE"],
+    exposed=[
+        "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After", "RateLimit", "RateLimit-Policy",
+        "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id",
+        "Idempotency-Key", "X-Credits-Remaining", "X-Data-Slot", "X-Data-Age-Ms", "X-Data-Status",
+        "X-Token-Status",
+    ],
+)  # fmt: skip
 PUBLIC_ROUTE: Final = (ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
 
 
@@ -64,7 +78,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     health_limit: Limit = HEALTH,
     freshness: Freshness | None = None,
     shop: Shop | None = None,
-    desks: AccountParts | None = None,
+    accounts: AccountParts | None = None,
 ) -> ASGIApp:
     """Return the API.
 
@@ -72,7 +86,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     limits     counts requests
     addresses  who is believed about a client's address; by default nobody
     shop       who sells; without one nothing is for sale
-    desks      who keeps the accounts; without them there are none
+    accounts   who keeps them; without them there are none
     """
     addresses = addresses or ClientAddresses()
     gate = Gate(ledger=ledger, limiter=limits.limiter(public_limit), addresses=addresses)
@@ -86,11 +100,11 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         addresses=addresses,
         clock=clock,
     )
-    routes = [
-        Route(
+    operations = [
+        Operation(
             method="GET",
             path="/v1/token/{tokenAddress}",
-            handler=v1.get_token,
+            endpoint=v1.get_token,
             summary="Price and indicators of a token",
             data=TokenReport,
             refusals=(
@@ -106,18 +120,18 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
             proofs=(("creditToken",), ("x402",)),
             is_charged=True,
         ),
-        Route(
+        Operation(
             method="GET",
             path="/v1/credits/bundles",
-            handler=sales.list_bundles,
+            endpoint=sales.list_bundles,
             summary="Credits for sale, and their prices now",
             data=Bundles,
             refusals=(ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE),
         ),
-        Route(
+        Operation(
             method="POST",
             path="/v1/credits/purchase",
-            handler=sales.buy,
+            endpoint=sales.buy,
             summary="Buy credits: on a new credit token, or on the one that is sent along",
             data=Purchase,
             refusals=(ErrorCode.INVALID_BUNDLE, *CREDENTIAL, *PAYMENT, *PUBLIC_ROUTE),
@@ -126,28 +140,28 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
             is_charged=True,
             query=(Query("bundle", "How many credits.", [each.credits for each in BUNDLES]),),
         ),
-        Route(
+        Operation(
             method="GET",
             path="/v1/credits/balance",
-            handler=v1.get_balance,
+            endpoint=v1.get_balance,
             summary="Credits left on a credit token",
             data=Balance,
             refusals=(*CREDENTIAL, *PUBLIC_ROUTE),
             proofs=(("creditToken",),),
         ),
-        Route(
+        Operation(
             method="GET",
             path="/v1/credits/history",
-            handler=sales.get_history,
+            endpoint=sales.get_history,
             summary="Where the credits of a credit token came from and went",
             data=History,
             refusals=(*CREDENTIAL, *PUBLIC_ROUTE),
             proofs=(("creditToken",),),
         ),
-        Route(
+        Operation(
             method="POST",
             path="/v1/credits/rotate",
-            handler=rotate.rotate,
+            endpoint=rotate.rotate,
             summary="Move all credits to a new token, on the old one or a signed challenge",
             data=Rotated,
             refusals=(
@@ -162,49 +176,49 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
             proofs=(("creditToken",), ()),
             body=Proof,
         ),
-        Route(
+        Operation(
             method="POST",
             path="/v1/credits/rotate/challenge",
-            handler=rotate.challenge,
+            endpoint=rotate.challenge,
             summary="A text whose signature proves to be the wallet that paid",
             data=Challenge,
             refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
             body=Claimed,
         ),
-        Route(
+        Operation(
             method="GET",
             path="/v1/health",
-            handler=health.get_health,
+            endpoint=health.get_health,
             summary="How well the service works",
             data=Health,
             refusals=(ErrorCode.RATE_LIMITED,),
         ),
-        Route(
+        Operation(
             method="GET",
             path="/healthz",
-            handler=health.get_healthz,
+            endpoint=health.get_healthz,
             summary="Whether the process answers",
             data=Alive,
         ),
-        Route(
+        Operation(
             method="GET",
             path="/readyz",
-            handler=health.get_readyz,
+            endpoint=health.get_readyz,
             summary="Whether the service can do its work",
             data=Health,
             refusals=(ErrorCode.SERVICE_UNAVAILABLE,),
         ),
     ]
-    if desks is not None:
-        routes += account_routes(desks, addresses=addresses, limits=limits, clock=clock)
-    document = Document(routes)
-    routes.append(
-        Route(
-            method="GET",
-            path="/openapi.json",
-            handler=document.get,
-            summary="This document",
-            data=None,
-        )
+    if accounts is not None:
+        operations += account_operations(accounts, addresses=addresses, limits=limits, clock=clock)
+    document = Document(operations)
+    router: Router[Route] = Router(
+        [*operations, Route(method="GET", path="/openapi.json", endpoint=document.get)]
     )
-    return Front(Table(routes), clock)
+
+    def format_at(path: str) -> ErrorFormat:
+        methods = router.methods(path) or {}
+        found = next(iter(methods.values()), None)
+        return found.error_format if isinstance(found, Operation) else ENVELOPE
+
+    return HttpApplication(router, write_error=ErrorWriter(format_at, clock), cors=CORS)

@@ -5,11 +5,23 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from mintscope.base.errors import InvalidFields, RateLimited, ServiceError
+from mintscope.base.clock import Clock
+from mintscope.base.errors import (
+    InternalError,
+    InvalidFields,
+    MethodNotAllowed,
+    PriceUnavailable,
+    RateLimited,
+    ServiceError,
+)
 from mintscope.base.primitives import UnixMs
+from mintscope.edges.api.errors import STATUS
 from mintscope.edges.api.wire import ErrorBody, Failure, Wire, envelope_of
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import JSON, NO_STORE, Header, Response
 
 GENERAL: Final = "general"
+PRICE_RETRY_S: Final = 5  # as often as the source of a price is asked again
 
 
 class Message(Wire):
@@ -37,7 +49,7 @@ class AccountFailure(Wire, kw_only=True):
     retry_after: int | msgspec.UnsetType = msgspec.UNSET
 
 
-class Failing(NamedTuple):
+class ErrorFormat(NamedTuple):
     """How the failures of a route are written.
 
     body_type    the type of the body
@@ -76,6 +88,41 @@ def _of_account(error: ServiceError, _at: UnixMs, _request_id: bytes) -> Account
     )
 
 
-ENVELOPE: Final = Failing(Failure, envelope_of)
-BOTH_SHAPES: Final = Failing(AccountFailure, _of_account)
-MESSAGES_ONLY: Final = Failing(ExchangeFailure, _of_exchange, hides_code=True)
+ENVELOPE: Final = ErrorFormat(Failure, envelope_of)
+BOTH_SHAPES: Final = ErrorFormat(AccountFailure, _of_account)
+MESSAGES_ONLY: Final = ErrorFormat(ExchangeFailure, _of_exchange, hides_code=True)
+
+
+class ErrorWriter:
+    """Tells errors in the format of the path, whatever the method.
+
+    format_at   returns the format of a path's failures
+    """
+
+    def __init__(self, format_at: Callable[[str], ErrorFormat], clock: Clock) -> None:
+        self._format_at = format_at
+        self._clock = clock
+
+    async def __call__(self, request: Request, error: Exception) -> Response:
+        """Return the response that tells *error*; of a bug it tells nothing but the request id."""
+        if not isinstance(error, ServiceError):
+            error = InternalError()
+        error_format = self._format_at(request.path)
+        body = error_format.write(error, at=self._clock.now(), request_id=request.request_id)
+        headers: list[Header] = [JSON, NO_STORE]
+        if isinstance(error, MethodNotAllowed):
+            headers.append((b"allow", error.allowed.encode()))
+        if isinstance(error, RateLimited):
+            headers.append((b"retry-after", b"%d" % error.retry_after_s))
+        if isinstance(error, PriceUnavailable):
+            headers.append((b"retry-after", b"%d" % PRICE_RETRY_S))
+        if error_format.hides_code:
+            headers.append((b"x-error-code", error.code.encode()))
+        return Response(STATUS[error.code], body, tuple(headers))
+
+
+def write_refusal(error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes) -> Response:
+    """Return the response to what the server refuses before any route sees it."""
+    error_format = BOTH_SHAPES if path.startswith(b"/api/") else ENVELOPE
+    body = error_format.write(error, at=at, request_id=request_id)
+    return Response(STATUS[error.code], body, (JSON, NO_STORE))

@@ -16,7 +16,8 @@ from mintscope.base.limits import Limiter
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.rate_limit import RateLimit
-from mintscope.edges.server.request import Header, Request
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Header
 
 NOT_A_BEARER: Final = "expected Authorization: Bearer svc_credit_<64 hex>; it holds no such value"
 NO_BEARER: Final = "expected an Authorization header: Bearer svc_credit_<64 hex>"

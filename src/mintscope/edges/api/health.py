@@ -11,7 +11,8 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.edges.api.wire import Alive, Health, Meta, success, timestamp
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.rate_limit import RateLimit
-from mintscope.edges.server.request import NO_STORE, Request, Response
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import NO_STORE, Response
 
 CHECK_TIMEOUT_S: Final = 2.0
 REMEMBERED_S: Final = 1.0  # so that asking often costs little

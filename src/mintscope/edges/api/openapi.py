@@ -1,4 +1,4 @@
-"""GET /openapi.json: the route table and the wire structs, as OpenAPI 3.1."""
+"""GET /openapi.json: the operation table and the wire structs, as OpenAPI 3.1."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,9 +8,12 @@ import msgspec
 from mintscope import __version__
 from mintscope.base.errors import ErrorCode
 from mintscope.edges.api.errors import STATUS
-from mintscope.edges.api.routes import Route
+from mintscope.edges.api.operation import Operation
 from mintscope.edges.api.wire import Meta
-from mintscope.edges.server.request import Request, Response
+from mintscope.edges.server.compression import compress
+from mintscope.edges.server.etag import etag_of
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Response
 
 REF: Final = "#/components/schemas/{name}"
 EVERYWHERE: Final = (ErrorCode.BAD_REQUEST, ErrorCode.INTERNAL_ERROR)
@@ -65,29 +68,36 @@ PROOFS: Final = {
 
 
 class Document:
-    """The document, made once."""
+    """The document, made and compressed once."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        self._body = msgspec.json.encode(describe(routes))
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self._body = msgspec.json.encode(describe(operations))
+        self._etag = etag_of(self._body)
+        self._gzipped = compress(self._body)
 
     async def get(self, _call: Request) -> Response:
         """Answer with the document; it needs no envelope."""
-        return Response(200, self._body)
+        return Response(200, self._body, etag=self._etag, gzipped=self._gzipped)
 
 
-def describe(routes: Sequence[Route]) -> dict[str, Any]:
-    """Return the OpenAPI document of *routes*."""
+def describe(operations: Sequence[Operation]) -> dict[str, Any]:
+    """Return the OpenAPI document of *operations*."""
     shapes = (
         shape
-        for route in routes
-        for shape in (route.failing.body_type, route.data, route.body, route.answer)
+        for operation in operations
+        for shape in (
+            operation.error_format.body_type,
+            operation.data,
+            operation.body,
+            operation.whole_body,
+        )
     )
     types = [Meta, *dict.fromkeys(shape for shape in shapes if shape is not None)]
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     names = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, names)
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, names)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -103,27 +113,27 @@ def describe(routes: Sequence[Route]) -> dict[str, Any]:
     }
 
 
-def _operation(route: Route, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    operation: dict[str, Any] = {
-        "summary": route.summary,
-        "operationId": route.handler.__name__,
+def _describe(operation: Operation, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "summary": operation.summary,
+        "operationId": operation.endpoint.__name__,
         "responses": {
-            str(route.status): _success(route, names),
-            **_refusals(route, names[route.failing.body_type]),
+            str(operation.status): _success(operation, names),
+            **_refusals(operation, names[operation.error_format.body_type]),
         },
     }
-    if route.proofs:
-        operation["security"] = [{name: [] for name in proof} for proof in route.proofs]
-    parameters = _parameters(route)
+    if operation.proofs:
+        described["security"] = [{name: [] for name in proof} for proof in operation.proofs]
+    parameters = _parameters(operation)
     if parameters:
-        operation["parameters"] = parameters
-    if route.body is not None:
-        content = {"application/json": {"schema": names[route.body]}}
-        operation["requestBody"] = {"required": not route.proofs, "content": content}
-    return operation
+        described["parameters"] = parameters
+    if operation.body is not None:
+        content = {"application/json": {"schema": names[operation.body]}}
+        described["requestBody"] = {"required": not operation.proofs, "content": content}
+    return described
 
 
-def _parameters(route: Route) -> list[dict[str, Any]]:
+def _parameters(operation: Operation) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = [
         {
             "name": query.name,
@@ -132,12 +142,12 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
             "description": query.summary,
             "schema": {"type": "integer", "enum": list(query.choices)},
         }
-        for query in route.query
+        for query in operation.query
     ]
-    if route.parameter is not None:
+    if operation.path_param is not None:
         parameters.append(
             {
-                "name": route.parameter,
+                "name": operation.path_param,
                 "in": "path",
                 "required": True,
                 "description": "Token mint address, base58 of 32 bytes.",
@@ -147,27 +157,27 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     return parameters
 
 
-def _success(route: Route, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+def _success(operation: Operation, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:
     headers = RESPONSE_HEADERS
-    if route.is_charged:
+    if operation.is_charged:
         headers = headers | PAYMENT_HEADERS
-        if ("creditToken",) in route.proofs:
+        if ("creditToken",) in operation.proofs:
             headers = headers | CREDIT_HEADERS
     schema: dict[str, Any] = {"type": "object"}
-    if route.answer is not None:
-        schema = names[route.answer]
-    elif route.data is not None:
+    if operation.whole_body is not None:
+        schema = names[operation.whole_body]
+    elif operation.data is not None:
         schema = {
             "type": "object",
             "properties": {
                 "success": {"const": True},
-                "data": names[route.data],
+                "data": names[operation.data],
                 "meta": names[Meta],
             },
             "required": ["success", "data", "meta"],
         }
     return {
-        "description": route.summary,
+        "description": operation.summary,
         "headers": _headers(headers),
         "content": {"application/json": {"schema": schema}},
     }
@@ -179,12 +189,12 @@ def _headers(texts: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _refusals(route: Route, failure: dict[str, Any]) -> dict[str, Any]:
+def _refusals(operation: Operation, failure: dict[str, Any]) -> dict[str, Any]:
     """Return one response for each status, naming the codes that share it."""
     by_status: dict[int, list[ErrorCode]] = {}
-    for code in (*route.refusals, *EVERYWHERE):
+    for code in (*operation.refusals, *EVERYWHERE):
         by_status.setdefault(STATUS[code], []).append(code)
-    hidden = CODE_HEADERS if route.failing.hides_code else {}
+    hidden = CODE_HEADERS if operation.error_format.hides_code else {}
     return {
         str(status): {
             "description": ", ".join(codes),

@@ -24,7 +24,8 @@ from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.gate import Caller, Charge, Gate
 from mintscope.edges.api.wire import Balance, Meta, success, success_with_body, timestamp
 from mintscope.edges.api.x402 import NO_SALES, ONLY_CREDITS, PaidResource, ResourceServer
-from mintscope.edges.server.request import NO_STORE, Header, Request, Response
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import NO_STORE, Header, Response
 
 DEGRADED_AFTER_S: Final = 30.0
 STALE_AFTER_S: Final = 300.0
@@ -82,7 +83,7 @@ class V1:
     async def get_token(self, request: Request) -> Response:
         """Endpoint 1: parse, authorize, work, settle, answer."""
         caller = await self.gate.admit(request)
-        mint = mint_of(request.parameter)
+        mint = mint_of(request.path_params["tokenAddress"])
         if request.has_payment():
             return await self._take_payment(request, mint)
         try:

@@ -45,7 +45,8 @@ from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
 from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.shop import Shop
-from mintscope.edges.server.request import Header, Request
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Header
 
 PENDING_RETRY_S: Final = 2
 OBSTACLE_RETRY_S: Final = {

@@ -5,7 +5,8 @@ from typing import Final
 
 from mintscope.base.errors import RateLimited
 from mintscope.base.limits import Admitted, Denied, Limit, Limiter, LimitKey
-from mintscope.edges.server.request import Header, Request
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Header
 
 LIMIT_HEADERS: Final = {
     b"ratelimit-policy",

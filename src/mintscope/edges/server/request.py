@@ -1,68 +1,72 @@
-"""One request being answered: its head, read once, and its reply."""
+"""A request: its head, read once, and the headers that its response will carry."""
 
 import secrets
+from collections.abc import Mapping
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Scope
 
 from mintscope.base.errors import PayloadTooLarge
+from mintscope.edges.server.response import Header
 
-Header = tuple[bytes, bytes]
-
-JSON: Final[Header] = (b"content-type", b"application/json")
-NO_STORE: Final[Header] = (b"cache-control", b"no-store")
-ANY_ORIGIN: Final[Header] = (b"access-control-allow-origin", b"*")
-EXPOSED: Final[Header] = (
-    b"access-control-expose-headers",
-    (
-        b"PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After, RateLimit, RateLimit-Policy,"
-        b" X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id,"
-        b" Idempotency-Key, X-Credits-Remaining, X-Data-Slot, X-Data-Age-Ms, X-Data-Status,"
-        b" X-Token-Status"
-    ),
-)
+BODY_BYTES_MAX: Final = 16 * 1024
 UNROUTED: Final = "unrouted"
 PROCESS: Final = secrets.token_hex(4).encode()  # so that two processes never share a request id
-BODY_BYTES_MAX: Final = 16 * 1024
+NO_PARAMS: Final[Mapping[str, str]] = {}
 GONE: Final = "mintscope.gone"  # ASGI extension: a callable that says whether the client left
 
 
 _numbers = count()
 
 
-class Response(NamedTuple):
-    """What a handler answers; the headers are collected in `Request.response_headers`."""
-
-    status: int
-    body: bytes
-
-
-class ClientGone(Exception):
-    """Nobody is there to read an answer; nothing was charged."""
+class ClientDisconnected(Exception):
+    """The client closed the connection before the response; nothing was charged or changed."""
 
 
 class Request:
-    """A request's head, and the headers its reply will carry, whatever it is."""
+    """A request's head, and the headers its response will carry, whatever it is.
+
+    path_params  the texts of the variable segments of the path, by name
+    route        the path of the route that fits, for the metrics
+    state        what a group of routes has learned of the request
+    """
 
     __slots__ = (
-        "_receive",
         "headers",
-        "parameter",
+        "path_params",
+        "receive",
         "request_id",
         "response_headers",
         "route",
         "scope",
-    )  # fmt: skip
+        "state",
+    )
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
-        self._receive = receive
+        self.receive = receive
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.request_id = b"%b%08x" % (PROCESS, next(_numbers))
         self.response_headers: list[Header] = []
         self.route = UNROUTED
-        self.parameter = ""  # the variable segment of the path
+        self.path_params: Mapping[str, str] = NO_PARAMS
+        self.state: Any = None
+
+    @property
+    def method(self) -> str:
+        """The method, in capital letters."""
+        return str(self.scope["method"])
+
+    @property
+    def path(self) -> str:
+        """The path, percent-decoded."""
+        return str(self.scope["path"])
+
+    @property
+    def query(self) -> bytes:
+        """What stands after the question mark, as it was sent."""
+        return bytes(self.scope.get("query_string", b""))
 
     def bearer(self) -> str | None:
         """Return the Bearer value: None without Authorization, "" with one that holds none."""
@@ -85,47 +89,40 @@ class Request:
             return []
         return [value.decode("latin-1") for other, value in self.scope["headers"] if other == name]
 
+    def value(self, name: bytes) -> str:
+        """Return the last value of the header *name* (lower case), "" without one."""
+        return self.headers.get(name, b"").decode("latin-1")
+
     def has_payment(self) -> bool:
         """Say whether the client presents an x402 payment, readable or not."""
         return b"payment-signature" in self.headers
 
     async def body(self) -> bytes:
-        """Return the body, which has arrived already.
+        """Return the body, of at most 16 KiB.
 
-        Raises PayloadTooLarge, and ClientGone if nobody waits for an answer.
+        Raises PayloadTooLarge, and ClientDisconnected if the client has left.
         """
-        body, is_more = b"", True
-        while is_more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            body += message.get("body", b"")
-            if len(body) > BODY_BYTES_MAX:
-                raise PayloadTooLarge(f"expected a body of at most {BODY_BYTES_MAX} bytes")
-            is_more = message.get("more_body", False)
-        return body
-
-    def is_preflight(self) -> bool:
-        """Say whether a browser asks if it may send a /v1 request from another origin."""
-        return b"access-control-request-method" in self.headers and self.scope["path"].startswith(
-            "/v1/"
-        )
+        return await read_body(self.receive)
 
     def expect_client(self) -> None:
-        """Raise ClientGone if the connection is closed already."""
+        """Raise ClientDisconnected if the connection is closed already."""
         extensions = self.scope.get("extensions")
         if extensions and GONE in extensions and extensions[GONE]():
-            raise ClientGone
+            raise ClientDisconnected
 
-    async def answer(self, send: Send, reply: Response) -> None:
-        """Send *reply*."""
-        headers = [
-            JSON,
-            (b"content-length", b"%d" % len(reply.body)),
-            (b"x-request-id", self.request_id),
-            *self.response_headers,
-        ]
-        if b"origin" in self.headers and self.scope["path"].startswith("/v1/"):
-            headers += [ANY_ORIGIN, EXPOSED]
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": reply.body})
+
+async def read_body(receive: Receive) -> bytes:
+    """Return the body.
+
+    Raises    PayloadTooLarge, and ClientDisconnected if the client has left
+    """
+    body, is_more = b"", True
+    while is_more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnected
+        body += message.get("body", b"")
+        if len(body) > BODY_BYTES_MAX:
+            raise PayloadTooLarge(f"expected a body of at most {BODY_BYTES_MAX} bytes")
+        is_more = message.get("more_body", False)
+    return body

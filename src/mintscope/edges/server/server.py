@@ -1,4 +1,4 @@
-"""Running the API: one uvicorn server on one socket."""
+"""Running an application: one uvicorn server on one socket."""
 
 import asyncio
 import gc
@@ -14,11 +14,13 @@ from typing_extensions import override
 
 from mintscope.base.clock import Clock
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol import Bounds, Guard, hardened
+from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connection import protocol_of
+from mintscope.edges.server.protocol.connections import Connections, RefusalWriter
 
 BACKLOG: Final = 2_048
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-GRACE_S: Final = 10  # for answers under way when the server is told to stop
+GRACE_S: Final = 10  # for responses under way when the server is told to stop
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -28,13 +30,13 @@ def listen(host: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    # Inherited by what it accepts: an answer of several writes never waits for an acknowledgement.
+    # Inherited by what it accepts: a response of several writes never waits for an acknowledgement.
     # asyncio does that itself only for sockets that name their protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
-def spare_what_is_there() -> None:
+def freeze_startup_objects() -> None:
     """Take what the start has made out of every later garbage collection.
 
     It stays until the end anyway, and looking through all of it stops the
@@ -52,7 +54,7 @@ class Server(uvicorn.Server):
     @override
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGINT and SIGTERM; a second SIGINT does not wait for open answers."""
+        """Stop on SIGINT and SIGTERM; a second SIGINT does not wait for open responses."""
         if not self.obeys_signals:
             yield
             return
@@ -67,21 +69,30 @@ class Server(uvicorn.Server):
 
 
 def make_server(
-    app: ASGIApp, *, clock: Clock, addresses: ClientAddresses, bounds: Bounds
+    app: ASGIApp,
+    *,
+    clock: Clock,
+    addresses: ClientAddresses,
+    bounds: Bounds,
+    write_refusal: RefusalWriter,
 ) -> Server:
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
 
     It ends on SIGINT and SIGTERM, or when `should_exit` is set, once the
-    answers under way are sent.
+    responses under way are sent.
+
+    write_refusal   returns what is sent where no route has seen the request
     """
-    guard = Guard(clock=clock, addresses=addresses, bounds=bounds)
+    connections = Connections(
+        clock=clock, write_refusal=write_refusal, addresses=addresses, bounds=bounds
+    )
     return Server(
         uvicorn.Config(
             app,
-            http=hardened(guard),
+            http=protocol_of(connections),
             ws="none",
             lifespan="off",
-            proxy_headers=False,  # `api.address` decides whom to believe
+            proxy_headers=False,  # `ClientAddresses` decides which headers to believe
             server_header=False,
             access_log=False,
             log_config=None,
@@ -94,7 +105,7 @@ def make_server(
 
 @asynccontextmanager
 async def serving_beside(server: Server, listener: socket.socket) -> AsyncIterator[None]:
-    """Run *server* beside the block, which is another's: signals are for that one."""
+    """Run *server* while the block runs; signals stop the block, not this server."""
     server.obeys_signals = False
     task = asyncio.create_task(server.serve(sockets=[listener]), name="serve beside")
     try:

@@ -14,13 +14,14 @@ from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import LogReader
 from mintscope.core.market.report import Reports
 from mintscope.edges.api.app import HEALTH, PUBLIC, create_app
+from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.health import Check
 from mintscope.edges.api.shop import Shop
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol import Bounds
-from mintscope.edges.server.server import listen, make_server, spare_what_is_there
+from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
 from mintscope.shell.config.sections import ApiConfig, Config
 from mintscope.shell.wiring.accounts import Accounts, desks_of, open_accounts
 from mintscope.shell.wiring.maintenance import running, serving_metrics
@@ -82,9 +83,11 @@ async def _serve(
     )
     await enter(pages.serving_administrators(bounds))
     app = pages.beside(api, origins)
-    server = make_server(app, clock=clock, addresses=addresses, bounds=bounds)
+    server = make_server(
+        app, clock=clock, addresses=addresses, bounds=bounds, write_refusal=write_refusal
+    )
     await enter(running(follower.run(), "follow"))
-    spare_what_is_there()
+    freeze_startup_objects()
     ready(host, port)
     await server.serve(sockets=[listener])
 
@@ -118,7 +121,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         ),
         freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
         shop=shop,
-        desks=desks_of(config.accounts, accounts),
+        accounts=desks_of(config.accounts, accounts),
     )
 
 

@@ -13,8 +13,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit, Limits
+from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import listen, make_server, serving_beside
 from mintscope.edges.web.app import create_web
 from mintscope.edges.web.pages.render import Features
@@ -118,6 +119,7 @@ class Pages:
             clock=self.clock,
             addresses=self.addresses,
             bounds=bounds,
+            write_refusal=write_refusal,
         )
         async with serving_beside(server, listener):
             log.info("serving administrators", address=origins[0])

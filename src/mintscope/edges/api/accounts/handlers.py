@@ -32,7 +32,8 @@ from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.constant_time import evenly
 from mintscope.edges.server.rate_limit import RateLimit
-from mintscope.edges.server.request import NO_STORE, Request, Response
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import NO_STORE, Response
 
 INSTRUCTIONS: Final = (
     "Store applicationSecret where you keep passwords: it is shown only here and is exchanged once"

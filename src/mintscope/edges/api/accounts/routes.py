@@ -1,4 +1,4 @@
-"""The rows of the route table that accounts add."""
+"""The operations of accounts: /api, and /v1/me."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from mintscope.edges.api.accounts.wire import (
     Standing,
 )
 from mintscope.edges.api.failures import BOTH_SHAPES, MESSAGES_ONLY
-from mintscope.edges.api.routes import Route
+from mintscope.edges.api.operation import Operation
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.rate_limit import RateLimit
 
@@ -54,67 +54,67 @@ class AccountParts:
     key_limit: Limit = KEY
 
 
-def account_routes(
-    desks: AccountParts, *, addresses: ClientAddresses, limits: Limits, clock: Clock
-) -> Sequence[Route]:
-    """Return the routes under /api, and /v1/me."""
-    gate = KeyGate(keys=desks.keys, limiter=limits.limiter(desks.key_limit), addresses=addresses)
+def account_operations(
+    parts: AccountParts, *, addresses: ClientAddresses, limits: Limits, clock: Clock
+) -> Sequence[Operation]:
+    """Return the operations under /api, and /v1/me."""
+    gate = KeyGate(keys=parts.keys, limiter=limits.limiter(parts.key_limit), addresses=addresses)
     accounts = AccountRoutes(
-        signup=desks.signup,
-        exchange=desks.exchange,
+        signup=parts.signup,
+        exchange=parts.exchange,
         gate=gate,
-        everything=RateLimit(limits.limiter(desks.limit)),
-        signups=SignupLimit(desks.signup_limit, limits),
-        exchanges=ExchangeLimit(desks.exchange_limit, limits),
+        everything=RateLimit(limits.limiter(parts.limit)),
+        signups=SignupLimit(parts.signup_limit, limits),
+        exchanges=ExchangeLimit(parts.exchange_limit, limits),
         addresses=addresses,
         clock=clock,
     )
     return [
-        Route(
+        Operation(
             method="POST",
             path="/api/public/beta-signup",
-            handler=accounts.apply,
+            endpoint=accounts.apply,
             summary="Apply for an API key",
             data=None,
-            answer=BetaSignedUp,
+            whole_body=BetaSignedUp,
             refusals=(*EVERY_ROUTE, ErrorCode.DUPLICATE_APPLICATION),
             status=201,
             body=BetaSignup,
-            failing=BOTH_SHAPES,
+            error_format=BOTH_SHAPES,
         ),
-        Route(
+        Operation(
             method="POST",
             path="/api/auth/confirm-email",
-            handler=accounts.confirm_email,
+            endpoint=accounts.confirm_email,
             summary="Confirm the mailbox of an application with the code that was sent there",
             data=None,
-            answer=Confirmed,
+            whole_body=Confirmed,
             refusals=(*EVERY_ROUTE, ErrorCode.INVALID_CREDENTIALS),
             body=Confirmation,
-            failing=BOTH_SHAPES,
+            error_format=BOTH_SHAPES,
         ),
-        Route(
+        Operation(
             method="POST",
             path="/api/auth/application-status",
-            handler=accounts.application_status,
+            endpoint=accounts.application_status,
             summary="How far an application is",
             data=None,
-            answer=Standing,
+            whole_body=Standing,
             refusals=(
                 *EVERY_ROUTE,
                 ErrorCode.INVALID_CREDENTIALS,
                 ErrorCode.ACCOUNT_NOT_FOUND,
             ),
             body=Credentials,
-            failing=BOTH_SHAPES,
+            error_format=BOTH_SHAPES,
         ),
-        Route(
+        Operation(
             method="POST",
             path="/api/auth/exchange-secret",
-            handler=accounts.exchange_secret,
+            endpoint=accounts.exchange_secret,
             summary="Exchange the secret of an approved application for the API key, once",
             data=None,
-            answer=Exchanged,
+            whole_body=Exchanged,
             refusals=(
                 *EVERY_ROUTE,
                 ErrorCode.INVALID_CREDENTIALS,
@@ -124,12 +124,12 @@ def account_routes(
                 ErrorCode.KEY_ALREADY_EXISTS,
             ),
             body=Credentials,
-            failing=MESSAGES_ONLY,
+            error_format=MESSAGES_ONLY,
         ),
-        Route(
+        Operation(
             method="GET",
             path="/v1/me",
-            handler=accounts.get_me,
+            endpoint=accounts.get_me,
             summary="Whose an API key is, and what it allows",
             data=Me,
             refusals=(

@@ -48,7 +48,8 @@ from mintscope.edges.api.wire import (
     timestamp,
 )
 from mintscope.edges.api.x402 import NO_SALES, idempotency_key
-from mintscope.edges.server.request import NO_STORE, Request, Response
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import NO_STORE, Response
 
 T = TypeVar("T", bound=Wire)
 

@@ -27,7 +27,8 @@ from mintscope.edges.api.wire import (
     timestamp,
 )
 from mintscope.edges.api.x402 import NO_SALES, PaidResource, ResourceServer
-from mintscope.edges.server.request import NO_STORE, Request, Response
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import NO_STORE, Response
 
 NOTHING_PRESENTED: Final = (
     "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."

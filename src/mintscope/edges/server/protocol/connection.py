@@ -1,24 +1,21 @@
-"""HTTP/1.1 for strangers: uvicorn's protocol with a bound on everything a client decides.
+"""One connection that speaks HTTP/1.1: uvicorn's protocol, with the bounds of `Bounds`.
 
     request line and headers   16 KiB in all, else 431
     body                       64 KiB, declared or streamed, else 413
     a whole request            14 s from its first byte, else 408; silence is just closed
-    an answer nobody reads     cut off after 14 s
+    an unread response         cut off after 14 s
     connections                a maximum in all and per client, else 503 and closed
     ambiguity                  no Host or two, two lengths, bytes that are not HTTP: 400
 
 The application sees whole requests only: it starts when the last byte of the
-body is here, so a slow or oversized body never meets a handler.
+body is here, so a slow or oversized body never meets an endpoint.
 """
 
 import asyncio
-from collections import Counter
-from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Any, Final, NoReturn, TypeGuard
+from typing import Any, Final, NoReturn
 
 from typing_extensions import override
-from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -27,7 +24,6 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 from uvicorn.server import ServerState
 
-from mintscope.base.clock import Clock
 from mintscope.base.errors import (
     BadRequest,
     HeadersTooLarge,
@@ -36,125 +32,23 @@ from mintscope.base.errors import (
     ServiceError,
     ServiceUnavailable,
 )
-from mintscope.edges.api.errors import STATUS
-from mintscope.edges.api.failures import BOTH_SHAPES, ENVELOPE
-from mintscope.edges.server.client_address import NOWHERE, ClientAddresses, network_key
+from mintscope.edges.server.client_address import NOWHERE
+from mintscope.edges.server.protocol.connections import Connections
+from mintscope.edges.server.protocol.whole_response import WholeResponse
 from mintscope.edges.server.request import GONE
 
 LINGER_S: Final = 1.0  # a refused client may go on sending this long, so that it reads why
 HEADER_OVERHEAD_BYTES: Final = 4  # the colon, the space, the line end
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """What a client may take."""
-
-    head_bytes_max: int = 16 * 1024
-    body_bytes_max: int = 64 * 1024
-    request_s_max: float = 14.0
-    unread_s_max: float = 14.0
-    keep_alive_s_max: float = 10.0
-    connections_max: int = 2_000
-    connections_per_client_max: int = 256
-
-    @property
-    def request_bytes_max(self) -> int:
-        """What a request may take on the wire: its head, and its body in chunks of any size > 4."""
-        return self.head_bytes_max + 2 * self.body_bytes_max
-
-
-@dataclass(slots=True, kw_only=True)
-class Guard:
-    """What all connections of a server share."""
-
-    clock: Clock
-    bounds: Bounds = Bounds()
-    addresses: ClientAddresses = field(default_factory=ClientAddresses)
-    open_count: int = 0
-    open_by_client: Counter[str] = field(default_factory=Counter)
-
-    def enter(self, peer: str) -> bool:
-        """Count a connection; say whether there was room for it.  A proxy may open any number."""
-        client = network_key(peer)
-        self.open_count += 1
-        self.open_by_client[client] += 1
-        return self.open_count <= self.bounds.connections_max and (
-            self.open_by_client[client] <= self.bounds.connections_per_client_max
-            or self.addresses.is_proxy(peer)
-        )
-
-    def leave(self, peer: str) -> None:
-        """Count the end of a connection."""
-        client = network_key(peer)
-        self.open_count -= 1
-        self.open_by_client[client] -= 1
-        if not self.open_by_client[client]:
-            del self.open_by_client[client]
-
-
-def hardened(guard: Guard) -> "type[HardenedProtocol]":
-    """Return the protocol class for one server, as uvicorn's `http` option takes it."""
-    return type("HardenedProtocol", (HardenedProtocol,), {"guard": guard})
-
-
-class WholeAnswer(RequestResponseCycle):
-    """Writes an answer that comes in one piece in one piece.
-
-    The headers are our own, so instead of examining each it suffices to see
-    that none of them holds a line end.
-    """
-
-    _head: HTTPResponseStartEvent | None = None
-
-    @override
-    async def send(self, message: ASGISendEvent) -> None:
-        """Send *message* as uvicorn would; keep a head back until the body is here."""
-        if message["type"] == "http.response.start" and self._head is None:
-            self._head = message
-            return
-        head, self._head = self._head, None
-        if head is None:
-            await super().send(message)
-        elif self._fits_in_one_piece(message):
-            self._write_whole(head, message["body"])
-        else:
-            await super().send(head)
-            await super().send(message)
-
-    def _fits_in_one_piece(self, message: ASGISendEvent) -> TypeGuard[HTTPResponseBodyEvent]:
-        return (
-            message["type"] == "http.response.body"
-            and not message.get("more_body", False)
-            and not self.flow.write_paused
-            and not self.disconnected
-            and self.scope["method"] != "HEAD"
-        )
-
-    def _write_whole(self, head: HTTPResponseStartEvent, body: bytes) -> None:
-        headers = [*self.default_headers, *head["headers"]]
-        if not self.keep_alive:
-            headers.append((b"connection", b"close"))
-        lines = b"\r\n".join([b"%b: %b" % header for header in headers])
-        if lines.count(b"\n") >= len(headers) or lines.count(b"\r") >= len(headers):
-            raise RuntimeError("expected headers without line ends")
-        self.response_started = True
-        self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINE[head["status"]], lines, body))
-        self.response_complete = True
-        self.message_event.set()
-        if not self.keep_alive:
-            self.transport.close()
-        self.on_response()
-
-
-class HardenedProtocol(HttpToolsProtocol):
+class HttpProtocol(HttpToolsProtocol):
     """One connection.
 
-    Refusals outside a handler are written here, in the same envelope.  They
-    never overtake an answer that is under way: that one is sent, then the
-    connection is closed.
+    Refusals that no route sees are written here.  They never overtake a
+    response that is under way: that one is sent, then the connection is closed.
     """
 
-    guard: Guard
+    open_connections: Connections
 
     def __init__(
         self,
@@ -164,7 +58,7 @@ class HardenedProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._bounds = self.guard.bounds
+        self._bounds = self.open_connections.bounds
         self.url = b""  # uvicorn sets it when a request begins
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
@@ -185,14 +79,14 @@ class HardenedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._extensions = {GONE: transport.is_closing}
-        if self.guard.enter(self._peer):
+        if self.open_connections.enter(self._peer):
             self._arm()
         else:
             self._refuse(ServiceUnavailable("Too many connections are open."))
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self.guard.leave(self._peer)
+        self.open_connections.leave(self._peer)
         self._disarm()
         if self._unread is not None:
             self._unread.cancel()
@@ -267,7 +161,7 @@ class HardenedProtocol(HttpToolsProtocol):
         self._disarm()
         super().on_headers_complete()
         # uvicorn names the class of its cycles in the middle of a long method.
-        self.cycle.__class__ = WholeAnswer
+        self.cycle.__class__ = WholeResponse
         if self._received:
             self.cycle.body = self._received
         if self.parser.should_upgrade():
@@ -297,7 +191,7 @@ class HardenedProtocol(HttpToolsProtocol):
         raise _Stop
 
     def _refuse(self, error: ServiceError) -> None:
-        """Say *error* and close, after the answers that are under way."""
+        """Send the refusal *error* and close, after the responses that are under way."""
         self._refused = True
         self._disarm()
         if not self._is_idle():
@@ -305,22 +199,26 @@ class HardenedProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
             return
         request_id = token_hex(8).encode()
-        failing = BOTH_SHAPES if self.url.startswith(b"/api/") else ENVELOPE
-        body = failing.write(error, at=self.guard.clock.now(), request_id=request_id)
-        self.transport.write(
-            b"%bcontent-type: application/json\r\ncontent-length: %d\r\ncache-control: no-store\r\n"
-            b"x-request-id: %b\r\nconnection: close\r\n\r\n%b"
-            % (STATUS_LINE[STATUS[error.code]], len(body), request_id, body)
+        response = self.open_connections.write_refusal(
+            error, path=self.url, at=self.open_connections.clock.now(), request_id=request_id
         )
+        headers = (
+            *response.headers,
+            (b"content-length", b"%d" % len(response.body)),
+            (b"x-request-id", request_id),
+            (b"connection", b"close"),
+        )
+        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[response.status], lines, response.body))
         if self.transport.can_write_eof():
-            # Closing while the client still sends would reset the connection and lose the answer.
+            # Closing while the client still sends would reset the connection and lose the response.
             self.transport.write_eof()
             self._deadline = self.loop.call_later(LINGER_S, self.transport.abort)
         else:
             self.transport.close()
 
     def _is_idle(self) -> bool:
-        """Say whether no answer is under way."""
+        """Say whether no response is under way."""
         cycle: RequestResponseCycle | None = self.cycle  # uvicorn's own type forgets the None
         return cycle is None or cycle.response_complete
 
@@ -334,7 +232,7 @@ class HardenedProtocol(HttpToolsProtocol):
 
     def _overdue(self) -> None:
         if self._whole:
-            self.transport.close()  # it never began a request: there is nothing to answer
+            self.transport.close()  # no request has begun: there is nothing to respond to
         else:
             self._refuse(
                 RequestTimeout(
@@ -354,3 +252,8 @@ class HardenedProtocol(HttpToolsProtocol):
 
 class _Stop(Exception):
     """Ends parsing from inside one of its callbacks."""
+
+
+def protocol_of(connections: Connections) -> "type[HttpProtocol]":
+    """Return the protocol class of one server, as uvicorn's `http` option takes it."""
+    return type("HttpProtocol", (HttpProtocol,), {"open_connections": connections})

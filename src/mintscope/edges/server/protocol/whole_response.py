@@ -1,0 +1,56 @@
+"""Responses in one piece are one write."""
+
+from typing import TypeGuard
+
+from typing_extensions import override
+from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+
+class WholeResponse(RequestResponseCycle):
+    """Writes a response with one body message in one piece.
+
+    The headers are our own, so instead of examining each it suffices to see
+    that none of them holds a line end.
+    """
+
+    _head: HTTPResponseStartEvent | None = None
+
+    @override
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send *message* as uvicorn would; keep a head back until the body is here."""
+        if message["type"] == "http.response.start" and self._head is None:
+            self._head = message
+            return
+        head, self._head = self._head, None
+        if head is None:
+            await super().send(message)
+        elif self._fits_in_one_piece(message):
+            self._write_whole(head, message["body"])
+        else:
+            await super().send(head)
+            await super().send(message)
+
+    def _fits_in_one_piece(self, message: ASGISendEvent) -> TypeGuard[HTTPResponseBodyEvent]:
+        return (
+            message["type"] == "http.response.body"
+            and not message.get("more_body", False)
+            and not self.flow.write_paused
+            and not self.disconnected
+            and self.scope["method"] != "HEAD"
+        )
+
+    def _write_whole(self, head: HTTPResponseStartEvent, body: bytes) -> None:
+        headers = [*self.default_headers, *head["headers"]]
+        if not self.keep_alive:
+            headers.append((b"connection", b"close"))
+        lines = b"\r\n".join([b"%b: %b" % header for header in headers])
+        if lines.count(b"\n") >= len(headers) or lines.count(b"\r") >= len(headers):
+            raise RuntimeError("expected headers without line ends")
+        self.response_started = True
+        self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINE[head["status"]], lines, body))
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
