@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Errors only: pip also warns of every place that it looks into.
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip --quiet --quiet
 PACKAGES := tests/browser src/mintscope/edges/web/assets
 
 .PHONY: help setup demo test check bench storm lock format clean
@@ -20,9 +21,9 @@ test: $(VENV)/browser ## every test, about six minutes on two cores
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/dev ## format, lint, types, layers: fastest first
-	@$(BIN)/ruff format --check src tests bench examples
-	@$(BIN)/ruff check --no-cache src tests bench examples
-	@$(BIN)/mypy src tests bench examples
+	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/ruff check --no-cache src tests bench
+	@$(BIN)/mypy src tests bench
 	@$(BIN)/lint-imports
 
 storm: $(VENV)/dev ## the kill -9 storms at full length
@@ -32,8 +33,8 @@ bench: $(VENV)/bench ## every figure of the README, beside its peer
 	@$(BIN)/python -m bench
 
 format: $(VENV)/dev ## rewrite the code as `make check` wants it
-	@$(BIN)/ruff format src tests bench examples
-	@$(BIN)/ruff check --fix --quiet src tests bench examples
+	@$(BIN)/ruff format src tests bench
+	@$(BIN)/ruff check --fix --quiet src tests bench
 
 lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	@for set in run demo dev bench; do \

@@ -1,4 +1,4 @@
-"""examples/agent_signup.py against a whole api process: the way of an agent, step by step."""
+"""The example of an agent, against a whole api process, step by step."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ import pytest
 
 from support.processes.api_process import api_process, settings
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "agent_signup.py"
+EXAMPLE = "mintscope.client.examples.agent_signup"
 MINTSCOPE = f"{shlex.quote(sys.executable)} -m mintscope"
 READY_S = 60
 STEPS = [
@@ -36,7 +36,7 @@ def test_every_step_is_answered_as_the_specification_says(tmp_path: Path) -> Non
     with api_process(environment, tmp_path / "log") as origin:
         ran = subprocess.run(
             [
-                *(sys.executable, str(EXAMPLE), origin, "--email", "a@example.org"),
+                *(sys.executable, "-m", EXAMPLE, origin, "--email", "a@example.org"),
                 *("--poll-s", "1.1"),
                 *("--approve-with", f"{MINTSCOPE} applications approve {{id}} --unconfirmed"),
                 *("--remove-with", f"{MINTSCOPE} users remove {{user}}"),

@@ -12,7 +12,7 @@ import typer
 
 ADMINISTRATOR: Final = "admin@example.org"
 PASSWORD_BYTES: Final = 12
-AGENT: Final = Path(__file__).parents[5] / "examples" / "agent_signup.py"
+AGENT: Final = "mintscope.client.examples.agent_signup"
 
 
 def make_administrator(environment: Mapping[str, str]) -> str:
@@ -39,9 +39,7 @@ def invite_people(origin: str, password: str, folder: Path) -> None:
     mintscope = f"{shlex.quote(sys.executable)} -m mintscope"
     command = f"env MINTSCOPE_DATA_DIR={shlex.quote(str(folder))} {mintscope}"
     typer.echo(f"  {command} applications list")
-    if not AGENT.exists():
-        return  # installed without the examples
-    agent = f"{shlex.quote(sys.executable)} {shlex.quote(str(AGENT))} {origin}"
+    agent = f"{shlex.quote(sys.executable)} -m {AGENT} {origin}"
     approve = shlex.quote(f"{command} applications approve {{id}} --scopes trade:write")
     remove = shlex.quote(f"{command} users remove {{user}}")
     typer.echo("\nAn agent that signs up, and waits until you approve it at /admin:\n")

@@ -1,10 +1,10 @@
-"""How an agent comes to an API key, from the signup to its first request.
+"""Sign up as an agent, from the application to the first request with the API key.
 
-    python examples/agent_signup.py http://127.0.0.1:8402
+    python -m mintscope.client.examples.agent_signup http://127.0.0.1:8402
 
-It needs httpx and nothing of mintscope.  `make demo` starts a service to try it on: there the
-letter with the code is read from the mailbox page, and you approve the application at /admin, or
-let the script run a command that does, `--approve-with "mintscope applications approve {id}"`.
+Copy it: it needs httpx and nothing of mintscope.  `mintscope demo` starts a service to try it on.
+There the code is read from the mailbox page, and you approve the application at /admin, or with
+`--approve-with "mintscope applications approve {id}"` the script runs a command that does.
 """
 
 import argparse
@@ -46,15 +46,15 @@ class Agent:
         return int(answer.json()["signupId"])
 
     def read_code(self) -> str:
-        """Return the code of the letter: here from the page of the demo, else by IMAP or so."""
+        """Return the code in the e-mail, read from the mailbox page of the demo; else use IMAP."""
         page = self.service.get("/mailbox", params={"to": self.email})
         number = re.search(r'href="/mailbox/(\d+)"', page.raise_for_status().text)
         if number is None:
-            raise SystemExit(f"expected a letter to {self.email} at {page.url}")
-        letter = self.service.get(f"/mailbox/{number[1]}.txt").raise_for_status().text
-        code = re.search(r"^(\d{8})\s*$", letter, re.MULTILINE)
+            raise SystemExit(f"expected an e-mail to {self.email} at {page.url}")
+        text = self.service.get(f"/mailbox/{number[1]}.txt").raise_for_status().text
+        code = re.search(r"^(\d{8})\s*$", text, re.MULTILINE)
         if code is None:
-            raise SystemExit(f"expected a code of eight digits; the letter says:\n{letter}")
+            raise SystemExit(f"expected a code of eight digits; the e-mail says:\n{text}")
         return code[1]
 
     def confirm(self, code: str) -> httpx.Response:
@@ -82,7 +82,7 @@ class Agent:
             if self.status().json().get("state") == "rejected":
                 raise SystemExit("the application was rejected")
             time.sleep(max(self.poll_s, int(answer.headers.get("retry-after", 0))))
-        raise SystemExit("nobody has approved the application within 48 hours")
+        raise SystemExit("the application was not approved within 48 hours")
 
     def me(self, api_key: str) -> httpx.Response:
         """Ask whose the key is."""

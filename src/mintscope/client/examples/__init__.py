@@ -1,0 +1,1 @@
+"""Programs to copy: each needs httpx and nothing of mintscope."""
