@@ -17,7 +17,7 @@ from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import listen, make_server
-from mintscope.shell.config.sections import Config
+from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.stores import open_money
 
 

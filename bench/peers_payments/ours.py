@@ -22,7 +22,9 @@ from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
-from mintscope.shell.config.sections import ChainConfig, Config, CreditsConfig, PaymentsConfig
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.sections.chain import ChainConfig
+from mintscope.shell.config.sections.money import CreditsConfig, PaymentsConfig
 from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.payments import open_sales
 from mintscope.shell.wiring.stores import open_market, open_money

@@ -23,7 +23,10 @@ from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.parts import groups_of
 from mintscope.edges.web.routes import Route
-from mintscope.shell.config.sections import Config, CreditsConfig, MailConfig, WebConfig
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.sections.mail import MailConfig
+from mintscope.shell.config.sections.money import CreditsConfig
+from mintscope.shell.config.sections.web import WebConfig
 from mintscope.shell.wiring.accounts import Accounts, open_accounts
 from mintscope.shell.wiring.api import create_api
 from mintscope.shell.wiring.site import Pages

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from mintscope.shell.config.sections import PREFIX
+from mintscope.shell.config.config import PREFIX
 
 
 def child_environment(settings: Mapping[str, str]) -> dict[str, str]:

@@ -17,15 +17,11 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from mintscope.shell.config.sections import (
-    DELIMITER,
-    PREFIX,
-    ApiConfig,
-    ChainConfig,
-    Config,
-    PaymentsConfig,
-    Section,
-)
+from mintscope.shell.config.config import DELIMITER, PREFIX, Config
+from mintscope.shell.config.sections.api import ApiConfig
+from mintscope.shell.config.sections.chain import ChainConfig
+from mintscope.shell.config.sections.money import PaymentsConfig
+from mintscope.shell.config.sections.section import Section
 from mintscope.shell.config.values import is_loopback
 
 FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"

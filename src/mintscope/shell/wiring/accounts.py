@@ -32,7 +32,9 @@ from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.web.mailbox import SentEmail
 from mintscope.edges.web.parts import WebParts
-from mintscope.shell.config.sections import AccountsConfig, Config, WebConfig
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.sections.accounts import AccountsConfig
+from mintscope.shell.config.sections.web import WebConfig
 from mintscope.shell.wiring.mail import Templates, make_delivery
 from mintscope.shell.wiring.stores import Money
 

@@ -10,7 +10,7 @@ from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.edges.mail.delivery import Delivery, PageTransport, Transport
 from mintscope.edges.mail.templates import compose
 from mintscope.edges.mail.transport import MailServer, SmtpTransport
-from mintscope.shell.config.sections import MailConfig
+from mintscope.shell.config.sections.mail import MailConfig
 
 NAME: Final = "mintscope"
 

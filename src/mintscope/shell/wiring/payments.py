@@ -37,8 +37,10 @@ from mintscope.edges.settlement.price_sources import (
 )
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
+from mintscope.shell.config.config import Config
 from mintscope.shell.config.keypair import parse_keypair, read_keypair
-from mintscope.shell.config.sections import ChainConfig, Config, PaymentsConfig
+from mintscope.shell.config.sections.chain import ChainConfig
+from mintscope.shell.config.sections.money import PaymentsConfig
 from mintscope.shell.wiring.stores import Money
 
 log = structlog.get_logger()

@@ -12,7 +12,7 @@ from mintscope.edges.storage.sqlite.connection import engine_version
 from mintscope.edges.storage.sqlite.money.credits import AccountLine, KindLine
 from mintscope.edges.storage.sqlite.money.overview import Overview
 from mintscope.edges.storage.sqlite.openers import Market, Money
-from mintscope.shell.config.sections import Config
+from mintscope.shell.config.config import Config
 
 __all__ = [
     "AccountLine",

@@ -11,7 +11,8 @@ from mintscope.base.solana import Endpoint
 from mintscope.edges.sources.files import FileError, FileSource
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcFailure, RpcRefused
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
-from mintscope.shell.config.sections import ChainConfig, Config
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.sections.chain import ChainConfig
 from mintscope.shell.config.words import shown
 
 MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"

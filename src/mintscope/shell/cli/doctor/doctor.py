@@ -13,8 +13,8 @@ from mintscope.shell.cli.doctor.mail import check_mail
 from mintscope.shell.cli.doctor.pages import check_pages
 from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.doctor.store import check_market, check_money
+from mintscope.shell.config.config import Config
 from mintscope.shell.config.load import ConfigError, load
-from mintscope.shell.config.sections import Config
 
 CHECKS: Final[Sequence[Check]] = (
     check_folder,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from mintscope.shell.config.sections import Config
+from mintscope.shell.config.config import Config
 
 
 class Level(StrEnum):

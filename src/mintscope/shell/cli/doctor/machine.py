@@ -16,7 +16,7 @@ from mintscope.base.installation import UnusablePepper, UnusableStore
 from mintscope.edges.storage.folder import PEPPER_FILE
 from mintscope.edges.storage.pepper import load_pepper
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
-from mintscope.shell.config.sections import Config
+from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.site import in_url
 from mintscope.shell.wiring.stores import engine_version
 

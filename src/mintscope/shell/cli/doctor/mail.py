@@ -8,7 +8,8 @@ from aiosmtplib import SMTPException
 
 from mintscope.edges.mail.transport import MailServer, connected
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
-from mintscope.shell.config.sections import Config, MailConfig
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.sections.mail import MailConfig
 from mintscope.shell.config.values import is_loopback
 from mintscope.shell.wiring.mail import mail_server_of
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mintscope.shell.cli.doctor.finding import Finding, ok, warn
-from mintscope.shell.config.sections import Config
+from mintscope.shell.config.config import Config
 from mintscope.shell.config.values import is_loopback
 from mintscope.shell.wiring.site import origins_of
 

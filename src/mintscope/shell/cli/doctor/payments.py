@@ -18,8 +18,9 @@ from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
 from mintscope.shell.cli.doctor.finding import Finding, Level, collect, fail, ok, warn
 from mintscope.shell.cli.doctor.machine import OTHERS
+from mintscope.shell.config.config import Config
 from mintscope.shell.config.keypair import UnusableKeypair
-from mintscope.shell.config.sections import Config, PaymentsConfig
+from mintscope.shell.config.sections.money import PaymentsConfig
 from mintscope.shell.wiring.payments import (
     CannotSell,
     expect_funds,

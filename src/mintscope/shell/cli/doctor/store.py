@@ -8,7 +8,7 @@ from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.installation import UnusablePepper, UnusableStore
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
-from mintscope.shell.config.sections import Config
+from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.stores import Overview, open_market, open_money
 
 UNREAD_SHOWN_MAX: Final = 5

@@ -1,0 +1,41 @@
+"""Settings of e-mail."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from mintscope.shell.config.sections.section import Section
+from mintscope.shell.config.values import (
+    Mailbox,
+    OptionalSecret,
+    Port,
+)
+
+
+class MailConfig(Section):
+    """Letters to applicants and people."""
+
+    delivery: Literal["none", "smtp", "page"] = Field(
+        default="none",
+        description="smtp: by the server named here; none: letters wait in the outbox; page: they"
+        " are shown at /mailbox to everyone, for demos on the loopback address only.",
+    )
+    host: str = Field(default="127.0.0.1", description="The mail server.")
+    port: Port = Field(default=587, description="Its port.")
+    security: Literal["starttls", "tls", "none"] = Field(
+        default="starttls",
+        description="How the connection is protected; none only to the loopback address.",
+    )
+    username: str = Field(default="", description="Sign in with this name; empty: do not.")
+    password: OptionalSecret = Field(default=None, description="And this password.")
+    sender: Mailbox = Field(
+        default="mintscope@localhost",
+        description="The address letters come from, as `no-reply@example.org`.",
+    )
+    timeout_s: float = Field(
+        default=20.0,
+        gt=0,
+        le=50,
+        allow_inf_nan=False,
+        description="For one letter; below the minute after which another process may send it.",
+    )
