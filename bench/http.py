@@ -48,7 +48,7 @@ from mintscope.core.market.report import (
 )
 from mintscope.edges.storage.folder import MONEY_FILE, PEPPER_FILE
 from mintscope.edges.storage.pepper import load_pepper
-from mintscope.edges.storage.sqlite.money.credits import CreditBook
+from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 
 TOKENS, CREDITS = 12_000, 1_000_000
 ROUNDS, ROUND_S = 7, 1.0

@@ -19,7 +19,7 @@ from mintscope.core.credits.ledger import (
     Spent,
     Statement,
 )
-from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.scenes.service import NOW, PEPPER, credit_token
 
 FIRST, SECOND, UNKNOWN = credit_token(1), credit_token(2), credit_token(3)

@@ -23,7 +23,7 @@ import pytest
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import CreditToken
-from mintscope.edges.storage.sqlite.money.credits import CreditBook
+from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from support.fakes.reports import TRACKED
 from support.processes.paying_service import PEPPER, serve
 from support.processes.served import Served
@@ -42,7 +42,7 @@ processes.set_forkserver_preload(
         "__main__",
         "mintscope.edges.api.app",
         "mintscope.edges.server.server",
-        "mintscope.edges.storage.sqlite.money.credits",
+        "mintscope.edges.storage.sqlite.money.credit_book",
     ]
 )
 

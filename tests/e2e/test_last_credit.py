@@ -15,7 +15,7 @@ from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent, Statement
 from mintscope.edges.api.app import create_app
 from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.fakes.reports import TRACKED, FakeReports
 from support.processes.served import Client, served
 from support.scenes.service import NOW, PEPPER, credit_token
@@ -52,6 +52,9 @@ class SelectsThenUpdates:
         change = "UPDATE credit_account SET balance = ? WHERE id = ?"
         self._db.execute(change, (balance - 1, account))
         return Spent(balance - 1)
+
+    async def expect_writable(self) -> None:
+        await self._ledger.expect_writable()
 
     async def close(self) -> None:
         self._db.close()

@@ -23,7 +23,7 @@ from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import hash_credential
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sqlite.money.credits import CreditBook
+from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from support.fakes.reports import TRACKED
 from support.processes.paying_chain import RICH, SEED, Chain, chain_running
 from support.processes.selling_service import PEPPER, Manner, config_of, seller_running

@@ -350,6 +350,7 @@ class Run:
         """Audit as a process does that has just started."""
         auditor = self.build.audit.Auditor(
             books=self.world.books,
+            treasury=self.world.books,
             history=SteppedHistory(self.world),
             reconciler=self.reconciler(),
             clock=self.world.clock,

@@ -1,7 +1,7 @@
 """Each invariant holds after anything that happens, and each is missed when it is broken."""
 
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -44,10 +44,10 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-def books(world: World) -> Iterator[SqlitePaymentBooks]:
+async def books(world: World) -> AsyncIterator[SqlitePaymentBooks]:
     books = SqlitePaymentBooks(world.path)
     yield books
-    books.close()
+    await books.close()
 
 
 async def trade(world: World) -> None:

@@ -1,6 +1,5 @@
 """Prices from outside: read, refused, or said to be missing; never made up."""
 
-from collections.abc import Sequence
 from decimal import Decimal
 
 import httpx
@@ -9,7 +8,7 @@ from structlog.testing import capture_logs
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import UnixMs, Wallet
 from mintscope.base.quote import Quote
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.market.log import PricedSwap
@@ -73,22 +72,35 @@ async def test_a_feed_that_is_no_price_is_a_doubt(text: str, status: int, doubt:
 
 
 async def test_a_market_that_cannot_be_read_is_a_doubt() -> None:
-    async def reserves() -> Reserves:
-        raise ChainUnavailable("no node")
+    class NoPools:
+        async def read(self) -> Reserves:
+            raise ChainUnavailable("no node")
 
-    source = MarketPrice(FakeLog(), reserves, asset=USDC, decimals=6)
+    source = MarketPrice(FakeLog(), NoPools(), asset=USDC, decimals=6)
 
     assert await source.read(NOW) is Doubt.NO_ANSWER
 
 
-class TheChain:
-    """Whose newest block is so many seconds older than this machine's clock."""
+class FakeChain:
+    """A PaymentChain that answers one look after the other as told.
 
-    def __init__(self, clock: ManualClock) -> None:
+    late_s    by how much its newest block is older than this machine's clock
+    """
+
+    def __init__(self, clock: ManualClock, *looks: Exception | None) -> None:
         self._clock = clock
+        self._looks = list(looks)
         self.late_s: int | None = 1
 
-    async def time_s(self) -> int:
+    async def expect_usable(self) -> None:
+        answer = self._looks.pop(0)
+        if answer is not None:
+            raise answer
+
+    async def lamports(self, wallet: Wallet) -> int:
+        raise NotImplementedError(wallet)
+
+    async def block_time_s(self) -> int:
         if self.late_s is None:
             raise ChainUnavailable("no node")
         return self._clock.now() // 1000 - self.late_s
@@ -97,8 +109,8 @@ class TheChain:
 async def test_a_clock_that_the_chain_contradicts_quotes_nothing() -> None:
     """Fail closed where quotes expire by it, and open again by itself."""
     clock = ManualClock(NOW)
-    chain = TheChain(clock)
-    source = TrueClock(PinnedPrice(Decimal(1)), chain.time_s, clock)
+    chain = FakeChain(clock)
+    source = TrueClock(PinnedPrice(Decimal(1)), chain, clock)
     closed = []
     for late_s in (1, 10, 11, None, -5, -6, None, 3_600, 0):
         chain.late_s = late_s
@@ -113,11 +125,9 @@ async def test_a_source_that_breaks_is_told_and_is_no_price() -> None:
         async def read(self, _now: UnixMs) -> Quote | Doubt:
             raise ZeroDivisionError("a bug")
 
-    async def fit() -> None:
-        pass
-
+    clock = ManualClock(NOW)
     with capture_logs() as logs:
-        found = await UsableToken(Broken(), fit, ManualClock(NOW)).read(NOW)
+        found = await UsableToken(Broken(), FakeChain(clock, None), clock).read(NOW)
 
     assert found is Doubt.BROKEN
     (event,) = logs
@@ -144,23 +154,11 @@ async def raising() -> None:
     raise ServiceUnavailable("the store does not answer")
 
 
-class Looks:
-    """Answers one look after the other as told."""
-
-    def __init__(self, answers: Sequence[Exception | None]) -> None:
-        self._answers = list(answers)
-
-    async def expect(self) -> None:
-        answer = self._answers.pop(0)
-        if answer is not None:
-            raise answer
-
-
 async def test_nothing_has_a_price_before_the_chain_was_seen_to_be_fit() -> None:
     clock = ManualClock(NOW)
     away, unfit = ChainUnavailable("away"), UnusablePaymentToken("it has a transfer fee")
-    looks = Looks([away, None, away, unfit, away, None])
-    source = UsableToken(PinnedPrice(Decimal(1)), looks.expect, clock)
+    chain = FakeChain(clock, away, None, away, unfit, away, None)
+    source = UsableToken(PinnedPrice(Decimal(1)), chain, clock)
     sells = [isinstance(await source.read(NOW), Quote) for _ in range(3)]
     clock.advance(86_400_000)
     sells += [isinstance(await source.read(NOW), Quote) for _ in range(4)]

@@ -34,7 +34,7 @@ from mintscope.core.payments.protocol.headers import Presented
 from mintscope.core.payments.protocol.refusal import Refused
 from mintscope.core.payments.settlement import Rejected, Simulated, UnknownBlockhash
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
-from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from support.scenes.payments.payment_world import (
     AMOUNT,

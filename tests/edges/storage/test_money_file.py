@@ -12,11 +12,11 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.installation import UnusableStore
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
 from mintscope.edges.storage.sqlite.connection import transaction
-from mintscope.edges.storage.sqlite.money.credits import (
+from mintscope.edges.storage.sqlite.money.credit_book import (
     CHECKPOINT_PAGES,
     CreditBook,
-    SqliteCreditLedger,
 )
+from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.scenes.service import NOW, PEPPER, credit_token
 
 TOKEN = credit_token(1)

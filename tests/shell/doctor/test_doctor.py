@@ -22,7 +22,7 @@ from mintscope.base.solana import WSOL, Gap
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.store import FinalSlot, NewSlot, Unread
 from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
-from mintscope.edges.storage.sqlite.money.credits import CreditBook
+from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from mintscope.shell.cli.doctor.chain import MAINNET, check_chain
 from mintscope.shell.cli.doctor.doctor import app
 from mintscope.shell.cli.doctor.finding import Finding, Level, fail

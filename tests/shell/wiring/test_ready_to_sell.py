@@ -101,7 +101,7 @@ async def test_a_fee_payer_that_is_short_is_told(
     told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
     await books.fill_fund(2_890_880, mark=await books.fund_mark())
     open_again = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
-    books.close()
+    await books.close()
 
     assert any(
         finding.level is Level.FAIL and "nothing is sold" in finding.what for finding in found
@@ -156,7 +156,7 @@ async def test_stopped_sales_are_told_and_resumed(
     assert told.stdout == "stopped: a test\n0 payments pending\n"
     assert resumed.stdout == "open\n"
     assert await books.why_stopped() is None
-    books.close()
+    await books.close()
 
 
 def vault(mint: str, amount: int) -> dict[str, Any]:

@@ -126,6 +126,13 @@ class MemoryPaymentStore:
         of_strangers = [row for row in pending if row.payment.payer not in buyers]
         return promise.payment.payer not in buyers and _fees(of_strangers) + fee > most / 2
 
+    async def forget_reports(self, before: UnixMs) -> None:
+        for row in self.rows.values():
+            payment = row.payment
+            is_report = isinstance(payment.goods, PaidReport)
+            if is_report and payment.final and payment.begun_at <= before:
+                row.payment = replace(payment, goods=PaidReport(body=b""))
+
     async def resolve(
         self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
     ) -> Payment:

@@ -17,7 +17,7 @@ from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import listen, make_server
-from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.fakes.reports import FakeReports
 
 PEPPER = bytes(range(32))

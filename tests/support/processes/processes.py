@@ -15,7 +15,7 @@ processes.set_forkserver_preload(
         "mintscope.edges.api.app",
         "mintscope.edges.server.server",
         "mintscope.shell.wiring.payments",
-        "mintscope.edges.storage.sqlite.money.credits",
+        "mintscope.edges.storage.sqlite.money.credit_book",
         "mintscope.devchain.svm.vm",
         "mintscope.devchain.server",
         "mintscope.devchain.methods.table",

@@ -20,7 +20,7 @@ from mintscope.edges.api.health import Check
 from mintscope.edges.api.shop import Shop
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.money.credits import SqliteCreditLedger
+from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.fakes.reports import FakeReports
 from support.scenes.accounts_service import Accounts, open_desks
 

@@ -14,7 +14,7 @@ from mintscope.base.primitives import UnixMs
 
 STATEMENT_LINES: Final = 100
 
-CreditAccount = NewType("CreditAccount", int)  # whoever holds one has found it in the ledger
+CreditAccount = NewType("CreditAccount", int)  # a value of it was found in the ledger
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False):
@@ -49,7 +49,7 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
 
 
 class CreditLedger(Protocol):
-    """Few verbs, each one atomic.
+    """The ledger as the API uses it; each verb is atomic.
 
     Raises ServiceUnavailable from every verb when the store does not answer;
     nothing has been taken then, or it is given back by a reversal.
@@ -77,4 +77,47 @@ class CreditLedger(Protocol):
 
     async def statement(self, account: CreditAccount) -> Statement:
         """Return where the credits came from and went."""
+        ...
+
+    async def expect_writable(self) -> None:
+        """Write something durably, or raise ServiceUnavailable."""
+        ...
+
+
+class AccountLine(msgspec.Struct, frozen=True):
+    """What an operator may see of an account; *credit_count* it was given in all."""
+
+    account: CreditAccount
+    hint: str
+    note: str
+    issued_at: UnixMs
+    credit_count: int
+    balance: int
+
+
+class KindLine(msgspec.Struct, frozen=True):
+    """All entries of one kind of an account."""
+
+    kind: str
+    delta: int
+    first_at: UnixMs
+    last_at: UnixMs
+
+
+class CreditAccounts(Protocol):
+    """The accounts as an operator looks at them.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def accounts(self, ending: str = "") -> Sequence[AccountLine]:
+        """Return the accounts whose credit token ends in *ending*, oldest first."""
+        ...
+
+    async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
+        """Return what moved the balance of *account*, by kind."""
+        ...
+
+    async def contradictions(self) -> Sequence[CreditAccount]:
+        """Return the accounts whose balance is not what their entries say; always none."""
         ...

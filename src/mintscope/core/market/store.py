@@ -1,7 +1,7 @@
-"""The port of whoever keeps the market: one writer, three atomic verbs.
+"""The ports of the market store: its one writer, the list of mints, its status.
 
 `write` adds to the log, `fold` moves finalized slots into candles, `trim`
-forgets what nobody can need again.  The rules are not here: `tail` places
+forgets what is no longer needed.  The rules are not here: `tail` places
 blocks, `pricing` prices them, `registry` decides what is followed.
 """
 
@@ -190,7 +190,10 @@ class TrackedMint(NamedTuple):
 
 
 class Tracking(Protocol):
-    """The list of mints, as an operator changes it while ingest runs."""
+    """The list of mints, as an operator changes it while ingest runs.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
 
     async def add(self, mint: Mint) -> bool:
         """Follow *mint* from the next slot on; False if it was listed already."""
@@ -206,4 +209,42 @@ class Tracking(Protocol):
 
     async def one(self, mint: Mint) -> TrackedMint | None:
         """Return *mint* if it is tracked."""
+        ...
+
+
+class UnreadCount(NamedTuple):
+    """How many transactions of *program* are in quarantine for *reason*."""
+
+    program: str
+    reason: str
+    transactions: int
+
+
+class MarketOverview(NamedTuple):
+    """Where the market stands.
+
+    slot, time     of the newest block, None before the first
+    folded_slot    how far the finalized fold has come
+    newest_gap     the last slot of the newest gap
+    """
+
+    slot: Slot | None
+    time: UnixS | None
+    folded_slot: Slot | None
+    follows_files: bool
+    tracked_count: int
+    gap_count: int
+    gap_slots: int
+    newest_gap: Slot | None
+    unread: Sequence[UnreadCount]
+
+
+class MarketStatus(Protocol):
+    """The market as an operator asks for it; safe while ingest writes."""
+
+    async def overview(self) -> MarketOverview:
+        """Return where the market stands.
+
+        Raises ServiceUnavailable, and UnusableStore for a store that is not one.
+        """
         ...

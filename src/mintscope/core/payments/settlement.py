@@ -1,4 +1,4 @@
-"""The port of whoever speaks to the chain on behalf of payments."""
+"""The ports of the chain, as payments need it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Protocol
 
 from solders.pubkey import Pubkey
 
-from mintscope.base.primitives import Signature
+from mintscope.base.primitives import Signature, Wallet
 from mintscope.core.payments.payment import Sighting
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
 
@@ -61,4 +61,26 @@ class Settlement(Protocol):
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
         """Search the whole history for *signatures*, in their order."""
+        ...
+
+
+class PaymentChain(Protocol):
+    """What selling needs to know of the chain before any payment.
+
+    Raises ChainUnavailable from every verb; every verb ends within its own time limit.
+    """
+
+    async def expect_usable(self) -> None:
+        """Compare the payment token and the treasury with the terms.
+
+        Raises UnusablePaymentToken.
+        """
+        ...
+
+    async def block_time_s(self) -> int:
+        """Return the time of the newest confirmed block, in Unix seconds."""
+        ...
+
+    async def lamports(self, wallet: Wallet) -> int:
+        """Return what *wallet* has to pay network fees with."""
         ...

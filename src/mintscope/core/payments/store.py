@@ -1,4 +1,4 @@
-"""The port of whoever remembers payments.  Six verbs, each one atomic and durable."""
+"""The port of the payment store.  Seven verbs, each one atomic and durable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -205,4 +205,8 @@ class PaymentStore(Protocol):
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
         """Return those payments among *signatures* that are ours, in any order."""
+        ...
+
+    async def forget_reports(self, before: UnixMs) -> None:
+        """Drop the bodies of final reports that were begun at *before* or earlier."""
         ...

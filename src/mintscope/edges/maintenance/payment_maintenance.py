@@ -29,15 +29,14 @@ from mintscope.base.primitives import UnixMs, Wallet
 from mintscope.base.time import DAY_MS
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.invariants import Invariant, Violation
+from mintscope.core.payments.books.store import MaintenanceBooks
 from mintscope.core.payments.books.treasury import ScanScope
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.pricing.price_cache import RETRY_S, PriceCache
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import REDELIVERY_MS
-from mintscope.core.payments.settlement import ChainUnavailable
-from mintscope.edges.settlement.rpc_settlement import RpcSettlement
-from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
-from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from mintscope.core.payments.settlement import ChainUnavailable, PaymentChain
+from mintscope.core.payments.store import PaymentStore
 
 log = structlog.get_logger()
 
@@ -52,12 +51,12 @@ class PaymentMaintenance:
     fund_lamports_min    with less nothing is sold
     """
 
-    chain: RpcSettlement
-    store: SqlitePaymentStore
-    books: SqlitePaymentBooks
+    chain: PaymentChain
+    store: PaymentStore
+    books: MaintenanceBooks
     auditor: Auditor
     reconciler: Reconciler
-    board: PriceCache
+    price_cache: PriceCache
     clock: Clock
     fee_payer: Wallet
     lamports_min: int
@@ -109,7 +108,7 @@ class PaymentMaintenance:
         """Keep the board fresh, so that no client waits for a price or finds an old one."""
         while True:
             with suppress(PriceUnavailable):
-                await self.board.price_list()
+                await self.price_cache.price_list()
             await asyncio.sleep(RETRY_S)
 
     async def _audit(self) -> None:

@@ -1,7 +1,6 @@
-"""What the payment token is worth, from its own market or from somebody who vouches for it."""
+"""What the payment token is worth, from its own market or from a configured feed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Final
 
@@ -18,9 +17,9 @@ from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.market.log import LogReader
 from mintscope.core.payments.pricing.price import Doubt, FeedReading, price_of_feed, price_of_market
 from mintscope.core.payments.pricing.price_cache import PriceSource
-from mintscope.core.payments.pricing.token_market import Reserves, market_of, minutes_of
+from mintscope.core.payments.pricing.token_market import PoolReserves, market_of, minutes_of
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
-from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.core.payments.settlement import ChainUnavailable, PaymentChain
 
 log = structlog.get_logger()
 
@@ -36,15 +35,12 @@ EXPONENT_MAX: Final = 32
 
 
 class MarketPrice:
-    """Implements payments.board.PriceSource by the token's own market.
-
-    reserves    reads what its pools hold
-    """
+    """Implements PriceSource by the token's own market."""
 
     def __init__(
         self,
         reader: LogReader,
-        reserves: Callable[[], Awaitable[Reserves]],
+        reserves: PoolReserves,
         *,
         asset: Mint,
         decimals: int,
@@ -70,7 +66,7 @@ class MarketPrice:
             self._reader.tip(),
             self._reader.load(self._asset),
             self._reader.load(WSOL),
-            self._reserves(),
+            self._reserves.read(),
         )
         if tip.time is None:
             return Doubt.LAGGING
@@ -98,7 +94,7 @@ class _Pyth(msgspec.Struct, frozen=True):
 
 
 class FeedPrice:
-    """Implements payments.board.PriceSource by an address that answers as Pyth's Hermes does."""
+    """Implements PriceSource by an address that answers as Pyth's Hermes does."""
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._url = url
@@ -140,7 +136,7 @@ def _reading(body: bytes) -> FeedReading | None:
 
 
 class SolPrice:
-    """Implements payments.board.SolSource by SOL's own market, as followed here."""
+    """Implements SolSource by SOL's own market, as followed here."""
 
     def __init__(self, reader: LogReader) -> None:
         self._reader = reader
@@ -160,18 +156,14 @@ class SolPrice:
 
 
 class TrueClock:
-    """A price source that is silent while the clock is wrong, by the time of the newest block.
+    """A price source that gives no price while the clock is wrong, by the newest block's time.
 
     Quotes expire by this clock.  A node that does not answer changes nothing.
-
-    block_time_s    of the newest confirmed block; raises ChainUnavailable
     """
 
-    def __init__(
-        self, source: PriceSource, block_time_s: Callable[[], Awaitable[int]], clock: Clock
-    ) -> None:
+    def __init__(self, source: PriceSource, chain: PaymentChain, clock: Clock) -> None:
         self._source = source
-        self._block_time_s = block_time_s
+        self._chain = chain
         self._clock = clock
         self._is_right = True
 
@@ -182,7 +174,7 @@ class TrueClock:
 
     async def _compare(self) -> None:
         try:
-            block_time_s = await self._block_time_s()
+            block_time_s = await self._chain.block_time_s()
         except ChainUnavailable as trouble:
             log.warning("the clock cannot be compared with the chain's", reason=str(trouble))
             return
@@ -197,16 +189,11 @@ class TrueClock:
 
 
 class UsableToken:
-    """A price source that is silent unless the chain is fit for payments; looked at every day.
+    """A price source that gives no price unless the chain is fit for payments; checked daily."""
 
-    expect    raises UnusablePaymentToken or ChainUnavailable
-    """
-
-    def __init__(
-        self, source: PriceSource, expect: Callable[[], Awaitable[None]], clock: Clock
-    ) -> None:
+    def __init__(self, source: PriceSource, chain: PaymentChain, clock: Clock) -> None:
         self._source = source
-        self._expect = expect
+        self._chain = chain
         self._clock = clock
         self._is_usable = False
         self._look_again_s = float("-inf")
@@ -226,7 +213,7 @@ class UsableToken:
     async def _look(self) -> None:
         """Look at the chain; a node that does not answer changes nothing."""
         try:
-            await self._expect()
+            await self._chain.expect_usable()
         except UnusablePaymentToken as trouble:
             log.warning("the payment token cannot be used", reason=str(trouble))
             self._is_usable = False

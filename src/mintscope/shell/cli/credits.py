@@ -1,16 +1,17 @@
 """`mintscope credits`: hand out credit tokens, and see what became of them."""
 
+from collections.abc import Sequence
 from secrets import token_bytes
 from typing import Annotated, Final
 
 import typer
 
-from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import CredentialKind, make_credit_token
 from mintscope.base.time import iso_time
+from mintscope.core.credits.ledger import AccountLine, KindLine
 from mintscope.shell.cli.config import ConfigFile
 from mintscope.shell.cli.stores import with_money
-from mintscope.shell.wiring.stores import AccountLine, KindLine, Money
+from mintscope.shell.wiring.stores import Money
 
 CREDITS_MAX: Final = 1_000_000_000
 NOTE_LENGTH_MAX: Final = 200
@@ -39,7 +40,7 @@ def issue(
     token = make_credit_token(token_bytes(CredentialKind.CREDIT_TOKEN.entropy_bytes))
 
     async def grant(money: Money) -> None:
-        money.credits.issue(token, credit_count, note=note, at=SystemClock().now())
+        await money.ledger.issue(token, credit_count, note)
 
     with_money(config, grant)
     print(token)
@@ -50,8 +51,8 @@ def issue(
 def list_accounts(config: ConfigFile = None) -> None:
     """List all credit tokens by their last eight characters."""
 
-    async def read(money: Money) -> list[AccountLine]:
-        return money.credits.accounts()
+    async def read(money: Money) -> Sequence[AccountLine]:
+        return await money.credits.accounts()
 
     accounts = with_money(config, read)
     print(f"{'token':>11}  {'issued':20}  {'credits':>12}  {'left':>12}  note")
@@ -69,9 +70,9 @@ def show(
 ) -> None:
     """Show what happened to the credit tokens that end in HINT."""
 
-    async def read(money: Money) -> list[tuple[AccountLine, list[KindLine]]]:
-        accounts = money.credits.accounts(hint.lower())
-        return [(account, money.credits.summary(account.account)) for account in accounts]
+    async def read(money: Money) -> list[tuple[AccountLine, Sequence[KindLine]]]:
+        accounts = await money.credits.accounts(hint.lower())
+        return [(account, await money.credits.summary(account.account)) for account in accounts]
 
     accounts = with_money(config, read)
     if not accounts:

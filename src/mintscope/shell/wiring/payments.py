@@ -129,15 +129,17 @@ async def open_sales(
         endpoint = payment_endpoint(config.chain)
         chain = await stack.enter_async_context(RpcSettlement(endpoint, terms=terms, clock=clock))
         source = UsableToken(
-            TrueClock(price_source(payments, endpoint, reader, stack), chain.block_time_s, clock),
-            chain.expect_usable,
+            TrueClock(price_source(payments, endpoint, reader, stack), chain, clock),
+            chain,
             clock,
         )
         store, books = money.payments, money.books
         reconciler = Reconciler(
             store=store, chain=chain, clock=clock, on_unreadable=tell_unreadable
         )
-        auditor = Auditor(books=books, history=chain, reconciler=reconciler, clock=clock)
+        auditor = Auditor(
+            books=books, treasury=books, history=chain, reconciler=reconciler, clock=clock
+        )
         budget = Budget(
             failures=payments.failures_per_hour_max,
             in_flight_payer=payments.in_flight_per_payer_max,
@@ -174,7 +176,7 @@ async def open_sales(
                 books=books,
                 auditor=auditor,
                 reconciler=reconciler,
-                board=board,
+                price_cache=board,
                 clock=clock,
                 fee_payer=terms.fee_payer,
                 lamports_min=payments.fee_payer_lamports_min,
@@ -248,4 +250,4 @@ def price_source(
             asset = Mint(payments.asset)
             reserves = RpcReserves(endpoint, base=asset, pools=vaults_of(payments))
             stack.push_async_callback(reserves.aclose)
-            return MarketPrice(reader, reserves.read, asset=asset, decimals=payments.decimals)
+            return MarketPrice(reader, reserves, asset=asset, decimals=payments.decimals)

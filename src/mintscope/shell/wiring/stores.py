@@ -9,17 +9,12 @@ from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.folder import held
 from mintscope.edges.storage.sqlite import openers
 from mintscope.edges.storage.sqlite.connection import engine_version
-from mintscope.edges.storage.sqlite.money.credits import AccountLine, KindLine
-from mintscope.edges.storage.sqlite.money.overview import Overview
 from mintscope.edges.storage.sqlite.openers import Market, Money
 from mintscope.shell.config.config import Config
 
 __all__ = [
-    "AccountLine",
-    "KindLine",
     "Market",
     "Money",
-    "Overview",
     "engine_version",
     "hold",
     "open_market",

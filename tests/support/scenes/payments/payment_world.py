@@ -155,6 +155,7 @@ class World:
         books = SqlitePaymentBooks(self.path)
         auditor = Auditor(
             books=books,
+            treasury=books,
             history=self.chains[0],
             reconciler=self.reconciler(),
             clock=self.clock,
@@ -162,7 +163,7 @@ class World:
         try:
             return list(await auditor.audit(full=full))
         finally:
-            books.close()
+            await books.close()
 
     def random(self, count: int) -> bytes:
         self.entropy += 1

@@ -8,9 +8,9 @@ from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.payments.books.invariants import (
     SETTLED_AFTER_MS,
     Invariant,
-    PaymentBooks,
     Violation,
 )
+from mintscope.core.payments.books.store import AuditBooks, TreasuryBooks
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope, TreasuryHistory
 from mintscope.core.payments.payment import Payment, State
 from mintscope.core.payments.protocol.refusal import RefusalReason
@@ -40,12 +40,14 @@ class Auditor:
     def __init__(
         self,
         *,
-        books: PaymentBooks,
+        books: AuditBooks,
+        treasury: TreasuryBooks,
         history: TreasuryHistory,
         reconciler: Reconciler,
         clock: Clock,
     ) -> None:
         self._books = books
+        self._treasury = treasury
         self._history = history
         self._reconciler = reconciler
         self._clock = clock
@@ -75,14 +77,16 @@ class Auditor:
 
     async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:
         if full:  # before any question: a node that is silent only delays it
-            scan = await self._books.scan(ScanScope.ALL)
+            scan = await self._treasury.scan(ScanScope.ALL)
             if scan is None or scan.finished_at is not None:
-                await self._books.keep_scan(ScanScope.ALL, Scan())
+                await self._treasury.keep_scan(ScanScope.ALL, Scan())
         await self._settle_issued()
-        doubted = await self._books.doubts(now=self._clock.now(), count_max=BATCH)
+        doubted = await self._treasury.doubts(now=self._clock.now(), count_max=BATCH)
         await self._compare(doubted, violations)
-        await self._scan(ScanScope.NEW, await self._books.scan(ScanScope.NEW) or Scan(), violations)
-        scan = await self._books.scan(ScanScope.ALL)
+        await self._scan(
+            ScanScope.NEW, await self._treasury.scan(ScanScope.NEW) or Scan(), violations
+        )
+        scan = await self._treasury.scan(ScanScope.ALL)
         if scan is not None and scan.finished_at is None:
             await self._scan(ScanScope.ALL, scan, violations)
 
@@ -93,19 +97,19 @@ class Auditor:
         late = await self._books.unsettled(before=before, height=height, count_max=BATCH)
         if late:
             await self._reconciler.look_at(late)
-            await self._books.doubt(DoubtKind.ISSUED, late, now=self._clock.now())
+            await self._treasury.doubt(DoubtKind.ISSUED, late, now=self._clock.now())
 
     async def _scan(self, scope: ScanScope, scan: Scan, violations: list[Violation]) -> None:
         """Read on, a page at a time; whatever stops it, no page is read in vain."""
         for _ in range(PAGES_MAX[scope]):
             page = await self._history.arrivals(after=scan.mark, before=scan.cursor)
             if page.oldest is None:
-                await self._books.keep_scan(scope, scan.end(self._clock.now(), scope=scope))
+                await self._treasury.keep_scan(scope, scan.end(self._clock.now(), scope=scope))
                 return
             for start in range(0, len(page.succeeded), BATCH):
                 await self._compare(page.succeeded[start : start + BATCH], violations)
             scan = scan.go_on(page)
-            await self._books.keep_scan(scope, scan)
+            await self._treasury.keep_scan(scope, scan)
 
     async def _compare(self, arrived: Sequence[Signature], violations: list[Violation]) -> None:
         """Issue what *arrived* (<= BATCH) and is not issued, and note what cannot be."""
@@ -118,11 +122,11 @@ class Auditor:
         if found:  # before anything is forgotten
             await self._stop(found[0])
             violations += found
-        await self._books.dismiss([s for s, is_ours in sponsored.items() if is_ours is not None])
+        await self._treasury.dismiss([s for s, is_ours in sponsored.items() if is_ours is not None])
         doubtful = [s for s, is_ours in sponsored.items() if is_ours is None] + [
             s for s, each in ours.items() if each.state is not State.ISSUED and not _is_short(each)
         ]
-        await self._books.doubt(DoubtKind.ARRIVED, doubtful, now=self._clock.now())
+        await self._treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self._clock.now())
 
     async def _stop(self, violation: Violation) -> None:
         why = f"{violation.invariant} ({violation.subject})"

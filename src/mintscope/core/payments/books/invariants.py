@@ -14,10 +14,7 @@ doubt, and a doubt that three looks and 300 s have not settled is a violation.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
-
-from mintscope.base.primitives import Signature, UnixMs
-from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
+from typing import Final
 
 SETTLED_AFTER_MS: Final = 300_000  # a payment that is younger may still be on its way
 DOUBTED_LOOKS: Final = 3
@@ -51,41 +48,3 @@ class Checked:
 
     violations: Sequence[Violation]
     entry_mark: int
-
-
-class PaymentBooks(Protocol):
-    """The books, for whoever audits them.  Raises ServiceUnavailable."""
-
-    async def check(self, *, after_entry: int) -> Checked:
-        """Compare payments, entries, balances and doubts; of entries, those after *after_entry*."""
-        ...
-
-    async def scan(self, scope: ScanScope) -> Scan | None:
-        """Return how far the scan of *scope* has come, None where there was none."""
-        ...
-
-    async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:
-        """Remember how far the scan of *scope* has come."""
-        ...
-
-    async def unsettled(
-        self, *, before: UnixMs, height: int, count_max: int
-    ) -> Sequence[Signature]:
-        """Return what was issued before *before*, had to land by *height*, and is not final."""
-        ...
-
-    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Note that *signatures* were looked at in vain, but for those that are settled by now."""
-        ...
-
-    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return the arrivals to look at again: each after as long as it has been in doubt."""
-        ...
-
-    async def dismiss(self, signatures: Sequence[Signature]) -> None:
-        """Forget every doubt about *signatures*, and what is settled by now."""
-        ...
-
-    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
-        """Sell nothing from now on, until an operator says otherwise."""
-        ...

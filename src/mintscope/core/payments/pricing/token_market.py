@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import Final, Protocol
 
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.solana import LAMPORTS_PER_SOL, STABLES, WSOL
@@ -24,6 +24,17 @@ class Reserves:
 
     base: int
     quotes: Mapping[Mint, int]
+
+
+class PoolReserves(Protocol):
+    """Reads what the pools of the payment token hold."""
+
+    async def read(self) -> Reserves:
+        """Return what all the pools hold together.
+
+        Raises ChainUnavailable, and UnusablePaymentToken for a pool of another token.
+        """
+        ...
 
 
 def minutes_of(loaded: LoadedMint) -> Sequence[Minute]:

@@ -10,13 +10,21 @@ from pathlib import Path
 from typing import Final
 
 import apsw
+import structlog
 
+from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.installation import UnusableStore
 
 # Older versions can corrupt a write-ahead log that two connections checkpoint at once.
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
 BUSY_TIMEOUT_MS: Final = 10_000
 WAL_BYTES_MAX: Final = 64 * 1024 * 1024
+NO_ANSWER: Final = {
+    "money": "the money file does not answer",
+    "market": "the market file does not answer",
+}
+
+log = structlog.get_logger()
 
 
 def engine_version() -> str:
@@ -58,6 +66,11 @@ def open_store(path: Path, kind: str, *, read_only: bool = False) -> apsw.Connec
     except apsw.NotADBError as cause:
         db.close()
         raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
+    except apsw.Error as cause:
+        db.close()
+        raise UnusableStore(
+            f"expected a database at {path}; it does not answer: {cause}"
+        ) from cause
     except BaseException:
         db.close()
         raise
@@ -100,6 +113,16 @@ def snapshot(db: apsw.Connection) -> Iterator[apsw.Connection]:
         yield db
     finally:
         db.execute("ROLLBACK")
+
+
+@contextmanager
+def unavailable_on_error(message: str, *, kind: str = "money") -> Iterator[None]:
+    """Turn an error of SQLite into ServiceUnavailable(*message*), and log its cause."""
+    try:
+        yield
+    except apsw.Error as cause:
+        log.exception(NO_ANSWER[kind])
+        raise ServiceUnavailable(message) from cause
 
 
 def _configure(db: apsw.Connection, *, read_only: bool) -> None:

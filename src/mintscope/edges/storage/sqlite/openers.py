@@ -18,8 +18,15 @@ from mintscope.core.accounts.people.store import PeopleStore, SessionStore
 from mintscope.core.accounts.reviews import ReviewStore
 from mintscope.core.accounts.signups.exchange import ExchangeStore
 from mintscope.core.accounts.signups.signups import SignupStore
+from mintscope.core.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.core.market.log import LogReader
-from mintscope.core.market.store import DEFAULT_RETENTION, MarketStore, Retention, Tracking
+from mintscope.core.market.store import (
+    DEFAULT_RETENTION,
+    MarketStatus,
+    MarketStore,
+    Retention,
+    Tracking,
+)
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.edges.storage.pepper import load_pepper
 from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyStore
@@ -35,8 +42,10 @@ from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
 from mintscope.edges.storage.sqlite.market.tracking import SqliteTracking
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
-from mintscope.edges.storage.sqlite.money.credits import CreditBook, SqliteCreditLedger
-from mintscope.edges.storage.sqlite.money.overview import Overview, read_overview
+from mintscope.edges.storage.sqlite.money.credit_ledger import (
+    SqliteCreditAccounts,
+    SqliteCreditLedger,
+)
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 
 
@@ -60,9 +69,18 @@ class Market:
         self._stack.push_async_callback(store.close)
         return store
 
-    @cached_property
+    @property
     def reader(self) -> LogReader:
         """Reads the swap log."""
+        return self._reader
+
+    @property
+    def status(self) -> MarketStatus:
+        """Says where the market stands."""
+        return self._reader
+
+    @cached_property
+    def _reader(self) -> SqliteLogReader:
         reader = SqliteLogReader(self._path)
         self._stack.push_async_callback(reader.close)
         return reader
@@ -73,10 +91,6 @@ class Market:
         tracking = SqliteTracking(self._path)
         self._stack.push_async_callback(tracking.close)
         return tracking
-
-    def overview(self) -> Overview:
-        """Return where the market stands; changes nothing.  Raises UnusableStore."""
-        return read_overview(self._path)
 
 
 class AccountStores:
@@ -115,18 +129,18 @@ class Money:
         return load_pepper(self._path.with_name(PEPPER_FILE))
 
     @cached_property
-    def ledger(self) -> SqliteCreditLedger:
+    def ledger(self) -> CreditLedger:
         """Credits, for a process that serves."""
         ledger = SqliteCreditLedger(self._path, pepper=self.pepper, clock=self._clock)
         self._stack.push_async_callback(ledger.close)
         return ledger
 
     @cached_property
-    def credits(self) -> CreditBook:
-        """Credits, for a command."""
-        book = CreditBook(self._path, pepper=self.pepper)
-        self._stack.callback(book.close)
-        return book
+    def credits(self) -> CreditAccounts:
+        """Credit accounts, for a command."""
+        accounts = SqliteCreditAccounts(self._path, pepper=self.pepper)
+        self._stack.push_async_callback(accounts.close)
+        return accounts
 
     @cached_property
     def payments(self) -> SqlitePaymentStore:
@@ -139,7 +153,7 @@ class Money:
     def books(self) -> SqlitePaymentBooks:
         """The books of payments, for audits."""
         books = SqlitePaymentBooks(self._path)
-        self._stack.callback(books.close)
+        self._stack.push_async_callback(books.close)
         return books
 
     @cached_property

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.installation import UnusablePepper, UnusableStore
+from mintscope.core.market.store import MarketOverview
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.stores import Overview, open_market, open_money
+from mintscope.shell.wiring.stores import open_market, open_money
 
 UNREAD_SHOWN_MAX: Final = 5
 
@@ -22,7 +24,7 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
         return
     try:
         overview = asyncio.run(_overview(config))
-    except UnusableStore as error:
+    except (UnusableStore, ServiceUnavailable) as error:
         yield fail(f"market: {error}", "restore a backup, or use another data_dir")
         return
     yield _check_lag(overview, config, clock or SystemClock())
@@ -42,12 +44,12 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
         )
 
 
-async def _overview(config: Config) -> Overview:
+async def _overview(config: Config) -> MarketOverview:
     async with open_market(config) as market:
-        return market.overview()
+        return await market.status.overview()
 
 
-def _check_lag(overview: Overview, config: Config, clock: Clock) -> Finding:
+def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Finding:
     if overview.slot is None or overview.time is None:
         return warn("market: no block yet", "start mintscope serve, and wait for the node")
     age_s = max(0, clock.now() // 1000 - overview.time)
@@ -70,7 +72,7 @@ def check_money(config: Config) -> Iterator[Finding]:
     try:
         _expect_pepper(config)
         wrong = asyncio.run(_contradictions(config))
-    except UnusableStore as error:
+    except (UnusableStore, ServiceUnavailable) as error:
         yield fail(f"money: {error}", "restore database and pepper from the same backup")
         return
     if wrong:
@@ -82,7 +84,7 @@ def check_money(config: Config) -> Iterator[Finding]:
 
 async def _contradictions(config: Config) -> int:
     async with open_money(config, SystemClock()) as money:
-        return len(money.credits.contradictions())
+        return len(await money.credits.contradictions())
 
 
 def _expect_pepper(config: Config) -> None:

@@ -1,4 +1,4 @@
-"""LogReader on SQLite: one thread, one connection, beside whoever writes."""
+"""LogReader and MarketStatus on SQLite: one thread and one connection, beside the writer."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,7 +24,13 @@ from mintscope.core.market.log import (
     Tracked,
     Untracked,
 )
-from mintscope.core.market.store import CANDLES_MIN, MINUTES_S, RECENT_S
+from mintscope.core.market.store import (
+    CANDLES_MIN,
+    MINUTES_S,
+    RECENT_S,
+    MarketOverview,
+    UnreadCount,
+)
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot
 from mintscope.edges.storage.sqlite.market.rows import (
@@ -82,8 +88,21 @@ SELECT slot, time, seq <= :folded, swaps
 """
 
 
+# The newest block, and how far the finalized fold has come.
+STANDING: Final = """
+SELECT header.slot, header.time, progress.folded_slot, progress.follows_files
+  FROM progress LEFT JOIN header ON header.seq =
+       (SELECT max(seq) FROM header WHERE NOT is_dead)
+"""
+TRACKED_COUNT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL"
+GAPS: Final = "SELECT count(*), coalesce(sum(last - first + 1), 0), max(last) FROM gap"
+UNREAD: Final = """
+SELECT program, reason, count(*) FROM quarantine GROUP BY program, reason ORDER BY 3 DESC, 1, 2
+"""
+
+
 class SqliteLogReader:
-    """Implements market.log.LogReader; `close` it when done."""
+    """Implements LogReader and MarketStatus; `close` it when done."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -109,6 +128,10 @@ class SqliteLogReader:
     async def load(self, mint: Mint) -> LoadedMint | None:
         """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
         return await self._read(lambda db: _load(db, mint))
+
+    async def overview(self) -> MarketOverview:
+        """Return where the market stands."""
+        return await self._read(_overview)
 
     async def close(self) -> None:
         """Let go of the file and the thread."""
@@ -141,6 +164,22 @@ class SqliteLogReader:
         if self._db is not None:
             self._db.close()
             self._db = None
+
+
+def _overview(db: apsw.Connection) -> MarketOverview:
+    slot, time, folded_slot, follows_files = db.execute(STANDING).get
+    gap_count, gap_slots, newest_gap = db.execute(GAPS).get
+    return MarketOverview(
+        slot=slot,
+        time=time,
+        folded_slot=folded_slot,
+        follows_files=bool(follows_files),
+        tracked_count=db.execute(TRACKED_COUNT).get,
+        gap_count=gap_count,
+        gap_slots=gap_slots,
+        newest_gap=newest_gap,
+        unread=[UnreadCount(*row) for row in db.execute(UNREAD)],
+    )
 
 
 def _events(db: apsw.Connection, after_seq: int, limit: int) -> list[Event]:

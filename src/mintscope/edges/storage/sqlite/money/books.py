@@ -1,4 +1,4 @@
-"""PaymentBooks on SQLite: set differences over one snapshot, in a thread of their own."""
+"""The books of payments on SQLite: set differences over one snapshot, in a thread of their own."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -132,7 +132,7 @@ FUND: Final = "SELECT lamports FROM fee_fund"
 
 
 class SqlitePaymentBooks:
-    """Implements payments.invariants.PaymentBooks; one audit at a time."""
+    """Implements every port of payments.books.store; one job at a time."""
 
     def __init__(self, path: Path) -> None:
         self._db = open_store(path, "money")
@@ -202,7 +202,7 @@ class SqlitePaymentBooks:
         count, oldest = await self._run(lambda: self._db.execute(PENDING).get)
         return count, None if oldest is None else UnixMs(oldest)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let go of the file."""
         self._db.close()
 

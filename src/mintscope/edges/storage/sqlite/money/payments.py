@@ -5,8 +5,7 @@ once.  Each verb holds the write lock from its first statement, which is the
 per-payer lock that reservations need, and more.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,7 +13,6 @@ import apsw
 import structlog
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import FREEZES
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.credits.ledger import CreditAccount
@@ -32,13 +30,20 @@ from mintscope.core.payments.store import (
     SalesClosed,
 )
 from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
-from mintscope.edges.storage.sqlite.connection import open_store, savepoint, snapshot, transaction
+from mintscope.edges.storage.sqlite.connection import (
+    open_store,
+    savepoint,
+    snapshot,
+    transaction,
+    unavailable_on_error,
+)
 from mintscope.edges.storage.sqlite.money.payment_table import PaymentTable, Resolved
 
 T = TypeVar("T")
 Job = Callable[[], Any]
 
 READ_PATIENCE_MS: Final = 100
+UNAVAILABLE: Final = "The payment store does not answer; nothing was sent."
 # Errors that concern every job of a commit, not one of them.
 _OF_THE_FILE: Final = (
     apsw.BusyError,
@@ -73,7 +78,7 @@ class SqlitePaymentStore:
 
     async def find(self, message_hash: MessageHash) -> Found:
         """Return the payment of that name, if there is one."""
-        with _unavailable_on_error(), snapshot(self._reading):
+        with unavailable_on_error(UNAVAILABLE), snapshot(self._reading):
             return self._looking.find(message_hash)
 
     async def begin(
@@ -100,12 +105,12 @@ class SqlitePaymentStore:
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
         """Return those payments among *signatures* that are ours."""
-        with _unavailable_on_error():
+        with unavailable_on_error(UNAVAILABLE):
             return self._looking.find_signatures(signatures)
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
         """Return where the credits are that the transaction paid for."""
-        with _unavailable_on_error():
+        with unavailable_on_error(UNAVAILABLE):
             return self._looking.goods.find_purchase(signature)
 
     async def rotate(
@@ -129,7 +134,7 @@ class SqlitePaymentStore:
         return outcome
 
     def _commit(self, jobs: Sequence[Job]) -> Sequence[Any]:
-        with _unavailable_on_error(), transaction(self._writing):
+        with unavailable_on_error(UNAVAILABLE), transaction(self._writing):
             outcomes = [self._attempt(job) for job in jobs]
         for outcome in outcomes:
             if isinstance(outcome, Resolved):
@@ -172,12 +177,3 @@ def _tell(resolved: Resolved) -> None:
 
 def _rest() -> None:
     """Leave checkpoints to SQLite itself."""
-
-
-@contextmanager
-def _unavailable_on_error() -> Iterator[None]:
-    try:
-        yield
-    except apsw.Error as cause:
-        log.exception("the money file does not answer")
-        raise ServiceUnavailable("The payment store does not answer; nothing was sent.") from cause

@@ -1,35 +1,29 @@
-"""CreditLedger on SQLite: the statements, and the ledger that groups them.
+"""The credit tables on SQLite: their statements over one connection.
 
 SQL is the authority: any number of processes may spend, issue and read at once.
 """
 
 from array import array
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import apsw
 import msgspec
-import structlog
 
-from mintscope.base.clock import Clock
 from mintscope.base.credentials import CreditToken, hash_credential, hint
-from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.installation import UnusableStore
-from mintscope.base.metrics import DEBITS
 from mintscope.base.primitives import UnixMs
 from mintscope.core.credits.ledger import (
     STATEMENT_LINES,
+    AccountLine,
     CreditAccount,
     Empty,
     Entry,
+    KindLine,
     Spent,
     Statement,
 )
-from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
 
 # The test and the change are one statement, so two requests can never take the
@@ -95,33 +89,9 @@ SELECT account FROM (
 
 CHECKPOINT_PAGES: Final = 1_000  # of the write-ahead log, when there is nothing else to do
 CHECKPOINT_PAGES_MAX: Final = 16_000  # even if there is
-KNOWN_MAX: Final = 100_000
-READ_PATIENCE_MS: Final = 100  # readers wait for nobody but a recovery
 EMPTY: Final = Empty()
 NOTHING: Final[Iterator[int]] = iter(())
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
-
-log = structlog.get_logger()
-
-
-class AccountLine(NamedTuple):
-    """What an operator may see of an account; *credit_count* it was given in all."""
-
-    account: CreditAccount
-    hint: str
-    note: str
-    issued_at: UnixMs
-    credit_count: int
-    balance: int
-
-
-class KindLine(NamedTuple):
-    """All entries of one kind of an account."""
-
-    kind: str
-    delta: int
-    first_at: UnixMs
-    last_at: UnixMs
 
 
 class CreditBook:
@@ -223,113 +193,6 @@ class CreditBook:
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
-class SqliteCreditLedger:
-    """Implements credits.ledger.CreditLedger; lives in one event loop.
-
-    Reads are made on the loop itself: indexed, of pages in memory, and never
-    blocked by a writer.  Spends are committed in groups, in a thread.
-    """
-
-    def __init__(
-        self, path: Path, *, pepper: bytes, clock: Clock, patience_s: float = PATIENCE_S
-    ) -> None:
-        self._clock = clock
-        self._known: dict[bytes, CreditAccount] = {}
-        self._owed: deque[CreditAccount] = deque()
-        self._writing = CreditBook(path, pepper=pepper)
-        self._reading = CreditBook(path, pepper=pepper)
-        self._reading.wait_at_most(READ_PATIENCE_MS)
-        self._group: GroupCommit[CreditAccount, Spent | Empty] = GroupCommit(
-            self._commit, unheard=self._owe, rest=self._rest, patience_s=patience_s
-        )
-
-    async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
-        """Open the account of *token* with a grant of *credit_count*."""
-        return await self._group.run(lambda: self._issue(token, credit_count, note))
-
-    async def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*; it is remembered, for it stays."""
-        digest = sha256(bearer.encode()).digest()  # a third of the keyed hash's time
-        account = self._known.get(digest)
-        if account is None:
-            with _unavailable_on_error():
-                account = self._reading.find(bearer)
-            if account is not None:
-                if len(self._known) >= KNOWN_MAX:
-                    self._known.clear()
-                self._known[digest] = account
-        return account
-
-    async def spend(self, account: CreditAccount) -> Spent | Empty:
-        """Take one credit if there is one; return once that is durable."""
-        return await self._group.submit(account)
-
-    async def balance(self, account: CreditAccount) -> int:
-        """Return the credits left."""
-        with _unavailable_on_error():
-            return self._reading.balance(account)
-
-    async def statement(self, account: CreditAccount) -> Statement:
-        """Return where the credits came from and went."""
-        with _unavailable_on_error():
-            return self._reading.statement(account)
-
-    async def expect_writable(self) -> None:
-        """Write something durably, or raise ServiceUnavailable."""
-        await self._group.run(self._expect_writable)
-
-    async def close(self) -> None:
-        """Finish what is queued, then let go of the file."""
-        await self._group.close()
-        self._rest()
-        self._writing.close()
-        self._reading.close()
-
-    def _commit(self, accounts: Sequence[CreditAccount]) -> Sequence[Spent | Empty]:
-        try:
-            with _unavailable_on_error():
-                self._give_back()
-                outcomes = self._writing.spend(accounts, self._clock.now())
-        except ServiceUnavailable:
-            DEBITS.labels("failed").inc(len(accounts))
-            raise
-        empty_count = outcomes.count(EMPTY)
-        DEBITS.labels("empty").inc(empty_count)
-        DEBITS.labels("spent").inc(len(outcomes) - empty_count)
-        return outcomes
-
-    def _issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
-        with _unavailable_on_error():
-            return self._writing.issue(token, credit_count, note=note, at=self._clock.now())
-
-    def _expect_writable(self) -> None:
-        with _unavailable_on_error():
-            self._writing.expect_writable()
-
-    def _owe(self, unheard: Sequence[tuple[CreditAccount, Spent | Empty]]) -> None:
-        """Note the spends whose requests were answered, or ended, before they were done."""
-        self._owed.extend(account for account, outcome in unheard if isinstance(outcome, Spent))
-
-    def _give_back(self) -> None:
-        """Reverse what is owed; it stays owed if the store refuses."""
-        accounts = [self._owed.popleft() for _ in range(len(self._owed))]
-        if not accounts:
-            return
-        try:
-            self._writing.give_back(accounts, self._clock.now())
-        except apsw.Error:
-            self._owed.extend(accounts)
-            raise
-        DEBITS.labels("reversed").inc(len(accounts))
-
-    def _rest(self) -> None:
-        try:
-            self._give_back()
-            self._writing.rest()
-        except apsw.Error:
-            log.warning("could not tidy up the money file", exc_info=True)
-
-
 def _expect_pepper(db: apsw.Connection, path: Path, pepper: bytes) -> None:
     """Refuse a pepper other than the one this file's hashes were made with."""
     check_hash = hash_credential("mintscope", pepper=pepper)
@@ -355,14 +218,3 @@ def _one_by_one(
     }
     balances = [next(left.get(account, NOTHING), None) for account in accounts]
     return [EMPTY if balance is None else Spent(balance) for balance in balances]
-
-
-@contextmanager
-def _unavailable_on_error() -> Iterator[None]:
-    try:
-        yield
-    except apsw.Error as cause:
-        log.exception("the money file does not answer")
-        raise ServiceUnavailable(
-            "The credit ledger does not answer; nothing was charged."
-        ) from cause
