@@ -14,6 +14,7 @@ import msgspec
 from bench.figure import Figure, line
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.swap import Swap
+from mintscope.edges.sources.json_transactions import JsonTransactions
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = ROOT.parent / "shared" / "data"
@@ -92,7 +93,7 @@ def peer_s(entries: Sequence[bytes]) -> float:
 
 def swaps_of_block(block: bytes) -> list[Swap]:
     """Return the swaps of a getBlock result, from its bytes."""
-    return decode_block(BLOCK.decode(block).transactions).swaps
+    return decode_block(JsonTransactions(BLOCK.decode(block).transactions)).swaps
 
 
 def run() -> list[Figure]:
@@ -102,7 +103,7 @@ def run() -> list[Figure]:
     entries, block = data or made()
     raws = [msgspec.Raw(entry) for entry in entries]
     in_block = [bytes(raw) for raw in BLOCK.decode(block).transactions]
-    rate = len(raws) / best_s(lambda: decode_block(raws))
+    rate = len(raws) / best_s(lambda: decode_block(JsonTransactions(raws)))
     block_ms = best_s(lambda: swaps_of_block(block)) * 1000
     peer_rate = len(entries) / peer_s(entries)
     peer_ms = peer_s(in_block) * 1000

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from mintscope.core.dex.decode import decode_block
 from mintscope.devchain.chain import Devchain
 from mintscope.devchain.market.pool import Venue
 from support.oracles.devchain_blocks import NOW
+from support.scenes.json_transactions import decode_block
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -13,10 +13,10 @@ from solders.hash import Hash
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import UnixMs
-from mintscope.core.dex.decode import decode_transaction
 from mintscope.devchain.chain import Devchain
 from mintscope.devchain.live import serve
 from mintscope.devchain.svm.genesis import PAYMENT_SYMBOL
+from support.scenes.json_transactions import decode_transaction
 from support.scenes.payments.paying import PRICE, payment
 
 NOW = UnixMs(1_800_000_000_000)

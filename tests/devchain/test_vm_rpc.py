@@ -19,8 +19,8 @@ from solders.system_program import TransferParams, transfer
 from solders.token import ID as TOKEN
 from solders.transaction import VersionedTransaction
 
-from mintscope.core.dex.decode import decode_transaction
 from mintscope.devchain.methods.rpc import RpcError
+from support.scenes.json_transactions import decode_transaction
 from support.scenes.payments.paying import PRICE, PayingChain
 
 ADDRESS = str(Keypair.from_seed(b"x" * 32).pubkey())

@@ -18,7 +18,7 @@ from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.sources.files import FileSource
 from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
-from support.fakes.made_chain import decode_made, random_chain
+from support.fakes.made_chain import decode_made, made_entry, random_chain, swap_in
 from support.oracles.market_file import kept
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
@@ -59,7 +59,7 @@ def write_blocks(blocks: list[Block], path: Path) -> None:
                 "blockhash": block.blockhash,
                 "previousBlockhash": block.parent_blockhash,
                 "blockTime": block.time,
-                "transactions": block.transactions,
+                "transactions": [made_entry(swap_in(one)) for one in block.transactions],
             }
             file.write(msgspec.json.encode(line) + b"\n")
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 
 from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Block
 from mintscope.devchain.chain import Devchain, lines
+from support.fakes.made_chain import made_transaction, swap_in
 from support.oracles import definitions, slow_market
 
 NOW = UnixMs(1_763_640_000_000)
@@ -136,12 +136,12 @@ def _expected(chain: Devchain, mints: list[str]) -> tuple[dict[str, list[definit
             blockhash="",
             parent_blockhash="",
             time=UnixS(_block(chain, slot).time),
-            transactions=[msgspec.Raw(msgspec.json.encode(s)) for s in chain.swaps(Slot(slot))],
+            transactions=[made_transaction(swap) for swap in chain.swaps(Slot(slot))],
         )
         for slot in chain.ledger.slots
     ]
     trades: dict[str, list[definitions.Trade]] = {mint: [] for mint in mints}
-    swaps = [[slow_market.swap_of.decode(raw) for raw in b.transactions] for b in blocks]
+    swaps = [[swap_in(transaction) for transaction in b.transactions] for b in blocks]
     times = slow_market.effective_times(blocks)
     rates = {times[n]: slow_market.sol_price(swaps, times, n) for n in range(len(blocks))}
     for one in slow_market.trades(blocks):

@@ -5,13 +5,14 @@ final, and names ranges it could not deliver.  It may repeat itself: every
 consumer is idempotent.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import msgspec
 
 from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.transaction import Transactions
 
 WSOL: Final = Mint("So11111111111111111111111111111111111111112")
 USDC: Final = Mint("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
@@ -23,9 +24,7 @@ LAMPORTS_PER_SOL: Final = 1_000_000_000
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """One block at `confirmed`.
 
-    transactions   in block order, each the JSON of one getBlock entry
-                   ({"transaction": ..., "meta": ..., "version": ...}), undecoded
-    time           the chain's own, whole seconds; None where it gave none
+    time   the chain's own, whole seconds; None where it gave none
     """
 
     slot: Slot
@@ -33,7 +32,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     blockhash: str
     parent_blockhash: str
     time: UnixS | None
-    transactions: Sequence[msgspec.Raw]
+    transactions: Transactions
 
 
 class Finalized(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mintscope.base.solana import WSOL
-from mintscope.core.dex.decode import decode_transaction
 from mintscope.core.dex.events import FIELDS_AT, LAYOUTS, u64
+from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
     SELF_CALL,
     Ix,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mintscope.core.dex.decode import decode_transaction
 from mintscope.core.dex.outcome import Decoded
 from mintscope.core.market.swap import Swap
+from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
     JUPITER,
     SELF_CALL,

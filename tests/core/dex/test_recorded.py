@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from mintscope.core.dex.decode import decode_block, decode_transaction
 from mintscope.core.dex.programs import TABLE
 from mintscope.core.market.side import oriented
 from mintscope.core.market.swap import Swap
+from support.scenes.json_transactions import decode_block, decode_transaction
 
 Lines = list[dict[str, Any]]
 

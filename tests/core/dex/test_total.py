@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mintscope.core.dex.decode import decode_block, decode_transaction
 from mintscope.core.dex.outcome import Decoded, QuarantineReason
+from support.scenes.json_transactions import decode_block, decode_transaction
 from support.scenes.made_transactions import (
     JUPITER,
     SELF_CALL,

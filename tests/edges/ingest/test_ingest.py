@@ -3,7 +3,7 @@
 import asyncio
 import math
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,15 +11,16 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import apsw
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import InsufficientData
+from mintscope.base.installation import UnusableStore
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs
 from mintscope.base.solana import USDC, WSOL, Block, Finalized, Gap, Source, Tip, Update
+from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.engine.tail import ForkBelowFinalized
@@ -266,7 +267,7 @@ def test_a_crash_before_any_commit_leaves_no_trace(floor: Floor | None, tmp_path
             try:
                 asyncio.run(run(ListSource(blocks), path, floor=floor))
                 break
-            except apsw.ConstraintError:
+            except (apsw.ConstraintError, UnusableStore):
                 commits += 1
         asyncio.run(run(ListSource(blocks), path, floor=floor))
         assert kept(path) == expected
@@ -354,7 +355,7 @@ async def test_cancelled_it_leaves_no_task_behind(tmp_path: Path) -> None:
 async def test_a_transaction_that_breaks_the_decoder_costs_itself_alone(tmp_path: Path) -> None:
     poison = block(10, None, [sol_sale(100), sol_sale(7, sol=7), sol_sale(200, sol=2)])
 
-    def decode(transactions: Sequence[msgspec.Raw]) -> Decoded:
+    def decode(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
         decoded = decode_made(transactions)
         if any(one.in_amount == 7 * 10**9 for one in decoded.swaps):
             raise ZeroDivisionError
@@ -373,9 +374,9 @@ async def test_a_transaction_that_breaks_the_decoder_costs_itself_alone(tmp_path
 
 
 async def test_what_is_quarantined_is_kept_and_bounded(tmp_path: Path) -> None:
-    def decode(transactions: Sequence[msgspec.Raw]) -> Decoded:
+    def decode(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
         one = Quarantined(Signature("s"), 0, "raydium_v4", QuarantineReason.NO_MOVEMENT)
-        return Decoded([], [one] * len(transactions))
+        return Decoded([], [one] * len(list(transactions)))
 
     store = SqliteMarketStore(tmp_path / "m")
     source = Said([block(10, None, [sol_sale(100)] * 300)])

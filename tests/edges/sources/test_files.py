@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
 from mintscope.edges.sources.files import FileError, FileSource
+from mintscope.edges.sources.json_transactions import JsonTransactions
 
 TRANSACTION = {"transaction": {"signatures": ["s"]}, "meta": {"err": None}}
 
@@ -80,7 +81,8 @@ async def test_every_form_of_a_line_is_the_same_block(
     assert isinstance(block, Block)
     assert (block.slot, block.parent_slot, block.time) == (7, 5, 1_700_000_000)
     assert (block.blockhash, block.parent_blockhash) == ("hash-7", "hash-5")
-    assert [msgspec.json.decode(each) for each in block.transactions] == [TRANSACTION]
+    assert isinstance(block.transactions, JsonTransactions)
+    assert [msgspec.json.decode(each) for each in block.transactions.entries] == [TRANSACTION]
     assert final == Finalized(Slot(7))
 
 

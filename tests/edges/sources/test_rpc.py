@@ -13,6 +13,7 @@ import pytest
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import Block, Endpoint
+from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.rpc import Commitment, Header, Missing, Rpc, RpcRefused, Unreachable
 from mintscope.edges.sources.wire import Absence
 from support.fakes.node import FakeNode, Fault, body, code, failing, reply, status
@@ -66,14 +67,13 @@ async def test_a_block_from_the_future_has_no_time(seconds_ahead: int, *, believ
     assert block.time == (UnixS(1_700_000_005) if believed else None)
 
 
-async def test_transactions_are_left_undecoded() -> None:
+async def test_transactions_are_left_unparsed() -> None:
     async with client(node_with()) as rpc:
         block = await rpc.block(Slot(5), Commitment.CONFIRMED)
 
     assert isinstance(block, Block)
     assert (block.slot, block.parent_slot, block.time) == (5, 4, 1_700_000_005)
-    assert [bytes(each) for each in block.transactions] == [b'{"of":"5-6"}']
-    assert isinstance(block.transactions[0], msgspec.Raw)
+    assert block.transactions == JsonTransactions([msgspec.Raw(b'{"of":"5-6"}')])
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,20 @@
-"""A made-up chain for the tests of ingest: blocks whose transactions are swaps in plain JSON."""
+"""A made-up chain for the tests of ingest.
 
-from collections.abc import AsyncIterator, Sequence
+Each transaction has one instruction, whose data is one swap in JSON.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import msgspec
+from based58 import b58encode
 
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import USDC, WSOL, Block, Finalized, Tip, Update
+from mintscope.base.transaction import Instruction, Transaction, UnreadableTransaction
+from mintscope.core.dex import base58
 from mintscope.core.dex.outcome import Decoded
 from mintscope.core.market.swap import Swap
 
@@ -65,9 +72,40 @@ def sol_sale(usd: float, *, sol: float = 1.0, index: int = 0) -> Swap:
     )
 
 
-def decode_made(transactions: Sequence[msgspec.Raw]) -> Decoded:
+def made_transaction(swap: Swap) -> Transaction:
+    """Return the transaction that holds *swap*."""
+    return Transaction(
+        index=swap.transaction_index,
+        signature=swap.signature,
+        keys=["made"],
+        signer_count=1,
+        instructions=[Instruction(0, [], msgspec.json.encode(swap))],
+        inner=None,
+        balances=(),
+        read_earlier=tuple,
+    )
+
+
+def made_entry(swap: Swap) -> dict[str, Any]:
+    """Return the same transaction as getBlock would show it."""
+    data = b58encode(msgspec.json.encode(swap)).decode()
+    instruction = {"programIdIndex": 0, "accounts": [], "data": data}
+    message = {"accountKeys": ["made"], "instructions": [instruction]}
+    return {
+        "transaction": {"signatures": [swap.signature], "message": message},
+        "meta": {"err": None, "innerInstructions": None},
+    }
+
+
+def swap_in(transaction: Transaction | UnreadableTransaction) -> Swap:
+    """Return the swap that *transaction* holds."""
+    assert isinstance(transaction, Transaction)
+    return _one.decode(base58.decode(transaction.instructions[0].data))
+
+
+def decode_made(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
     """Read a block made by `block`."""
-    return Decoded([_one.decode(transaction) for transaction in transactions], [])
+    return Decoded([swap_in(transaction) for transaction in transactions], [])
 
 
 def block(
@@ -86,7 +124,7 @@ def block(
         blockhash=f"hash-{slot}{fork}",
         parent_blockhash="" if parent is None else parent.blockhash,
         time=UnixS(START + slot if time is None else time),
-        transactions=[msgspec.Raw(msgspec.json.encode(one)) for one in indexed],
+        transactions=[made_transaction(one) for one in indexed],
     )
 
 

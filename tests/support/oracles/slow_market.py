@@ -8,14 +8,11 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import msgspec
-
 from mintscope.base.solana import USDC, USDT, WSOL, Block
 from mintscope.core.market.swap import Swap
+from support.fakes.made_chain import swap_in
 
 WIDTHS = {"m1": 60, "m5": 300, "m15": 900, "h1": 3600}
-
-swap_of = msgspec.json.Decoder(Swap)
 
 
 class Traded(NamedTuple):
@@ -77,7 +74,7 @@ def _median(samples: list[tuple[Fraction, int]]) -> Fraction:
 def trades(blocks: Sequence[Block]) -> Iterator[Traded]:
     """Yield every accepted swap of *blocks* in order."""
     times = effective_times(blocks)
-    swaps = [[swap_of.decode(raw) for raw in block.transactions] for block in blocks]
+    swaps = [[swap_in(transaction) for transaction in block.transactions] for block in blocks]
     for n, of_block in enumerate(swaps):
         rate = sol_price(swaps, times, n)
         if rate is None or times[n] == 0:

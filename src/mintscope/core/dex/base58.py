@@ -28,11 +28,13 @@ VALUES: Final = np.full(256, NOT_A_DIGIT, np.uint8)
 VALUES[list(ALPHABET)] = np.arange(len(ALPHABET), dtype=np.uint8)
 
 
-def decode(text: str) -> bytes:
-    """Return the bytes that *text* spells.
+def decode(text: str | bytes) -> bytes:
+    """Return the bytes that *text* spells; bytes are returned as they are.
 
     Raises Unreadable for a character outside the alphabet, or too many of them.
     """
+    if isinstance(text, bytes):
+        return text
     if len(text) <= SHORT_MAX:
         try:
             return b58decode(text.encode())
@@ -59,13 +61,13 @@ def _head(first: str, length: int) -> bytes | None:
     return low[:HEAD_SIZE] if is_sure else None
 
 
-def head(text: str) -> bytes:
-    """Return the first 8 bytes of what *text* spells, all of them if there are fewer.
+def head(text: str | bytes) -> bytes:
+    """Return the first 8 bytes of `decode(text)`, all of them if there are fewer.
 
     The same few instructions come again and again, each with amounts of its
     own; their first digits settle the first bytes, and are remembered.
     """
-    if len(text) > HEAD_DIGITS:
+    if isinstance(text, str) and len(text) > HEAD_DIGITS:
         known = _head(text[:HEAD_DIGITS], len(text))
         if known is not None:
             return known

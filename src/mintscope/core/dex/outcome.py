@@ -10,7 +10,7 @@ from mintscope.core.market.swap import Swap
 class QuarantineReason(StrEnum):
     """Why a transaction, or one call of a DEX in it, could not be read."""
 
-    MALFORMED = "malformed"  # not JSON, or not the shape of a getBlock entry
+    MALFORMED = "malformed"  # not in the form of a transaction
     NO_META = "no_meta"  # the outcome was not recorded
     NO_INNER_INSTRUCTIONS = "no_inner_instructions"  # not recorded, so nothing shows what moved
     UNKNOWN_ACCOUNT = "unknown_account"  # an index beyond the accounts of the transaction

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from mintscope.core.dex.entry import Instruction
+from mintscope.base.transaction import Instruction
 from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.market.swap import Swap
 

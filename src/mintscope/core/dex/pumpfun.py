@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 from mintscope.base.primitives import PUBKEY_BYTES
 from mintscope.base.solana import WSOL
+from mintscope.base.transaction import Instruction
 from mintscope.core.dex import base58, transfers
-from mintscope.core.dex.entry import Instruction
 from mintscope.core.dex.events import FIELDS_AT, SELF_CALL, u64
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Leg
@@ -35,19 +35,19 @@ LEG_V1: Final = Leg((V1.curve,), V1.curve)
 LEG_V2: Final = Leg((V2.curve,), V2.curve)
 
 
-def read(call: Call, legs: tuple[Leg, ...], ledger: TokenAccounts) -> list[Swap]:
+def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap that the event of *call* tells; without one, what its transfers show."""
     event = next((e for e in map(_data, call.events) if e.startswith(TRADE_EVENT)), None)
     if event is None:
-        return transfers.read(call, legs, ledger)
+        return transfers.read(call, legs, token_accounts)
     layout = V2 if legs[0] is LEG_V2 else V1
     accounts = call.instruction.accounts
     if len(accounts) <= max(layout.user, layout.curve):
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     mint, user, curve = (
-        ledger.key(accounts[at]) for at in (layout.mint, layout.user, layout.curve)
+        token_accounts.key(accounts[at]) for at in (layout.mint, layout.user, layout.curve)
     )
-    quote = WSOL if layout.quote is None else ledger.key(accounts[layout.quote])
+    quote = WSOL if layout.quote is None else token_accounts.key(accounts[layout.quote])
     tokens = u64(event, TOKEN_AMOUNT)
     if event[FIELDS_AT : FIELDS_AT + PUBKEY_BYTES] != _public_key(mint):
         raise Unreadable(QuarantineReason.EVENT_DISAGREES)
@@ -57,16 +57,16 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: TokenAccounts) -> list[Swap]
         if tokens or quotes:
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
         return []
-    decimals = ledger.decimals(mint)
+    decimals = token_accounts.decimals(mint)
     token_side = address(mint), tokens, DECIMALS if decimals is None else decimals
-    quote_side = address(quote), quotes, ledger.decimals(quote)
+    quote_side = address(quote), quotes, token_accounts.decimals(quote)
     is_buy = event[FIELDS_AT + IS_BUY : FIELDS_AT + IS_BUY + 1] == b"\x01"
     received, paid = (quote_side, token_side) if is_buy else (token_side, quote_side)
-    signer = user if user in ledger.signers else ledger.signers[0]
+    signer = user if user in token_accounts.signers else token_accounts.signers[0]
     return [
         Swap(
-            ledger.signature,
-            ledger.index,
+            token_accounts.signature,
+            token_accounts.index,
             call.outer,
             call.inner,
             0,

@@ -6,86 +6,90 @@ from the instruction that initialised it, and failing that from what it trades
 with.  Those are looked up only by readings that need them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final, overload
 
-import msgspec
 from based58 import b58encode
+from typing_extensions import override
 
 from mintscope.base.errors import InvalidTokenAddress
-from mintscope.base.primitives import PUBKEY_BYTES, Mint, parse_mint
+from mintscope.base.primitives import PUBKEY_BYTES, Mint, Signature, parse_mint
 from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.base.transaction import Instruction, TokenBalance, Transaction
 from mintscope.core.dex import base58
-from mintscope.core.dex.entry import (
-    AMOUNTS,
-    BALANCES,
-    UNPARSABLE,
-    Entry,
-    Instruction,
-    Meta,
-    TokenBalance,
-)
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 
 SPL: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 SPL_2022: Final = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
 ASSOCIATED: Final = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"
-SPL_PROGRAMS: Final = frozenset({SPL, SPL_2022})
+SPL_PROGRAMS: Final = frozenset({SPL, SPL_2022, base58.decode(SPL), base58.decode(SPL_2022)})
 SYSTEM: Final = "11111111111111111111111111111111"
 DECIMALS: Final[dict[str, int]] = {WSOL: 9, USDC: 6, USDT: 6}
 
-INITIALIZE_ACCOUNT: Final = "2"  # byte 1 in base58: accounts are account, mint, owner
+INITIALIZE_ACCOUNT: Final = frozenset({"2", b"\x01"})  # accounts are account, mint, owner
 INITIALIZE_ACCOUNTS: Final = 3
 INITIALIZE_ACCOUNT_OF: Final = frozenset({b"\x10", b"\x12"})  # the owner is in the data instead
-INITIALIZE_TEXT_MIN: Final = 44  # no 33 bytes that start so are shorter in base58
 CHECKED_DECIMALS_AT: Final = {b"\x0c": 9, b"\x1a": 10}  # TransferChecked, and WithFee
+
+
+class Texts(Sequence[str]):
+    """Addresses given as bytes, each put into base58 when it is asked for."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._keys = keys
+
+    @override
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    @override
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        keys = self._keys[at]
+        return _encode(keys) if isinstance(keys, bytes) else [_encode(key) for key in keys]
 
 
 class TokenAccounts:
     """The accounts of one transaction.
 
-    keys      static, then loaded writable, then loaded readonly
     signers   the fee payer first
-    inner     what each top-level instruction called, by its position
+    inner     the instructions that each top-level instruction called, by its position
     book      token accounts by index: those alive at the end, and all once `complete`d
     """
 
     __slots__ = (
-        "_entry",
         "_is_complete",
-        "_meta",
-        "_raw",
+        "_keys",
+        "_transaction",
         "book",
         "index",
         "inner",
-        "keys",
         "signature",
         "signers",
     )
 
-    def __init__(
-        self, raw: bytes | msgspec.Raw, index: int, entry: Entry, meta: Meta, keys: list[str]
-    ) -> None:
-        transaction = entry.transaction
-        message = transaction.message
-        required = 1 if message.header is None else message.header.num_required_signatures
-        self._raw = raw
-        self._entry = entry
-        self._meta = meta
+    def __init__(self, transaction: Transaction) -> None:
+        keys: Any = transaction.keys  # all text, or all bytes
+        self._keys: Sequence[str] = keys if isinstance(keys[0], str) else Texts(keys)
+        self._transaction = transaction
         self._is_complete = False
-        self.index = index
-        self.keys = keys
-        self.inner = {x.index: x.instructions for x in meta.inner_instructions or ()}
-        self.signature = transaction.signatures[0]
-        self.signers = keys[: max(required, 1)]  # somebody paid the fee, whatever it says
-        self.book = {b.account_index: b for b in meta.post_token_balances or ()}
+        self.index = transaction.index
+        self.inner = {x.index: x.instructions for x in transaction.inner or ()}
+        self.signature = signature_of(transaction)
+        # The first key paid the fee, whatever the header says.
+        self.signers = self._keys[: max(transaction.signer_count, 1)]
+        self.book = {balance.account_index: balance for balance in transaction.balances}
 
     def key(self, account: int) -> str:
         """Return the address of *account*."""
-        if account >= len(self.keys):
-            raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT)
-        return self.keys[account]
+        try:
+            return self._keys[account]
+        except IndexError:
+            raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
 
     def decimals(self, mint: str) -> int | None:
         """Return the decimals of *mint*, None where nothing in the transaction tells."""
@@ -102,11 +106,7 @@ class TokenAccounts:
         if self._is_complete:
             return
         self._is_complete = True
-        try:
-            before = BALANCES.decode(self._meta.pre_token_balances)
-        except UNPARSABLE:
-            raise Unreadable(QuarantineReason.MALFORMED) from None
-        for balance in before or ():
+        for balance in self._earlier():
             self.book.setdefault(balance.account_index, balance)
         for balance in self._openings():
             self.book.setdefault(balance.account_index, balance)
@@ -120,15 +120,17 @@ class TokenAccounts:
         touched = sum(account in token.accounts for token in self._token_instructions())
         if touched != 1:
             return named
-        try:
-            balances = AMOUNTS.decode(self._raw).meta
-        except UNPARSABLE:
-            raise Unreadable(QuarantineReason.MALFORMED) from None
         before, after = (
-            next((b.ui_token_amount.amount for b in side or () if b.account_index == account), 0)
-            for side in (balances.pre_token_balances, balances.post_token_balances)
+            next((_amount(b) for b in balances if b.account_index == account), 0)
+            for balances in (self._earlier(), self._transaction.balances)
         )
         return after - before if after > before else named
+
+    def _earlier(self) -> Sequence[TokenBalance]:
+        try:
+            return self._transaction.read_earlier()
+        except ValueError:
+            raise Unreadable(QuarantineReason.MALFORMED) from None
 
     def _checked_decimals(self, mint: str) -> int | None:
         """Return the decimals that a checked transfer of *mint* names, if there is one."""
@@ -142,8 +144,8 @@ class TokenAccounts:
 
     def _token_instructions(self) -> Iterator[Instruction]:
         """Yield every instruction of the token programs, at any depth."""
-        tokens = {i for i, key in enumerate(self.keys) if key in SPL_PROGRAMS}
-        for instruction in self._entry.transaction.message.instructions:
+        tokens = {i for i, key in enumerate(self._transaction.keys) if key in SPL_PROGRAMS}
+        for instruction in self._transaction.instructions:
             if instruction.program_id_index in tokens:
                 yield instruction
         for called in self.inner.values():
@@ -154,17 +156,39 @@ class TokenAccounts:
     def _openings(self) -> Iterator[TokenBalance]:
         """Yield every token account that the transaction initialised."""
         for instruction in self._token_instructions():
-            text, accounts = instruction.data, instruction.accounts
-            if text == INITIALIZE_ACCOUNT and len(accounts) >= INITIALIZE_ACCOUNTS:
+            data, accounts = instruction.data, instruction.accounts
+            if data in INITIALIZE_ACCOUNT and len(accounts) >= INITIALIZE_ACCOUNTS:
                 owner = self.key(accounts[2])
-            elif len(text) >= INITIALIZE_TEXT_MIN and len(accounts) > 1:
-                data = base58.decode(text)
+            elif len(data) > PUBKEY_BYTES and len(accounts) > 1:
+                data = base58.decode(data)
                 if data[:1] not in INITIALIZE_ACCOUNT_OF or len(data) <= PUBKEY_BYTES:
                     continue
-                owner = b58encode(data[1 : 1 + PUBKEY_BYTES]).decode()
+                owner = _encode(data[1 : 1 + PUBKEY_BYTES])
             else:
                 continue
             yield TokenBalance(accounts[0], self.key(accounts[1]), owner=owner)
+
+
+def signature_of(transaction: Transaction) -> Signature:
+    """Return the signature of *transaction* in base58."""
+    signature = transaction.signature
+    return Signature(b58encode(signature).decode()) if isinstance(signature, bytes) else signature
+
+
+@lru_cache(maxsize=16_384)
+def _encode(key: bytes) -> str:
+    return b58encode(key).decode()
+
+
+def _amount(balance: TokenBalance) -> int:
+    """Return the raw units of *balance*.
+
+    Raises Unreadable where it does not say.
+    """
+    text = "" if balance.ui_token_amount is None else balance.ui_token_amount.amount
+    if not (text.isascii() and text.isdigit()):
+        raise Unreadable(QuarantineReason.MALFORMED)
+    return int(text)
 
 
 @lru_cache(maxsize=65_536)

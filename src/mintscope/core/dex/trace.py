@@ -5,9 +5,10 @@ belongs to none: commissions, tips and the user's own deposits pass there.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from mintscope.core.dex.entry import Instruction
+from mintscope.base.transaction import Instruction
+from mintscope.core.dex import base58
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Program
 from mintscope.core.dex.programs import BY_ADDRESS, UNKNOWN
@@ -28,15 +29,26 @@ ROLES: Final[Mapping[str, Program | Native]] = {
     SYSTEM: LAMPORTS,
     ASSOCIATED: IGNORED,
 }
+# Apart from the others: a dict of both would look text up more slowly.
+ROLES_OF_BYTES: Final = {base58.decode(address): role for address, role in ROLES.items()}
 
 # Data without heights is read flat: a DEX is called from the top, the rest belongs to it.
 TOP, CALLED, MOVING = 1, 2, 3
+
+# A program that calls itself with its authority as the sole account emits an event.
+EVENT_ACCOUNTS_MAX: Final = 1
 
 Role: TypeAlias = Program | Native | None
 """Of an account; None for most, which are nothing to the trace."""
 
 Frame: TypeAlias = tuple[int, Role, Call | None]
 """An instruction that may call others: its height, its program, its call if that is a DEX."""
+
+
+def roles(keys: Sequence[str] | Sequence[bytes]) -> list[Role]:
+    """Return the role of each of *keys*."""
+    form: Any = ROLES_OF_BYTES if keys and isinstance(keys[0], bytes) else ROLES
+    return list(map(form.get, keys))
 
 
 def calls(
@@ -75,8 +87,8 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
         role = roles[instruction.program_id_index]
         at = instruction.stack_height
         if at is None:
-            is_call = isinstance(role, Program) and not _is_event(role, program, instruction)
-            at = CALLED if is_call else MOVING
+            is_event = role is program and len(instruction.accounts) <= EVENT_ACCOUNTS_MAX
+            at = CALLED if isinstance(role, Program) and not is_event else MOVING
         while at <= height:
             frames.pop()
             if not frames:
@@ -92,7 +104,7 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
                 height = at
                 frames.append((height, program, call))
         elif isinstance(role, Program):
-            if _is_event(role, program, instruction):
+            if role is program and len(instruction.accounts) <= EVENT_ACCOUNTS_MAX:
                 if call is not None:
                     call.events.append(instruction)
                 continue
@@ -108,8 +120,3 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
                 call.token_2022 = True
             elif role is LAMPORTS:
                 call.lamports.append(instruction)
-
-
-def _is_event(role: Program, program: Role, instruction: Instruction) -> bool:
-    """Return whether a program calls itself only to be seen: its sole account is its authority."""
-    return role is program and len(instruction.accounts) <= 1

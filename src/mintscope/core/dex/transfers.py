@@ -4,13 +4,13 @@ Amounts are those of the pool's side.  Where the vaults' owner is not known
 the trader's side is turned around.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final, TypeAlias
 
 from mintscope.base.solana import WSOL
+from mintscope.base.transaction import Instruction
 from mintscope.core.dex import base58, events
-from mintscope.core.dex.entry import Instruction
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Leg
 from mintscope.core.dex.token_accounts import TokenAccounts, address
@@ -39,23 +39,27 @@ Exchange: TypeAlias = tuple[str, int, str, int]
 """Mint and amount received, mint and amount paid."""
 
 
-def read(call: Call, legs: tuple[Leg, ...], ledger: TokenAccounts) -> list[Swap]:
+def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for each pool of *legs*, of every pool touched where there is none.
 
     Raises Unreadable where a pool did not give one mint for another.
     """
-    if not legs or len(ledger.signers) > 1:
-        ledger.complete()
-    moved = moves(call, ledger)
+    if not legs or len(token_accounts.signers) > 1:
+        token_accounts.complete()
+    moved = moves(call, token_accounts)
     if not legs:
-        return _each(call, moved, ledger)
+        return _each(call, moved, token_accounts)
     swaps = []
     for number, leg in enumerate(legs):
-        flow = _flow(moved, _owners(call, leg, ledger))
+        flow = _flow(moved, _owners(call, leg, token_accounts))
         exchange = _exchange(flow)
         if exchange is not None:
-            pool = None if leg.pool is None else ledger.key(call.instruction.accounts[leg.pool])
-            swaps.append(_swap(call, exchange, moved, ledger, leg=number, pool=pool))
+            pool = (
+                None
+                if leg.pool is None
+                else token_accounts.key(call.instruction.accounts[leg.pool])
+            )
+            swaps.append(_swap(call, exchange, moved, token_accounts, leg=number, pool=pool))
         elif not flow or any(flow.values()):
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
         # else the transfers were of nothing, and nothing was traded
@@ -65,7 +69,7 @@ def read(call: Call, legs: tuple[Leg, ...], ledger: TokenAccounts) -> list[Swap]
     return swaps
 
 
-def read_closed(call: Call, legs: tuple[Leg, ...], ledger: TokenAccounts) -> list[Swap]:
+def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap of a program that publishes nothing, if what moved is one.
 
     One mint in and one out is a swap; where a supply changed it is a deposit or a withdrawal.
@@ -73,33 +77,33 @@ def read_closed(call: Call, legs: tuple[Leg, ...], ledger: TokenAccounts) -> lis
     if len(call.tokens) + len(call.lamports) < PARTIES or _changes_supply(call):
         return []
     exchange = None
-    moved = moves(call, ledger)
+    moved = moves(call, token_accounts)
     if legs:
-        exchange = _exchange(_flow(moved, _owners(call, legs[0], ledger)))
+        exchange = _exchange(_flow(moved, _owners(call, legs[0], token_accounts)))
     if exchange is None:
-        ledger.complete()
-        moved = moves(call, ledger)
-        exchange = _opposite(moved, ledger)
+        token_accounts.complete()
+        moved = moves(call, token_accounts)
+        exchange = _opposite(moved, token_accounts)
     if exchange is None:
         return []
-    return [_swap(call, exchange, moved, ledger, leg=0, pool=None)]
+    return [_swap(call, exchange, moved, token_accounts, leg=0, pool=None)]
 
 
-def moves(call: Call, ledger: TokenAccounts) -> list[Move]:
+def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:
     """Return every transfer of tokens and lamports under *call*."""
     found: list[Move] = []
     for instruction in call.tokens:
         data = base58.decode(instruction.data)
         shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
         if shape is not None:
-            found.append(_move(data, shape, instruction.accounts, ledger))
+            found.append(_move(data, shape, instruction.accounts, token_accounts))
     if call.lamports:
-        found += _lamport_moves(call.lamports, ledger)
+        found += _lamport_moves(call.lamports, token_accounts)
     return found
 
 
 def _move(
-    data: bytes, shape: tuple[int, int, int], accounts: list[int], ledger: TokenAccounts
+    data: bytes, shape: tuple[int, int, int], accounts: Sequence[int], token_accounts: TokenAccounts
 ) -> Move:
     """Return the transfer that the token instruction *data* made between its *accounts*."""
     size, to, at = shape
@@ -108,27 +112,29 @@ def _move(
     (sent,) = U64(data, at)
     received = sent
     giver, taker = accounts[0], accounts[to]
-    source, target = ledger.book.get(giver), ledger.book.get(taker)
+    source, target = token_accounts.book.get(giver), token_accounts.book.get(taker)
     if to > 1:
-        mint = ledger.key(accounts[1])
+        mint = token_accounts.key(accounts[1])
         if fee := int.from_bytes(data[at + 9 : size], "little"):
-            received = ledger.arrived(taker, max(sent - fee, 0))
+            received = token_accounts.arrived(taker, max(sent - fee, 0))
     elif source is not None:
         mint = source.mint
     elif target is not None:
         mint = target.mint
     else:
-        mint = _temporary_mint(giver, taker, ledger)
+        mint = _temporary_mint(giver, taker, token_accounts)
     return (
-        (source and source.owner) or ledger.key(giver),
-        (target and target.owner) or ledger.key(taker),
+        (source and source.owner) or token_accounts.key(giver),
+        (target and target.owner) or token_accounts.key(taker),
         mint,
         sent,
         received,
     )
 
 
-def _lamport_moves(instructions: list[Instruction], ledger: TokenAccounts) -> Iterator[Move]:
+def _lamport_moves(
+    instructions: list[Instruction], token_accounts: TokenAccounts
+) -> Iterator[Move]:
     """Yield the transfers of lamports among *instructions* of the system program."""
     for instruction in instructions:
         data = base58.decode(instruction.data)
@@ -138,26 +144,26 @@ def _lamport_moves(instructions: list[Instruction], ledger: TokenAccounts) -> It
             raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
         sent = int.from_bytes(data[4:12], "little")
         giver, taker = instruction.accounts[:PARTIES]
-        yield ledger.key(giver), ledger.key(taker), WSOL, sent, sent
+        yield token_accounts.key(giver), token_accounts.key(taker), WSOL, sent, sent
 
 
-def _temporary_mint(giver: int, taker: int, ledger: TokenAccounts) -> str:
+def _temporary_mint(giver: int, taker: int, token_accounts: TokenAccounts) -> str:
     """Return the mint that moved between two accounts which both ended with the transaction."""
-    ledger.complete()
+    token_accounts.complete()
     for account in (giver, taker):
-        if balance := ledger.book.get(account):
+        if balance := token_accounts.book.get(account):
             return balance.mint
     raise Unreadable(QuarantineReason.UNRESOLVED_MINT)
 
 
-def _owners(call: Call, leg: Leg, ledger: TokenAccounts) -> tuple[str, ...]:
+def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, ...]:
     """Return who owns the vaults of *leg*."""
     accounts = call.instruction.accounts
     if len(accounts) < leg.size:
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     if call.program.authority is not None:
         return (call.program.authority,)
-    return tuple([ledger.key(accounts[owner]) for owner in leg.owners])
+    return tuple([token_accounts.key(accounts[owner]) for owner in leg.owners])
 
 
 def _flow(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
@@ -191,24 +197,24 @@ def _exchanges(moved: list[Move]) -> dict[str, Exchange]:
     return {owner: exchange for owner, exchange in found.items() if exchange is not None}
 
 
-def _each(call: Call, moved: list[Move], ledger: TokenAccounts) -> list[Swap]:
+def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for every pool touched, in that order; each owns its vaults."""
     exchanges = _exchanges(moved)
-    exchanges.pop(_initiator(exchanges, ledger), None)
+    exchanges.pop(_initiator(exchanges, token_accounts), None)
     if not exchanges:
         raise Unreadable(QuarantineReason.NO_MOVEMENT)
     return [
-        _swap(call, exchange, moved, ledger, leg=leg, pool=pool)
+        _swap(call, exchange, moved, token_accounts, leg=leg, pool=pool)
         for leg, (pool, exchange) in enumerate(exchanges.items())
     ]
 
 
-def _opposite(moved: list[Move], ledger: TokenAccounts) -> Exchange | None:
+def _opposite(moved: list[Move], token_accounts: TokenAccounts) -> Exchange | None:
     """Return the side that is not the trader's, where the owner of the vaults is not known."""
     exchanges = _exchanges(moved)
     if not exchanges:
         return None
-    received, gained, paid, lost = exchanges.pop(_initiator(exchanges, ledger))
+    received, gained, paid, lost = exchanges.pop(_initiator(exchanges, token_accounts))
     match list(exchanges.values()):
         case []:
             return paid, lost, received, gained
@@ -218,17 +224,17 @@ def _opposite(moved: list[Move], ledger: TokenAccounts) -> Exchange | None:
             return None
 
 
-def _initiator(exchanges: dict[str, Exchange], ledger: TokenAccounts) -> str:
+def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) -> str:
     """Return who trades: a signer, or else (a router trades for its user) whoever pays first."""
-    for signer in ledger.signers:
+    for signer in token_accounts.signers:
         if signer in exchanges:
             return signer
     return next(iter(exchanges), "")
 
 
-def _trader(exchange: Exchange, moved: list[Move], ledger: TokenAccounts) -> str:
+def _trader(exchange: Exchange, moved: list[Move], token_accounts: TokenAccounts) -> str:
     """Return the signer on the other side of *exchange*, else the fee payer."""
-    signers = ledger.signers
+    signers = token_accounts.signers
     if len(signers) > 1:
         received, _, paid, _ = exchange
         for source, target, mint, _, _ in moved:
@@ -247,7 +253,7 @@ def _swap(  # noqa: PLR0913 - where, what and who
     call: Call,
     exchange: Exchange,
     moved: list[Move],
-    ledger: TokenAccounts,
+    token_accounts: TokenAccounts,
     *,
     leg: int,
     pool: str | None,
@@ -256,8 +262,8 @@ def _swap(  # noqa: PLR0913 - where, what and who
     if gained > U64_MAX or lost > U64_MAX:
         raise Unreadable(QuarantineReason.OVERFLOW)
     return Swap(
-        ledger.signature,
-        ledger.index,
+        token_accounts.signature,
+        token_accounts.index,
         call.outer,
         call.inner,
         leg,
@@ -265,9 +271,9 @@ def _swap(  # noqa: PLR0913 - where, what and who
         pool,
         address(received),
         gained,
-        ledger.decimals(received),
+        token_accounts.decimals(received),
         address(paid),
         lost,
-        ledger.decimals(paid),
-        _trader(exchange, moved, ledger),
+        token_accounts.decimals(paid),
+        _trader(exchange, moved, token_accounts),
     )

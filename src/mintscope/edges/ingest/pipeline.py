@@ -1,7 +1,7 @@
 """From a source of blocks to the swap log and its finalized fold."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -13,11 +13,10 @@ from mintscope.base.clock import Clock
 from mintscope.base.metrics import INGEST_LAG_S, INGEST_SLOT
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL, Block, Source, Update
-from mintscope.core.dex.outcome import Decoded
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import Change, MarketStore
 from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.ingest.slots import Slots
+from mintscope.edges.ingest.slots import Decode, Slots
 
 log = structlog.get_logger()
 
@@ -29,8 +28,6 @@ HOLES_MAX: Final = 5
 CANCEL_AGAIN_S: Final = 1.0
 TRIM_EVERY: Final = 16
 TRIM_EVENTS_MAX: Final = 2_500
-
-Decode = Callable[[Sequence[msgspec.Raw]], Decoded]
 
 
 class SourceBroken(Exception):

@@ -1,14 +1,14 @@
 """What a source says, as changes of the log."""
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias
 
-import msgspec
 import structlog
 
 from mintscope.base.metrics import GAP_SLOTS, QUARANTINED, RETRACTED, SWAPS, UNPRICED
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
+from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex.outcome import Decoded
 from mintscope.core.market.engine.tail import Hole, Known, Tail
 from mintscope.core.market.log import SlotHeader
@@ -18,6 +18,8 @@ from mintscope.core.market.swap import Swap
 
 log = structlog.get_logger()
 
+Decode: TypeAlias = Callable[[Iterable[Transaction | UnreadableTransaction]], Decoded]
+
 DECODER_BUG: Final = "decoder_bug"
 # A row each would be a way to fill the disk.
 UNREAD_PER_BLOCK_MAX: Final = 100
@@ -26,7 +28,7 @@ UNREAD_PER_BLOCK_MAX: Final = 100
 class Slots:
     """The log's tail, moved on by updates."""
 
-    def __init__(self, tail: Tail, decode: Callable[[Sequence[msgspec.Raw]], Decoded]) -> None:
+    def __init__(self, tail: Tail, decode: Decode) -> None:
         self._tail = tail
         self._decode = decode
 
@@ -106,16 +108,18 @@ class Slots:
     def _read_one_by_one(self, block: Block) -> tuple[list[Swap], list[Unread]]:
         swaps: list[Swap] = []
         unread: list[Unread] = []
-        for index, transaction in enumerate(block.transactions):
+        for transaction in block.transactions:
             try:
                 decoded = self._decode([transaction])
             except Exception:
-                log.exception("transaction_failed", slot=block.slot, transaction_index=index)
+                log.exception(
+                    "transaction_failed", slot=block.slot, transaction_index=transaction.index
+                )
                 unread.append(
                     Unread(slot=block.slot, signature=None, program="unknown", reason=DECODER_BUG)
                 )
             else:
-                swaps.extend(swap._replace(transaction_index=index) for swap in decoded.swaps)
+                swaps.extend(decoded.swaps)
         return swaps, unread
 
 

@@ -21,6 +21,7 @@ import msgspec
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
 from mintscope.core.market.engine.tail import TIME_MAX
+from mintscope.edges.sources.json_transactions import JsonTransactions
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 BATCH_BYTES: Final = 1024 * 1024
@@ -154,7 +155,7 @@ def _link(where: str, slot: Slot, body: _Body, previous: Tip | None) -> Block:
         blockhash=body.blockhash or _made_up_hash(slot),
         parent_blockhash=parent_blockhash,
         time=None if body.block_time is None else UnixS(body.block_time),
-        transactions=body.transactions or [],
+        transactions=JsonTransactions(body.transactions or ()),
     )
 
 

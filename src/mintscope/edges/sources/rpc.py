@@ -25,6 +25,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.metrics import RPC_REQUESTS
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Endpoint
+from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.wire import (
     ABSENCES,
     BLOCK,
@@ -162,7 +163,7 @@ class Rpc:
         return sorted({Slot(slot) for slot in listed if first <= slot <= last})
 
     async def block(self, slot: Slot, commitment: Commitment) -> Block | Missing:
-        """Return the block at *slot* with its transactions undecoded."""
+        """Return the block at *slot* with its transactions."""
         answer = await self._get_block(slot, commitment, "full", BLOCK)
         if isinstance(answer, Missing):
             return answer
@@ -172,7 +173,7 @@ class Rpc:
             blockhash=answer.blockhash,
             parent_blockhash=answer.previous_blockhash,
             time=self._believable(slot, answer.block_time),
-            transactions=answer.transactions,
+            transactions=JsonTransactions(answer.transactions),
         )
 
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:

@@ -41,7 +41,7 @@ class HeaderWire(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class BlockWire(HeaderWire, frozen=True, rename="camel", kw_only=True):
-    """getBlock with every transaction, undecoded."""
+    """getBlock with every transaction as JSON."""
 
     block_time: SlotNumber | None = None
     transactions: list[msgspec.Raw]

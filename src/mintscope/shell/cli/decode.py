@@ -10,10 +10,11 @@ from typing import Annotated, Any, BinaryIO, Final
 import msgspec
 import typer
 
-from mintscope.core.dex.decode import decode_block, decode_transaction
+from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.outcome import Decoded, Quarantined
 from mintscope.core.market.side import oriented
 from mintscope.core.market.swap import Swap
+from mintscope.edges.sources.json_transactions import JsonTransactions, read_transaction
 
 app = typer.Typer()
 
@@ -127,9 +128,10 @@ def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msg
 def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
     """Return what *document* decodes to."""
     if document.transactions is not None:
-        return decode_block(document.transactions)
+        return decode_block(JsonTransactions(document.transactions))
     if document.transaction != UNSAID:
-        return decode_transaction(raw, 0)
+        transaction = read_transaction(raw, 0)
+        return decode_block([] if transaction is None else [transaction])
     raise BadFile(
         f"expected a getTransaction or getBlock result in {where}, was JSON with neither"
         ' "transaction" nor "transactions"'

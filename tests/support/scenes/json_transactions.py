@@ -1,0 +1,20 @@
+"""JSON as a node sends it, through the reader of the sources and the decoder."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from mintscope.core.dex import decode
+from mintscope.core.dex.outcome import Decoded
+from mintscope.edges.sources.json_transactions import JsonTransactions, read_transaction
+
+
+def decode_transaction(raw: bytes | msgspec.Raw, index: int) -> Decoded:
+    """Return the swaps of one transaction."""
+    transaction = read_transaction(raw, index)
+    return decode.decode_block([] if transaction is None else [transaction])
+
+
+def decode_block(raws: Sequence[msgspec.Raw]) -> Decoded:
+    """Return the swaps of a block."""
+    return decode.decode_block(JsonTransactions(raws))
