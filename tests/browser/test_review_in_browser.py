@@ -67,7 +67,7 @@ async def test_an_unconfirmed_mailbox_takes_a_tick(live_site: Website, visitor: 
     await visitor.page.get_by_label("groups:write").check()
     await visitor.fill(Note_optional="By telephone.")
     await visitor.press("Approve")
-    await visitor.reads("Tick this to approve somebody who confirmed no mailbox.")
+    await visitor.reads("Tick this to approve an unconfirmed mailbox.")
     await expect(visitor.page.get_by_label("groups:write")).to_be_checked()
     await expect(visitor.page.locator("#approve-note")).to_have_value("By telephone.")
     await visitor.page.get_by_label("Approve without a confirmed mailbox").check()

@@ -8,7 +8,7 @@ import pytest
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.user import User
-from mintscope.edges.web.routes import Route
+from mintscope.edges.web.routes import PageRoute
 from mintscope.shell.config.sections.web import WebConfig
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, expect_harmless, where, words
 from support.scenes.website import ADMINISTRATOR, PASSWORD, Website, website
@@ -138,7 +138,7 @@ async def apart(tmp_path: Path) -> AsyncIterator[Website]:
         yield site
 
 
-def paths(site: Website, *, administration: bool) -> list[Route]:
+def paths(site: Website, *, administration: bool) -> list[PageRoute]:
     return [
         route
         for route in site.routes()

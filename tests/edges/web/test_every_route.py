@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from mintscope.edges.web.routes import Access, Route
+from mintscope.edges.web.routes import Access, PageRoute
 from support.scenes.page_scene import PERSON, scene_at
 from support.scenes.people.web_person import Person, where
 from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website
@@ -26,7 +26,7 @@ DUMP = [
 
 def paths(
     site: Website, method: str, places: Mapping[str, str] = PLACES
-) -> Iterator[tuple[Route, str]]:
+) -> Iterator[tuple[PageRoute, str]]:
     """Yield every row of *method*, and a path that fits it."""
     for route in site.routes():
         if route.method == method:

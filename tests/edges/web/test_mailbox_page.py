@@ -28,7 +28,7 @@ class Letters:
 def pages_with(site: Website, mailbox: Letters | None) -> Website:
     accounts = site.accounts
     app = create_web(
-        desks=WebParts(
+        parts=WebParts(
             people=accounts.people,
             signup=accounts.signup,
             keys=accounts.keys,

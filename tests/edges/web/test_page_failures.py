@@ -41,7 +41,7 @@ def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
     accounts = site.accounts
     people: Any = FailingDesk(accounts.people, error, *(verbs or ["session"]))
     app = create_web(
-        desks=WebParts(
+        parts=WebParts(
             people=people, signup=accounts.signup, keys=accounts.keys, review=accounts.review
         ),
         origins=[ORIGIN],
@@ -155,8 +155,8 @@ async def test_answers_are_counted_by_the_path_of_their_row(site: Website) -> No
         await person.send("/sign-in", origin=None)
     after = counted()
     for key in [
-        ("/reset/{link}", "404"), ("/sign-in", "200"), ("unrouted", "404"), ("/static/", "200"),
-        ("/sign-in", "403"),
+        ("/reset/{link}", "404"), ("/sign-in", "200"), ("unrouted", "404"),
+        ("/static/{file}", "200"), ("/sign-in", "403"),
     ]:  # fmt: skip
         assert after[key] == before.get(key, 0) + 1
     assert not any("unheard-of" in route for route, _ in after)

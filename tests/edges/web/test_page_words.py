@@ -4,7 +4,7 @@ import pytest
 
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import iso_time
-from mintscope.edges.web.forms.words import sentence
+from mintscope.edges.web.forms.form import sentence
 from mintscope.edges.web.pages.agents import describe_agent
 from mintscope.edges.web.pages.render import ago_text, until_text, utc_text
 

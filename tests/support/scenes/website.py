@@ -22,7 +22,7 @@ from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.parts import groups_of
-from mintscope.edges.web.routes import Route
+from mintscope.edges.web.routes import PageRoute
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections.mail import MailConfig
 from mintscope.shell.config.sections.money import CreditsConfig
@@ -71,7 +71,7 @@ class Website:
         finally:
             db.close()
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[PageRoute]:
         """Return every row of the pages."""
         groups = groups_of(self.accounts.web_parts(), Features(), [self.origin])
         return [route for group in groups for route in group.routes()]

@@ -7,9 +7,9 @@ from mintscope.core.accounts.keys.api_key import KeyStatus
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.reviews import Reviews
-from mintscope.edges.web.forms.visit import START, Visit
-from mintscope.edges.web.pages.reply import Page, Reply
-from mintscope.edges.web.routes import Route
+from mintscope.edges.web.forms.request import START, PageRequest
+from mintscope.edges.web.pages.page import Page, PageResponse
+from mintscope.edges.web.routes import PageRoute
 
 
 class HomePages:
@@ -21,20 +21,20 @@ class HomePages:
         self._review = review
         self._origin = origin
 
-    def routes(self) -> Iterable[Route]:
+    def routes(self) -> Iterable[PageRoute]:
         """Return the rows of this group."""
-        yield Route(method="GET", path=START, handler=self.show)
+        yield PageRoute(method="GET", path=START, handler=self.show)
 
-    async def show(self, visit: Visit) -> Reply:
+    async def show(self, request: PageRequest) -> PageResponse:
         """Show the service to strangers, and what there is to do to people."""
-        if visit.session is None:
+        if request.session is None:
             return Page("home.html")
-        user = visit.session.user
+        user = request.session.user
         keys = await self._keys.of_user(user.user_id)
         return Page(
             "start.html",
             {
-                "keys": sum(key.status(visit.now) is KeyStatus.ACTIVE for key in keys),
+                "keys": sum(key.status(request.now) is KeyStatus.ACTIVE for key in keys),
                 "sessions": len(await self._people.sessions(user.user_id)),
                 "waiting": await self._waiting() if user.is_administrator else 0,
                 "origin": self._origin,

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple, Protocol
 from mintscope.base.errors import NotFound
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.mail.email import Email, EmailId
-from mintscope.edges.web.forms.visit import Visit
+from mintscope.edges.web.forms.request import PageRequest
+from mintscope.edges.web.pages.page import NoContent, Page, PageResponse, PlainText
 from mintscope.edges.web.pages.paging import parse_id
-from mintscope.edges.web.pages.reply import Nothing, Page, Reply, Text
-from mintscope.edges.web.routes import Route
+from mintscope.edges.web.routes import PageRoute
 
 SHOWN_MAX: Final = 100
 PLAIN: Final = ".txt"
@@ -40,29 +40,29 @@ class MailboxPages:
         self._mailbox = mailbox
         self._origins = origins
 
-    def routes(self) -> Iterable[Route]:
+    def routes(self) -> Iterable[PageRoute]:
         """Return the rows of this group."""
-        yield Route(method="GET", path="/mailbox", handler=self.list)
-        yield Route(method="GET", path="/mailbox/{letter}", handler=self.show)
+        yield PageRoute(method="GET", path="/mailbox", handler=self.list)
+        yield PageRoute(method="GET", path="/mailbox/{letter}", handler=self.show)
 
-    async def list(self, visit: Visit) -> Reply:
+    async def list(self, request: PageRequest) -> PageResponse:
         """Show what was written; with `to` to that address, with `after` if any is newer."""
-        wanted, after = visit.query.line("to").lower(), visit.query.line("after")
+        wanted, after = request.query_params.line("to").lower(), request.query_params.line("after")
         posted = await self._mailbox.recent(limit=SHOWN_MAX)
         shown = [each for each in posted if wanted in {"", each.letter.recipient}]
         newest = shown[0].letter_id if shown else 0
         if after and newest <= parse_id(after):
-            return Nothing()
+            return NoContent()
         return Page("mailbox.html", {"letters": shown, "wanted": wanted, "newest": newest})
 
-    async def show(self, visit: Visit) -> Reply:
+    async def show(self, request: PageRequest) -> PageResponse:
         """Show one; with `.txt` behind its number, nothing but its text."""
-        name = visit.parameters["letter"]
+        name = request.path_params["letter"]
         number = parse_id(name.removesuffix(PLAIN))
         for each in await self._mailbox.recent(limit=SHOWN_MAX):
             if each.letter_id == number:
                 if name.endswith(PLAIN):
-                    return Text(each.letter.text)
+                    return PlainText(each.letter.text)
                 return Page("letter.html", {"posted": each, "parts": self._parts(each.letter.text)})
         raise NotFound
 

@@ -13,7 +13,7 @@ from mintscope.edges.web.mailbox import Mailbox, MailboxPages
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.review.applications import ReviewPages
 from mintscope.edges.web.review.users import UserPages
-from mintscope.edges.web.routes import Pages
+from mintscope.edges.web.routes import PageGroup
 from mintscope.edges.web.session.account import AccountPages
 from mintscope.edges.web.session.entry import EntryPages
 from mintscope.edges.web.session.links import LinkPages
@@ -24,9 +24,9 @@ from mintscope.edges.web.session.sessions import SessionPages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebParts:
-    """Who does what the pages are about.
+    """What the pages show and change.
 
-    mailbox  where letters are read that were not sent; None: they are sent
+    mailbox  holds e-mails that are not sent; None where they are sent
     """
 
     people: People
@@ -36,20 +36,20 @@ class WebParts:
     mailbox: Mailbox | None = None
 
 
-def groups_of(desks: WebParts, features: Features, origins: Sequence[str]) -> Iterator[Pages]:
+def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:
     """Yield every group of pages that is served with *features*."""
-    people = desks.people
-    yield HomePages(people, desks.keys, desks.review, origin=origins[0])
+    people = parts.people
+    yield HomePages(people, parts.keys, parts.review, origin=origins[0])
     yield EntryPages(people, may_sign_up=features.has_people)
     yield ProvingPages(people)
     if features.has_people:
         yield RecoveryPages(people)
-        yield LinkPages(people, desks.signup)
-        yield KeyPages(desks.keys, origin=origins[0])
+        yield LinkPages(people, parts.signup)
+        yield KeyPages(parts.keys, origin=origins[0])
         yield AccountPages(people)
         yield SessionPages(people)
-        if desks.mailbox is not None:
-            yield MailboxPages(desks.mailbox, origins)
+        if parts.mailbox is not None:
+            yield MailboxPages(parts.mailbox, origins)
     if features.has_administration:
-        yield ReviewPages(desks.review)
-        yield UserPages(desks.review)
+        yield ReviewPages(parts.review)
+        yield UserPages(parts.review)

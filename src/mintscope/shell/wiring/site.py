@@ -127,7 +127,7 @@ class Pages:
 
     def _create(self, features: Features, origins: Sequence[str]) -> ASGIApp:
         return create_web(
-            desks=self.accounts.web_parts(),
+            parts=self.accounts.web_parts(),
             origins=origins,
             clock=self.clock,
             client=self.addresses.key,

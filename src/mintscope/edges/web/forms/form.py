@@ -1,23 +1,25 @@
 """Forms: what a browser sends as `application/x-www-form-urlencoded`, and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import parse_qsl
 
-from starlette.types import Receive
+from mintscope.base.errors import BadRequest
+from mintscope.edges.server.request import Request
 
-from mintscope.base.errors import BadRequest, PayloadTooLarge
-
-BODY_BYTES_MAX: Final = 16 * 1024
 FIELDS_MAX: Final = 50
 MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 
 
-class ClientGone(Exception):
-    """Nobody is there to read an answer; nothing was changed."""
+class InvalidForm(Exception):
+    """Fields that hold what they must not: what is wrong with each, for people."""
+
+    def __init__(self, errors: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{field}: {error}" for field, error in errors.items()))
+        self.errors = errors
 
 
-class Form:
+class FormData:
     """The fields of a form, in the order in which they were sent."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]] = ()) -> None:
@@ -42,17 +44,18 @@ class Form:
         return self.text(name).strip()
 
 
-async def read_form(content_type: str, receive: Receive) -> Form:
-    """Return the form that is the body.
+async def read_form(request: Request) -> FormData:
+    """Return the form that is the body of *request*.
 
-    Raises    BadRequest, PayloadTooLarge, ClientGone
+    Raises    BadRequest, PayloadTooLarge, ClientDisconnected
     """
+    content_type = request.value(b"content-type")
     if content_type.partition(";")[0].strip().lower() != MEDIA_TYPE:
         raise BadRequest(f"expected a form, {MEDIA_TYPE}; was {content_type[:80]!r}")
-    return parse_form(await _body(receive))
+    return parse_form(await request.body())
 
 
-def parse_form(body: bytes) -> Form:
+def parse_form(body: bytes) -> FormData:
     """Return the fields of *body*.
 
     Raises    BadRequest for what is no form of UTF-8 texts, or has too many fields
@@ -69,17 +72,10 @@ def parse_form(body: bytes) -> Form:
         raise BadRequest(f"expected at most {FIELDS_MAX} fields, in UTF-8") from None
     if any("\0" in text for pair in pairs for text in pair):
         raise BadRequest("expected texts without NUL characters")
-    return Form(pairs)
+    return FormData(pairs)
 
 
-async def _body(receive: Receive) -> bytes:
-    body, is_more = b"", True
-    while is_more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        body += message.get("body", b"")
-        if len(body) > BODY_BYTES_MAX:
-            raise PayloadTooLarge(f"expected a form of at most {BODY_BYTES_MAX} bytes")
-        is_more = message.get("more_body", False)
-    return body
+def sentence(text: object) -> str:
+    """Return *text* as a sentence: a capital letter before, a full stop behind."""
+    plain = str(text)
+    return plain[:1].upper() + plain[1:] + ("" if plain.endswith((".", "!", "?")) else ".")

@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Iterable
 
 from mintscope.core.accounts.people.session import Session
-from mintscope.edges.web.forms.form import Form
+from mintscope.edges.web.forms.form import FormData
 
 
 class OriginRefused(Exception):
@@ -34,7 +34,7 @@ class OwnOrigins:
             )
 
 
-def expect_csrf(session: Session, form: Form) -> None:
+def expect_csrf(session: Session, form: FormData) -> None:
     """Raise OriginRefused unless *form* carries the text of *session*."""
     if not hmac.compare_digest(session.csrf.encode(), form.text("csrf").encode()):
         raise OriginRefused(

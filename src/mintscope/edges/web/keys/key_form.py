@@ -7,8 +7,7 @@ from typing import Final
 
 from mintscope.core.accounts.keys.api_key import LIFETIMES_MS, NAME_LENGTH_MAX
 from mintscope.core.accounts.keys.scope import AREAS, READ_SCOPES, Scope, with_reads
-from mintscope.edges.web.forms.form import Form
-from mintscope.edges.web.forms.unmet import Unmet
+from mintscope.edges.web.forms.form import FormData, InvalidForm
 
 ACCESS: Final = ("none", "read", "write")  # to an area; the first is what nobody asked to change
 LIFETIME: Final = "90d"
@@ -50,7 +49,7 @@ def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
     }
 
 
-def filled(form: Form) -> dict[str, str]:
+def filled(form: FormData) -> dict[str, str]:
     """Return the values that *form* brings, to show them again."""
     values = blank()
     return {name: form.line(name) or value for name, value in values.items()}
@@ -59,7 +58,7 @@ def filled(form: Form) -> dict[str, str]:
 def parse_wish(values: Mapping[str, str]) -> KeyWish:
     """Return what *values* ask for.
 
-    Raises    Unmet
+    Raises    InvalidForm
     """
     errors = {}
     name = values["name"]
@@ -75,7 +74,7 @@ def parse_wish(values: Mapping[str, str]) -> KeyWish:
     if values["lifetime"] not in LIFETIMES_MS:
         errors["lifetime"] = "Choose one of these."
     if errors:
-        raise Unmet(errors)
+        raise InvalidForm(errors)
     return KeyWish(name, _scopes(values), values["lifetime"])
 
 

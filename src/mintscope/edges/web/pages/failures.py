@@ -12,14 +12,15 @@ from mintscope.base.errors import (
     ServiceUnavailable,
 )
 from mintscope.core.accounts.people.login_limit import TooManyAttempts
+from mintscope.edges.server.response import Header
+from mintscope.edges.web.forms.form import sentence
 from mintscope.edges.web.forms.origin import OriginRefused
-from mintscope.edges.web.forms.words import sentence
-from mintscope.edges.web.pages.reply import Page
+from mintscope.edges.web.pages.page import Page
 
 TOO_FAST: Final = "There were more from your address than we take at a time."
 
 
-class Failure(NamedTuple):
+class FailureText(NamedTuple):
     """A status and its words; an empty *text* lets the error speak for itself."""
 
     status: int
@@ -27,28 +28,28 @@ class Failure(NamedTuple):
     text: str
 
 
-FAILURES: Final[dict[type[Exception], Failure]] = {
-    BadRequest: Failure(400, "That request cannot be read", ""),
-    OriginRefused: Failure(403, "That form was refused", ""),
-    NotFound: Failure(
+FAILURES: Final[dict[type[Exception], FailureText]] = {
+    BadRequest: FailureText(400, "That request cannot be read", ""),
+    OriginRefused: FailureText(403, "That form was refused", ""),
+    NotFound: FailureText(
         404,
         "There is nothing here",
         "The address may be mistyped, or what was here is gone.",
     ),
-    MethodNotAllowed: Failure(
+    MethodNotAllowed: FailureText(
         405,
         "That is not how this page is used",
         "Go back to the page before, and use its buttons.",
     ),
-    PayloadTooLarge: Failure(413, "That is too much text", ""),
-    RateLimited: Failure(429, "Too many requests", TOO_FAST),
-    TooManyAttempts: Failure(429, "Too many attempts", TOO_FAST),
-    ServiceUnavailable: Failure(
+    PayloadTooLarge: FailureText(413, "That is too much text", ""),
+    RateLimited: FailureText(429, "Too many requests", TOO_FAST),
+    TooManyAttempts: FailureText(429, "Too many attempts", TOO_FAST),
+    ServiceUnavailable: FailureText(
         503,
         "The service is not available just now",
         "Nothing was changed. Try again in a moment.",
     ),
-    InternalError: Failure(
+    InternalError: FailureText(
         500,
         "Something went wrong on our side",
         "It has been logged. If you report it, give the request id.",
@@ -75,10 +76,10 @@ def failure_page(error: Exception, *, request_id: str) -> Page:
     )
 
 
-def failure_headers(error: Exception) -> list[tuple[str, str]]:
+def failure_headers(error: Exception) -> tuple[Header, ...]:
     """Return the headers that belong to *error*."""
     if isinstance(error, MethodNotAllowed):
-        return [("allow", error.allowed)]
+        return ((b"allow", error.allowed.encode()),)
     if isinstance(error, WAITS):
-        return [("retry-after", str(error.retry_after_s))]
-    return []
+        return ((b"retry-after", b"%d" % error.retry_after_s),)
+    return ()

@@ -1,20 +1,29 @@
 """The static files: few, small, in memory, and kept by browsers until they change."""
 
-from base64 import urlsafe_b64encode
-from hashlib import sha256
 from importlib.resources import files
 from typing import Final
 
-from mintscope.base.errors import MethodNotAllowed, NotFound
-from mintscope.edges.web.pages.answer import NO_STORE, YEAR_S, Answer
+from mintscope.base.errors import NotFound
+from mintscope.edges.server.compression import compress
+from mintscope.edges.server.etag import etag_of, version_of
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Header, Response
+from mintscope.edges.server.routes import Route
+from mintscope.edges.web.pages.responses import YEAR_S
 
-FOREVER: Final = f"public, max-age={YEAR_S}, immutable"
+FOREVER: Final[Header] = (b"cache-control", b"public, max-age=%d, immutable" % YEAR_S)
+REVALIDATED: Final[Header] = (b"cache-control", b"no-cache")
+GUARDS: Final[tuple[Header, ...]] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
 CONTENT_TYPES: Final = {
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
-    "txt": "text/plain; charset=utf-8",
+    "css": b"text/css; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "svg": b"image/svg+xml",
+    "txt": b"text/plain; charset=utf-8",
 }
+ICON: Final = "icon.svg"
 
 
 class StaticFiles:
@@ -23,35 +32,42 @@ class StaticFiles:
     def __init__(self) -> None:
         folder = files("mintscope.edges.web") / "static"
         self._bodies = {file.name: file.read_bytes() for file in folder.iterdir()}
-        self._versions = {name: _version(body) for name, body in self._bodies.items()}
+        self._versions = {name: version_of(body) for name, body in self._bodies.items()}
+        self._etags = {name: etag_of(body) for name, body in self._bodies.items()}
+        self._gzipped = {name: compress(body) for name, body in self._bodies.items()}
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the files, and of the icon where browsers look by themselves."""
+        return [
+            Route(method="GET", path="/static/{file}", endpoint=self.get),
+            Route(method="GET", path="/favicon.ico", endpoint=self.get_icon),
+        ]
 
     def address(self, name: str) -> str:
         """Return where pages find *name*: another address for other content."""
         return f"/static/{name}?v={self._versions[name]}"
 
-    def answer(self, method: str, path: str, query: bytes) -> Answer:
-        """Return the file at *path*; kept for ever if *query* names the content it has.
+    async def get(self, request: Request) -> Response:
+        """Return a file; kept for ever if the query names the content it has.
 
-        Raises    NotFound, MethodNotAllowed
+        Raises    NotFound
         """
-        name = path.removeprefix("/static/")
-        body = self._bodies.get(name)
-        if body is None:
+        name = request.path_params["file"]
+        if name not in self._bodies:
             raise NotFound
-        if method not in {"GET", "HEAD"}:
-            raise MethodNotAllowed(allowed="GET, HEAD")
-        is_current = query == f"v={self._versions[name]}".encode()
-        return Answer(
-            status=200,
-            body=body,
-            content_type=CONTENT_TYPES[name.rpartition(".")[2]],
-            cache_control=FOREVER if is_current else NO_STORE,
-            headers=[
-                ("x-content-type-options", "nosniff"),
-                ("cross-origin-resource-policy", "same-origin"),
-            ],
+        is_current = request.query == f"v={self._versions[name]}".encode()
+        return self._response(name, FOREVER if is_current else REVALIDATED)
+
+    async def get_icon(self, _request: Request) -> Response:
+        """Return the icon."""
+        return self._response(ICON, REVALIDATED)
+
+    def _response(self, name: str, caching: Header) -> Response:
+        content_type = (b"content-type", CONTENT_TYPES[name.rpartition(".")[2]])
+        return Response(
+            200,
+            self._bodies[name],
+            (content_type, caching, *GUARDS),
+            etag=self._etags[name],
+            gzipped=self._gzipped[name],
         )
-
-
-def _version(body: bytes) -> str:
-    return urlsafe_b64encode(sha256(body).digest()[:9]).decode()

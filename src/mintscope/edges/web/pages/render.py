@@ -13,11 +13,11 @@ from mintscope.core.accounts.escape import visible
 from mintscope.core.accounts.people.session import Session
 from mintscope.edges.web.pages.agents import describe_agent
 from mintscope.edges.web.pages.notices import NOTICES
-from mintscope.edges.web.pages.reply import Page
+from mintscope.edges.web.pages.page import Page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class PageContext:
     """What surrounds a page: who sees it, where, and what was just done.
 
     notice  a key of NOTICES; any other text says nothing
@@ -25,7 +25,7 @@ class Setting:
 
     session: Session | None
     path: str
-    notice: str
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +70,13 @@ class Renderer:
             foreign=foreign_text,
         )
 
-    def render(self, page: Page, setting: Setting) -> str:
+    def render(self, page: Page, context: PageContext) -> str:
         """Return the text of *page*."""
         return self._environment.get_template(page.template).render(
             page.facts,
-            session=setting.session,
-            path=setting.path,
-            notice=NOTICES.get(setting.notice, ""),
+            session=context.session,
+            path=context.path,
+            notice=NOTICES.get(context.notice, ""),
             errors=page.errors,
             values=page.values,
             now=self._clock.now(),

@@ -19,12 +19,11 @@ from mintscope.core.accounts.keys.scope import (
     parse_scopes,
 )
 from mintscope.core.accounts.reviews import NotPossible, Reviews
-from mintscope.edges.web.forms.unmet import Unmet
-from mintscope.edges.web.forms.visit import Visit
-from mintscope.edges.web.forms.words import sentence
+from mintscope.edges.web.forms.form import InvalidForm, sentence
+from mintscope.edges.web.forms.request import PageRequest
+from mintscope.edges.web.pages.page import UNPROCESSABLE, Page, PageResponse, Redirect
 from mintscope.edges.web.pages.paging import cut, parse_id, parse_place
-from mintscope.edges.web.pages.reply import UNMET, Goto, Page, Reply
-from mintscope.edges.web.routes import Access, Handler, Route
+from mintscope.edges.web.routes import Access, PageHandler, PageRoute
 
 QUEUE: Final = "/admin"
 EVERY: Final = "all"
@@ -45,7 +44,7 @@ class ReviewPages:
     def __init__(self, review: Reviews) -> None:
         self._review = review
 
-    def routes(self) -> Iterable[Route]:
+    def routes(self) -> Iterable[PageRoute]:
         """Return the rows."""
         one = f"{QUEUE}/applications/{{application}}"
         yield administration("GET", QUEUE, self.queue, Access.SIGNED_IN)
@@ -56,12 +55,12 @@ class ReviewPages:
         yield administration("GET", f"{one}/forget", self.ask_forget, Access.FRESH)
         yield administration("POST", f"{one}/forget", self.forget, Access.FRESH)
 
-    async def queue(self, visit: Visit) -> Reply:
+    async def queue(self, request: PageRequest) -> PageResponse:
         """Show who waits, the longest first; or the applications in another state, or all."""
-        shown = visit.query.line("state") or str(ApplicationState.AWAITING_APPROVAL)
+        shown = request.query_params.line("state") or str(ApplicationState.AWAITING_APPROVAL)
         if shown not in {EVERY, *ApplicationState}:
             raise NotFound
-        after = parse_place(visit.query.line("after"))
+        after = parse_place(request.query_params.line("after"))
         rows = await self._review.applications(
             None if shown == EVERY else ApplicationState(shown),
             after=None if after is None else SignupId(after),
@@ -78,74 +77,74 @@ class ReviewPages:
         }
         return Page("admin/queue.html", facts)
 
-    async def show(self, visit: Visit) -> Reply:
+    async def show(self, request: PageRequest) -> PageResponse:
         """Show everything about an application, and what can be done with it."""
-        return _page(await self._application(visit), visit)
+        return _page(await self._application(request), request)
 
-    async def decide(self, visit: Visit) -> Reply:
+    async def decide(self, request: PageRequest) -> PageResponse:
         """Approve or reject."""
-        application = await self._application(visit)
-        decision = visit.form.text("decision")
+        application = await self._application(request)
+        decision = request.form.text("decision")
         if decision not in {"approve", "reject"}:
             raise BadRequest(f"expected the decision approve or reject; was {decision[:40]!r}")
         try:
             if decision == "approve":
-                await self._approve(application, visit)
+                await self._approve(application, request)
             else:
-                note = _note(visit, "reject-note")
-                await self._review.reject(application.signup_id, note=note, actor=visit.signed_in)
-        except Unmet as unmet:
-            return _page(application, visit, errors=unmet.errors)
+                note = _note(request, "reject-note")
+                await self._review.reject(application.signup_id, note=note, actor=request.signed_in)
+        except InvalidForm as invalid:
+            return _page(application, request, errors=invalid.errors)
         except NotPossible as error:
             # Somebody else was quicker: the page shows what is so now.
-            return _page(await self._application(visit), visit, errors={"": sentence(error)})
-        return Goto(QUEUE, notice="approved" if decision == "approve" else "rejected")
+            return _page(await self._application(request), request, errors={"": sentence(error)})
+        return Redirect(QUEUE, notice="approved" if decision == "approve" else "rejected")
 
-    async def ask_reset(self, visit: Visit) -> Reply:
+    async def ask_reset(self, request: PageRequest) -> PageResponse:
         """Ask whether the key shall really end."""
-        return _confirmation("reset", await self._application(visit))
+        return _confirmation("reset", await self._application(request))
 
-    async def reset(self, visit: Visit) -> Reply:
+    async def reset(self, request: PageRequest) -> PageResponse:
         """Let the secret be exchanged once more."""
-        application = await self._application(visit)
+        application = await self._application(request)
         try:
-            await self._review.reset(application.signup_id, actor=visit.signed_in)
+            await self._review.reset(application.signup_id, actor=request.signed_in)
         except NotPossible as error:
             return _confirmation("reset", application, error)
-        return Goto(_address(application), notice="application-reset")
+        return Redirect(_address(application), notice="application-reset")
 
-    async def ask_forget(self, visit: Visit) -> Reply:
+    async def ask_forget(self, request: PageRequest) -> PageResponse:
         """Ask whether the application shall really go."""
-        return _confirmation("forget", await self._application(visit))
+        return _confirmation("forget", await self._application(request))
 
-    async def forget(self, visit: Visit) -> Reply:
+    async def forget(self, request: PageRequest) -> PageResponse:
         """Delete the application."""
-        application = await self._application(visit)
+        application = await self._application(request)
         try:
-            await self._review.forget(application.signup_id, actor=visit.signed_in)
+            await self._review.forget(application.signup_id, actor=request.signed_in)
         except NotPossible as error:
             return _confirmation("forget", application, error)
-        return Goto(QUEUE, notice="application-forgotten")
+        return Redirect(QUEUE, notice="application-forgotten")
 
-    async def _approve(self, application: Application, visit: Visit) -> None:
-        note = _note(visit, "approve-note")
+    async def _approve(self, application: Application, request: PageRequest) -> None:
+        note = _note(request, "approve-note")
         try:
-            scopes = parse_scopes(visit.form.texts("scope"))
+            scopes = parse_scopes(request.form.texts("scope"))
         except UnknownScope as error:
             raise BadRequest(str(error)) from None
         is_unconfirmed = application.state is ApplicationState.AWAITING_CONFIRMATION
-        if is_unconfirmed and visit.form.text("unconfirmed") != "yes":
-            raise Unmet({"unconfirmed": "Tick this to approve somebody who confirmed no mailbox."})
+        if is_unconfirmed and request.form.text("unconfirmed") != "yes":
+            raise InvalidForm({"unconfirmed": "Tick this to approve an unconfirmed mailbox."})
         await self._review.approve(
             application.signup_id,
             scopes=scopes,
             note=note,
-            actor=visit.signed_in,
+            actor=request.signed_in,
             unconfirmed=is_unconfirmed,
         )
 
-    async def _application(self, visit: Visit) -> Application:
-        signup_id = SignupId(parse_id(visit.parameters["application"]))
+    async def _application(self, request: PageRequest) -> Application:
+        signup_id = SignupId(parse_id(request.path_params["application"]))
         application = await self._review.application(signup_id)
         if application is None:
             raise NotFound
@@ -156,36 +155,38 @@ def _address(application: Application) -> str:
     return f"{QUEUE}/applications/{application.signup_id}"
 
 
-def _note(visit: Visit, field: str) -> str:
+def _note(request: PageRequest, field: str) -> str:
     """Return the administrator's words.
 
-    Raises    Unmet
+    Raises    InvalidForm
     """
-    note = visit.form.text(field).replace("\r\n", "\n").strip()
+    note = request.form.text(field).replace("\r\n", "\n").strip()
     if len(note) > NOTE_LENGTH_MAX:
         text = f"Expected at most {NOTE_LENGTH_MAX:,} characters; there were {len(note):,}."
-        raise Unmet({field: text})
+        raise InvalidForm({field: text})
     return note
 
 
-def _page(application: Application, visit: Visit, errors: Mapping[str, str] | None = None) -> Page:
+def _page(
+    application: Application, request: PageRequest, errors: Mapping[str, str] | None = None
+) -> Page:
     is_admitted = application.state in ADMITTED
     facts = {
         "application": application,
         "states": STATE_NAMES,
         "granted": in_order(application.scopes | READ_SCOPES) if is_admitted else [],
         "is_undecided": application.state in UNDECIDED,
-        "is_fresh": visit.signed_in.is_fresh(visit.now),
+        "is_fresh": request.signed_in.is_fresh(request.now),
         "areas": AREAS,
-        "ticked": frozenset(visit.form.texts("scope")),
+        "ticked": frozenset(request.form.texts("scope")),
     }
-    notes = {name: visit.form.text(name) for name in ("approve-note", "reject-note")}
+    notes = {name: request.form.text(name) for name in ("approve-note", "reject-note")}
     return Page(
         "admin/application.html",
         facts,
         values=notes,
         errors=errors or {},
-        status=UNMET if errors else 200,
+        status=UNPROCESSABLE if errors else 200,
     )
 
 
@@ -201,7 +202,9 @@ def _confirmation(
 
 
 def administration(
-    method: Literal["GET", "POST"], path: str, handler: Handler, access: Access
-) -> Route:
+    method: Literal["GET", "POST"], path: str, handler: PageHandler, access: Access
+) -> PageRoute:
     """Return a row that only administrators know of."""
-    return Route(method=method, path=path, handler=handler, access=access, is_administration=True)
+    return PageRoute(
+        method=method, path=path, handler=handler, access=access, is_administration=True
+    )

@@ -6,12 +6,12 @@ from typing import Final
 from mintscope.base.errors import NotFound
 from mintscope.core.accounts.reviews import NotPossible, Reviews
 from mintscope.core.accounts.user import User, UserId
-from mintscope.edges.web.forms.visit import Visit
-from mintscope.edges.web.forms.words import sentence
+from mintscope.edges.web.forms.form import sentence
+from mintscope.edges.web.forms.request import PageRequest
+from mintscope.edges.web.pages.page import END_SESSION, UNPROCESSABLE, Page, PageResponse, Redirect
 from mintscope.edges.web.pages.paging import cut, parse_id, parse_place
-from mintscope.edges.web.pages.reply import END_SESSION, UNMET, Goto, Page, Reply
 from mintscope.edges.web.review.applications import administration
-from mintscope.edges.web.routes import Access, Route
+from mintscope.edges.web.routes import Access, PageRoute
 
 USERS: Final = "/admin/users"
 AUDIT: Final = "/admin/audit"
@@ -25,7 +25,7 @@ class UserPages:
     def __init__(self, review: Reviews) -> None:
         self._review = review
 
-    def routes(self) -> Iterable[Route]:
+    def routes(self) -> Iterable[PageRoute]:
         """Return the rows."""
         removal = f"{USERS}/{{user}}/remove"
         yield administration("GET", USERS, self.list, Access.SIGNED_IN)
@@ -33,9 +33,9 @@ class UserPages:
         yield administration("POST", removal, self.remove, Access.FRESH)
         yield administration("GET", AUDIT, self.audit, Access.SIGNED_IN)
 
-    async def list(self, visit: Visit) -> Reply:
+    async def list(self, request: PageRequest) -> PageResponse:
         """Show the accounts, newest first."""
-        before = parse_place(visit.query.line("before"))
+        before = parse_place(request.query_params.line("before"))
         rows = await self._review.users(
             before=None if before is None else UserId(before), limit=PAGE_LENGTH + 1
         )
@@ -43,27 +43,27 @@ class UserPages:
         facts = {"users": users, "has_more": has_more, "is_first": before is None}
         return Page("admin/users.html", facts)
 
-    async def ask_remove(self, visit: Visit) -> Reply:
+    async def ask_remove(self, request: PageRequest) -> PageResponse:
         """Ask whether the account shall really go."""
-        return _removal(await self._user(visit), visit)
+        return _removal(await self._user(request), request)
 
-    async def remove(self, visit: Visit) -> Reply:
+    async def remove(self, request: PageRequest) -> PageResponse:
         """Remove the account whose user name was typed."""
-        user = await self._user(visit)
-        typed = visit.form.line("username")
+        user = await self._user(request)
+        typed = request.form.line("username")
         if typed != user.username:
-            return _removal(user, visit, field="username", error=f"Type {user.username} here.")
+            return _removal(user, request, field="username", error=f"Type {user.username} here.")
         try:
-            await self._review.remove_user(user.user_id, actor=visit.signed_in)
+            await self._review.remove_user(user.user_id, actor=request.signed_in)
         except NotPossible as error:
-            return _removal(user, visit, field="", error=sentence(error))
-        if user.user_id == visit.signed_in.user.user_id:
-            return Goto("/sign-in", notice="account-removed", cookie=END_SESSION)
-        return Goto(USERS, notice="account-removed")
+            return _removal(user, request, field="", error=sentence(error))
+        if user.user_id == request.signed_in.user.user_id:
+            return Redirect("/sign-in", notice="account-removed", cookie=END_SESSION)
+        return Redirect(USERS, notice="account-removed")
 
-    async def audit(self, visit: Visit) -> Reply:
+    async def audit(self, request: PageRequest) -> PageResponse:
         """Show what was done, newest first."""
-        before = parse_place(visit.query.line("before"))
+        before = parse_place(request.query_params.line("before"))
         rows = await self._review.events(before=before, limit=PAGE_LENGTH + 1)
         events, has_more = cut(rows, PAGE_LENGTH)
         facts = {
@@ -74,18 +74,18 @@ class UserPages:
         }
         return Page("admin/audit.html", facts)
 
-    async def _user(self, visit: Visit) -> User:
-        user = await self._review.user(UserId(parse_id(visit.parameters["user"])))
+    async def _user(self, request: PageRequest) -> User:
+        user = await self._review.user(UserId(parse_id(request.path_params["user"])))
         if user is None:
             raise NotFound
         return user
 
 
-def _removal(user: User, visit: Visit, *, field: str = "", error: str = "") -> Page:
+def _removal(user: User, request: PageRequest, *, field: str = "", error: str = "") -> Page:
     return Page(
         "admin/remove.html",
-        {"user": user, "is_own": user.user_id == visit.signed_in.user.user_id},
-        values={"username": visit.form.line("username")},
+        {"user": user, "is_own": user.user_id == request.signed_in.user.user_id},
+        values={"username": request.form.line("username")},
         errors={field: error} if error else {},
-        status=UNMET if error else 200,
+        status=UNPROCESSABLE if error else 200,
     )

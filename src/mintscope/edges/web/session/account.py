@@ -7,11 +7,11 @@ from mintscope.base.errors import NotFound
 from mintscope.core.accounts.people.password import WeakPassword
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.user import UserId
-from mintscope.edges.web.forms.visit import Visit
-from mintscope.edges.web.forms.words import sentence
+from mintscope.edges.web.forms.form import sentence
+from mintscope.edges.web.forms.request import PageRequest
+from mintscope.edges.web.pages.page import UNPROCESSABLE, Page, PageResponse, Redirect
 from mintscope.edges.web.pages.paging import parse_id
-from mintscope.edges.web.pages.reply import UNMET, Goto, Page, Reply
-from mintscope.edges.web.routes import Access, Route
+from mintscope.edges.web.routes import Access, PageRoute
 
 ACCOUNT: Final = "/settings/account"
 
@@ -22,52 +22,52 @@ class AccountPages:
     def __init__(self, people: People) -> None:
         self._people = people
 
-    def routes(self) -> Iterable[Route]:
+    def routes(self) -> Iterable[PageRoute]:
         """Return the rows of this group."""
         password, signed_in, fresh = f"{ACCOUNT}/password", Access.SIGNED_IN, Access.FRESH
-        yield Route(method="GET", path="/settings", handler=self.lead, access=signed_in)
-        yield Route(method="GET", path=ACCOUNT, handler=self.show, access=signed_in)
-        yield Route(
+        yield PageRoute(method="GET", path="/settings", handler=self.lead, access=signed_in)
+        yield PageRoute(method="GET", path=ACCOUNT, handler=self.show, access=signed_in)
+        yield PageRoute(
             method="POST",
             path=f"{ACCOUNT}/verify",
             handler=self.send_verification,
             access=signed_in,
         )
-        yield Route(
+        yield PageRoute(
             method="POST", path=f"{ACCOUNT}/claim", handler=self.send_claim, access=signed_in
         )
-        yield Route(method="GET", path=password, handler=self.ask_password, access=fresh)
-        yield Route(method="POST", path=password, handler=self.change_password, access=fresh)
+        yield PageRoute(method="GET", path=password, handler=self.ask_password, access=fresh)
+        yield PageRoute(method="POST", path=password, handler=self.change_password, access=fresh)
 
-    async def lead(self, visit: Visit) -> Reply:  # noqa: ARG002
+    async def lead(self, request: PageRequest) -> PageResponse:  # noqa: ARG002
         """Lead to the page of settings that most people come for."""
-        return Goto("/settings/api-keys")
+        return Redirect("/settings/api-keys")
 
-    async def show(self, visit: Visit) -> Reply:
+    async def show(self, request: PageRequest) -> PageResponse:
         """Show what the account is, and what can be done with it."""
-        agents = await self._people.claimable(visit.signed_in)
+        agents = await self._people.claimable(request.signed_in)
         return Page("account.html", {"agents": agents})
 
-    async def send_verification(self, visit: Visit) -> Reply:
+    async def send_verification(self, request: PageRequest) -> PageResponse:
         """Write a link to the mailbox."""
-        await self._people.request_verification(visit.signed_in)
-        return Goto(ACCOUNT, notice="verification-sent")
+        await self._people.request_verification(request.signed_in)
+        return Redirect(ACCOUNT, notice="verification-sent")
 
-    async def send_claim(self, visit: Visit) -> Reply:
+    async def send_claim(self, request: PageRequest) -> PageResponse:
         """Write a link to the mailbox of an agent."""
-        agent = UserId(parse_id(visit.form.text("agent")))
-        if not await self._people.request_claim(visit.signed_in, agent):
+        agent = UserId(parse_id(request.form.text("agent")))
+        if not await self._people.request_claim(request.signed_in, agent):
             raise NotFound
-        return Goto(ACCOUNT, notice="claim-sent")
+        return Redirect(ACCOUNT, notice="claim-sent")
 
-    async def ask_password(self, visit: Visit) -> Reply:  # noqa: ARG002
+    async def ask_password(self, request: PageRequest) -> PageResponse:  # noqa: ARG002
         """Ask for the new password."""
         return Page("password.html")
 
-    async def change_password(self, visit: Visit) -> Reply:
+    async def change_password(self, request: PageRequest) -> PageResponse:
         """Set it; all other sessions end."""
         try:
-            await self._people.change_password(visit.signed_in, visit.form.text("password"))
+            await self._people.change_password(request.signed_in, request.form.text("password"))
         except WeakPassword as flaw:
-            return Page("password.html", errors={"password": sentence(flaw)}, status=UNMET)
-        return Goto(ACCOUNT, notice="password-changed")
+            return Page("password.html", errors={"password": sentence(flaw)}, status=UNPROCESSABLE)
+        return Redirect(ACCOUNT, notice="password-changed")

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from mintscope.core.accounts.people.people import People, WrongPassword
-from mintscope.edges.web.forms.visit import Visit
-from mintscope.edges.web.pages.reply import UNMET, Goto, Page, Reply
-from mintscope.edges.web.routes import Access, Route
+from mintscope.edges.web.forms.request import PageRequest
+from mintscope.edges.web.pages.page import UNPROCESSABLE, Page, PageResponse, Redirect
+from mintscope.edges.web.routes import Access, PageRoute
 
 
 class ProvingPages:
@@ -14,23 +14,25 @@ class ProvingPages:
     def __init__(self, people: People) -> None:
         self._people = people
 
-    def routes(self) -> Iterable[Route]:
+    def routes(self) -> Iterable[PageRoute]:
         """Return the rows of this group."""
         access = Access.SIGNED_IN
-        yield Route(method="GET", path="/prove", handler=self.ask, access=access)
-        yield Route(method="POST", path="/prove", handler=self.prove, access=access)
+        yield PageRoute(method="GET", path="/prove", handler=self.ask, access=access)
+        yield PageRoute(method="POST", path="/prove", handler=self.prove, access=access)
 
-    async def ask(self, visit: Visit) -> Reply:
+    async def ask(self, request: PageRequest) -> PageResponse:
         """Ask for the password, unless it was entered a short time ago."""
-        if visit.signed_in.is_fresh(visit.now):
-            return Goto(visit.after)
-        return Page("prove.html", {"after": visit.after})
+        if request.signed_in.is_fresh(request.now):
+            return Redirect(request.next_path)
+        return Page("prove.html", {"after": request.next_path})
 
-    async def prove(self, visit: Visit) -> Reply:
+    async def prove(self, request: PageRequest) -> PageResponse:
         """Note that it was entered, and go back to what needed it."""
         try:
-            await self._people.prove(visit.signed_in, visit.form.text("password"))
+            await self._people.prove(request.signed_in, request.form.text("password"))
         except WrongPassword:
             errors = {"password": "That is not your password."}
-            return Page("prove.html", {"after": visit.after}, errors=errors, status=UNMET)
-        return Goto(visit.after)
+            return Page(
+                "prove.html", {"after": request.next_path}, errors=errors, status=UNPROCESSABLE
+            )
+        return Redirect(request.next_path)

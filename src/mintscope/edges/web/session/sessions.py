@@ -5,10 +5,10 @@ from typing import Final
 
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import SessionId
-from mintscope.edges.web.forms.visit import START, Visit
+from mintscope.edges.web.forms.request import START, PageRequest
+from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect
 from mintscope.edges.web.pages.paging import parse_id
-from mintscope.edges.web.pages.reply import END_SESSION, Goto, Page, Reply
-from mintscope.edges.web.routes import Access, Route
+from mintscope.edges.web.routes import Access, PageRoute
 
 SESSIONS: Final = "/settings/sessions"
 
@@ -19,32 +19,32 @@ class SessionPages:
     def __init__(self, people: People) -> None:
         self._people = people
 
-    def routes(self) -> Iterable[Route]:
+    def routes(self) -> Iterable[PageRoute]:
         """Return the rows of this group."""
         access = Access.SIGNED_IN
-        yield Route(method="GET", path=SESSIONS, handler=self.show, access=access)
-        yield Route(method="POST", path=f"{SESSIONS}/end", handler=self.end, access=access)
-        yield Route(
+        yield PageRoute(method="GET", path=SESSIONS, handler=self.show, access=access)
+        yield PageRoute(method="POST", path=f"{SESSIONS}/end", handler=self.end, access=access)
+        yield PageRoute(
             method="POST", path=f"{SESSIONS}/end-others", handler=self.end_others, access=access
         )
 
-    async def show(self, visit: Visit) -> Reply:
+    async def show(self, request: PageRequest) -> PageResponse:
         """List them, this one first."""
-        here = visit.signed_in
+        here = request.signed_in
         sessions = await self._people.sessions(here.user.user_id)
         ordered = sorted(sessions, key=lambda each: each.session_id != here.session_id)
         return Page("sessions.html", {"sessions": ordered})
 
-    async def end(self, visit: Visit) -> Reply:
+    async def end(self, request: PageRequest) -> PageResponse:
         """End one; one that is ended already, or was never the person's, is no news."""
-        here = visit.signed_in
-        session_id = SessionId(parse_id(visit.form.text("session")))
+        here = request.signed_in
+        session_id = SessionId(parse_id(request.form.text("session")))
         await self._people.end_session(here.user.user_id, session_id)
         if session_id == here.session_id:
-            return Goto(START, notice="signed-out", cookie=END_SESSION)
-        return Goto(SESSIONS, notice="session-ended")
+            return Redirect(START, notice="signed-out", cookie=END_SESSION)
+        return Redirect(SESSIONS, notice="session-ended")
 
-    async def end_others(self, visit: Visit) -> Reply:
+    async def end_others(self, request: PageRequest) -> PageResponse:
         """End all but this one."""
-        await self._people.end_other_sessions(visit.signed_in)
-        return Goto(SESSIONS, notice="sessions-ended")
+        await self._people.end_other_sessions(request.signed_in)
+        return Redirect(SESSIONS, notice="sessions-ended")

@@ -1,4 +1,4 @@
-"""What handlers answer: a page to render, another page to go to, or a plain text."""
+"""What handlers return: a page to render, another page to go to, or a plain text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 COOKIE: Final = "__Host-mintscope"
 END_SESSION: Final = ""  # as a cookie: the browser forgets it
-UNMET: Final = 422  # the form is understood, and holds what it must not
+UNPROCESSABLE: Final = 422  # the form is understood, and holds what it must not
 GONE: Final = 404
 
 
@@ -15,7 +15,7 @@ class Page:
     """A template and its facts.
 
     errors  what is wrong with the form, by field; "" is about all of it
-    values  what the form's fields hold, so that nobody types twice; never a password
+    values  what the form's fields hold, so that they need not be typed again; never a password
     cookie  that of a new session, or END_SESSION
     """
 
@@ -28,8 +28,8 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Goto:
-    """Another page of ours; *notice* is a key of `notices.NOTICES`, told there once."""
+class Redirect:
+    """Another page of this site; *notice* is a key of `notices.NOTICES`, shown there once."""
 
     path: str
     notice: str = ""
@@ -37,20 +37,20 @@ class Goto:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class PlainText:
     """A plain text, for scripts."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
-    """There is nothing new: what the browser shows may stay."""
+class NoContent:
+    """Nothing is new: the browser keeps what it shows."""
 
 
-Reply = Page | Goto | Text | Nothing
+PageResponse = Page | Redirect | PlainText | NoContent
 
 
 def link_gone(purpose: str) -> Page:
-    """Return the page about a link that is unknown, used or too old; nobody is told which."""
+    """Return the page about a link that is unknown, used or too old; it does not say which."""
     return Page("link_gone.html", {"purpose": purpose}, status=GONE)

@@ -1,0 +1,177 @@
+"""What happens to every request for a page: its session, the checks of forms, and the page."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.requests import cookie_parser
+from starlette.types import Scope
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import MethodNotAllowed, NotFound, RateLimited
+from mintscope.base.limits import Denied, Limiter
+from mintscope.core.accounts.people.people import Browser, People
+from mintscope.core.accounts.people.session import AGENT_LENGTH_MAX, Session, SessionEnded
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Response
+from mintscope.edges.server.routes import Route, Router
+from mintscope.edges.web.forms.form import FormData, parse_form, read_form
+from mintscope.edges.web.forms.origin import OwnOrigins, expect_csrf
+from mintscope.edges.web.forms.request import START, PageRequest
+from mintscope.edges.web.pages.failures import failure_headers, failure_page
+from mintscope.edges.web.pages.page import COOKIE, END_SESSION, PageResponse, Redirect
+from mintscope.edges.web.pages.render import PageContext
+from mintscope.edges.web.pages.responses import PageWriter
+from mintscope.edges.web.routes import SEGMENT, Access, PageRoute
+
+SIGN_IN: Final = "/sign-in"
+PROVE: Final = "/prove"
+QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
+
+
+class PageEndpoints:
+    """Makes endpoints of page handlers: each runs only for a request that may reach it.
+
+    client   who a request comes from, for limits: an address or a network
+    limiter  how many forms a client may send
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each thing that can be replaced
+        self,
+        pages: Iterable[PageRoute],
+        *,
+        people: People,
+        writer: PageWriter,
+        origins: OwnOrigins,
+        clock: Clock,
+        client: Callable[[Scope], str],
+        limiter: Limiter,
+    ) -> None:
+        self.routes = [
+            Route(method=page.method, path=page.path, endpoint=partial(self._respond, page))
+            for page in pages
+        ]
+        self._router = Router(self.routes, SEGMENT)
+        self._people = people
+        self._writer = writer
+        self._origins = origins
+        self._clock = clock
+        self._client = client
+        self._limiter = limiter
+
+    async def write_error(self, request: Request, error: Exception) -> Response:
+        """Return the page that tells *error*, or leads to signing in where a session has ended."""
+        if request.state is None:
+            try:
+                await self._learn_session(request)
+            except Exception as failure:  # noqa: BLE001 - told like any other
+                error = failure
+        if isinstance(error, SessionEnded):
+            return self._write(request, self._to_sign_in(request))
+        page = failure_page(error, request_id=request.request_id.decode())
+        is_htmx = b"hx-request" in request.headers
+        headers = failure_headers(error)
+        return self._writer.write(page, request.state, headers=headers, is_htmx=is_htmx)
+
+    async def _respond(self, page: PageRoute, request: Request) -> Response:
+        session = await self._learn_session(request)
+        query = parse_form(request.query)
+        request.state = replace(request.state, notice=query.text("notice"))
+        client = self._client(request.scope)
+        is_form = request.method == "POST"
+        if is_form:
+            self._origins.expect(request.values(b"origin"))
+            await self._expect_room(client)
+        detour = self._detour(page, request, session)
+        if detour is not None:
+            return self._write(request, detour)
+        form = await self._form(page, request, session) if is_form else FormData()
+        return self._write(
+            request,
+            await page.handler(
+                PageRequest(
+                    now=self._clock.now(),
+                    browser=Browser(
+                        address=client, agent=request.value(b"user-agent")[:AGENT_LENGTH_MAX]
+                    ),
+                    session=session,
+                    path_params=request.path_params,
+                    query_params=query,
+                    form=form,
+                    next_path=self._own_page(form.text("next") or query.text("next")),
+                )
+            ),
+        )
+
+    def _write(self, request: Request, page: PageResponse) -> Response:
+        return self._writer.write(page, request.state, is_htmx=b"hx-request" in request.headers)
+
+    async def _learn_session(self, request: Request) -> Session | None:
+        request.state = PageContext(session=None, path=request.path)
+        cookie = session_cookie(request)
+        session = await self._people.session(cookie) if cookie else None
+        request.state = replace(request.state, session=session)
+        return session
+
+    async def _expect_room(self, client: str) -> None:
+        verdict = await self._limiter.take(client)
+        if isinstance(verdict, Denied):
+            raise RateLimited(verdict.retry_after_s)
+
+    def _detour(
+        self, page: PageRoute, request: Request, session: Session | None
+    ) -> Redirect | None:
+        """Return where to go first, if the session does not suffice."""
+        if page.access is Access.ANYONE:
+            return None
+        if session is None:
+            return self._to_sign_in(request)
+        if page.is_administration and not session.user.is_administrator:
+            raise NotFound
+        if page.access is Access.FRESH and not session.is_fresh(self._clock.now()):
+            return Redirect(self._with_return(PROVE, request))
+        return None
+
+    def _to_sign_in(self, request: Request) -> Redirect:
+        cookie = END_SESSION if session_cookie(request) else None
+        return Redirect(self._with_return(SIGN_IN, request), cookie=cookie)
+
+    def _with_return(self, page: str, request: Request) -> str:
+        """Return the address of *page*, from which one comes back here if this is a page."""
+        query = request.query.decode("latin-1")
+        here = self._own_page(f"{request.path}?{query}" if query else request.path)
+        return f"{page}?{urlencode({'next': here})}" if here != START else page
+
+    def _own_page(self, address: str) -> str:
+        """Return *address* if it is that of a page of this site, else the first page.
+
+        A path is looked up like any other: only pages of this site are routes.  A query goes along
+        if a form of this site could have made it.
+        """
+        path, _, query = address.partition("?")
+        try:
+            self._router.find("GET", path)
+        except (NotFound, MethodNotAllowed):
+            return START
+        return address if QUERY.fullmatch(query) else path
+
+    async def _form(self, page: PageRoute, request: Request, session: Session | None) -> FormData:
+        form = await read_form(request)
+        if page.access is not Access.ANYONE:
+            assert session is not None
+            expect_csrf(session, form)
+        return form
+
+
+def session_cookie(request: Request) -> str | None:
+    """Return the session's cookie; None without one, and for several, which say two things."""
+    found = [
+        value
+        for header in request.values(b"cookie")
+        for name, value in cookie_parser(header).items()
+        if name == COOKIE
+    ]
+    return found[0] if len(found) == 1 else None
