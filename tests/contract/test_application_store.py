@@ -18,6 +18,7 @@ from mintscope.base.errors import (
     NotApproved,
     ServiceUnavailable,
 )
+from mintscope.core.accounts.administration import NotPossible
 from mintscope.core.accounts.application import (
     LAPSE_MS,
     Application,
@@ -27,7 +28,6 @@ from mintscope.core.accounts.application import (
 )
 from mintscope.core.accounts.audit import COMMAND_LINE, user_actor
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
-from mintscope.core.accounts.reviews import NotPossible
 from mintscope.core.accounts.signups.exchange import Applicant, IssuedKey
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
@@ -208,7 +208,7 @@ async def test_every_refusal_says_what_was_expected_and_what_was(accounts: Accou
     review, number = accounts.review, made.signup_id
     no_scopes: frozenset[Scope] = frozenset()
 
-    with pytest.raises(NotPossible, match="awaits the confirmation of its mailbox"):
+    with pytest.raises(NotPossible, match="awaits the confirmation of its e-mail address"):
         await review.approve(number, scopes=no_scopes, note="", actor=COMMAND_LINE)
     with pytest.raises(NotPossible, match="expected an application that has got its key"):
         await review.reset(number, actor=COMMAND_LINE)

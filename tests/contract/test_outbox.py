@@ -1,23 +1,22 @@
-"""What every Outbox promises, on SQLite."""
+"""What the outbox does, whatever engine keeps the accounts."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import apsw
 import pytest
 
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailId, EmailKind
-from mintscope.core.accounts.mail.outbox import LEASE_MS
-from mintscope.core.accounts.proof import ProofId, Purpose
+from mintscope.core.accounts.mail.outbox import LEASE_MS, Outbox
+from mintscope.core.accounts.proof import ProofId, Purpose, open_proof, use_proof
+from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
-from mintscope.edges.storage.sqlite.accounts.rows.emails import write_letter
-from mintscope.edges.storage.sqlite.accounts.rows.proofs import open_proof, use_proof
+from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
+from support.oracles.account_books import rows
 
 NOW: Final = UnixMs(1_700_000_000_000)
 ALICE: Final = EmailAddress("alice@example.org")
@@ -30,55 +29,53 @@ def later(ms: int) -> UnixMs:
 
 @dataclass
 class Box:
-    """An outbox, a second one on the same file, and what they say of letters."""
+    """An outbox, a second one on the same file, and what is kept of e-mails."""
 
-    outbox: SqliteOutbox
-    other: SqliteOutbox
-    file: AccountFile
+    outbox: Outbox
+    other: Outbox
+    store: AccountStore
+    path: Path
 
     async def write(self, at: UnixMs = NOW, **facts: str) -> EmailId:
-        return await self.file.write(
-            lambda db: write_letter(db, EmailKind.NEW_KEY, ALICE, facts, None, at)
+        return await self.store.transact(
+            lambda rows: rows.emails.insert(EmailKind.NEW_KEY, ALICE, facts, None, at)
         )
 
     async def write_link(self, at: UnixMs = NOW) -> tuple[EmailId, ProofId]:
-        def write(db: apsw.Connection) -> tuple[EmailId, ProofId]:
-            proof = open_proof(db, Purpose.RESET_PASSWORD, 7, ALICE, NONCE, at)
-            kind = EmailKind.RESET_PASSWORD
-            return write_letter(db, kind, ALICE, {}, proof, at), proof
+        def write(rows: AccountRows) -> tuple[EmailId, ProofId]:
+            purpose, kind = Purpose.RESET_PASSWORD, EmailKind.RESET_PASSWORD
+            proof = open_proof(rows.proofs, purpose, 7, email=ALICE, nonce=NONCE, at=at)
+            return rows.emails.insert(kind, ALICE, {}, proof, at), proof
 
-        return await self.file.write(write)
+        return await self.store.transact(write)
 
-    def row(self, letter_id: EmailId) -> dict[str, Any]:
+    def row(self, email_id: EmailId) -> dict[str, Any]:
         names = "attempts", "sent_at", "given_up_at", "reason", "due_at"
-        row = self.file.read(
-            lambda db: db.execute(
-                f"SELECT {', '.join(names)} FROM letter WHERE id = ?", (letter_id,)
-            ).fetchone()
-        )
-        assert row is not None
+        (row,) = rows(self.path, f"SELECT {', '.join(names)} FROM letter WHERE id = ?", email_id)
         return dict(zip(names, row, strict=True))
 
 
 @pytest.fixture
 async def box(tmp_path: Path) -> AsyncIterator[Box]:
-    file, second = (AccountFile(tmp_path / "money.sqlite") for _ in range(2))
-    yield Box(SqliteOutbox(file), SqliteOutbox(second), file)
+    path = tmp_path / "money.sqlite"
+    file, second = AccountFile(path), AccountFile(path)
+    store = SqliteAccountStore(file)
+    yield Box(Outbox(store), Outbox(SqliteAccountStore(second)), store, path)
     await file.close()
     await second.close()
 
 
 async def test_a_letter_is_leased_as_it_was_written(box: Box) -> None:
-    letter_id = await box.write(hint="...12345678", scopes="trade:read")
+    email_id = await box.write(hint="...12345678", scopes="trade:read")
 
     (draft,) = await box.outbox.lease(NOW, limit=10)
 
-    assert draft.letter_id == letter_id
+    assert draft.email_id == email_id
     assert draft.kind is EmailKind.NEW_KEY
     assert draft.recipient == ALICE
     assert draft.written_at == NOW
     assert draft.facts == {"hint": "...12345678", "scopes": "trade:read"}
-    assert (draft.proof_id, draft.nonce, draft.attempts) == (None, None, 0)
+    assert (draft.proof, draft.attempts) == (None, 0)
 
 
 async def test_a_letter_with_a_link_brings_what_it_is_made_of(box: Box) -> None:
@@ -86,7 +83,8 @@ async def test_a_letter_with_a_link_brings_what_it_is_made_of(box: Box) -> None:
 
     (draft,) = await box.outbox.lease(NOW, limit=10)
 
-    assert (draft.proof_id, draft.nonce) == (proof_id, NONCE)
+    assert draft.proof is not None
+    assert (draft.proof.proof_id, draft.proof.nonce) == (proof_id, NONCE)
 
 
 async def test_the_oldest_go_first_and_no_more_than_asked_for(box: Box) -> None:
@@ -94,7 +92,7 @@ async def test_the_oldest_go_first_and_no_more_than_asked_for(box: Box) -> None:
 
     taken = await box.outbox.lease(later(10), limit=3)
 
-    assert [draft.letter_id for draft in taken] == ids[:3]
+    assert [draft.email_id for draft in taken] == ids[:3]
 
 
 async def test_nobody_else_gets_a_leased_letter_for_a_minute(box: Box) -> None:
@@ -106,62 +104,63 @@ async def test_nobody_else_gets_a_leased_letter_for_a_minute(box: Box) -> None:
 
 
 async def test_a_sent_letter_is_never_leased_again(box: Box) -> None:
-    letter_id = await box.write()
+    email_id = await box.write()
     await box.outbox.lease(NOW, limit=10)
-    await box.outbox.sent(letter_id, later(5))
+    await box.outbox.sent(email_id, later(5))
 
     assert await box.outbox.lease(later(10 * LEASE_MS), limit=10) == []
     assert await box.outbox.count_waiting() == 0
-    row = box.row(letter_id)
+    row = box.row(email_id)
     assert (row["sent_at"], row["attempts"], row["reason"]) == (later(5), 1, None)
 
 
 async def test_a_failed_letter_is_due_when_it_was_said(box: Box) -> None:
-    letter_id = await box.write()
+    email_id = await box.write()
     await box.outbox.lease(NOW, limit=10)
     again_at = later(90_000)
-    await box.outbox.failed(letter_id, later(5), reason="451 later", retry_at=again_at)
+    await box.outbox.failed(email_id, later(5), reason="451 later", retry_at=again_at)
 
     assert await box.outbox.count_waiting() == 1
     assert await box.outbox.lease(later(89_999), limit=10) == []
     (draft,) = await box.outbox.lease(again_at, limit=10)
     assert draft.attempts == 1
-    assert box.row(letter_id)["reason"] == "451 later"
+    assert box.row(email_id)["reason"] == "451 later"
 
 
 async def test_a_letter_that_was_given_up_is_never_leased_again(box: Box) -> None:
-    letter_id = await box.write()
+    email_id = await box.write()
     await box.outbox.lease(NOW, limit=10)
-    await box.outbox.failed(letter_id, later(5), reason="550 nobody", retry_at=None)
+    await box.outbox.failed(email_id, later(5), reason="550 nobody", retry_at=None)
 
     assert await box.outbox.lease(later(10 * LEASE_MS), limit=10) == []
     assert await box.outbox.count_waiting() == 0
-    assert box.row(letter_id)["given_up_at"] == later(5)
+    assert box.row(email_id)["given_up_at"] == later(5)
 
 
 async def test_what_is_told_of_a_sent_letter_later_changes_nothing(box: Box) -> None:
-    letter_id = await box.write()
-    await box.outbox.sent(letter_id, NOW)
-    before = box.row(letter_id)
-    await box.outbox.failed(letter_id, later(5), reason="timeout", retry_at=None)
-    await box.outbox.sent(letter_id, later(9))
+    email_id = await box.write()
+    await box.outbox.sent(email_id, NOW)
+    before = box.row(email_id)
+    await box.outbox.failed(email_id, later(5), reason="timeout", retry_at=None)
+    await box.outbox.sent(email_id, later(9))
 
-    assert box.row(letter_id) == before
+    assert box.row(email_id) == before
 
 
 async def test_a_link_that_was_used_is_not_sent_any_more(box: Box) -> None:
-    letter_id, proof_id = await box.write_link()
-    await box.file.write(lambda db: use_proof(db, proof_id, Purpose.RESET_PASSWORD, later(1)))
+    email_id, proof_id = await box.write_link()
+    purpose, at = Purpose.RESET_PASSWORD, later(1)
+    assert await box.store.transact(lambda rows: use_proof(rows.proofs, proof_id, purpose, at))
 
     assert await box.outbox.lease(later(2), limit=10) == []
-    assert box.row(letter_id)["given_up_at"] == later(2)
+    assert box.row(email_id)["given_up_at"] == later(2)
 
 
 async def test_a_link_that_has_expired_is_not_sent_any_more(box: Box) -> None:
-    letter_id, _ = await box.write_link()
+    email_id, _ = await box.write_link()
 
     assert await box.outbox.lease(later(HOUR_MS), limit=10) == []
-    assert "link" in box.row(letter_id)["reason"]
+    assert "link" in box.row(email_id)["reason"]
 
 
 async def test_the_newest_are_shown_whatever_became_of_them(box: Box) -> None:
@@ -171,4 +170,4 @@ async def test_the_newest_are_shown_whatever_became_of_them(box: Box) -> None:
 
     shown = await box.outbox.recent(limit=3)
 
-    assert [draft.letter_id for draft in shown] == ids[:0:-1]
+    assert [draft.email_id for draft in shown] == ids[:0:-1]

@@ -26,7 +26,7 @@ from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.keys.scope import READ_SCOPES
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.signups.form import parse_form
-from support.fakes.mistaken_review import WritesTheLetterAfterwards
+from support.fakes.mistaken_review import WritesEmailsAfterwards
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import running
 from support.scenes.accounts_service import Accounts, open_desks, signup_body
@@ -96,7 +96,7 @@ async def _work(tells: Any, shift: Shift) -> None:
     async with open_desks(shift.folder, pepper=PEPPER, clock=SystemClock()) as accounts:
         if shift.is_mistaken:
             review = Reviews(
-                WritesTheLetterAfterwards(accounts.file), clock=SystemClock(), entropy=os.urandom
+                WritesEmailsAfterwards(accounts.file), clock=SystemClock(), entropy=os.urandom
             )
             accounts.review = review
         tells.send("ready")

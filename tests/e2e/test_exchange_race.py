@@ -3,24 +3,28 @@
 import asyncio
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import apsw
 from typing_extensions import override
 
 from mintscope.base.clock import ManualClock, SystemClock
 from mintscope.base.errors import ServiceError
-from mintscope.core.accounts.signups.exchange import Applicant, Exchanges, Issue, Offer
+from mintscope.core.accounts.signups.exchange import Applicant, Exchanges
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
-from mintscope.edges.storage.sqlite.accounts.exchanges import SqliteExchangeStore
+from mintscope.core.accounts.store import AccountRows
+from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import processes
 from support.scenes.accounts_service import Accounts, open_desks, signup_body
 from support.scenes.service import NOW, PEPPER
+
+T = TypeVar("T")
 
 PROCESSES, TASKS = 2, 500
 START_S, RACE_S = 60, 90
@@ -32,17 +36,17 @@ UPDATE application SET state = 'approved', issued_at = NULL, key_nonce = NULL
 """
 
 
-class SelectsThenUpdates(SqliteExchangeStore):
+class SelectsThenUpdates(SqliteAccountStore):
     """The mistake: the state is tested before the transaction that changes it, and not in it."""
 
     @override
-    async def issue(self, offer: Offer) -> Issue:
-        kept = await self.find(FORM.email)
+    async def transact(self, work: Callable[[AccountRows], T]) -> T:
+        kept = await self.read(lambda rows: rows.applications.find(FORM.email))
         assert kept is not None
         if kept.application.state == "approved":
             await asyncio.sleep(0)  # the others read it, too
             await self._file.write(lambda db: db.execute(FORGET_STATE).fetchall())
-        return await super().issue(offer)
+        return await super().transact(work)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ WRITTEN_AT = UnixMs(1_700_000_000_000)
 @given(attempts=st.integers(0, 10_000), age_ms=st.integers(0, 100 * HOUR_MS))
 def test_pauses_grow_to_six_hours_and_end_after_three_days(attempts: int, age_ms: int) -> None:
     draft = Draft(
-        letter_id=EmailId(1),
+        email_id=EmailId(1),
         kind=EmailKind.NEW_KEY,
         recipient=EmailAddress("alice@example.org"),
         written_at=WRITTEN_AT,

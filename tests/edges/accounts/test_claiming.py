@@ -13,7 +13,6 @@ from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.people.session import Session, SessionEnded
 from mintscope.core.accounts.proof import Purpose
 from mintscope.core.accounts.user import UserId
-from mintscope.edges.storage.sqlite.accounts.rows.api_keys import add_key
 from support.scenes.desks import ALICE, MALLORY, NOW, SECRETS, THERE, Desks, open_desks
 
 READS = frozenset({Scope.TRADE_READ})
@@ -41,8 +40,9 @@ async def agent_of(desks: Desks, email: EmailAddress = ALICE) -> tuple[UserId, A
     key = NewKey(
         key_hash=SECRETS.hash(api_key), hint="...", name="agent", scopes=READS, expires_at=None
     )
-    await desks.file.write(lambda db: add_key(db, UserId(user_id), key, NOW, signup_id=None))
-    return UserId(user_id), api_key
+    agent = UserId(user_id)
+    await desks.store.transact(lambda rows: rows.api_keys.insert(agent, key, NOW, signup_id=None))
+    return agent, api_key
 
 
 async def claim_link(desks: Desks, session: Session, agent: UserId) -> str:

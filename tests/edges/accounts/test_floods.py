@@ -1,5 +1,6 @@
 """What one person does all day is bounded: letters to a stranger's mailbox, and keys."""
 
+import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,20 +8,21 @@ from typing import Final
 
 import pytest
 
+from mintscope.base.limits import MemoryLimits
 from mintscope.core.accounts.keys.api_key import KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX, KeyId
 from mintscope.core.accounts.keys.api_keys import TooManyKeys
 from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.people.people import Browser
-from mintscope.core.accounts.people.session import SESSIONS_PER_USER_MAX, Session
+from mintscope.core.accounts.mail.email_limit import RESETS_MAX
+from mintscope.core.accounts.people.people import People
+from mintscope.core.accounts.people.session import SESSIONS_PER_USER_MAX, Browser, Session
 from mintscope.core.accounts.proof import Purpose
-from mintscope.edges.storage.sqlite.accounts.people import SqlitePeopleStore
-from mintscope.edges.storage.sqlite.accounts.rows.emails import RESETS_MAX
 from support.scenes.desks import (
     ALICE,
     HERE,
     MALLORY,
     OTHER_PASSWORD,
     PASSWORD,
+    SECRETS,
     THERE,
     Desks,
     open_desks,
@@ -196,9 +198,16 @@ async def test_a_mailbox_that_all_the_world_asks_for_has_a_good_link_at_any_time
 
 async def test_a_full_mailbox_is_as_full_for_another_process(desks: Desks) -> None:
     await desks.signed_up()
-    for number in range(RESETS_MAX + 5):
-        people = SqlitePeopleStore(desks.file)
-        await people.request_reset(ALICE, bytes([number] * 32), desks.clock.now())
+    for _ in range(RESETS_MAX + 5):
+        people = People(  # whose memory of what was asked is empty
+            store=desks.store,
+            hasher=desks.hasher,
+            secrets=SECRETS,
+            limits=MemoryLimits(desks.clock),
+            clock=desks.clock,
+            entropy=os.urandom,
+        )
+        await people.request_reset(ALICE, HERE)
 
     assert written(desks) == {"reset_password": RESETS_MAX}
     assert desks.rows("SELECT count(*) FROM proof") == [(RESETS_MAX + 5,)]  # the time tells nothing

@@ -8,7 +8,8 @@ import pytest
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.login_limit import TooManyAttempts
-from mintscope.core.accounts.people.people import Browser, WrongPassword
+from mintscope.core.accounts.people.password import WrongPassword
+from mintscope.core.accounts.people.session import Browser
 from support.scenes.desks import ALICE, HERE, MALLORY, PASSWORD, THERE, Desks, open_desks
 
 FIVE_MINUTES_MS = 300_000

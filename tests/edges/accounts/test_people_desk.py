@@ -7,8 +7,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mintscope.core.accounts.people.password import WeakPassword
-from mintscope.core.accounts.people.people import EmailTaken, WrongPassword
+from mintscope.core.accounts.people.password import WeakPassword, WrongPassword
+from mintscope.core.accounts.people.person import EmailTaken
 from mintscope.core.accounts.people.session import ABSOLUTE_MS, FRESH_MS, IDLE_MS
 from mintscope.core.accounts.proof import Purpose
 from mintscope.core.accounts.user import UserKind

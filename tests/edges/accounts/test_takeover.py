@@ -11,7 +11,7 @@ import pytest
 
 from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.people.people import WrongPassword
+from mintscope.core.accounts.people.password import WrongPassword
 from mintscope.core.accounts.people.session import SessionEnded
 from mintscope.core.accounts.proof import Purpose, link_text, parse_link
 from support.scenes.desks import (

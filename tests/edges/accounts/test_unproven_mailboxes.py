@@ -13,7 +13,7 @@ import pytest
 from mintscope.base.errors import InvalidFields, KeyAlreadyExists
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.people.people import WrongPassword
+from mintscope.core.accounts.people.password import WrongPassword
 from mintscope.core.accounts.proof import Purpose
 from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.core.accounts.signups.form import parse_form

@@ -19,13 +19,12 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailId, EmailKind
-from mintscope.core.accounts.mail.outbox import GIVE_UP_MS, LEASE_MS
+from mintscope.core.accounts.mail.outbox import GIVE_UP_MS, LEASE_MS, Outbox
 from mintscope.edges.mail.delivery import Delivery, PageTransport, Transport
 from mintscope.edges.mail.templates import compose
 from mintscope.edges.mail.transport import SmtpTransport
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
-from mintscope.edges.storage.sqlite.accounts.rows.emails import write_letter
+from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 from support.fakes.mail_server import MailRoom, mail_room, mail_room_beside
 from support.processes import posting_process
 from support.scenes.desks import NOW, SECRETS
@@ -46,7 +45,8 @@ class Station:
     """An outbox with its delivery, whose clock stands."""
 
     file: AccountFile
-    outbox: SqliteOutbox
+    store: SqliteAccountStore
+    outbox: Outbox
     clock: ManualClock
     path: Path
 
@@ -60,7 +60,9 @@ class Station:
     async def write(self, recipient: EmailAddress = ALICE) -> EmailId:
         at = self.clock.now()
         kind = EmailKind.NEW_KEY
-        return await self.file.write(lambda db: write_letter(db, kind, recipient, FACTS, None, at))
+        return await self.store.transact(
+            lambda rows: rows.emails.insert(kind, recipient, FACTS, None, at)
+        )
 
     def letter(self) -> tuple[int, Any, Any, Any]:
         """Return (attempts, sent_at, given_up_at, reason) of the only letter."""
@@ -74,7 +76,8 @@ class Station:
 async def station(tmp_path: Path) -> AsyncIterator[Station]:
     path = tmp_path / "money.sqlite"
     file = AccountFile(path)
-    yield Station(file, SqliteOutbox(file), ManualClock(NOW), path)
+    store = SqliteAccountStore(file)
+    yield Station(file, store, Outbox(store), ManualClock(NOW), path)
     await file.close()
 
 
@@ -167,8 +170,8 @@ async def test_a_server_that_is_down_costs_no_letter(station: Station) -> None:
 
 async def test_a_letter_that_cannot_be_written_does_not_keep_others(station: Station) -> None:
     await station.write()
-    await station.file.write(  # of a kind that needs a link, and has none
-        lambda db: write_letter(db, EmailKind.VERIFY_EMAIL, ALICE, {}, None, NOW)
+    await station.store.transact(  # of a kind that needs a link, and has none
+        lambda rows: rows.emails.insert(EmailKind.VERIFY_EMAIL, ALICE, {}, None, NOW)
     )
     async with mail_room() as room:
         await station.to(room).round()
@@ -194,7 +197,7 @@ async def test_without_delivery_letters_wait_and_are_counted(station: Station) -
 
 
 async def test_while_none_goes_letters_are_counted_once_a_minute(station: Station) -> None:
-    class Counted(SqliteOutbox):
+    class Counted(Outbox):
         count = 0
 
         @override
@@ -202,7 +205,7 @@ async def test_while_none_goes_letters_are_counted_once_a_minute(station: Statio
             self.count += 1
             return await super().count_waiting()
 
-    outbox = Counted(station.file)
+    outbox = Counted(station.store)
     for post in [None, PageTransport()]:
         outbox.count = 0
         delivery = replace(station, outbox=outbox).delivery(post)
@@ -231,7 +234,7 @@ async def test_two_postmen_send_no_letter_twice(station: Station) -> None:
     for _ in range(20):
         await station.write()
     second = AccountFile(station.path)
-    colleague = replace(station, file=second, outbox=SqliteOutbox(second))
+    colleague = replace(station, file=second, outbox=Outbox(SqliteAccountStore(second)))
     async with mail_room() as room:
         for _ in range(4):
             await asyncio.gather(station.to(room).round(), colleague.to(room).round())
@@ -243,15 +246,15 @@ async def test_two_postmen_send_no_letter_twice(station: Station) -> None:
 async def test_what_was_sent_but_not_noted_is_sent_again_as_the_same_letter(
     station: Station,
 ) -> None:
-    class Forgetful(SqliteOutbox):
+    class Forgetful(Outbox):
         @override
-        async def sent(self, letter_id: EmailId, now: UnixMs) -> None:
-            del letter_id, now
+        async def sent(self, email_id: EmailId, now: UnixMs) -> None:
+            del email_id, now
             raise ServiceUnavailable("the disk is full")
 
     await station.write()
     async with mail_room() as room:
-        forgetful = replace(station, outbox=Forgetful(station.file))
+        forgetful = replace(station, outbox=Forgetful(station.store))
         with pytest.raises(ServiceUnavailable):
             await forgetful.to(room).round()
         station.clock.advance(LEASE_MS)
@@ -268,7 +271,9 @@ async def test_a_process_killed_between_sending_and_noting_leaves_the_letter_to_
 ) -> None:
     clock = SystemClock()
     at = clock.now()
-    await station.file.write(lambda db: write_letter(db, EmailKind.NEW_KEY, ALICE, FACTS, None, at))
+    await station.store.transact(
+        lambda rows: rows.emails.insert(EmailKind.NEW_KEY, ALICE, FACTS, None, at)
+    )
     with mail_room_beside() as room:
         arguments = "-m", posting_process.__name__, str(station.path), str(room.port)
         process = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=TESTS)

@@ -11,7 +11,7 @@ from mintscope.core.accounts.mail.email import Draft, Email, EmailId, EmailKind
 from mintscope.core.accounts.proof import ProofId, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.edges.mail.templates import EmailWithoutLink, compose
-from support.scenes.desks import NOW, SECRETS
+from support.scenes.desks import NOW, SECRETS, proof
 
 ORIGIN: Final = "https://api.example.org"
 NONCE: Final = bytes(range(32))
@@ -32,13 +32,12 @@ HOURS: Final = {
 
 def letter(kind: EmailKind, *, origin: str = ORIGIN, **changes: Any) -> Email:
     known: dict[str, Any] = {
-        "letter_id": EmailId(3),
+        "email_id": EmailId(3),
         "kind": kind,
         "recipient": EmailAddress("alice@example.org"),
         "written_at": NOW,
         "facts": FACTS,
-        "proof_id": ProofId(7) if kind in PATHS else None,
-        "nonce": NONCE if kind in PATHS else None,
+        "proof": proof(7, NONCE) if kind in PATHS else None,
     }
     return compose(Draft(**(known | changes)), origin=origin, secrets=SECRETS, name="mintscope")
 
@@ -73,7 +72,7 @@ def test_a_link_is_derived_from_the_nonce_and_stands_on_a_line_of_its_own(
     link = f"{ORIGIN}{PATHS[kind]}{link_text(ProofId(7), SECRETS.link_of(NONCE))}"
 
     assert link in letter(kind).text.splitlines()
-    assert link not in letter(kind, nonce=bytes(32)).text
+    assert link not in letter(kind, proof=proof(7, bytes(32))).text
 
 
 @pytest.mark.parametrize("kind", PATHS)
@@ -86,7 +85,7 @@ def test_a_letter_says_until_when_its_link_is_good(kind: EmailKind) -> None:
 @pytest.mark.parametrize("kind", PATHS)
 def test_without_its_proof_there_is_nothing_to_send(kind: EmailKind) -> None:
     with pytest.raises(EmailWithoutLink):
-        letter(kind, proof_id=None, nonce=None)
+        letter(kind, proof=None)
 
 
 def test_the_code_stands_in_the_letter_that_needs_it_and_in_no_other() -> None:
@@ -114,12 +113,12 @@ def test_a_letter_is_called_the_same_whenever_it_is_sent() -> None:
 def test_no_two_letters_are_called_the_same() -> None:
     names = [
         letter(EmailKind.NEW_KEY).message_id,
-        letter(EmailKind.NEW_KEY, letter_id=EmailId(4)).message_id,
+        letter(EmailKind.NEW_KEY, email_id=EmailId(4)).message_id,
         letter(EmailKind.NEW_KEY, written_at=NOW + 1).message_id,  # after a restored backup
     ]
     other = AccountSecrets.derive(bytes(32))
     draft = Draft(
-        letter_id=EmailId(3),
+        email_id=EmailId(3),
         kind=EmailKind.NEW_KEY,
         recipient=EmailAddress("alice@example.org"),
         written_at=NOW,

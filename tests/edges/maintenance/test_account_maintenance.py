@@ -9,13 +9,11 @@ import pytest
 
 from mintscope.core.accounts.application import LAPSE_MS, Form, UserType
 from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.mail.outbox import Outbox
 from mintscope.core.accounts.people.session import ABSOLUTE_MS, IDLE_MS, Lifetimes
 from mintscope.core.accounts.proof import Purpose
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
-from mintscope.edges.storage.sqlite.accounts.archive import SqliteAccountArchive
-from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
-from mintscope.edges.storage.sqlite.accounts.signups import SqliteSignupStore
 from support.scenes.desks import ALICE, HERE, PASSWORD, SECRETS, Desks, open_desks
 
 HOUR_MS = 3_600_000
@@ -29,15 +27,14 @@ async def desks(tmp_path: Path) -> AsyncIterator[Desks]:
 
 
 def signup_of(desks: Desks) -> Signups:
-    store = SqliteSignupStore(desks.file)
-    return Signups(store, secrets=SECRETS, clock=desks.clock, entropy=os.urandom)
+    return Signups(desks.store, secrets=SECRETS, clock=desks.clock, entropy=os.urandom)
 
 
 def housekeeping_of(desks: Desks) -> AccountMaintenance:
     return AccountMaintenance(
         keys=desks.keys,
-        signup=signup_of(desks),
-        archive=SqliteAccountArchive(desks.file),
+        signups=signup_of(desks),
+        store=desks.store,
         lifetimes=Lifetimes(),
         clock=desks.clock,
     )
@@ -86,9 +83,9 @@ async def test_letters_and_links_go_a_month_after_they_are_done_with(desks: Desk
     await desks.people.request_reset(ALICE, HERE)
     link = desks.link(Purpose.RESET_PASSWORD)
     await desks.people.reset(link, "another password")
-    outbox = SqliteOutbox(desks.file)
+    outbox = Outbox(desks.store)
     for draft in await outbox.recent(limit=10):
-        await outbox.sent(draft.letter_id, desks.clock.now())
+        await outbox.sent(draft.email_id, desks.clock.now())
 
     desks.clock.advance(30 * DAY_MS)
     await housekeeping_of(desks).round()

@@ -6,10 +6,9 @@ import pytest
 
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
-from mintscope.core.accounts.proof import ProofId
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.edges.mail.templates import compose
-from support.scenes.desks import NOW
+from support.scenes.desks import NOW, proof
 from support.scenes.people.web_person import ORIGIN, Person
 from support.scenes.website import Website
 
@@ -19,12 +18,11 @@ SECRETS = AccountSecrets.derive(bytes(32))
 @pytest.mark.parametrize("kind", EmailKind)
 async def test_a_letter_leads_to_what_is_there(site: Website, kind: EmailKind) -> None:
     draft = Draft(
-        letter_id=EmailId(1),
+        email_id=EmailId(1),
         kind=kind,
         recipient=EmailAddress("alice@example.org"),
         written_at=NOW,
-        proof_id=ProofId(1),
-        nonce=bytes(32),
+        proof=proof(1, bytes(32)),
     )
     written = compose(draft, origin=ORIGIN, secrets=SECRETS, name="mintscope")
     paths = {link.removeprefix(ORIGIN) or "/" for link in re.findall(rf"{ORIGIN}\S*", written.text)}

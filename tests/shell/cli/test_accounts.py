@@ -166,7 +166,7 @@ def test_an_unconfirmed_application_needs_a_word(folder: Path) -> None:
     assert refused.exit_code == 1
     assert refused.stderr.strip() == (
         "expected an application that awaits approval;"
-        " application 2 awaits the confirmation of its mailbox"
+        " application 2 awaits the confirmation of its e-mail address"
     )
     assert "approved application 2" in well(folder, "applications", "approve", "2", "--unconfirmed")
     events = rows(folder / "money.sqlite", "SELECT actor, detail FROM account_event ORDER BY id")

@@ -1,42 +1,54 @@
 """A mistake that tests of crashes must find."""
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import apsw
 from typing_extensions import override
 
-from mintscope.core.accounts.application import Application
-from mintscope.core.accounts.audit import Actor, Event
-from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.reviews import Decision
-from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
-from mintscope.edges.storage.sqlite.accounts.rows.applications import find
-from mintscope.edges.storage.sqlite.accounts.rows.emails import write_letter
-from mintscope.edges.storage.sqlite.accounts.rows.events import note
-from mintscope.edges.storage.sqlite.accounts.rows.sessions import expect_administrator
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import EmailId, EmailKind
+from mintscope.core.accounts.proof import ProofId
+from mintscope.core.accounts.store import AccountRows
+from mintscope.edges.storage.sqlite.accounts.emails import SqliteEmailRows
+from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore, rows_of
 
-APPROVE: Final = """
-UPDATE application SET state = 'approved', decided_at = ?2, decided_by = ?3 WHERE id = ?1
-"""
+T = TypeVar("T")
 
 
-class WritesTheLetterAfterwards(SqliteReviewStore):
-    """The letter is not in the transaction of what it tells of."""
+class WritesEmailsAfterwards(SqliteAccountStore):
+    """An e-mail is not in the transaction of what it tells of."""
 
     @override
-    async def decide(self, decision: Decision) -> Application:
-        application = await self._file.write(
-            lambda db: _approve(db, decision, expect_administrator(db, decision.actor))
+    async def transact(self, work: Callable[[AccountRows], T]) -> T:
+        inserted: list[tuple[Any, ...]] = []
+        outcome = await self._file.write(
+            lambda db: work(replace(rows_of(db), emails=_Withheld(db, inserted)))
         )
-        kind, mailbox = EmailKind.APPLICATION_APPROVED, application.form.email
-        await self._file.write(lambda db: write_letter(db, kind, mailbox, {}, None, decision.at))
-        return application
+
+        def insert(rows: AccountRows) -> None:
+            for email in inserted:
+                rows.emails.insert(*email)
+
+        await super().transact(insert)
+        return outcome
 
 
-def _approve(db: apsw.Connection, decision: Decision, actor: Actor) -> Application:
-    db.execute(APPROVE, (decision.signup_id, decision.at, actor))
-    subject = f"application:{decision.signup_id}"
-    note(db, Event(at=decision.at, actor=actor, action="approved", subject=subject))
-    application = find(db, decision.signup_id)
-    assert application is not None
-    return application
+class _Withheld(SqliteEmailRows):
+    def __init__(self, db: apsw.Connection, inserted: list[tuple[Any, ...]]) -> None:
+        super().__init__(db)
+        self._inserted = inserted
+
+    @override
+    def insert(
+        self,
+        kind: EmailKind,
+        recipient: EmailAddress,
+        facts: Mapping[str, str],
+        proof: ProofId | None,
+        at: UnixMs,
+    ) -> EmailId:
+        self._inserted.append((kind, recipient, facts, proof, at))
+        return EmailId(len(self._inserted))

@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from mintscope.base.clock import SystemClock
+from mintscope.core.accounts.mail.outbox import Outbox
 from mintscope.edges.mail.delivery import Delivery
 from mintscope.edges.mail.templates import compose
 from mintscope.edges.mail.transport import MailServer, SmtpTransport
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
+from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 from support.scenes.desks import SECRETS
 
 
@@ -27,7 +28,7 @@ async def main(path: Path, port: int) -> None:
     )
     clock = SystemClock()
     await Delivery(
-        outbox=SqliteOutbox(AccountFile(path)),
+        outbox=Outbox(SqliteAccountStore(AccountFile(path))),
         post=SmtpTransport(server, clock),
         compose=partial(compose, origin="https://example.org", secrets=SECRETS, name="mintscope"),
         clock=clock,

@@ -22,7 +22,7 @@ from mintscope.core.accounts.signups.signups import Signups
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.openers import AccountStores
+from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 
 EMAIL = "agent@example.org"
 SIGNUP_PATH = "/api/public/beta-signup"
@@ -105,16 +105,16 @@ async def open_desks(
     """Open desks over the money file of *folder*."""
     secrets = AccountSecrets.derive(pepper)
     file = open_file(folder / MONEY_FILE)
-    stores = AccountStores(file)
+    store = SqliteAccountStore(file)
     try:
         yield Accounts(
             path=folder / MONEY_FILE,
             file=file,
             secrets=secrets,
-            signup=Signups(stores.signups, secrets=secrets, clock=clock, entropy=os.urandom),
-            exchange=Exchanges(stores.exchanges, secrets=secrets, clock=clock, entropy=os.urandom),
-            review=Reviews(stores.reviews, clock=clock, entropy=os.urandom),
-            keys=ApiKeys(store=stores.api_keys, secrets=secrets, clock=clock, entropy=os.urandom),
+            signup=Signups(store, secrets=secrets, clock=clock, entropy=os.urandom),
+            exchange=Exchanges(store, secrets=secrets, clock=clock, entropy=os.urandom),
+            review=Reviews(store, clock=clock, entropy=os.urandom),
+            keys=ApiKeys(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
         )
     finally:
         await file.close()

@@ -12,16 +12,17 @@ import apsw
 from mintscope.base.clock import ManualClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.login_limit import LoginLimits
-from mintscope.core.accounts.people.people import Browser, People
-from mintscope.core.accounts.people.session import Lifetimes, Session
-from mintscope.core.accounts.proof import ProofId, Purpose, link_text
+from mintscope.core.accounts.people.people import People
+from mintscope.core.accounts.people.session import Browser, Lifetimes, Session
+from mintscope.core.accounts.proof import Proof, ProofId, Purpose, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.openers import AccountStores
+from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 
 NOW: Final = UnixMs(1_700_000_000_000)
 SECRETS: Final = AccountSecrets.derive(bytes(range(32)))
@@ -31,6 +32,20 @@ PASSWORD: Final = "correct horse battery"
 OTHER_PASSWORD: Final = "staple horse battery"
 HERE: Final = Browser("192.0.2.1", "Firefox")
 THERE: Final = Browser("198.51.100.7", "curl")
+
+
+def proof(proof_id: int, nonce: bytes) -> Proof:
+    """Return a proof that is good for an hour."""
+    return Proof(
+        proof_id=ProofId(proof_id),
+        purpose=Purpose.RESET_PASSWORD,
+        subject=1,
+        email=ALICE,
+        nonce=nonce,
+        made_at=NOW,
+        expires_at=UnixMs(NOW + HOUR_MS),
+        used_at=None,
+    )
 
 
 async def _nothing() -> None:
@@ -66,6 +81,7 @@ class Desks:
     keys: ApiKeys
     clock: ManualClock
     hasher: QuickHasher
+    store: SqliteAccountStore
     file: AccountFile
     path: Path
 
@@ -126,13 +142,12 @@ async def open_desks(
     path = folder / MONEY_FILE
     clock = ManualClock(NOW)
     file = AccountFile(path)
-    stores = AccountStores(file)
+    store = SqliteAccountStore(file)
     hasher = QuickHasher()
     try:
         yield Desks(
             people=People(
-                people=stores.people,
-                sessions=stores.sessions,
+                store=store,
                 hasher=hasher,
                 secrets=SECRETS,
                 limits=MemoryLimits(clock),
@@ -141,9 +156,10 @@ async def open_desks(
                 lifetimes=lifetimes,
                 guesses=guesses,
             ),
-            keys=ApiKeys(store=stores.api_keys, secrets=SECRETS, clock=clock, entropy=os.urandom),
+            keys=ApiKeys(store=store, secrets=SECRETS, clock=clock, entropy=os.urandom),
             clock=clock,
             hasher=hasher,
+            store=store,
             file=file,
             path=path,
         )

@@ -7,8 +7,7 @@ from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
-from mintscope.core.accounts.people.people import Browser
-from mintscope.core.accounts.people.session import Session
+from mintscope.core.accounts.people.session import Browser, Session
 from support.scenes.website import HERE, PASSWORD, Website
 
 DAY_MS: Final = 86_400_000

@@ -16,7 +16,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import Form, SignupId, UserType
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.people.people import Browser
+from mintscope.core.accounts.people.session import Browser
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds

@@ -1,25 +1,30 @@
 """An application for beta access: what an agent asks for, and how far it has come.
 
-awaiting_confirmation --mailbox confirmed--> awaiting_approval --review--> approved | rejected
+awaiting_confirmation --address confirmed--> awaiting_approval --review--> approved | rejected
 approved --secret exchanged--> key_issued --administrator resets--> approved
 awaiting_confirmation --72 h, or "this was not me"--> gone, the address is free again
 """
 
+import hmac
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NewType
+from typing import Final, NewType, Protocol, TypedDict, Unpack
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS
+from mintscope.base.time import DAY_MS, MINUTE_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.user import UserId
 
 SignupId = NewType("SignupId", int)
 
 MOTIVATION_LENGTH_MAX: Final = 4_000
 HANDLE_LENGTH_MAX: Final = 64
 NOTE_LENGTH_MAX: Final = 2_000
+NO_HASH: Final = CredentialHash(bytes(32))  # compared with where there is no application
+REDELIVERY_MS: Final = 10 * MINUTE_MS
 LAPSE_MS: Final = 3 * DAY_MS
 
 
@@ -80,10 +85,125 @@ class Application:
     issued_at: UnixMs | None
     user_removed: bool
 
+    def has_lapsed(self, now: UnixMs) -> bool:
+        """Say whether it was not confirmed in time."""
+        is_waiting = self.state is ApplicationState.AWAITING_CONFIRMATION
+        return is_waiting and self.applied_at <= now - LAPSE_MS
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptApplication:
-    """An application and the hash of its secret."""
+    """An application and all that was drawn for it.
+
+    secret_nonce     what its secret derives from, together with a redelivery key
+    signup_redeem    hash of the redelivery key of the signup; None if none was sent
+    owner            the user that its key belongs to; None before the first exchange
+    key_nonce        what its key derives from, together with the secret; None: it has no key
+    exchange_redeem  as signup_redeem, of the exchange
+    """
 
     application: Application
     secret_hash: CredentialHash
+    secret_nonce: bytes
+    signup_redeem: CredentialHash | None
+    owner: UserId | None
+    key_nonce: bytes | None
+    exchange_redeem: CredentialHash | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewApplication:
+    """An application about to be kept; fields as in KeptApplication."""
+
+    form: Form
+    secret_hash: CredentialHash
+    secret_nonce: bytes
+    signup_redeem: CredentialHash | None
+    at: UnixMs
+
+
+class ApplicationChanges(TypedDict, total=False):
+    """The columns of an application that may change."""
+
+    state: ApplicationState
+    confirmed_at: UnixMs
+    decided_at: UnixMs
+    decided_by: str
+    scopes: frozenset[Scope]
+    note: str
+    user: UserId
+    issued_at: UnixMs | None
+    key_nonce: bytes | None
+    exchange_redeem: CredentialHash | None
+
+
+class ApplicationRows(Protocol):
+    """Applications inside one transaction."""
+
+    def get(self, signup_id: SignupId) -> KeptApplication | None:
+        """Return one application."""
+        ...
+
+    def find(self, email: EmailAddress) -> KeptApplication | None:
+        """Return the application of that address, with one query."""
+        ...
+
+    def of_user(self, user_id: UserId) -> Sequence[SignupId]:
+        """Return the applications whose key belongs to that user."""
+        ...
+
+    def insert(self, new: NewApplication) -> SignupId:
+        """Add an application that awaits confirmation; its address must be free."""
+        ...
+
+    def update(self, signup_id: SignupId, **changes: Unpack[ApplicationChanges]) -> None:
+        """Change columns of an application."""
+        ...
+
+    def delete(self, signup_id: SignupId) -> None:
+        """Delete an application."""
+        ...
+
+
+class ApplicationLists(Protocol):
+    """Lists of applications inside one transaction."""
+
+    def in_state(
+        self, state: ApplicationState, after: SignupId | None, limit: int
+    ) -> Sequence[Application]:
+        """Return up to *limit* applications in *state*, oldest first, newer than *after*."""
+        ...
+
+    def newest(self, before: SignupId | None, limit: int) -> Sequence[Application]:
+        """Return up to *limit* applications, newest first, older than *before*."""
+        ...
+
+    def counts(self) -> Mapping[ApplicationState, int]:
+        """Return how many applications each state has; states without any are left out."""
+        ...
+
+
+def recognise(kept: KeptApplication | None, digest: CredentialHash) -> KeptApplication | None:
+    """Return the application if *digest* is the hash of its secret; takes as long if not."""
+    expected = NO_HASH if kept is None else kept.secret_hash
+    return kept if hmac.compare_digest(digest, expected) and kept is not None else None
+
+
+def is_sent_again(
+    first: CredentialHash | None, again: CredentialHash | None, *, after_ms: int
+) -> bool:
+    """Say whether both carry the same redelivery key, *after_ms* being soon enough.
+
+    first, again    hashes of the keys; None where none was sent, which is never the same
+    """
+    return (
+        first is not None
+        and again is not None
+        and hmac.compare_digest(first, again)
+        and after_ms < REDELIVERY_MS
+    )
+
+
+def subject_of(signup_id: SignupId) -> str:
+    """Return how the audit log names an application."""
+    return f"application:{signup_id}"

@@ -1,7 +1,8 @@
 """The audit log: what was done to accounts, by whom; rows are only ever added."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, NewType
+from typing import Final, NewType, Protocol
 
 from mintscope.base.primitives import UnixMs
 
@@ -9,8 +10,8 @@ Actor = NewType("Actor", str)
 
 COMMAND_LINE: Final = Actor("command line")
 SERVICE: Final = Actor("service")
-APPLICANT: Final = Actor("applicant")  # whoever knows the secret of the application
-MAILBOX: Final = Actor("mailbox")  # whoever followed a link that was sent there
+APPLICANT: Final = Actor("applicant")  # knows the secret of the application
+MAILBOX: Final = Actor("mailbox")  # followed a link that was sent by e-mail
 
 
 def user_actor(user_id: int) -> Actor:
@@ -27,3 +28,22 @@ class Event:
     action: str
     subject: str
     detail: dict[str, str] = field(default_factory=dict)
+
+
+class EventRows(Protocol):
+    """The audit log inside one transaction."""
+
+    def insert(self, event: Event) -> None:
+        """Add *event*."""
+        ...
+
+    def newest(self, before: int | None, limit: int) -> Sequence[tuple[int, Event]]:
+        """Return up to *limit* events with their numbers, newest first, older than *before*."""
+        ...
+
+
+def note(
+    events: EventRows, at: UnixMs, actor: Actor, action: str, subject: str, **detail: str
+) -> None:
+    """Add an event; fields as in Event."""
+    events.insert(Event(at=at, actor=actor, action=action, subject=subject, detail=detail))

@@ -1,8 +1,8 @@
-"""Proofs that somebody reads a mailbox: a link or a code that was sent there, once."""
+"""Proofs that a person reads an e-mail address: a link or a code that was sent there, once."""
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NewType
+from typing import Final, NewType, Protocol, TypedDict, Unpack
 
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import HOUR_MS
@@ -44,10 +44,87 @@ class Proof:
     made_at: UnixMs
     expires_at: UnixMs
     used_at: UnixMs | None
+    guesses: int = 0
 
     def is_good(self, purpose: Purpose, now: UnixMs) -> bool:
         """Say whether it may still be used for *purpose*."""
         return self.purpose is purpose and self.used_at is None and now < self.expires_at
+
+
+class ProofChanges(TypedDict, total=False):
+    """The columns of a proof that may change."""
+
+    used_at: UnixMs
+    guesses: int
+
+
+class ProofRows(Protocol):
+    """Proofs inside one transaction."""
+
+    def get(self, proof_id: ProofId) -> Proof | None:
+        """Return one proof, good or not."""
+        ...
+
+    def newest(self, purpose: Purpose, subject: int) -> Proof | None:
+        """Return the newest proof about *subject*, good or not."""
+        ...
+
+    def insert(  # noqa: PLR0913 - a row
+        self,
+        purpose: Purpose,
+        subject: int,
+        *,
+        email: EmailAddress,
+        nonce: bytes,
+        made_at: UnixMs,
+        expires_at: UnixMs,
+    ) -> ProofId:
+        """Add a proof."""
+        ...
+
+    def update(self, proof_id: ProofId, **changes: Unpack[ProofChanges]) -> None:
+        """Change columns of a proof."""
+        ...
+
+    def use_up(self, purpose: Purpose, subject: int, at: UnixMs) -> None:
+        """Set `used_at` of every proof about *subject* that has none."""
+        ...
+
+    def delete(self, purpose: Purpose, subject: int) -> None:
+        """Delete every proof about *subject*."""
+        ...
+
+    def purge(self, before: UnixMs) -> None:
+        """Delete proofs used or expired before then, except those of e-mails that are kept."""
+        ...
+
+
+def open_proof(  # noqa: PLR0913 - a row
+    proofs: ProofRows,
+    purpose: Purpose,
+    subject: int,
+    *,
+    email: EmailAddress,
+    nonce: bytes,
+    at: UnixMs,
+) -> ProofId:
+    """Keep a new proof about *subject*, to be sent to *email*."""
+    expires_at = UnixMs(at + purpose.lifetime_ms)
+    return proofs.insert(
+        purpose, subject, email=email, nonce=nonce, made_at=at, expires_at=expires_at
+    )
+
+
+def use_proof(proofs: ProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs) -> Proof | None:
+    """Use the proof up and return it; None if it is not good for *purpose*.
+
+    The caller has checked its link: `find_proof`.
+    """
+    proof = proofs.get(proof_id)
+    if proof is None or not proof.is_good(purpose, at):
+        return None
+    proofs.update(proof_id, used_at=at)
+    return proof
 
 
 def link_text(proof_id: ProofId, link: str) -> str:

@@ -2,40 +2,54 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.administration import (
+    NotPossible,
+    Reviewer,
+    expect_administrator,
+    promote,
+    remove_user,
+)
 from mintscope.core.accounts.application import (
     UNDECIDED,
     Application,
     ApplicationState,
+    KeptApplication,
     SignupId,
+    subject_of,
 )
-from mintscope.core.accounts.audit import Actor, Event
+from mintscope.core.accounts.audit import Actor, Event, note
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.people.session import Session
-from mintscope.core.accounts.user import User, UserId, username_of
+from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope, in_order
+from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.core.accounts.people.ending import (
+    remove,
+    revoke_issued,
+)
+from mintscope.core.accounts.signups.signups import forget
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.core.accounts.user import (
+    NewUser,
+    User,
+    UserId,
+    UserKind,
+    username_of,
+)
 
 SUFFIX_BYTES: Final = 4
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
 
-# Whoever acts: a person in a session, or somebody whom the machine itself vouches for.
-Reviewer = Session | Actor
-
 # How an application is, in a sentence about it.
 STANDINGS: Final = {
-    ApplicationState.AWAITING_CONFIRMATION: "awaits the confirmation of its mailbox",
+    ApplicationState.AWAITING_CONFIRMATION: "awaits the confirmation of its e-mail address",
     ApplicationState.AWAITING_APPROVAL: "awaits approval",
     ApplicationState.APPROVED: "was approved",
     ApplicationState.REJECTED: "was rejected",
     ApplicationState.KEY_ISSUED: "has got its key",
 }
-
-
-class NotPossible(Exception):
-    """The state of the subject does not allow it; the message says what was expected and was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,82 +69,17 @@ class Decision:
     at: UnixMs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promotion:
-    """A person about to be made an administrator; *username*, if the account has to be made."""
-
-    email: EmailAddress
-    username: str
-    password_hash: str
-    actor: Actor
-    at: UnixMs
-
-
-class ReviewStore(Protocol):
-    """Raises ServiceUnavailable from every verb.
-
-    Each verb that writes is one transaction with its audit rows and its letter; it raises
-    NotPossible, and does nothing, when the subject is not as it must be, and
-    SessionEnded for a session that was ended meanwhile, or is no administrator's any more.
-    """
-
-    async def applications(
-        self, state: ApplicationState | None, *, after: SignupId | None, limit: int
-    ) -> Sequence[Application]:
-        """Return applications: oldest first with a *state*, else newest first."""
-        ...
-
-    async def application(self, signup_id: SignupId) -> Application | None:
-        """Return one."""
-        ...
-
-    async def counts(self) -> Mapping[ApplicationState, int]:
-        """Return how many there are in the states that there are any in."""
-        ...
-
-    async def decide(self, decision: Decision) -> Application:
-        """Approve or reject; who never confirmed a mailbox is not written that it was rejected."""
-        ...
-
-    async def reset(self, signup_id: SignupId, *, actor: Reviewer, at: UnixMs) -> Application:
-        """Revoke the key that was issued, and approve anew."""
-        ...
-
-    async def forget(self, signup_id: SignupId, *, actor: Reviewer, at: UnixMs) -> None:
-        """Delete the application, its key, and the agent account that was made for it."""
-        ...
-
-    async def users(self, *, before: UserId | None, limit: int) -> Sequence[User]:
-        """Return the users who were not removed, newest first."""
-        ...
-
-    async def user(self, user_id: UserId) -> User | None:
-        """Return one who was not removed."""
-        ...
-
-    async def remove_user(self, user_id: UserId, *, actor: Reviewer, at: UnixMs) -> None:
-        """Remove an account that is not the last administrator's."""
-        ...
-
-    async def promote(self, promotion: Promotion) -> tuple[User, bool]:
-        """Make a person an administrator; True: the account was made for it."""
-        ...
-
-    async def events(self, *, before: int | None, limit: int) -> Sequence[tuple[int, Event]]:
-        """Return the audit log, newest first."""
-        ...
-
-
 class Reviews:
-    """The administrators' verbs: each is one transaction with its audit row and its letter.
+    """The administrators' verbs: each is one transaction with its audit row and its e-mail.
 
-    Whatever is done in a session raises SessionEnded if that was ended a moment before.
+    Every verb that changes something raises SessionEnded, and does nothing, for a session that
+    was ended meanwhile, or whose user is no administrator any more.
 
     entropy   returns so many bytes of a cryptographic generator
     """
 
     def __init__(
-        self, store: ReviewStore, *, clock: Clock, entropy: Callable[[int], bytes]
+        self, store: AccountStore, *, clock: Clock, entropy: Callable[[int], bytes]
     ) -> None:
         self._store = store
         self._clock = clock
@@ -147,15 +96,21 @@ class Reviews:
 
         after   go on behind this one, in that order
         """
-        return await self._store.applications(state, after=after, limit=limit)
+        if state is None:
+            return await self._store.read(lambda rows: rows.application_lists.newest(after, limit))
+        return await self._store.read(
+            lambda rows: rows.application_lists.in_state(state, after, limit)
+        )
 
     async def application(self, signup_id: SignupId) -> Application | None:
         """Return one."""
-        return await self._store.application(signup_id)
+        kept = await self._store.read(lambda rows: rows.applications.get(signup_id))
+        return None if kept is None else kept.application
 
     async def counts(self) -> Mapping[ApplicationState, int]:
         """Return how many applications there are in each state."""
-        return dict.fromkeys(ApplicationState, 0) | dict(await self._store.counts())
+        counts = await self._store.read(lambda rows: rows.application_lists.counts())
+        return dict.fromkeys(ApplicationState, 0) | dict(counts)
 
     async def approve(
         self,
@@ -179,10 +134,13 @@ class Reviews:
             actor=actor,
             at=self._clock.now(),
         )
-        return await self._store.decide(decision)
+        return await self._store.transact(lambda rows: _decide(rows, decision))
 
     async def reject(self, signup_id: SignupId, *, note: str, actor: Reviewer) -> Application:
-        """Reject what is not decided yet.  Raises NotPossible."""
+        """Reject what is not decided yet.  Raises NotPossible.
+
+        An applicant who never confirmed the e-mail address is not written to.
+        """
         decision = Decision(
             signup_id=signup_id,
             state=ApplicationState.REJECTED,
@@ -192,14 +150,15 @@ class Reviews:
             actor=actor,
             at=self._clock.now(),
         )
-        return await self._store.decide(decision)
+        return await self._store.transact(lambda rows: _decide(rows, decision))
 
     async def reset(self, signup_id: SignupId, *, actor: Reviewer) -> Application:
         """Revoke the issued key and let the same secret be exchanged once more.
 
         Raises    NotPossible
         """
-        return await self._store.reset(signup_id, actor=actor, at=self._clock.now())
+        now = self._clock.now()
+        return await self._store.transact(lambda rows: _reset(rows, signup_id, actor, now))
 
     async def forget(self, signup_id: SignupId, *, actor: Reviewer) -> None:
         """Delete the application, revoking its key: its address may apply again.
@@ -207,15 +166,17 @@ class Reviews:
         An agent account that was made for it goes with it.
         Raises    NotPossible
         """
-        await self._store.forget(signup_id, actor=actor, at=self._clock.now())
+        now = self._clock.now()
+        await self._store.transact(lambda rows: _forget(rows, signup_id, actor, now))
 
     async def users(self, *, before: UserId | None = None, limit: int = 50) -> Sequence[User]:
         """Return the users who were not removed, newest first."""
-        return await self._store.users(before=before, limit=limit)
+        return await self._store.read(lambda rows: rows.users.newest(before, limit))
 
     async def user(self, user_id: UserId) -> User | None:
         """Return one who was not removed."""
-        return await self._store.user(user_id)
+        kept = await self._store.read(lambda rows: rows.users.get(user_id))
+        return None if kept is None else kept.user
 
     async def remove_user(self, user_id: UserId, *, actor: Reviewer) -> None:
         """Remove an account: its keys are revoked, its sessions ended, its address is free.
@@ -223,38 +184,113 @@ class Reviews:
         The application that its key came of stays, and cannot be exchanged any more.
         Raises    NotPossible for one that does not exist, and for the last administrator
         """
-        await self._store.remove_user(user_id, actor=actor, at=self._clock.now())
+        now = self._clock.now()
+        await self._store.transact(lambda rows: remove_user(rows, user_id, actor, now))
 
     async def make_administrator(
         self, email: EmailAddress, *, password_hash: str, actor: Actor
     ) -> tuple[User, bool]:
         """Make the person of *email* an administrator; True: the account was made for it.
 
-        An account that exists keeps its password unless it never verified its mailbox: then it
+        An account that exists keeps its password unless it never verified its address: then it
         gets the new one, and its sessions and keys end.
         """
-        promotion = Promotion(
-            email=email,
+        new = NewUser(
+            kind=UserKind.PERSON,
             username=username_of(email, self._entropy(SUFFIX_BYTES).hex()),
+            email=email,
             password_hash=password_hash,
-            actor=actor,
-            at=self._clock.now(),
+            created_at=self._clock.now(),
         )
-        return await self._store.promote(promotion)
+        return await self._store.transact(lambda rows: promote(rows, new, actor))
 
     async def events(
         self, *, before: int | None = None, limit: int = 50
     ) -> Sequence[tuple[int, Event]]:
         """Return the audit log with its row numbers, newest first."""
-        return await self._store.events(before=before, limit=limit)
+        return await self._store.read(lambda rows: rows.events.newest(before, limit))
 
 
-def unexpected(signup_id: SignupId, was: Application | None, *, expected: str) -> NotPossible:
+def _decide(rows: AccountRows, decision: Decision) -> Application:
+    signup_id, at = decision.signup_id, decision.at
+    actor = expect_administrator(rows, decision.actor)
+    kept = rows.applications.get(signup_id)
+    if kept is None or kept.application.state not in decision.expected:
+        wanted = " or ".join(STANDINGS[state] for state in sorted(decision.expected))
+        raise _unexpected(signup_id, kept, expected=wanted)
+    rows.applications.update(
+        signup_id,
+        state=decision.state,
+        decided_at=at,
+        decided_by=actor,
+        scopes=decision.scopes,
+        note=decision.note,
+    )
+    after = _reread(rows, signup_id)
+    detail = {} if after.confirmed_at is not None else {"mailbox": "unconfirmed"}
+    if decision.note:
+        detail["note"] = decision.note
+    if decision.state is ApplicationState.APPROVED:
+        detail["scopes"] = _tell_approved(rows, after, at)
+    elif after.confirmed_at is not None:
+        rows.emails.insert(EmailKind.APPLICATION_REJECTED, after.form.email, {}, None, at)
+    note(rows.events, at, actor, str(decision.state), subject_of(signup_id), **detail)
+    return after
+
+
+def _tell_approved(rows: AccountRows, application: Application, at: UnixMs) -> str:
+    """Write that the key can be had; return the scopes it will have."""
+    scopes = ", ".join(in_order(READ_SCOPES | application.scopes))
+    kind, facts = EmailKind.APPLICATION_APPROVED, {"scopes": scopes}
+    rows.emails.insert(kind, application.form.email, facts, None, at)
+    return scopes
+
+
+def _reset(rows: AccountRows, signup_id: SignupId, reviewer: Reviewer, at: UnixMs) -> Application:
+    actor = expect_administrator(rows, reviewer)
+    kept = rows.applications.get(signup_id)
+    issued = ApplicationState.KEY_ISSUED
+    if kept is None or kept.application.user_removed or kept.application.state is not issued:
+        raise _unexpected(signup_id, kept, expected=STANDINGS[issued])
+    rows.applications.update(
+        signup_id,
+        state=ApplicationState.APPROVED,
+        issued_at=None,
+        key_nonce=None,
+        exchange_redeem=None,
+    )
+    revoke_issued(rows, signup_id, actor, at)
+    after = _reread(rows, signup_id)
+    _tell_approved(rows, after, at)
+    note(rows.events, at, actor, "reset", subject_of(signup_id))
+    return after
+
+
+def _forget(rows: AccountRows, signup_id: SignupId, reviewer: Reviewer, at: UnixMs) -> None:
+    actor = expect_administrator(rows, reviewer)
+    kept = rows.applications.get(signup_id)
+    if kept is None:
+        raise _unexpected(signup_id, None, expected="is there")
+    revoke_issued(rows, signup_id, actor, at)
+    owner = None if kept.owner is None else rows.users.get(kept.owner)
+    if owner is not None and owner.user.kind is UserKind.AGENT:
+        remove(rows, owner.user, actor, at, because=subject_of(signup_id))
+    forget(rows, signup_id, "forgotten", actor, at, state=kept.application.state)
+
+
+def _reread(rows: AccountRows, signup_id: SignupId) -> Application:
+    kept = rows.applications.get(signup_id)
+    assert kept is not None, "it was changed just now"
+    return kept.application
+
+
+def _unexpected(signup_id: SignupId, was: KeptApplication | None, *, expected: str) -> NotPossible:
     """Return the complaint about an application that is not as *expected*."""
     if was is None:
         return NotPossible(f"expected an application; there is none with the number {signup_id}")
-    standing = "belongs to an account that was removed" if was.user_removed else None
+    application = was.application
+    standing = "belongs to an account that was removed" if application.user_removed else None
     return NotPossible(
         f"expected an application that {expected};"
-        f" application {signup_id} {standing or STANDINGS[was.state]}"
+        f" application {signup_id} {standing or STANDINGS[application.state]}"
     )

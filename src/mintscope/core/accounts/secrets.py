@@ -91,9 +91,9 @@ class AccountSecrets:
         drawn = hmac.digest(self.mail, b"code" + nonce, "sha256")
         return f"{int.from_bytes(drawn[:16]) % 10**CODE_DIGITS:0{CODE_DIGITS}d}"
 
-    def letter_name(self, letter_id: int, written_at: UnixMs) -> str:
-        """Return what a letter is called in the world, the same whenever it is sent."""
-        drawn = hmac.digest(self.mail, f"letter {letter_id} {written_at}".encode(), "sha256")
+    def email_name(self, email_id: int, written_at: UnixMs) -> str:
+        """Return the local part of the Message-ID, the same at every attempt."""
+        drawn = hmac.digest(self.mail, f"letter {email_id} {written_at}".encode(), "sha256")
         return drawn[:16].hex()
 
     def is_link_of(self, nonce: bytes, link: str) -> bool:

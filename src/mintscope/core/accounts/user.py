@@ -1,8 +1,9 @@
 """Users: people, who sign in with a password, and agents, who only hold an API key."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
+from typing import NewType, Protocol, TypedDict, Unpack
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
@@ -32,6 +33,68 @@ class User:
     verified_at: UnixMs | None
     is_administrator: bool
     created_at: UnixMs
+
+
+@dataclass(frozen=True, slots=True)
+class KeptUser:
+    """A user and the hash of the password; an agent has none."""
+
+    user: User
+    password_hash: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewUser:
+    """What is kept of a user at first; fields as in User and KeptUser."""
+
+    kind: UserKind
+    username: str
+    email: EmailAddress
+    verified_at: UnixMs | None = None
+    password_hash: str | None = None
+    created_at: UnixMs
+
+
+class UserChanges(TypedDict, total=False):
+    """The columns of a user that may change."""
+
+    verified_at: UnixMs
+    password_hash: str
+    administrator: bool
+    removed_at: UnixMs
+
+
+class UserRows(Protocol):
+    """Users inside one transaction; a removed user is never returned."""
+
+    def get(self, user_id: UserId) -> KeptUser | None:
+        """Return one user."""
+        ...
+
+    def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
+        """Return the users of *kind* with that address, newest first; one person at most."""
+        ...
+
+    def newest(self, before: UserId | None, limit: int) -> Sequence[User]:
+        """Return up to *limit* users, newest first, that are older than *before*."""
+        ...
+
+    def administrators(self) -> Sequence[UserId]:
+        """Return every administrator."""
+        ...
+
+    def insert(self, new: NewUser) -> UserId:
+        """Add a user."""
+        ...
+
+    def update(self, user_id: UserId, **changes: Unpack[UserChanges]) -> None:
+        """Change columns of a user."""
+        ...
+
+
+def find_person(users: UserRows, email: EmailAddress) -> KeptUser | None:
+    """Return the person of that address."""
+    return next(iter(users.of_email(email, UserKind.PERSON)), None)
 
 
 def username_of(email: EmailAddress, suffix: str) -> str:

@@ -124,14 +124,14 @@ class Delivery:
         except Unsent as failure:
             await self._fail(draft, failure, retry_at(draft, self._clock.now()))
         else:
-            await self._outbox.sent(draft.letter_id, self._clock.now())
+            await self._outbox.sent(draft.email_id, self._clock.now())
             LETTERS.labels("sent").inc()
 
     async def _fail(self, draft: Draft, failure: Exception, again_at: UnixMs | None) -> None:
         now = self._clock.now()
         reason = str(failure)
-        await self._outbox.failed(draft.letter_id, now, reason=reason, retry_at=again_at)
-        about = {"letter": draft.letter_id, "kind": str(draft.kind), "reason": reason}
+        await self._outbox.failed(draft.email_id, now, reason=reason, retry_at=again_at)
+        about = {"letter": draft.email_id, "kind": str(draft.kind), "reason": reason}
         if again_at is None:
             LETTERS.labels("given_up").inc()
             log.error("a letter was given up", **about)

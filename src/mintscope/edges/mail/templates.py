@@ -49,11 +49,12 @@ def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) ->
     """
     link = code = until = ""
     if draft.kind in LINK_OF:
-        if draft.proof_id is None or draft.nonce is None:
-            raise EmailWithoutLink(f"letter {draft.letter_id}: expected a proof; there is none")
+        if draft.proof is None:
+            raise EmailWithoutLink(f"e-mail {draft.email_id}: expected a proof; there is none")
         purpose, path = LINK_OF[draft.kind]
-        link = f"{origin}/{path}/{link_text(draft.proof_id, secrets.link_of(draft.nonce))}"
-        code = secrets.code_of(draft.nonce)
+        last = link_text(draft.proof.proof_id, secrets.link_of(draft.proof.nonce))
+        link = f"{origin}/{path}/{last}"
+        code = secrets.code_of(draft.proof.nonce)
         until = _moment(UnixMs(draft.written_at + purpose.lifetime_ms))
     words = _Words(origin=origin, name=name, link=link, code=code, until=until, facts=draft.facts)
     subject, write = LETTERS[draft.kind]
@@ -68,7 +69,7 @@ def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) ->
 def _message_id(draft: Draft, origin: str, secrets: AccountSecrets) -> str:
     host = urlsplit(origin).hostname or ""
     domain = host if host and HOST_SIGNS.issuperset(host) else "localhost"
-    return f"<{secrets.letter_name(draft.letter_id, draft.written_at)}@{domain}>"
+    return f"<{secrets.email_name(draft.email_id, draft.written_at)}@{domain}>"
 
 
 def _moment(at: UnixMs) -> str:

@@ -1,12 +1,12 @@
-"""Keeping accounts in order: what is done now and then, beside every request.
+"""Account maintenance: what is done at intervals, apart from every request.
 
 30 s     write down when API keys were last used
-1 h      delete applications that nobody confirmed, sessions that have expired, and after a
-         month letters that were sent or given up and proofs that were used or have expired
+1 h      delete unconfirmed applications after three days, sessions that have expired, and after a
+         month e-mails that were sent or given up and proofs that were used or have expired
 """
 
 import asyncio
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -17,6 +17,7 @@ from mintscope.base.time import DAY_MS, HOUR_S
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.session import Lifetimes
 from mintscope.core.accounts.signups.signups import Signups
+from mintscope.core.accounts.store import AccountRows, AccountStore
 
 FLUSH_S: Final = 30.0
 SWEEP_S: Final = float(HOUR_S)
@@ -25,39 +26,27 @@ KEEP_MS: Final = 30 * DAY_MS
 log = structlog.get_logger()
 
 
-class Archive(Protocol):
-    """Where sessions, letters and proofs are kept."""
-
-    async def purge(self, *, idle_since: UnixMs, begun_before: UnixMs, done_before: UnixMs) -> None:
-        """Delete what nobody needs.
-
-        idle_since, begun_before    sessions not used since, or begun before, are deleted
-        done_before                 letters and proofs that were done with before then, too
-        """
-        ...
-
-
 class AccountMaintenance:
-    """Does it, for as long as it runs."""
+    """Keeps accounts in order while it runs."""
 
     def __init__(
         self,
         *,
         keys: ApiKeys,
-        signup: Signups,
-        archive: Archive,
+        signups: Signups,
+        store: AccountStore,
         lifetimes: Lifetimes,
         clock: Clock,
     ) -> None:
         self._keys = keys
-        self._signup = signup
-        self._archive = archive
+        self._signups = signups
+        self._store = store
         self._lifetimes = lifetimes
         self._clock = clock
         self._swept_at_s: float | None = None
 
     async def run(self) -> None:
-        """Keep order; has no end.  When it is cancelled it writes down the last uses of keys."""
+        """Run until cancelled; then write down the last uses of keys."""
         try:
             while True:
                 await self.round()
@@ -82,14 +71,19 @@ class AccountMaintenance:
     async def _sweep(self) -> None:
         now = self._clock.now()
         try:
-            await self._signup.forget_lapsed()
-            await self._archive.purge(
-                idle_since=UnixMs(now - self._lifetimes.idle_ms),
-                begun_before=UnixMs(now - self._lifetimes.absolute_ms),
-                done_before=UnixMs(now - KEEP_MS),
-            )
+            await self._signups.forget_lapsed()
+            await self._store.transact(lambda rows: _purge(rows, self._lifetimes, now))
         except ServiceUnavailable as trouble:
             _tell(trouble)
+
+
+def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
+    """Delete sessions that are over, and e-mails and proofs that were done with long ago."""
+    idle_since = UnixMs(now - lifetimes.idle_ms)
+    begun_before = UnixMs(now - lifetimes.absolute_ms)
+    rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)
+    rows.emails.purge(UnixMs(now - KEEP_MS))
+    rows.proofs.purge(UnixMs(now - KEEP_MS))
 
 
 def _tell(trouble: Exception) -> None:

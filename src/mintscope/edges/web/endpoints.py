@@ -13,8 +13,8 @@ from starlette.types import Scope
 from mintscope.base.clock import Clock
 from mintscope.base.errors import MethodNotAllowed, NotFound, RateLimited
 from mintscope.base.limits import Denied, Limiter
-from mintscope.core.accounts.people.people import Browser, People
-from mintscope.core.accounts.people.session import AGENT_LENGTH_MAX, Session, SessionEnded
+from mintscope.core.accounts.people.people import People
+from mintscope.core.accounts.people.session import AGENT_LENGTH_MAX, Browser, Session, SessionEnded
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 from mintscope.edges.server.routes import Route, Router

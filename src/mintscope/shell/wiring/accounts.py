@@ -55,7 +55,7 @@ class ShownOutbox:
         posted = []
         for draft in await self._outbox.recent(limit=limit):
             with suppress(EmailWithoutLink):
-                posted.append(SentEmail(draft.letter_id, draft.written_at, self._write(draft)))
+                posted.append(SentEmail(draft.email_id, draft.written_at, self._write(draft)))
         return posted
 
 
@@ -106,19 +106,19 @@ async def open_accounts(
     origin    what the links in e-mails begin with
     Raises    UnusableStore
     """
-    stores, hasher = money.accounts, Argon2Hasher()
+    store, hasher = money.accounts, Argon2Hasher()
+    outbox = Outbox(store)
     secrets = AccountSecrets.derive(money.pepper)
     write, lifetimes = Templates(secrets, origin=origin), _lifetimes(config.web)
-    signup = Signups(stores.signups, secrets=secrets, clock=clock, entropy=os.urandom)
-    keys = ApiKeys(store=stores.api_keys, secrets=secrets, clock=clock, entropy=os.urandom)
+    signup = Signups(store, secrets=secrets, clock=clock, entropy=os.urandom)
+    keys = ApiKeys(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
     try:
         yield Accounts(
             signup=signup,
-            exchange=Exchanges(stores.exchanges, secrets=secrets, clock=clock, entropy=os.urandom),
-            review=Reviews(stores.reviews, clock=clock, entropy=os.urandom),
+            exchange=Exchanges(store, secrets=secrets, clock=clock, entropy=os.urandom),
+            review=Reviews(store, clock=clock, entropy=os.urandom),
             people=People(
-                people=stores.people,
-                sessions=stores.sessions,
+                store=store,
                 hasher=hasher,
                 limits=limits,
                 lifetimes=lifetimes,
@@ -128,12 +128,12 @@ async def open_accounts(
                 entropy=os.urandom,
             ),
             keys=keys,
-            mailbox=ShownOutbox(stores.outbox, write) if config.mail.delivery == "page" else None,
-            delivery=make_delivery(config.mail, outbox=stores.outbox, write=write, clock=clock),
+            mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
+            delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
             maintenance=AccountMaintenance(
                 keys=keys,
-                signup=signup,
-                archive=stores.archive,
+                signups=signup,
+                store=store,
                 lifetimes=lifetimes,
                 clock=clock,
             ),

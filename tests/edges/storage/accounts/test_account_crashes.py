@@ -24,7 +24,7 @@ from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from support.fakes.mistaken_review import WritesTheLetterAfterwards
+from support.fakes.mistaken_review import WritesEmailsAfterwards
 from support.oracles.account_books import contradictions, dump, rows
 from support.scenes.accounts_service import Accounts, open_desks, signup_body
 from support.scenes.service import NOW, PEPPER
@@ -198,7 +198,7 @@ async def test_a_crash_leaves_the_state_before_or_the_state_after(
 
 async def test_the_crash_points_find_a_letter_written_afterwards(tmp_path: Path) -> None:
     async def approve_in_two_steps(accounts: Accounts, made: Signup) -> None:
-        store = WritesTheLetterAfterwards(accounts.file)
+        store = WritesEmailsAfterwards(accounts.file)
         mistaken = Reviews(store, clock=ManualClock(NOW), entropy=os.urandom)
         await approve(replace(accounts, review=mistaken), made)
 

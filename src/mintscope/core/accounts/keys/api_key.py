@@ -1,12 +1,14 @@
-"""API keys: who holds one acts as its user, within its scopes, until it ends."""
+"""API keys: a request that carries one acts as its user, within its scopes, until it ends."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NewType
+from typing import Final, NewType, Protocol, TypedDict, Unpack
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS
+from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.user import UserId
 
@@ -76,7 +78,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whoever sent an API key that is good now."""
+    """The API key that a request carries, and the name of its user."""
 
     key: KeyLine
     username: str
@@ -84,3 +86,65 @@ class Holder:
     def has(self, scope: Scope) -> bool:
         """Say whether the key allows *scope*."""
         return scope in self.key.scopes
+
+
+class KeyChanges(TypedDict, total=False):
+    """The columns of a key that may change."""
+
+    expires_at: UnixMs
+    revoked_at: UnixMs
+    replaced_by: KeyId
+
+
+class ApiKeyRows(Protocol):
+    """API keys inside one transaction."""
+
+    def find(self, key_hash: CredentialHash) -> Holder | None:
+        """Return the key of that hash, in whatever state, unless its user was removed."""
+        ...
+
+    def get(self, key_id: KeyId) -> KeyLine | None:
+        """Return one key."""
+        ...
+
+    def of_application(self, signup_id: SignupId) -> Sequence[KeyLine]:
+        """Return the keys that the secret of an application was exchanged for, newest first."""
+        ...
+
+    def insert(
+        self, user_id: UserId, key: NewKey, at: UnixMs, *, signup_id: SignupId | None
+    ) -> KeyLine:
+        """Add a key; *signup_id* is the application whose secret it was exchanged for."""
+        ...
+
+    def update(self, key_id: KeyId, **changes: Unpack[KeyChanges]) -> None:
+        """Change columns of a key."""
+        ...
+
+    def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
+        """Set when keys were last used, where that is later than before."""
+        ...
+
+
+class UserKeyRows(Protocol):
+    """The API keys of one user inside one transaction."""
+
+    def shown(self, user_id: UserId, now: UnixMs, limit: int) -> Sequence[KeyLine]:
+        """Return up to *limit* keys, those active at *now* first, newest first."""
+        ...
+
+    def count_active(self, user_id: UserId, now: UnixMs) -> int:
+        """Return how many keys are active at *now*."""
+        ...
+
+    def count_made(self, user_id: UserId, since: UnixMs) -> int:
+        """Return how many keys were made after *since*, except those of applications."""
+        ...
+
+    def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
+        """Set `revoked_at` of every key active at *at*; return how many there were."""
+        ...
+
+    def move(self, giver: UserId, taker: UserId) -> None:
+        """Give every key of *giver* to *taker*."""
+        ...

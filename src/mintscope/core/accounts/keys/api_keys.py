@@ -1,12 +1,10 @@
 """API keys at work: found by their hash, made, rotated and revoked by their owners."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from mintscope.base.clock import Clock
 from mintscope.base.credentials import (
     ApiKey,
-    CredentialHash,
     CredentialKind,
     hint,
     is_well_formed,
@@ -14,69 +12,44 @@ from mintscope.base.credentials import (
 )
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.keys.api_key import Holder, KeyId, KeyLine, KeyStatus, NewKey
-from mintscope.core.accounts.keys.scope import Scope, with_reads
+from mintscope.base.time import DAY_MS
+from mintscope.core.accounts.audit import note, user_actor
+from mintscope.core.accounts.keys.api_key import (
+    KEYS_PER_DAY_MAX,
+    KEYS_PER_USER_MAX,
+    KEYS_SHOWN_MAX,
+    Holder,
+    KeyId,
+    KeyLine,
+    KeyStatus,
+    NewKey,
+)
+from mintscope.core.accounts.keys.scope import Scope, in_order, with_reads
+from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.core.accounts.mail.email_limit import tell_owner
+from mintscope.core.accounts.people.ending import expect_session
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.signups.exchange import IssuedKey
-from mintscope.core.accounts.user import UserId
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.core.accounts.user import User, UserId
 
 
 class TooManyKeys(Exception):
-    """The user has as many active keys, or has made as many in a day, as anybody may."""
-
-
-class ApiKeyStore(Protocol):
-    """Where keys are kept; every verb that writes is one transaction with its audit row."""
-
-    async def find(self, key_hash: CredentialHash) -> Holder | None:
-        """Return the key of that hash, in whatever state, unless its user was removed."""
-        ...
-
-    async def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
-        """Write down when keys were used, where that is later than what is written."""
-        ...
-
-    async def of_user(self, user_id: UserId, now: UnixMs) -> Sequence[KeyLine]:
-        """Return the user's keys, active first, newest first; KEYS_SHOWN_MAX at most."""
-        ...
-
-    async def add(self, session: Session, key: NewKey, at: UnixMs) -> KeyLine:
-        """Keep a key of the session's person, and write to the mailbox.
-
-        Raises    TooManyKeys; SessionEnded
-        """
-        ...
-
-    async def revoke(self, session: Session, key_id: KeyId, at: UnixMs) -> bool:
-        """End an active key of the session's person; False if there is none.
-
-        Raises    SessionEnded
-        """
-        ...
-
-    async def replace(
-        self, session: Session, old: KeyLine, key: NewKey, *, ends_at: UnixMs, at: UnixMs
-    ) -> KeyLine | None:
-        """Keep *key* in the place of *old*, which ends at *ends_at* if not before.
-
-        None if the old one is not active any more, or replaced already.
-        Raises    TooManyKeys, if both would be active; SessionEnded
-        """
-        ...
+    """The user has as many active keys, or has made as many in a day, as a user may."""
 
 
 class ApiKeys:
     """Knows every key by its hash.
 
-    Whatever is done in a session is undone if the session turns out to have been ended: whoever
-    resets a password must find no key that was being made at that moment.
+    Every verb of a session does nothing, and raises SessionEnded, if the session was ended
+    meanwhile: after the reset of a password no key appears that was being made at that moment.
     """
 
     def __init__(
         self,
         *,
-        store: ApiKeyStore,
+        store: AccountStore,
         secrets: AccountSecrets,
         clock: Clock,
         entropy: Callable[[int], bytes],
@@ -88,14 +61,15 @@ class ApiKeys:
         self._used_at: dict[KeyId, UnixMs] = {}
 
     async def find(self, bearer: str) -> Holder | None:
-        """Return who holds the API key *bearer*, if it is good now; its use is noted.
+        """Return the API key *bearer* and its user, if it is good now; its use is noted.
 
         One indexed read: expiry and revocation count at once.  The use is kept in memory and
         written in batches, so that no request waits for it.
         """
         if not is_well_formed(CredentialKind.API_KEY, bearer):
             return None
-        holder = await self._store.find(self._secrets.hash(bearer))
+        digest = self._secrets.hash(bearer)
+        holder = await self._store.read(lambda rows: rows.api_keys.find(digest))
         now = self._clock.now()
         if holder is None or holder.key.status(now) is not KeyStatus.ACTIVE:
             return None
@@ -112,19 +86,22 @@ class ApiKeys:
         if not used_at:
             return
         try:
-            await self._store.note_uses(used_at)
+            await self._store.transact(lambda rows: rows.api_keys.note_uses(used_at))
         except ServiceUnavailable:
             self._used_at = used_at | self._used_at
             raise
 
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
         """Return the user's keys, active first, newest first; of many that ended, the newest."""
-        return await self._store.of_user(user_id, self._clock.now())
+        now = self._clock.now()
+        return await self._store.read(
+            lambda rows: rows.user_keys.shown(user_id, now, KEYS_SHOWN_MAX)
+        )
 
     async def create(
         self, session: Session, *, name: str, scopes: frozenset[Scope], lifetime_ms: int | None
     ) -> IssuedKey:
-        """Make a key, and write to the person's mailbox that there is one.
+        """Make a key, and write to the person's e-mail address that there is one.
 
         A scope that writes brings the one that reads the same area.
         Raises    TooManyKeys; SessionEnded; ServiceUnavailable
@@ -132,7 +109,7 @@ class ApiKeys:
         now = self._clock.now()
         api_key = self._draw()
         new = self._new(api_key, name, with_reads(scopes), _end(now, lifetime_ms))
-        line = await self._store.add(session, new, now)
+        line = await self._store.transact(lambda rows: _add(rows, session, new, now))
         return IssuedKey(api_key, line, session.user.username)
 
     async def revoke(self, session: Session, key_id: KeyId) -> bool:
@@ -140,7 +117,8 @@ class ApiKeys:
 
         Raises    SessionEnded; ServiceUnavailable
         """
-        return await self._store.revoke(session, key_id, self._clock.now())
+        now = self._clock.now()
+        return await self._store.transact(lambda rows: _revoke(rows, session, key_id, now))
 
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
         """Make a key like the old one, which ends after *overlap_ms* or at its own expiry.
@@ -151,15 +129,16 @@ class ApiKeys:
         Raises    TooManyKeys, if with an overlap both would be active; SessionEnded;
                   ServiceUnavailable
         """
-        now = self._clock.now()
-        lines = await self._store.of_user(session.user.user_id, now)
-        old = next((line for line in lines if line.key_id == key_id), None)
-        if old is None or old.status(now) is not KeyStatus.ACTIVE:
+        now, user_id = self._clock.now(), session.user.user_id
+        old = await self._store.read(lambda rows: _find_active(rows, user_id, key_id, now))
+        if old is None:
             return None
         api_key = self._draw()
         new = self._new(api_key, old.name, old.scopes, _end(now, old.lifetime_ms))
         ends_at = UnixMs(now + overlap_ms)
-        line = await self._store.replace(session, old, new, ends_at=ends_at, at=now)
+        line = await self._store.transact(
+            lambda rows: _replace(rows, session, key_id, new, ends_at=ends_at, at=now)
+        )
         return None if line is None else IssuedKey(api_key, line, session.user.username)
 
     def _draw(self) -> ApiKey:
@@ -179,3 +158,67 @@ class ApiKeys:
 
 def _end(now: UnixMs, lifetime_ms: int | None) -> UnixMs | None:
     return None if lifetime_ms is None else UnixMs(now + lifetime_ms)
+
+
+def _find_active(rows: AccountRows, user_id: UserId, key_id: KeyId, at: UnixMs) -> KeyLine | None:
+    """Return an active key of the user's own."""
+    line = rows.api_keys.get(key_id)
+    if line is None or line.user_id != user_id or line.status(at) is not KeyStatus.ACTIVE:
+        return None
+    return line
+
+
+def _add(rows: AccountRows, session: Session, key: NewKey, at: UnixMs) -> KeyLine:
+    owner = expect_session(rows, session)
+    _expect_room(rows, owner.user_id, at)
+    line = rows.api_keys.insert(owner.user_id, key, at, signup_id=None)
+    _tell(rows, owner, line, "created", at)
+    return line
+
+
+def _revoke(rows: AccountRows, session: Session, key_id: KeyId, at: UnixMs) -> bool:
+    owner = expect_session(rows, session)
+    if _find_active(rows, owner.user_id, key_id, at) is None:
+        return False
+    rows.api_keys.update(key_id, revoked_at=at)
+    note(rows.events, at, user_actor(owner.user_id), "revoked", f"key:{key_id}")
+    return True
+
+
+def _replace(  # noqa: PLR0913 - one argument for each part
+    rows: AccountRows, session: Session, key_id: KeyId, new: NewKey, *, ends_at: UnixMs, at: UnixMs
+) -> KeyLine | None:
+    """Keep *new* in the place of a key that is active and not replaced yet."""
+    owner = expect_session(rows, session)
+    old = _find_active(rows, owner.user_id, key_id, at)
+    if old is None or old.replaced_by is not None:
+        return None
+    rows.api_keys.update(key_id, expires_at=min(old.expires_at or ends_at, ends_at))
+    _expect_room(rows, owner.user_id, at)
+    line = rows.api_keys.insert(owner.user_id, new, at, signup_id=None)
+    rows.api_keys.update(key_id, replaced_by=line.key_id)
+    _tell(rows, owner, line, "rotated", at)
+    return line
+
+
+def _expect_room(rows: AccountRows, user_id: UserId, at: UnixMs) -> None:
+    """Expect that the user may have another active key, and may make another one today.
+
+    Raises    TooManyKeys
+    """
+    active_count = rows.user_keys.count_active(user_id, at)
+    made_count = rows.user_keys.count_made(user_id, UnixMs(at - DAY_MS))
+    if active_count >= KEYS_PER_USER_MAX or made_count >= KEYS_PER_DAY_MAX:
+        raise TooManyKeys
+
+
+def _tell(rows: AccountRows, owner: User, line: KeyLine, action: str, at: UnixMs) -> None:
+    """Note that there is a new key, and write to the owner of the address.
+
+    The name of the key stays out of the e-mail: an address that is not verified may be a
+    stranger's, who must not be sent texts of others in our name.
+    """
+    actor, subject = user_actor(owner.user_id), f"key:{line.key_id}"
+    note(rows.events, at, actor, action, subject, hint=line.hint)
+    facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
+    tell_owner(rows.emails, owner, EmailKind.NEW_KEY, facts, at)

@@ -1,18 +1,19 @@
-"""Letters: what is written to whom, in plain text and without a word of the applicant's."""
+"""E-mails: what is written to whom, in plain text and without a word of the applicant's."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NewType
+from typing import NewType, Protocol, TypedDict, Unpack
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.proof import ProofId
+from mintscope.core.accounts.proof import Proof, ProofId, Purpose
 
 EmailId = NewType("EmailId", int)
 
 
 class EmailKind(StrEnum):
-    """Why we write."""
+    """Why an e-mail is written."""
 
     CONFIRM_APPLICATION = "confirm_application"
     APPLICATION_APPROVED = "application_approved"
@@ -26,27 +27,104 @@ class EmailKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A letter as the outbox keeps it: no secret, the link and code are derived when it is sent.
+    """An e-mail as the outbox keeps it; its link and code are derived when it is sent.
 
-    facts   what its text tells; nothing that anybody but us has written
+    facts   what its text tells, never a text of a user or an applicant
             approved: `scopes`; new key: `hint`, `scopes`; claim: `username`
+    proof   what its link and code derive from; None: it has none
     """
 
-    letter_id: EmailId
+    email_id: EmailId
     kind: EmailKind
     recipient: EmailAddress
     written_at: UnixMs
     facts: dict[str, str] = field(default_factory=dict)
-    proof_id: ProofId | None = None
-    nonce: bytes | None = None
+    proof: Proof | None = None
     attempts: int = 0
+    sent_at: UnixMs | None = None
+    given_up_at: UnixMs | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it was neither sent nor given up."""
+        return self.sent_at is None and self.given_up_at is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Email:
-    """A letter as it is sent; *message_id* is the same at every attempt."""
+    """An e-mail as it is sent; *message_id* is the same at every attempt."""
 
     recipient: EmailAddress
     subject: str
     text: str
     message_id: str
+
+
+class EmailChanges(TypedDict, total=False):
+    """The columns of an e-mail that may change; *reason* says why it was not sent."""
+
+    due_at: UnixMs
+    attempts: int
+    sent_at: UnixMs
+    given_up_at: UnixMs
+    reason: str | None
+
+
+class EmailRows(Protocol):
+    """E-mails inside one transaction, as the rules of accounts write them."""
+
+    def get(self, email_id: EmailId) -> Draft | None:
+        """Return one e-mail."""
+        ...
+
+    def insert(
+        self,
+        kind: EmailKind,
+        recipient: EmailAddress,
+        facts: Mapping[str, str],
+        proof: ProofId | None,
+        at: UnixMs,
+    ) -> EmailId:
+        """Add an e-mail that is due at once: it is sent after the transaction has committed.
+
+        facts   as in Draft
+        """
+        ...
+
+    def update(self, email_id: EmailId, **changes: Unpack[EmailChanges]) -> None:
+        """Change columns of an e-mail."""
+        ...
+
+    def written_to(
+        self, recipient: EmailAddress, kind: EmailKind, since: UnixMs
+    ) -> Sequence[Draft]:
+        """Return the e-mails of *kind* written to *recipient* after *since*."""
+        ...
+
+    def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
+        """Return the e-mails that wait with a proof about *subject*."""
+        ...
+
+    def purge(self, before: UnixMs) -> None:
+        """Delete e-mails sent or given up before then."""
+        ...
+
+
+class OutboxRows(Protocol):
+    """E-mails inside one transaction, as the delivery looks for them."""
+
+    def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
+        """Return up to *limit* e-mails that wait and are due, longest due first."""
+        ...
+
+    def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
+        """Return up to *limit* e-mails that wait and were written at *at* or before."""
+        ...
+
+    def newest(self, limit: int) -> Sequence[Draft]:
+        """Return the newest e-mails, sent or not."""
+        ...
+
+    def count_waiting(self) -> int:
+        """Return how many e-mails were neither sent nor given up."""
+        ...

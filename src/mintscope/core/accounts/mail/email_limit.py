@@ -1,25 +1,34 @@
-"""Pauses between letters that somebody asks for: the longer, the more often it is asked."""
+"""How often e-mails are written on request: pauses in memory, and a number a day in the rows."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from mintscope.base.limits import Denied, Limit, LimitKey, Limits
-from mintscope.base.time import DAY_S, HOUR_S
+from mintscope.base.primitives import UnixMs
+from mintscope.base.time import DAY_MS, DAY_S, HOUR_S, MINUTE_S
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import EmailKind, EmailRows
+from mintscope.core.accounts.proof import Purpose
+from mintscope.core.accounts.user import User
 
 ADMITTED: Final = (
-    Limit(name="letters in five minutes", count=1, window_s=300),
+    Limit(name="letters in five minutes", count=1, window_s=5 * MINUTE_S),
     Limit(name="letters in an hour", count=3, window_s=HOUR_S),
     Limit(name="letters in a day", count=5, window_s=DAY_S),
 )
+UNVERIFIED_MAX: Final = 5  # e-mails of a kind in a day, to an address that may be a stranger's
+RESETS_MAX: Final = 20  # in a day, to an address that has a good link already
+GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # what must be left of that link's time
 
 
 class EmailLimit:
-    """Admits a letter five minutes after the one before, three in an hour, five in a day."""
+    """Admits an e-mail five minutes after the one before, three in an hour, five in a day."""
 
     def __init__(self, limits: Limits) -> None:
         self._windows = [limits.limiter(limit) for limit in ADMITTED]
 
     async def take(self, key: LimitKey) -> bool:
-        """Admit a letter of *key* and count it; False, and nothing is counted: it is too early."""
+        """Admit an e-mail of *key* and count it; False, and nothing is counted: it is too early."""
         for number, window in enumerate(self._windows):
             if isinstance(await window.take(key), Denied):
                 for taken in self._windows[:number]:
@@ -28,6 +37,42 @@ class EmailLimit:
         return True
 
     async def give_back(self, key: LimitKey) -> None:
-        """Count a letter of *key* less: it was not written."""
+        """Count an e-mail of *key* less: it was not written."""
         for window in self._windows:
             await window.give_back(key)
+
+
+def tell_owner(
+    emails: EmailRows, owner: User, kind: EmailKind, facts: Mapping[str, str], at: UnixMs
+) -> None:
+    """Write to a person about what was done in the account, if `may_write` allows it."""
+    if may_write(emails, owner, kind, at):
+        emails.insert(kind, owner.email, facts, None, at)
+
+
+def may_write(emails: EmailRows, owner: User, kind: EmailKind, at: UnixMs) -> bool:
+    """Say whether another e-mail that was asked for in the account of *owner* may be written.
+
+    A few a day only while the address is not verified: a person who signed up with a stranger's
+    address must not be able to flood the stranger.
+    owner   as the transaction reads it
+    """
+    if owner.verified_at is not None:
+        return True
+    return len(emails.written_to(owner.email, kind, UnixMs(at - DAY_MS))) < UNVERIFIED_MAX
+
+
+def may_write_reset(emails: EmailRows, recipient: EmailAddress, at: UnixMs) -> bool:
+    """Say whether a link to set a new password may be written to *recipient*.
+
+    Many strangers may ask for it, so there is a limit; it counts only while the owner has a link
+    that is good: strangers who ask lock no owner out.
+    """
+    written = emails.written_to(recipient, EmailKind.RESET_PASSWORD, UnixMs(at - DAY_MS))
+    has_good_link = any(
+        draft.given_up_at is None
+        and draft.proof is not None
+        and draft.proof.is_good(Purpose.RESET_PASSWORD, UnixMs(at + GOOD_MS))
+        for draft in written
+    )
+    return len(written) < RESETS_MAX or not has_good_link

@@ -1,59 +1,115 @@
-"""The outbox: letters that were written and are to be sent, by whoever leases them."""
+"""The outbox: e-mails that were written and are to be sent, by the process that leases them.
+
+An e-mail may be sent twice after a crash, never not at all.
+"""
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.mail.email import Draft, EmailId
+from mintscope.core.accounts.store import AccountRows, AccountStore
 
 LEASE_MS: Final = MINUTE_MS
 GIVE_UP_MS: Final = 3 * DAY_MS
+GIVE_UP_MAX: Final = 500  # in one transaction
 RETRY_MS_MIN: Final = MINUTE_MS
 RETRY_MS_MAX: Final = 6 * HOUR_MS
+LINK_EXPIRED: Final = "its link is not good any more"
 
 
-class Outbox(Protocol):
-    """Where letters wait; the same letter may be sent twice after a crash, never not at all."""
+class Outbox:
+    """Leases e-mails to a delivery, and notes what became of them.
+
+    Raises    ServiceUnavailable from every verb
+    """
+
+    def __init__(self, store: AccountStore) -> None:
+        self._store = store
 
     async def lease(self, now: UnixMs, *, limit: int) -> Sequence[Draft]:
-        """Return letters that are due, oldest first; nobody else gets them for a minute.
+        """Return e-mails that are due, oldest first; no other process gets them for a minute.
 
-        Letters with a link that is not good any more are given up instead.
+        E-mails whose link was used or has expired are given up instead.
         """
-        ...
+        if not await self._store.read(lambda rows: rows.outbox.due(now, 1)):
+            return []  # asked twice a second: the write lock is left alone
+        return await self._store.transact(lambda rows: _lease(rows, now, limit))
 
-    async def sent(self, letter_id: EmailId, now: UnixMs) -> None:
-        """Note that the letter was accepted by the mail server."""
-        ...
+    async def sent(self, email_id: EmailId, now: UnixMs) -> None:
+        """Note that the mail server accepted the e-mail."""
+
+        def note(rows: AccountRows) -> None:
+            draft = rows.emails.get(email_id)
+            if draft is not None and draft.sent_at is None:
+                attempts = draft.attempts + 1
+                rows.emails.update(email_id, sent_at=now, attempts=attempts, reason=None)
+
+        await self._store.transact(note)
 
     async def failed(
-        self, letter_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
+        self, email_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
     ) -> None:
-        """Note why it was not, and when to try again; None: never."""
-        ...
+        """Note why the mail server did not accept it, and when to try again; None: never."""
+
+        def note(rows: AccountRows) -> None:
+            draft = rows.emails.get(email_id)
+            if draft is None or not draft.is_waiting:
+                return
+            rows.emails.update(email_id, attempts=draft.attempts + 1, reason=reason)
+            if retry_at is None:
+                rows.emails.update(email_id, given_up_at=now)
+            else:
+                rows.emails.update(email_id, due_at=retry_at)
+
+        await self._store.transact(note)
 
     async def give_up(self, now: UnixMs, *, written_before: UnixMs, reason: str) -> int:
-        """Give up what was written then or before and was not sent; return how many."""
-        ...
+        """Give up what was written then or before and was not sent; return how many.
+
+        At most GIVE_UP_MAX at a time.
+        """
+        if not await self._store.read(lambda rows: rows.outbox.written_before(written_before, 1)):
+            return 0
+
+        def give_up(rows: AccountRows) -> int:
+            old = rows.outbox.written_before(written_before, GIVE_UP_MAX)
+            for draft in old:
+                rows.emails.update(draft.email_id, given_up_at=now, reason=reason)
+            return len(old)
+
+        return await self._store.transact(give_up)
 
     async def recent(self, *, limit: int) -> Sequence[Draft]:
-        """Return the newest letters, sent or not, for the mailbox page of a demo."""
-        ...
+        """Return the newest e-mails, sent or not, for the page of a demo that shows them."""
+        return await self._store.read(lambda rows: rows.outbox.newest(limit))
 
     async def count_waiting(self) -> int:
-        """Return how many letters were neither sent nor given up."""
-        ...
+        """Return how many e-mails were neither sent nor given up."""
+        return await self._store.read(lambda rows: rows.outbox.count_waiting())
 
 
 def retry_at(draft: Draft, now: UnixMs) -> UnixMs | None:
     """Return when to try again what failed *now*; None: three days are enough.
 
     A minute later, then twice as long each time, at most six hours; the last time three days
-    after the letter was written.
+    after the e-mail was written.
     """
     end = draft.written_at + GIVE_UP_MS
     if now >= end:
         return None
     pause_ms = min(RETRY_MS_MIN << min(draft.attempts, 16), RETRY_MS_MAX)
     return UnixMs(min(now + pause_ms, end))
+
+
+def _lease(rows: AccountRows, now: UnixMs, limit: int) -> Sequence[Draft]:
+    leased: list[Draft] = []
+    while len(leased) < limit and (due := rows.outbox.due(now, limit - len(leased))):
+        for draft in due:
+            if draft.proof is not None and not draft.proof.is_good(draft.proof.purpose, now):
+                rows.emails.update(draft.email_id, given_up_at=now, reason=LINK_EXPIRED)
+            else:
+                rows.emails.update(draft.email_id, due_at=UnixMs(now + LEASE_MS))
+                leased.append(draft)
+    return sorted(leased, key=lambda draft: draft.email_id)

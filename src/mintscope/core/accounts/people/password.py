@@ -6,8 +6,12 @@ LENGTH_MIN: Final = 10
 LENGTH_MAX: Final = 200
 
 
+class WrongPassword(Exception):
+    """The address or the password is wrong; the answer does not tell which."""
+
+
 class WeakPassword(ValueError):
-    """A text that may not be a password; the message may be shown to whoever chose it."""
+    """A text that may not be a password; the message may be shown to the user."""
 
 
 class Hasher(Protocol):

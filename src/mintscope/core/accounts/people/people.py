@@ -1,8 +1,8 @@
-"""People: signing up, signing in, proving a mailbox, and the sessions in which they do."""
+"""People: signing up, signing in, proving an e-mail address, and the sessions in which they do."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from mintscope.base.clock import Clock
@@ -10,56 +10,50 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limits, site_key
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email_limit import EmailLimit
+from mintscope.core.accounts.people import claims, person
+from mintscope.core.accounts.people.ending import end_sessions
 from mintscope.core.accounts.people.login_limit import LoginLimit, LoginLimits
-from mintscope.core.accounts.people.password import Hasher, expect_password
+from mintscope.core.accounts.people.password import Hasher, WrongPassword, expect_password
+from mintscope.core.accounts.people.person import EmailTaken
 from mintscope.core.accounts.people.session import (
     AGENT_LENGTH_MAX,
+    Browser,
     Lifetimes,
     NewSession,
     Session,
     SessionEnded,
     SessionId,
 )
-from mintscope.core.accounts.people.store import NewPerson, PeopleStore, SessionStore
-from mintscope.core.accounts.proof import Proof, Purpose, parse_link
+from mintscope.core.accounts.proof import Proof, Purpose
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
-from mintscope.core.accounts.user import User, UserId, username_of
-
-__all__ = ["Browser", "EmailTaken", "People", "SessionEnded", "WrongPassword"]
+from mintscope.core.accounts.store import AccountRows, AccountStore, find_proof
+from mintscope.core.accounts.user import (
+    KeptUser,
+    NewUser,
+    User,
+    UserId,
+    UserKind,
+    find_person,
+    username_of,
+)
 
 COOKIE_BYTES: Final = 32
 COOKIE_LENGTH: Final = 43
 SUFFIX_BYTES: Final = 4
 
 
-class EmailTaken(Exception):
-    """There is an account with this address."""
-
-
-class WrongPassword(Exception):
-    """The address or the password is wrong; nobody is told which."""
-
-
-@dataclass(frozen=True, slots=True)
-class Browser:
-    """Where a session begins: the client's address, and what it says it is."""
-
-    address: str
-    agent: str
-
-
 class People:
     """Everything a person does with an account, except its keys.
 
     Cookies are 43 characters of base64url from a cryptographic generator, stored as hashes.
-    Whatever is done in a session raises SessionEnded if that was ended a moment before.
+    Every verb of a session does nothing, and raises SessionEnded, if the session was ended
+    meanwhile: by then the account may be its owner's again.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         *,
-        people: PeopleStore,
-        sessions: SessionStore,
+        store: AccountStore,
         hasher: Hasher,
         secrets: AccountSecrets,
         limits: Limits,
@@ -68,15 +62,14 @@ class People:
         lifetimes: Lifetimes | None = None,
         guesses: LoginLimits | None = None,
     ) -> None:
-        self._people = people
-        self._sessions = sessions
+        self._store = store
         self._hasher = hasher
         self._secrets = secrets
         self._clock = clock
         self._entropy = entropy
         self._lifetimes = lifetimes or Lifetimes()
-        self._guard = LoginLimit(guesses or LoginLimits(), limits)
-        self._letters = EmailLimit(limits)
+        self._login_limit = LoginLimit(guesses or LoginLimits(), limits)
+        self._email_limit = EmailLimit(limits)
 
     async def sign_up(self, email: EmailAddress, password: str, browser: Browser) -> str:
         """Make the account and a session of it; return the session's cookie.
@@ -84,17 +77,18 @@ class People:
         Raises    EmailTaken, WeakPassword, TooManyAttempts
         """
         expect_password(password, email=email)
-        await self._guard.sign_up(browser.address)
-        if await self._people.find(email) is not None:
+        await self._login_limit.sign_up(browser.address)
+        if await self._find(email) is not None:
             raise EmailTaken
-        person = NewPerson(
-            email=email,
+        new = NewUser(
+            kind=UserKind.PERSON,
             username=username_of(email, self._entropy(SUFFIX_BYTES).hex()),
+            email=email,
             password_hash=await self._hasher.hash(password),
+            created_at=self._clock.now(),
         )
         cookie, session = self._draw(browser)
-        if not await self._people.add(person, session, self._clock.now()):
-            raise EmailTaken
+        await self._store.transact(lambda rows: person.add(rows, new, session))
         return cookie
 
     async def sign_in(self, email: EmailAddress, password: str, browser: Browser) -> str:
@@ -104,14 +98,14 @@ class People:
         and client, and a stranger's do not lock the owner out.
         Raises    WrongPassword, TooManyAttempts
         """
-        person = await self._people.find(email)
-        stored = None if person is None else person.password_hash
+        kept = await self._find(email)
+        stored = None if kept is None else kept.password_hash
         is_right = await self._guess(email, browser.address, password, stored)
-        if person is None or not is_right:
+        if kept is None or not is_right:
             raise WrongPassword
         cookie, session = self._draw(browser)
-        if not await self._sessions.open(person, session, self._clock.now()):
-            raise WrongPassword  # it was changed while this one was being hashed
+        now = self._clock.now()
+        await self._store.transact(lambda rows: person.open_session(rows, kept, session, now))
         return cookie
 
     async def session(self, cookie: str) -> Session | None:
@@ -121,13 +115,14 @@ class People:
         """
         if len(cookie) != COOKIE_LENGTH or not cookie.isascii():
             return None
-        session = await self._sessions.find(self._secrets.hash(cookie))
-        now = self._clock.now()
+        digest, now = self._secrets.hash(cookie), self._clock.now()
+        session = await self._store.read(lambda rows: rows.sessions.find(digest))
         if session is None or not self._lifetimes.hold(session, now):
             return None
         if self._lifetimes.is_to_be_noted(session, now):
+            session_id = session.session_id
             try:
-                await self._sessions.note_use(session.session_id, now)
+                await self._store.transact(lambda rows: person.note_use(rows, session_id, now))
             except ServiceUnavailable:
                 pass  # a full disk is no reason to sign people out
             else:
@@ -137,53 +132,65 @@ class People:
     async def prove(self, session: Session, password: str) -> None:
         """Note that the password was entered again.
 
-        Raises    WrongPassword, TooManyAttempts
+        Raises    WrongPassword, TooManyAttempts, SessionEnded
         """
-        person = await self._people.find(session.user.email)
-        if person is None or person.user.user_id != session.user.user_id:
-            raise SessionEnded
-        place = f"session {session.session_id}"  # only whoever is in it can use up its guesses
         email = session.user.email
-        if not await self._guess(email, place, password, person.password_hash):
+        kept = await self._find(email)
+        if kept is None or kept.user.user_id != session.user.user_id:
+            raise SessionEnded
+        place = f"session {session.session_id}"  # only its own guesses count for a session
+        if not await self._guess(email, place, password, kept.password_hash):
             raise WrongPassword
-        await self._sessions.prove(session, person, self._clock.now())
+        now = self._clock.now()
+        await self._store.transact(lambda rows: person.prove(rows, session, kept, now))
 
     async def sign_out(self, session: Session) -> None:
         """End the session."""
-        await self._sessions.end(session.user.user_id, session.session_id)
+        await self.end_session(session.user.user_id, session.session_id)
 
     async def sessions(self, user_id: UserId) -> Sequence[Session]:
         """Return the sessions in force, newest use first; their `csrf` is empty."""
         now = self._clock.now()
-        kept = await self._sessions.of_user(user_id)
+        kept = await self._store.read(lambda rows: rows.sessions.of_user(user_id))
         return [session for session in kept if self._lifetimes.hold(session, now)]
 
     async def end_session(self, user_id: UserId, session_id: SessionId) -> bool:
         """End a session of the user's own; False if there is none."""
-        return await self._sessions.end(user_id, session_id)
+
+        def end(rows: AccountRows) -> bool:
+            session = rows.sessions.get(session_id)
+            if session is None or session.user.user_id != user_id:
+                return False
+            rows.sessions.delete([session_id])
+            return True
+
+        return await self._store.transact(end)
 
     async def end_other_sessions(self, session: Session) -> int:
         """End all of the user's sessions but this; return how many."""
-        return await self._sessions.end_others(session)
+        user_id = session.user.user_id
+        return await self._store.transact(lambda rows: end_sessions(rows, user_id, but=session))
 
     async def change_password(self, session: Session, password: str) -> None:
-        """Set a new password, end all other sessions, and write to the mailbox.
+        """Set a new password, end all other sessions and links to reset, and write to the address.
 
-        Raises    WeakPassword
+        Raises    WeakPassword, SessionEnded
         """
         expect_password(password, email=session.user.email)
-        hashed = await self._hasher.hash(password)
-        await self._people.change_password(session, hashed, self._clock.now())
+        hashed, now = await self._hasher.hash(password), self._clock.now()
+        await self._store.transact(lambda rows: person.change_password(rows, session, hashed, now))
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
         """Write a link to the person of *email*; nothing tells whether there is one.
 
-        Whoever asks too often, at one site, is not heard; what others ask does not count for them.
+        Requests that come too often from one site are dropped; those of other sites do not
+        count.  After 20 e-mails in a day there is none as long as one has a link that is good for
+        a while.
         """
         now = self._clock.now()
         await self._write_one(
             f"reset {email} {site_key(browser.address)}",
-            lambda nonce: self._people.request_reset(email, nonce, now),
+            lambda rows, nonce: person.request_reset(rows, email, nonce, now),
         )
 
     async def find_reset(self, link: str) -> EmailAddress | None:
@@ -192,95 +199,106 @@ class People:
         return None if proof is None else proof.email
 
     async def reset(self, link: str, password: str) -> bool:
-        """Set the password: the mailbox is proven thereby, and all sessions end.
+        """Set the password: the address is proven thereby, and all sessions end.
 
-        An account that had not verified its mailbox before loses its keys too: whoever made
-        them may have been somebody else.  False if the link is not good; WeakPassword.
+        An account that had not verified its address before loses its keys too: a stranger may
+        have made them.  False, and nothing is done, if the link is not good, or its person gone.
+        Raises    WeakPassword
         """
         proof = await self._find_proof(link, Purpose.RESET_PASSWORD)
         if proof is None:
             return False
         expect_password(password, email=proof.email)
-        hashed = await self._hasher.hash(password)
-        return await self._people.reset(proof.proof_id, hashed, self._clock.now())
+        hashed, now = await self._hasher.hash(password), self._clock.now()
+        return await self._store.transact(
+            lambda rows: person.reset(rows, proof.proof_id, hashed, now)
+        )
 
     async def request_verification(self, session: Session) -> None:
-        """Write a link to the person's mailbox, with growing pauses."""
+        """Write a link to the person's address, with growing pauses.  Raises SessionEnded."""
         now = self._clock.now()
         await self._write_one(
             f"verify {session.user.user_id}",
-            lambda nonce: self._people.request_verification(session, nonce, now),
+            lambda rows, nonce: person.request_verification(rows, session, nonce, now),
         )
 
     async def verify(self, session: Session, link: str) -> bool:
-        """Note that the mailbox is the person's, if the link was sent to this very account.
+        """Note that the address is the person's, if the link was sent to this very account.
 
-        It takes the session: a link alone would let whoever registered a stranger's address have
-        the stranger confirm it.
+        It takes the session: a link alone would let a person who registered a stranger's address
+        have the stranger confirm it.
+        Raises    SessionEnded
         """
-        proof = await self._find_proof(link, Purpose.VERIFY_EMAIL)
+        proof, now = await self._find_proof(link, Purpose.VERIFY_EMAIL), self._clock.now()
         if proof is None or proof.subject != session.user.user_id:
             return False
-        return await self._people.verify(session, proof.proof_id, self._clock.now())
+        return await self._store.transact(
+            lambda rows: person.verify(rows, session, proof.proof_id, now)
+        )
 
     async def claimable(self, session: Session) -> Sequence[User]:
-        """Return the agent accounts with the mailbox this person has verified."""
+        """Return the agent accounts with the address this person has verified."""
         if session.user.verified_at is None:
             return []
-        return await self._people.agents(session.user.email)
+        email = session.user.email
+        return await self._store.read(lambda rows: claims.agents_of(rows, email))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
-        """Write a link to the mailbox of the agent, with growing pauses.
+        """Write a link to the address of the agent, with growing pauses.
 
-        False if it cannot be claimed by this person.
+        False if it cannot be claimed by this person.  Raises SessionEnded
         """
         if agent not in {user.user_id for user in await self.claimable(session)}:
             return False
         now = self._clock.now()
         await self._write_one(
-            f"claim {agent}", lambda nonce: self._people.request_claim(session, agent, nonce, now)
+            f"claim {agent}",
+            lambda rows, nonce: claims.request_claim(rows, session, agent, nonce, now),
         )
         return True
 
     async def claim(self, session: Session, link: str) -> User | None:
         """Move the keys of the agent account to this person, and end that account.
 
-        Return the agent; None if the link is not good, or its mailbox is not this person's.
+        Return the agent; None if the link is not good, or its address is not this person's.
+        Raises    SessionEnded
         """
-        proof = await self._find_proof(link, Purpose.CLAIM_AGENT)
+        proof, now = await self._find_proof(link, Purpose.CLAIM_AGENT), self._clock.now()
         if proof is None or proof.email != session.user.email:
             return None
-        return await self._people.claim(session, proof.proof_id, self._clock.now())
+        return await self._store.transact(
+            lambda rows: claims.claim(rows, session, proof.proof_id, now)
+        )
+
+    async def _find(self, email: EmailAddress) -> KeptUser | None:
+        return await self._store.read(lambda rows: find_person(rows.users, email))
 
     async def _guess(
         self, email: EmailAddress, place: str, password: str, stored: str | None
     ) -> bool:
         """Say whether the password is right; if it is not, it counts.  Raises TooManyAttempts."""
-        await self._guard.begin(email, place)
+        await self._login_limit.begin(email, place)
         try:
             is_right = await self._hasher.matches(password, stored)
         except ServiceUnavailable:
-            await self._guard.forgive(email, place)
+            await self._login_limit.forgive(email, place)
             raise
         if is_right:
-            await self._guard.forgive(email, place)
+            await self._login_limit.forgive(email, place)
         return is_right
 
     async def _find_proof(self, text: str, purpose: Purpose) -> Proof | None:
-        parts = parse_link(text)
-        proof = None if parts is None else await self._people.find_proof(parts[0])
-        if parts is None or proof is None or not proof.is_good(purpose, self._clock.now()):
-            return None
-        return proof if self._secrets.is_link_of(proof.nonce, parts[1]) else None
+        return await find_proof(self._store, text, purpose, self._secrets, self._clock.now())
 
-    async def _write_one(self, what: str, write: Callable[[bytes], Awaitable[None]]) -> None:
-        """Let *write* write a letter, of a fresh nonce, unless one about *what* went lately."""
-        if not await self._letters.take(what):
+    async def _write_one(self, what: str, write: Callable[[AccountRows, bytes], None]) -> None:
+        """Let *write* write an e-mail, of a fresh nonce, unless one about *what* went lately."""
+        if not await self._email_limit.take(what):
             return
+        nonce = self._entropy(NONCE_BYTES)
         try:
-            await write(self._entropy(NONCE_BYTES))
+            await self._store.transact(lambda rows: write(rows, nonce))
         except ServiceUnavailable:
-            await self._letters.give_back(what)
+            await self._email_limit.give_back(what)
             raise
 
     def _draw(self, browser: Browser) -> tuple[str, NewSession]:

@@ -1,12 +1,13 @@
 """Sessions of people: kept by the server, ended by it, named by a random id in a cookie."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, NewType
+from typing import Final, NewType, Protocol, TypedDict, Unpack
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import HOUR_MS, MINUTE_MS
-from mintscope.core.accounts.user import User
+from mintscope.core.accounts.user import User, UserId
 
 SessionId = NewType("SessionId", int)
 
@@ -46,6 +47,14 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
+class Browser:
+    """Where a session begins: the client's address, and what it says it is."""
+
+    address: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
 class NewSession:
     """What is kept of a session when it begins."""
 
@@ -69,3 +78,45 @@ class Lifetimes:
     def is_to_be_noted(self, session: Session, now: UnixMs) -> bool:
         """Say whether its last use was noted so long ago that this one must be noted too."""
         return now - session.seen_at >= min(NOTE_MS, self.idle_ms // 4)
+
+
+class SessionChanges(TypedDict, total=False):
+    """The columns of a session that may change."""
+
+    seen_at: UnixMs
+    proved_at: UnixMs
+
+
+class SessionRows(Protocol):
+    """Sessions inside one transaction, expired or not; those of removed users are never returned.
+
+    Their `csrf` is empty.
+    """
+
+    def find(self, cookie_hash: CredentialHash) -> Session | None:
+        """Return the session of that cookie."""
+        ...
+
+    def get(self, session_id: SessionId) -> Session | None:
+        """Return one session, with its user as it is now."""
+        ...
+
+    def of_user(self, user_id: UserId) -> Sequence[Session]:
+        """Return the user's sessions, newest use first."""
+        ...
+
+    def insert(self, user_id: UserId, new: NewSession, at: UnixMs) -> SessionId:
+        """Add a session that begins at *at*."""
+        ...
+
+    def update(self, session_id: SessionId, **changes: Unpack[SessionChanges]) -> None:
+        """Change columns of a session."""
+        ...
+
+    def delete(self, session_ids: Collection[SessionId]) -> None:
+        """Delete sessions."""
+        ...
+
+    def purge(self, *, idle_since: UnixMs, begun_before: UnixMs) -> None:
+        """Delete sessions not used since, or begun before, those moments."""
+        ...

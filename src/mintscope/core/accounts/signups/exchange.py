@@ -2,25 +2,40 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.credentials import ApiKey, CredentialHash, hint
-from mintscope.base.errors import AccountNotFound, KeyAlreadyExists, NotApproved
+from mintscope.base.errors import (
+    AccountNotFound,
+    InvalidCredentials,
+    KeyAlreadyExists,
+    NotApproved,
+)
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import (
     Application,
     ApplicationState,
     KeptApplication,
     SignupId,
+    is_sent_again,
+    recognise,
+    subject_of,
 )
+from mintscope.core.accounts.audit import APPLICANT, note
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import KeyLine, KeyStatus, NewKey
-from mintscope.core.accounts.keys.scope import READ_SCOPES
+from mintscope.core.accounts.keys.scope import READ_SCOPES, in_order
+from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
-from mintscope.core.accounts.signups.recognition import recognise
-from mintscope.core.accounts.signups.redelivery import is_sent_again
-from mintscope.core.accounts.user import username_of
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.core.accounts.user import (
+    NewUser,
+    UserId,
+    UserKind,
+    find_person,
+    username_of,
+)
 
 KEY_NAME: Final = "agent signup"
 SUFFIX_BYTES: Final = 4
@@ -28,7 +43,7 @@ SUFFIX_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Applicant:
-    """An application, asked for by somebody who knows its secret: `recognise` makes them."""
+    """An application asked for with its own secret: `recognise` makes them."""
 
     application: Application
 
@@ -59,43 +74,6 @@ class Offer:
     at: UnixMs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Issue:
-    """The key that an application has got; fields as in Offer."""
-
-    line: KeyLine
-    username: str
-    key_nonce: bytes
-    redeem: CredentialHash | None
-    at: UnixMs
-
-    def is_answer_to(self, again: Offer) -> bool:
-        """Say whether *again* is the request this was issued for, sent once more."""
-        return (
-            is_sent_again(self.redeem, again.redeem, after_ms=again.at - self.at)
-            and self.line.status(again.at) is KeyStatus.ACTIVE
-        )
-
-
-class ExchangeStore(Protocol):
-    """Raises ServiceUnavailable from every verb."""
-
-    async def find(self, email: EmailAddress) -> KeptApplication | None:
-        """Return the application of *email*: one query."""
-        ...
-
-    async def issue(self, offer: Offer) -> Issue:
-        """Issue the key offered if the application is approved; return what it has got, ever.
-
-        Account, key, letter and audit rows are one transaction with the change of state.  The
-        account is that of an earlier key; else that of the person who verified the mailbox, if
-        the application has confirmed it, too; else an agent's, made for it.
-        Raises    NotApproved in another state, AccountNotFound once the account was removed,
-                  InvalidCredentials when there is no application any more
-        """
-        ...
-
-
 class Exchanges:
     """Hands out the key of an application.
 
@@ -104,7 +82,7 @@ class Exchanges:
 
     def __init__(
         self,
-        store: ExchangeStore,
+        store: AccountStore,
         *,
         secrets: AccountSecrets,
         clock: Clock,
@@ -122,23 +100,24 @@ class Exchanges:
         secret, any state.
         """
         digest = self._secrets.hash(secret)
-        application = recognise(await self._store.find(email), digest)
-        return None if application is None else Applicant(application)
+        kept = recognise(await self._store.read(lambda rows: rows.applications.find(email)), digest)
+        return None if kept is None else Applicant(kept.application)
 
     async def exchange(
         self, applicant: Applicant, secret: str, *, redelivery_key: str | None
     ) -> IssuedKey:
-        """Issue the one key, to the account it belongs to, and write to the mailbox.
+        """Issue the one key, to the account it belongs to, and write to its e-mail address.
 
-        The change is one statement, conditional on the state `approved`: of any number at
+        The change is one transaction, conditional on the state `approved`: of any number at
         once, in any number of processes, one is told the key, the others KeyAlreadyExists. With
         the *redelivery_key* of an exchange in the last ten minutes the key is told again.
 
-        The key goes to the person who has verified the same mailbox, if there is one; else
-        to an agent account of its own, made here.
+        The key goes to the account of an earlier key; else to the person who has verified the
+        same address, if the application has confirmed it, too; else to a new agent account.
         Scopes    the read scopes and those granted at approval
         Raises    NotApproved, KeyAlreadyExists, AccountNotFound (the account was removed;
-                  told before KeyAlreadyExists), ServiceUnavailable
+                  told before KeyAlreadyExists), InvalidCredentials (the application is gone),
+                  ServiceUnavailable
         """
         application = applicant.application
         _expect_offerable(application, is_repeated=redelivery_key is not None)
@@ -159,11 +138,9 @@ class Exchanges:
             username=username_of(email, self._entropy(SUFFIX_BYTES).hex()),
             at=self._clock.now(),
         )
-        issue = await self._store.issue(offer)
-        if issue.key_nonce != nonce and not issue.is_answer_to(offer):
-            raise KeyAlreadyExists
-        told = self._secrets.key_of(application.signup_id, issue.key_nonce, secret)
-        return IssuedKey(told, issue.line, issue.username)
+        line, username, issued_nonce = await self._store.transact(lambda rows: _issue(rows, offer))
+        told = self._secrets.key_of(application.signup_id, issued_nonce, secret)
+        return IssuedKey(told, line, username)
 
 
 def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
@@ -174,3 +151,76 @@ def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
         raise KeyAlreadyExists
     if application.state not in {ApplicationState.APPROVED, ApplicationState.KEY_ISSUED}:
         raise NotApproved
+
+
+def _issue(rows: AccountRows, offer: Offer) -> tuple[KeyLine, str, bytes]:
+    """Return the key that the application has got, the name of its user, and the key's nonce."""
+    kept = rows.applications.get(offer.signup_id)
+    if kept is None:
+        raise InvalidCredentials
+    if kept.application.user_removed:
+        raise AccountNotFound
+    if kept.application.state is ApplicationState.APPROVED:
+        return _hand_out(rows, kept, offer)
+    if kept.application.state is not ApplicationState.KEY_ISSUED:
+        raise NotApproved
+    assert kept.owner is not None, "expected the user of an application in state key_issued"
+    assert kept.key_nonce is not None, "expected the nonce of an application in state key_issued"
+    line, owner = rows.api_keys.of_application(offer.signup_id)[0], rows.users.get(kept.owner)
+    if owner is None or not _is_answer_to(kept, line, offer):
+        raise KeyAlreadyExists
+    return line, owner.user.username, kept.key_nonce
+
+
+def _is_answer_to(kept: KeptApplication, line: KeyLine, again: Offer) -> bool:
+    """Say whether *again* is the request that the key was issued for, sent once more."""
+    issued_at = kept.application.issued_at
+    return (
+        issued_at is not None
+        and is_sent_again(kept.exchange_redeem, again.redeem, after_ms=again.at - issued_at)
+        and line.status(again.at) is KeyStatus.ACTIVE
+    )
+
+
+def _hand_out(rows: AccountRows, kept: KeptApplication, offer: Offer) -> tuple[KeyLine, str, bytes]:
+    owner_id = kept.owner or _find_owner(rows, kept.application) or _add_agent(rows, kept, offer)
+    rows.applications.update(
+        offer.signup_id,
+        state=ApplicationState.KEY_ISSUED,
+        issued_at=offer.at,
+        key_nonce=offer.key_nonce,
+        exchange_redeem=offer.redeem,
+        user=owner_id,
+    )
+    line = rows.api_keys.insert(owner_id, offer.key, offer.at, signup_id=offer.signup_id)
+    facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
+    rows.emails.insert(EmailKind.NEW_KEY, kept.application.form.email, facts, None, offer.at)
+    _note(rows, offer, "issued", f"key:{line.key_id}")
+    owner = rows.users.get(owner_id)
+    assert owner is not None, "an application whose user was removed is refused before"
+    return line, owner.user.username, offer.key_nonce
+
+
+def _find_owner(rows: AccountRows, application: Application) -> UserId | None:
+    """Return the person of the application, if both have proven to read the address."""
+    person = find_person(rows.users, application.form.email)
+    if person is None or None in {person.user.verified_at, application.confirmed_at}:
+        return None
+    return person.user.user_id
+
+
+def _add_agent(rows: AccountRows, kept: KeptApplication, offer: Offer) -> UserId:
+    agent = NewUser(
+        kind=UserKind.AGENT,
+        username=offer.username,
+        email=kept.application.form.email,
+        verified_at=kept.application.confirmed_at,
+        created_at=offer.at,
+    )
+    user_id = rows.users.insert(agent)
+    _note(rows, offer, "created", f"user:{user_id}")
+    return user_id
+
+
+def _note(rows: AccountRows, offer: Offer, action: str, subject: str) -> None:
+    note(rows.events, offer.at, APPLICANT, action, subject, because=subject_of(offer.signup_id))

@@ -1,11 +1,11 @@
-"""Signing up an agent: one application for one mailbox, confirmed by whoever reads it."""
+"""Signing up an agent: one application for one e-mail address, confirmed by its reader."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from mintscope.base.clock import Clock
-from mintscope.base.credentials import ApplicationSecret, CredentialHash
+from mintscope.base.credentials import ApplicationSecret
 from mintscope.base.errors import (
     AccountNotFound,
     DuplicateApplication,
@@ -15,21 +15,36 @@ from mintscope.base.errors import (
 )
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import (
+    UNDECIDED,
     Application,
     ApplicationState,
     Form,
     KeptApplication,
+    NewApplication,
     SignupId,
+    is_sent_again,
+    recognise,
+    subject_of,
 )
+from mintscope.core.accounts.audit import APPLICANT, MAILBOX, SERVICE, Actor, note
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.proof import Proof, ProofId, Purpose, parse_link
+from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.core.accounts.proof import (
+    GUESSES_MAX,
+    Proof,
+    Purpose,
+    open_proof,
+    use_proof,
+)
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
-from mintscope.core.accounts.signups.recognition import recognise
-from mintscope.core.accounts.signups.redelivery import is_sent_again
+from mintscope.core.accounts.store import AccountRows, AccountStore, find_proof
+from mintscope.core.accounts.user import UserKind
 
+SWEEP_MAX: Final = 500  # applications in one transaction
+DELETED: Final = "its application was deleted"
 WRONG_CODE: Final = (
-    "expected the eight digits of the letter; it is wrong, too old, or the sixth guess:"
-    " the letter's link works all the same"
+    "expected the eight digits of the e-mail; they are wrong, too old, or the sixth guess:"
+    " the link of the e-mail still works"
 )
 
 
@@ -41,84 +56,6 @@ class Signup:
     secret: ApplicationSecret
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewApplication:
-    """An application about to be kept, with all that was drawn for it.
-
-    secret_nonce  what the secret derives from, together with a redelivery key
-    redeem        hash of that key; None if the applicant sent none
-    proof_nonce   what the link and the code of the letter derive from
-    """
-
-    form: Form
-    secret_hash: CredentialHash
-    secret_nonce: bytes
-    redeem: CredentialHash | None
-    proof_nonce: bytes
-    at: UnixMs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
-    """The application that has the address already; fields as in NewApplication."""
-
-    signup_id: SignupId
-    form: Form
-    secret_nonce: bytes
-    redeem: CredentialHash | None
-    at: UnixMs
-
-    def is_answer_to(self, again: NewApplication) -> bool:
-        """Say whether *again* is the request this was made by, sent once more."""
-        return (
-            is_sent_again(self.redeem, again.redeem, after_ms=again.at - self.at)
-            and self.form == again.form
-        )
-
-
-class SignupStore(Protocol):
-    """Raises ServiceUnavailable from every verb; each that writes is one transaction.
-
-    Every step is in the audit log, in the transaction in which it is made.
-    """
-
-    async def add(self, new: NewApplication) -> SignupId | Earlier:
-        """Keep *new* and its letter, unless the address has an application.
-
-        One that lapsed is deleted first.
-        """
-        ...
-
-    async def find(self, email: EmailAddress) -> KeptApplication | None:
-        """Return the application of *email*."""
-        ...
-
-    async def find_confirmation(self, proof_id: ProofId) -> Proof | None:
-        """Return the proof of a mailbox, used or not."""
-        ...
-
-    async def guess(
-        self, signup_id: SignupId, is_right: Callable[[Proof], bool], now: UnixMs
-    ) -> bool:
-        """Count a guess at the code and confirm the mailbox if it *is_right*; False if not.
-
-        At most GUESSES_MAX are counted; later ones are wrong.
-        """
-        ...
-
-    async def confirm(self, proof_id: ProofId, now: UnixMs) -> bool:
-        """Use up the proof and confirm the mailbox; False if it is used or has expired."""
-        ...
-
-    async def disown(self, proof_id: ProofId, now: UnixMs) -> bool:
-        """Delete the application of a good proof, if nobody has decided about it."""
-        ...
-
-    async def forget_lapsed(self, now: UnixMs) -> int:
-        """Delete what was not confirmed in time; return how many."""
-        ...
-
-
 class Signups:
     """Takes applications.
 
@@ -127,7 +64,7 @@ class Signups:
 
     def __init__(
         self,
-        store: SignupStore,
+        store: AccountStore,
         *,
         secrets: AccountSecrets,
         clock: Clock,
@@ -139,33 +76,33 @@ class Signups:
         self._entropy = entropy
 
     async def apply(self, form: Form, *, redelivery_key: str | None) -> Signup:
-        """Keep the application and write to its mailbox, in one transaction.
+        """Keep the application and write to its e-mail address, in one transaction.
 
         With the *redelivery_key* of an application made in the last ten minutes, by
         the same address and with the same form, its answer is given again.
 
         Raises    DuplicateApplication, ServiceUnavailable
         """
-        nonce = self._entropy(NONCE_BYTES)
-        # Without a key of the applicant's, one that nobody can ever send.
+        nonce, proof_nonce = self._entropy(NONCE_BYTES), self._entropy(NONCE_BYTES)
+        # Without a key of the applicant's, one that no request can ever carry.
         secret = self._secrets.secret_of(nonce, redelivery_key or self._entropy(NONCE_BYTES).hex())
         new = NewApplication(
             form=form,
             secret_hash=self._secrets.hash(secret),
             secret_nonce=nonce,
-            redeem=self._secrets.redeem_hash(redelivery_key, form.email),
-            proof_nonce=self._entropy(NONCE_BYTES),
+            signup_redeem=self._secrets.redeem_hash(redelivery_key, form.email),
             at=self._clock.now(),
         )
-        kept = await self._store.add(new)
-        if not isinstance(kept, Earlier):
+        kept = await self._store.transact(lambda rows: _apply(rows, new, proof_nonce))
+        if not isinstance(kept, KeptApplication):
             return Signup(kept, secret)
-        if redelivery_key is None or not kept.is_answer_to(new):
+        if redelivery_key is None or not _is_answer_to(kept, new):
             raise DuplicateApplication
-        return Signup(kept.signup_id, self._secrets.secret_of(kept.secret_nonce, redelivery_key))
+        told = self._secrets.secret_of(kept.secret_nonce, redelivery_key)
+        return Signup(kept.application.signup_id, told)
 
     async def confirm_by_code(self, email: EmailAddress, secret: str, code: str) -> None:
-        """Confirm the mailbox with the code sent there; at most five guesses.
+        """Confirm the e-mail address with the code sent there; at most five guesses.
 
         Confirming what is confirmed changes nothing.
         Raises    InvalidCredentials unless *secret* is that of *email*; InvalidFields for a wrong
@@ -174,11 +111,12 @@ class Signups:
         application = await self._recognise(email, secret)
         if application.confirmed_at is not None:
             return
+        now = self._clock.now()
 
-        def is_right(proof: Proof) -> bool:
-            return self._secrets.is_code_of(proof.nonce, code)
+        def guess(rows: AccountRows) -> bool:
+            return _guess(rows, application.signup_id, code, self._secrets, now)
 
-        if not await self._store.guess(application.signup_id, is_right, self._clock.now()):
+        if not await self._store.transact(guess):
             raise InvalidFields([FieldMessage("code", WRONG_CODE)])
 
     async def state(self, email: EmailAddress, secret: str) -> ApplicationState:
@@ -198,45 +136,132 @@ class Signups:
         return None if proof is None else proof.email
 
     async def confirm_by_link(self, text: str) -> bool:
-        """Confirm the mailbox; False if the link is unknown, used or has expired."""
-        proof = await self._find_proof(text)
+        """Confirm the e-mail address; False if the link is unknown, used or has expired."""
+        proof, now = await self._find_proof(text), self._clock.now()
         if proof is None:
             return False
-        return await self._store.confirm(proof.proof_id, self._clock.now())
+        return await self._store.transact(lambda rows: _confirm_by_link(rows, proof, now))
 
     async def disown(self, text: str) -> bool:
-        """Delete the application that the reader of the mailbox never made; False as above.
+        """Delete the application that the reader of the e-mail never made; False as above.
 
-        Only one that nobody has decided about goes.
+        False, too, if an administrator has decided about it.
         """
-        proof = await self._find_proof(text)
+        proof, now = await self._find_proof(text), self._clock.now()
         if proof is None:
             return False
-        return await self._store.disown(proof.proof_id, self._clock.now())
+        return await self._store.transact(lambda rows: _disown(rows, proof, now))
 
     async def forget_lapsed(self) -> int:
         """Delete what was not confirmed in 72 hours, its address being free then; say how many."""
-        return await self._store.forget_lapsed(self._clock.now())
+        now, count = self._clock.now(), 0
+        while found := await self._store.transact(lambda rows: _forget_lapsed(rows, now)):
+            count += found
+        return count
 
     async def _recognise(self, email: EmailAddress, secret: str) -> Application:
         digest = self._secrets.hash(secret)
-        application = recognise(await self._store.find(email), digest)
-        if application is None:
+        kept = recognise(await self._store.read(lambda rows: rows.applications.find(email)), digest)
+        if kept is None:
             raise InvalidCredentials
-        return application
+        return kept.application
 
     async def _find_proof(self, text: str) -> Proof | None:
-        """Return the proof of the link *text* if it is good now."""
-        parsed = parse_link(text)
-        if parsed is None:
-            return None
-        proof_id, link = parsed
-        proof = await self._store.find_confirmation(proof_id)
-        if (
-            proof is None
-            or proof.purpose is not Purpose.CONFIRM_APPLICATION
-            or not self._secrets.is_link_of(proof.nonce, link)
-        ):
-            return None
-        is_good = proof.used_at is None and self._clock.now() < proof.expires_at
-        return proof if is_good else None
+        purpose, now = Purpose.CONFIRM_APPLICATION, self._clock.now()
+        return await find_proof(self._store, text, purpose, self._secrets, now)
+
+
+def forget(
+    rows: AccountRows, signup_id: SignupId, action: str, actor: Actor, at: UnixMs, **detail: str
+) -> None:
+    """Delete an application and its proofs; e-mails that would carry them are not sent."""
+    purpose = Purpose.CONFIRM_APPLICATION
+    for draft in rows.emails.waiting_with(purpose, signup_id):
+        rows.emails.update(draft.email_id, given_up_at=at, reason=DELETED)
+    rows.proofs.delete(purpose, signup_id)
+    rows.applications.delete(signup_id)
+    note(rows.events, at, actor, action, subject_of(signup_id), **detail)
+
+
+def _apply(
+    rows: AccountRows, new: NewApplication, proof_nonce: bytes
+) -> SignupId | KeptApplication:
+    email, at = new.form.email, new.at
+    earlier = rows.applications.find(email)
+    if earlier is not None:
+        if not earlier.application.has_lapsed(at):
+            return earlier
+        forget(rows, earlier.application.signup_id, "lapsed", SERVICE, at)
+    signup_id = rows.applications.insert(new)
+    purpose = Purpose.CONFIRM_APPLICATION
+    proof_id = open_proof(rows.proofs, purpose, signup_id, email=email, nonce=proof_nonce, at=at)
+    rows.emails.insert(EmailKind.CONFIRM_APPLICATION, email, {}, proof_id, at)
+    note(rows.events, at, APPLICANT, "applied", subject_of(signup_id))
+    return signup_id
+
+
+def _is_answer_to(earlier: KeptApplication, again: NewApplication) -> bool:
+    """Say whether *again* is the request that *earlier* was made by, sent once more."""
+    after_ms = again.at - earlier.application.applied_at
+    return (
+        is_sent_again(earlier.signup_redeem, again.signup_redeem, after_ms=after_ms)
+        and earlier.application.form == again.form
+    )
+
+
+def _guess(
+    rows: AccountRows, signup_id: SignupId, code: str, secrets: AccountSecrets, at: UnixMs
+) -> bool:
+    """Count a guess and confirm if it is right; after GUESSES_MAX every guess is wrong."""
+    proof = rows.proofs.newest(Purpose.CONFIRM_APPLICATION, signup_id)
+    if proof is None or not proof.is_good(Purpose.CONFIRM_APPLICATION, at):
+        return False
+    if proof.guesses >= GUESSES_MAX:
+        return False
+    rows.proofs.update(proof.proof_id, guesses=proof.guesses + 1)
+    if not secrets.is_code_of(proof.nonce, code):
+        return False
+    _confirm(rows, signup_id, APPLICANT, at)
+    return True
+
+
+def _confirm_by_link(rows: AccountRows, proof: Proof, at: UnixMs) -> bool:
+    if use_proof(rows.proofs, proof.proof_id, Purpose.CONFIRM_APPLICATION, at) is None:
+        return False
+    _confirm(rows, SignupId(proof.subject), MAILBOX, at)
+    return True
+
+
+def _confirm(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
+    """Note that the address is the applicant's; an administrator may have decided before."""
+    rows.proofs.use_up(Purpose.CONFIRM_APPLICATION, signup_id, at)
+    kept = rows.applications.get(signup_id)
+    if kept is None or kept.application.confirmed_at is not None:
+        return
+    rows.applications.update(signup_id, confirmed_at=at)
+    if kept.application.state is ApplicationState.AWAITING_CONFIRMATION:
+        rows.applications.update(signup_id, state=ApplicationState.AWAITING_APPROVAL)
+    agent = None if kept.owner is None else rows.users.get(kept.owner)
+    if agent is not None and agent.user.kind is UserKind.AGENT and agent.user.verified_at is None:
+        rows.users.update(agent.user.user_id, verified_at=at)
+    note(rows.events, at, actor, "confirmed", subject_of(signup_id))
+
+
+def _disown(rows: AccountRows, proof: Proof, at: UnixMs) -> bool:
+    kept = rows.applications.get(SignupId(proof.subject))
+    if kept is None or kept.application.state not in UNDECIDED:
+        return False
+    if use_proof(rows.proofs, proof.proof_id, Purpose.CONFIRM_APPLICATION, at) is None:
+        return False
+    forget(rows, kept.application.signup_id, "disowned", MAILBOX, at)
+    return True
+
+
+def _forget_lapsed(rows: AccountRows, at: UnixMs) -> int:
+    """Forget some of the applications that lapsed; return how many, 0 when none is left."""
+    state = ApplicationState.AWAITING_CONFIRMATION
+    longest_waiting = rows.application_lists.in_state(state, None, SWEEP_MAX)
+    lapsed = [each for each in longest_waiting if each.has_lapsed(at)]
+    for application in lapsed:
+        forget(rows, application.signup_id, "lapsed", SERVICE, at)
+    return len(lapsed)

@@ -12,12 +12,7 @@ import apsw
 
 from mintscope.base.clock import Clock
 from mintscope.base.installation import UnusableStore
-from mintscope.core.accounts.keys.api_keys import ApiKeyStore
-from mintscope.core.accounts.mail.outbox import Outbox
-from mintscope.core.accounts.people.store import PeopleStore, SessionStore
-from mintscope.core.accounts.reviews import ReviewStore
-from mintscope.core.accounts.signups.exchange import ExchangeStore
-from mintscope.core.accounts.signups.signups import SignupStore
+from mintscope.core.accounts.store import AccountStore
 from mintscope.core.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.core.market.log import LogReader
 from mintscope.core.market.store import (
@@ -29,15 +24,8 @@ from mintscope.core.market.store import (
 )
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.edges.storage.pepper import load_pepper
-from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyStore
-from mintscope.edges.storage.sqlite.accounts.archive import SqliteAccountArchive
-from mintscope.edges.storage.sqlite.accounts.exchanges import SqliteExchangeStore
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.outbox import SqliteOutbox
-from mintscope.edges.storage.sqlite.accounts.people import SqlitePeopleStore
-from mintscope.edges.storage.sqlite.accounts.reviews import SqliteReviewStore
-from mintscope.edges.storage.sqlite.accounts.sessions import SqliteSessionStore
-from mintscope.edges.storage.sqlite.accounts.signups import SqliteSignupStore
+from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
 from mintscope.edges.storage.sqlite.market.tracking import SqliteTracking
@@ -93,20 +81,6 @@ class Market:
         return tracking
 
 
-class AccountStores:
-    """The ports of accounts over one file."""
-
-    def __init__(self, file: AccountFile) -> None:
-        self.signups: SignupStore = SqliteSignupStore(file)
-        self.exchanges: ExchangeStore = SqliteExchangeStore(file)
-        self.reviews: ReviewStore = SqliteReviewStore(file)
-        self.api_keys: ApiKeyStore = SqliteApiKeyStore(file)
-        self.people: PeopleStore = SqlitePeopleStore(file)
-        self.sessions: SessionStore = SqliteSessionStore(file)
-        self.outbox: Outbox = SqliteOutbox(file)
-        self.archive = SqliteAccountArchive(file)
-
-
 class Money:
     """The ports of credits, payments and accounts.
 
@@ -157,11 +131,11 @@ class Money:
         return books
 
     @cached_property
-    def accounts(self) -> AccountStores:
+    def accounts(self) -> AccountStore:
         """People, agents, API keys and e-mails."""
         file = AccountFile(self._path)
         self._stack.push_async_callback(file.close)
-        return AccountStores(file)
+        return SqliteAccountStore(file)
 
 
 @asynccontextmanager

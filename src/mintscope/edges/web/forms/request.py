@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.people.people import Browser
-from mintscope.core.accounts.people.session import Session
+from mintscope.core.accounts.people.session import Browser, Session
 from mintscope.edges.web.forms.form import FormData
 
 START: Final = "/"

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from mintscope.base.errors import BadRequest, NotFound
+from mintscope.core.accounts.administration import NotPossible
 from mintscope.core.accounts.application import (
     NOTE_LENGTH_MAX,
     UNDECIDED,
@@ -18,7 +19,7 @@ from mintscope.core.accounts.keys.scope import (
     in_order,
     parse_scopes,
 )
-from mintscope.core.accounts.reviews import NotPossible, Reviews
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.edges.web.forms.form import InvalidForm, sentence
 from mintscope.edges.web.forms.request import PageRequest
 from mintscope.edges.web.pages.page import UNPROCESSABLE, Page, PageResponse, Redirect

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from mintscope.base.errors import NotFound
-from mintscope.core.accounts.reviews import NotPossible, Reviews
+from mintscope.core.accounts.administration import NotPossible
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.user import User, UserId
 from mintscope.edges.web.forms.form import sentence
 from mintscope.edges.web.forms.request import PageRequest

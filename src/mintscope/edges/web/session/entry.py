@@ -6,8 +6,9 @@ from typing import Final
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.core.accounts.email_address import EmailAddress, UnusableEmailAddress, parse_email
-from mintscope.core.accounts.people.password import WeakPassword, expect_password
-from mintscope.core.accounts.people.people import EmailTaken, People, WrongPassword
+from mintscope.core.accounts.people.password import WeakPassword, WrongPassword, expect_password
+from mintscope.core.accounts.people.people import People
+from mintscope.core.accounts.people.person import EmailTaken
 from mintscope.core.accounts.people.session import SessionEnded
 from mintscope.edges.web.forms.form import sentence
 from mintscope.edges.web.forms.request import START, PageRequest

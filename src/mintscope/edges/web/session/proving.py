@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from mintscope.core.accounts.people.people import People, WrongPassword
+from mintscope.core.accounts.people.password import WrongPassword
+from mintscope.core.accounts.people.people import People
 from mintscope.edges.web.forms.request import PageRequest
 from mintscope.edges.web.pages.page import UNPROCESSABLE, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRoute

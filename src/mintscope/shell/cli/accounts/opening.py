@@ -10,8 +10,9 @@ import typer
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import iso_time
+from mintscope.core.accounts.administration import NotPossible
 from mintscope.core.accounts.escape import visible as shown
-from mintscope.core.accounts.reviews import NotPossible, Reviews
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.shell.cli.config import ConfigFile
 from mintscope.shell.cli.stores import with_money
 from mintscope.shell.wiring.stores import Money
@@ -30,7 +31,7 @@ def ask(file: ConfigFile, question: Question[T]) -> T:
     """
 
     async def asked(money: Money) -> T:
-        reviews = Reviews(money.accounts.reviews, clock=SystemClock(), entropy=os.urandom)
+        reviews = Reviews(money.accounts, clock=SystemClock(), entropy=os.urandom)
         return await question(reviews)
 
     try:

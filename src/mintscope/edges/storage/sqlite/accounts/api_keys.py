@@ -1,167 +1,142 @@
-"""KeyStore on SQLite."""
+"""ApiKeyRows and UserKeyRows on SQLite."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final, Unpack
 
 import apsw
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS
-from mintscope.core.accounts.audit import Event, user_actor
-from mintscope.core.accounts.keys.api_key import (
-    KEYS_PER_DAY_MAX,
-    KEYS_PER_USER_MAX,
-    KEYS_SHOWN_MAX,
-    Holder,
-    KeyId,
-    KeyLine,
-    NewKey,
-)
-from mintscope.core.accounts.keys.api_keys import TooManyKeys
-from mintscope.core.accounts.keys.scope import in_order
-from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.people.session import Session
+from mintscope.core.accounts.application import SignupId
+from mintscope.core.accounts.keys.api_key import Holder, KeyChanges, KeyId, KeyLine, NewKey
 from mintscope.core.accounts.user import UserId
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.rows.api_keys import COLUMNS, add_key, line_of
-from mintscope.edges.storage.sqlite.accounts.rows.emails import tell_owner
-from mintscope.edges.storage.sqlite.accounts.rows.events import note
-from mintscope.edges.storage.sqlite.accounts.rows.sessions import expect_session
+from mintscope.edges.storage.sqlite.accounts.columns import (
+    insert,
+    moment,
+    scopes_of,
+    scopes_text,
+    update,
+)
 
+COLUMNS: Final = (
+    "api_key.id, api_key.user, name, hint, scopes, api_key.created_at, expires_at, revoked_at,"
+    " last_used_at, replaced_by"
+)
+IS_ACTIVE: Final = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2)"
 FIND: Final = f"""
 SELECT {COLUMNS}, username FROM api_key JOIN user ON user.id = api_key.user
  WHERE key_hash = ? AND removed_at IS NULL
 """  # noqa: S608  a constant
-
-# Whoever makes keys and ends them all day must not make pages slow for everybody.
-OF_USER: Final = f"""
-SELECT {COLUMNS} FROM api_key WHERE user = ?1
- ORDER BY revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) DESC, id DESC LIMIT ?3
+GET: Final = f"SELECT {COLUMNS} FROM api_key WHERE id = ?"  # noqa: S608  a constant
+OF_APPLICATION: Final = f"""
+SELECT {COLUMNS} FROM api_key WHERE application = ? ORDER BY id DESC
 """  # noqa: S608  a constant
-
 NOTE_USE: Final = """
 UPDATE api_key SET last_used_at = ?2 WHERE id = ?1 AND coalesce(last_used_at, 0) < ?2
 """
-
-COUNT_ACTIVE: Final = """
-SELECT count(*) FROM api_key
- WHERE user = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2)
-"""
-
+SHOWN: Final = f"""
+SELECT {COLUMNS} FROM api_key WHERE user = ?1 ORDER BY {IS_ACTIVE} DESC, id DESC LIMIT ?3
+"""  # noqa: S608  a constant
+COUNT_ACTIVE: Final = f"SELECT count(*) FROM api_key WHERE user = ?1 AND {IS_ACTIVE}"  # noqa: S608
 COUNT_MADE: Final = """
-SELECT count(*) FROM api_key WHERE user = ?1 AND application IS NULL AND created_at > ?2
+SELECT count(*) FROM api_key WHERE user = ? AND application IS NULL AND created_at > ?
 """
-
-REVOKE: Final = """
-UPDATE api_key SET revoked_at = ?3
- WHERE id = ?1 AND user = ?2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3)
-"""
-
-SHORTEN: Final = """
-UPDATE api_key SET expires_at = min(coalesce(expires_at, ?3), ?3)
- WHERE id = ?1 AND user = ?2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?4)
-   AND replaced_by IS NULL
-"""
-
-REPLACE: Final = "UPDATE api_key SET replaced_by = ?2 WHERE id = ?1"
+REVOKE_ACTIVE: Final = f"""
+UPDATE api_key SET revoked_at = ?2 WHERE user = ?1 AND {IS_ACTIVE}
+"""  # noqa: S608  a constant
+MOVE: Final = "UPDATE api_key SET user = ?2 WHERE user = ?1"
 
 
-class SqliteApiKeyStore:
-    """Implements KeyStore of `accounts.keys`."""
+class SqliteApiKeyRows:
+    """Implements ApiKeyRows."""
 
-    def __init__(self, file: AccountFile) -> None:
-        self._file = file
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
 
-    async def find(self, key_hash: CredentialHash) -> Holder | None:
+    def find(self, key_hash: CredentialHash) -> Holder | None:
         """Return the key of that hash, in whatever state, unless its user was removed."""
-        row = self._file.read(lambda db: db.execute(FIND, (key_hash,)).fetchone())
-        return None if row is None else Holder(line_of(row[:-1]), str(row[-1]))
+        row = self._db.execute(FIND, (key_hash,)).fetchone()
+        return None if row is None else Holder(_line_of(row[:-1]), row[-1])
 
-    async def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
-        """Write down when keys were used, where that is later than what is written."""
-        uses = list(used_at.items())
-        await self._file.write(lambda db: db.executemany(NOTE_USE, uses).fetchall())
+    def get(self, key_id: KeyId) -> KeyLine | None:
+        """Return one key."""
+        return next(iter(_lines(self._db, GET, key_id)), None)
 
-    async def of_user(self, user_id: UserId, now: UnixMs) -> Sequence[KeyLine]:
-        """Return the user's keys, active first, newest first; KEYS_SHOWN_MAX at most."""
-        asked = (user_id, now, KEYS_SHOWN_MAX)
-        rows = self._file.read(lambda db: db.execute(OF_USER, asked).fetchall())
-        return [line_of(row) for row in rows]
+    def of_application(self, signup_id: SignupId) -> Sequence[KeyLine]:
+        """Return the keys that the secret of an application was exchanged for, newest first."""
+        return _lines(self._db, OF_APPLICATION, signup_id)
 
-    async def add(self, session: Session, key: NewKey, at: UnixMs) -> KeyLine:
-        """Keep a key of the session's person, and write to the mailbox."""
+    def insert(
+        self, user_id: UserId, key: NewKey, at: UnixMs, *, signup_id: SignupId | None
+    ) -> KeyLine:
+        """Add a key; *signup_id* is the application whose secret it was exchanged for."""
+        columns = {
+            "user": user_id,
+            "application": signup_id,
+            "key_hash": key.key_hash,
+            "hint": key.hint,
+            "name": key.name,
+            "scopes": scopes_text(key.scopes),
+            "created_at": at,
+            "expires_at": key.expires_at,
+        }
+        line = self.get(KeyId(insert(self._db, "api_key", columns)))
+        assert line is not None, "it was added just now"
+        return line
 
-        def add(db: apsw.Connection) -> KeyLine:
-            expect_session(db, session)
-            _expect_room(db, session.user.user_id, at)
-            line = add_key(db, session.user.user_id, key, at, signup_id=None)
-            _tell(db, session, line, "created", at)
-            return line
+    def update(self, key_id: KeyId, **changes: Unpack[KeyChanges]) -> None:
+        """Change columns of a key."""
+        update(self._db, "api_key", key_id, changes)
 
-        return await self._file.write(add)
-
-    async def revoke(self, session: Session, key_id: KeyId, at: UnixMs) -> bool:
-        """End an active key of the session's person; False if there is none."""
-
-        def revoke(db: apsw.Connection) -> bool:
-            expect_session(db, session)
-            db.execute(REVOKE, (key_id, session.user.user_id, at))
-            is_done = db.changes() == 1
-            if is_done:
-                _note(db, session, "revoked", key_id, at)
-            return is_done
-
-        return await self._file.write(revoke)
-
-    async def replace(
-        self, session: Session, old: KeyLine, key: NewKey, *, ends_at: UnixMs, at: UnixMs
-    ) -> KeyLine | None:
-        """Keep *key* in the place of *old*, which ends at *ends_at* if not before."""
-        user_id = session.user.user_id
-
-        def replace(db: apsw.Connection) -> KeyLine | None:
-            expect_session(db, session)
-            db.execute(SHORTEN, (old.key_id, user_id, ends_at, at))
-            if db.changes() == 0:
-                return None
-            _expect_room(db, user_id, at)
-            line = add_key(db, user_id, key, at, signup_id=None)
-            db.execute(REPLACE, (old.key_id, line.key_id))
-            _tell(db, session, line, "rotated", at)
-            return line
-
-        return await self._file.write(replace)
+    def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
+        """Set when keys were last used, where that is later than before."""
+        self._db.executemany(NOTE_USE, used_at.items()).fetchall()
 
 
-def _expect_room(db: apsw.Connection, user_id: UserId, at: UnixMs) -> None:
-    active = int(db.execute(COUNT_ACTIVE, (user_id, at)).get)
-    made = int(db.execute(COUNT_MADE, (user_id, at - DAY_MS)).get)
-    if active >= KEYS_PER_USER_MAX or made >= KEYS_PER_DAY_MAX:
-        raise TooManyKeys
+class SqliteUserKeyRows:
+    """Implements UserKeyRows."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    def shown(self, user_id: UserId, now: UnixMs, limit: int) -> Sequence[KeyLine]:
+        """Return up to *limit* keys, those active at *now* first, newest first."""
+        return _lines(self._db, SHOWN, user_id, now, limit)
+
+    def count_active(self, user_id: UserId, now: UnixMs) -> int:
+        """Return how many keys are active at *now*."""
+        return int(self._db.execute(COUNT_ACTIVE, (user_id, now)).get)
+
+    def count_made(self, user_id: UserId, since: UnixMs) -> int:
+        """Return how many keys were made after *since*, except those of applications."""
+        return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
+
+    def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
+        """Set `revoked_at` of every key active at *at*; return how many there were."""
+        self._db.execute(REVOKE_ACTIVE, (user_id, at))
+        return self._db.changes()
+
+    def move(self, giver: UserId, taker: UserId) -> None:
+        """Give every key of *giver* to *taker*."""
+        self._db.execute(MOVE, (giver, taker))
 
 
-def _tell(db: apsw.Connection, session: Session, line: KeyLine, action: str, at: UnixMs) -> None:
-    """Note that there is a new key, and write to its owner, who may not be who made it.
-
-    Its name stays out of the letter: a mailbox that nobody has verified may be a stranger's, who
-    is not to be sent texts of others in our name.
-    """
-    _note(db, session, action, line.key_id, at, hint=line.hint)
-    facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
-    tell_owner(db, session.user, EmailKind.NEW_KEY, facts, at)
+def _lines(db: apsw.Connection, statement: str, *values: object) -> list[KeyLine]:
+    return [_line_of(row) for row in db.execute(statement, values)]
 
 
-def _note(
-    db: apsw.Connection, session: Session, action: str, key_id: KeyId, at: UnixMs, **detail: str
-) -> None:
-    note(
-        db,
-        Event(
-            at=at,
-            actor=user_actor(session.user.user_id),
-            action=action,
-            subject=f"key:{key_id}",
-            detail=detail,
-        ),
+def _line_of(row: tuple[Any, ...]) -> KeyLine:
+    key_id, user_id, name, hint, scopes, created_at, *times, replaced_by = row
+    expires_at, revoked_at, last_used_at = map(moment, times)
+    return KeyLine(
+        key_id=KeyId(key_id),
+        user_id=UserId(user_id),
+        name=name,
+        hint=hint,
+        scopes=scopes_of(scopes),
+        created_at=UnixMs(created_at),
+        expires_at=expires_at,
+        revoked_at=revoked_at,
+        last_used_at=last_used_at,
+        replaced_by=None if replaced_by is None else KeyId(replaced_by),
     )

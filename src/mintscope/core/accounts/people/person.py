@@ -1,0 +1,153 @@
+"""What a person does with an account, as changes of rows inside one transaction."""
+
+from dataclasses import replace
+from typing import Final
+
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.audit import note, user_actor
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.core.accounts.mail.email_limit import may_write, may_write_reset, tell_owner
+from mintscope.core.accounts.people.ending import end_sessions, expect_session
+from mintscope.core.accounts.people.password import WrongPassword
+from mintscope.core.accounts.people.session import (
+    SESSIONS_PER_USER_MAX,
+    NewSession,
+    Session,
+    SessionEnded,
+    SessionId,
+)
+from mintscope.core.accounts.proof import ProofId, Purpose, open_proof, use_proof
+from mintscope.core.accounts.store import AccountRows
+from mintscope.core.accounts.user import (
+    KeptUser,
+    NewUser,
+    User,
+    UserId,
+    find_person,
+)
+
+NO_USER: Final = 0
+
+
+class EmailTaken(Exception):
+    """There is an account with this address."""
+
+
+def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
+    """Keep a person and a first session.  Raises EmailTaken."""
+    if find_person(rows.users, new.email) is not None:
+        raise EmailTaken
+    user_id = rows.users.insert(new)
+    rows.sessions.insert(user_id, session, new.created_at)
+    _note(rows, user_id, "signed up", new.created_at)
+
+
+def open_session(rows: AccountRows, kept: KeptUser, session: NewSession, at: UnixMs) -> None:
+    """Keep a session.  Raises WrongPassword if the user has not the password of *kept* any more.
+
+    Beyond SESSIONS_PER_USER_MAX the oldest ends: pages read all of them.
+    """
+    if not _has_password(rows, kept):
+        raise WrongPassword
+    rows.sessions.insert(kept.user.user_id, session, at)
+    newest = sorted(each.session_id for each in rows.sessions.of_user(kept.user.user_id))
+    rows.sessions.delete(newest[:-SESSIONS_PER_USER_MAX])
+
+
+def note_use(rows: AccountRows, session_id: SessionId, at: UnixMs) -> None:
+    """Note that the session was used, unless a later use is noted."""
+    session = rows.sessions.get(session_id)
+    if session is not None and session.seen_at < at:
+        rows.sessions.update(session_id, seen_at=at)
+
+
+def prove(rows: AccountRows, session: Session, kept: KeptUser, at: UnixMs) -> None:
+    """Note that the password of *kept* was entered.
+
+    Raises    SessionEnded, also if the password is another by now
+    """
+    expect_session(rows, session)
+    if not _has_password(rows, kept):
+        raise SessionEnded
+    rows.sessions.update(session.session_id, proved_at=at)
+
+
+def change_password(rows: AccountRows, session: Session, password_hash: str, at: UnixMs) -> None:
+    """Keep a new hash; end all other sessions and links to reset; write PASSWORD_CHANGED."""
+    owner = expect_session(rows, session)
+    _set_password(rows, owner, password_hash, at)
+    end_sessions(rows, owner.user_id, but=session)
+    _note(rows, owner.user_id, "changed password", at)
+
+
+def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: UnixMs) -> None:
+    """Open a proof and write RESET_PASSWORD, if there is a person of *email*.
+
+    A proof is written even if there is none, so that the time tells nothing.
+    """
+    kept = find_person(rows.users, email)
+    subject = NO_USER if kept is None else kept.user.user_id
+    proof_id = open_proof(
+        rows.proofs, Purpose.RESET_PASSWORD, subject, email=email, nonce=nonce, at=at
+    )
+    if kept is not None and may_write_reset(rows.emails, email, at):
+        rows.emails.insert(EmailKind.RESET_PASSWORD, email, {}, proof_id, at)
+
+
+def reset(rows: AccountRows, proof_id: ProofId, password_hash: str, at: UnixMs) -> bool:
+    """Use the proof and keep a new hash; the address is verified, all sessions end.
+
+    If it was not verified before, all keys are revoked, because a stranger may have made them.
+    """
+    proof = use_proof(rows.proofs, proof_id, Purpose.RESET_PASSWORD, at)
+    kept = None if proof is None else rows.users.get(UserId(proof.subject))
+    if proof is None or kept is None or kept.user.email != proof.email:
+        return False
+    user_id, revoked = kept.user.user_id, 0
+    end_sessions(rows, user_id)
+    if kept.user.verified_at is None:
+        revoked = rows.user_keys.revoke_active(user_id, at)
+        rows.proofs.use_up(Purpose.VERIFY_EMAIL, user_id, at)
+    rows.users.update(user_id, verified_at=at)
+    _set_password(rows, replace(kept.user, verified_at=at), password_hash, at)
+    _note(rows, user_id, "reset password", at, keys_revoked=str(revoked))
+    return True
+
+
+def request_verification(rows: AccountRows, session: Session, nonce: bytes, at: UnixMs) -> None:
+    """Open a proof and write VERIFY_EMAIL, unless enough were written."""
+    owner = expect_session(rows, session)
+    if may_write(rows.emails, owner, EmailKind.VERIFY_EMAIL, at):
+        proof_id = open_proof(
+            rows.proofs, Purpose.VERIFY_EMAIL, owner.user_id, email=owner.email, nonce=nonce, at=at
+        )
+        rows.emails.insert(EmailKind.VERIFY_EMAIL, owner.email, {}, proof_id, at)
+
+
+def verify(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) -> bool:
+    """Use the proof: the address is verified.  False if it is used up."""
+    owner = expect_session(rows, session)
+    if use_proof(rows.proofs, proof_id, Purpose.VERIFY_EMAIL, at) is None:
+        return False
+    rows.proofs.use_up(Purpose.VERIFY_EMAIL, owner.user_id, at)
+    rows.users.update(owner.user_id, verified_at=at)
+    _note(rows, owner.user_id, "verified mailbox", at)
+    return True
+
+
+def _has_password(rows: AccountRows, kept: KeptUser) -> bool:
+    """Say whether the user still has the password of *kept*, and was not removed."""
+    now_kept = rows.users.get(kept.user.user_id)
+    return now_kept is not None and now_kept.password_hash == kept.password_hash
+
+
+def _set_password(rows: AccountRows, owner: User, password_hash: str, at: UnixMs) -> None:
+    """Keep the hash, end the links that would set another, and write to the owner."""
+    rows.users.update(owner.user_id, password_hash=password_hash)
+    rows.proofs.use_up(Purpose.RESET_PASSWORD, owner.user_id, at)
+    tell_owner(rows.emails, owner, EmailKind.PASSWORD_CHANGED, {}, at)
+
+
+def _note(rows: AccountRows, user_id: UserId, action: str, at: UnixMs, **detail: str) -> None:
+    note(rows.events, at, user_actor(user_id), action, f"user:{user_id}", **detail)

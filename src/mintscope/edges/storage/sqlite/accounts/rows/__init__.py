@@ -1,1 +1,0 @@
-"""Statements and rows that several account stores share."""
