@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from support.processes.api_process import free_port
+
 READY_S = 110
 END_S = 20
 TIMEFRAMES = ("m1", "m5", "m15", "h1")
@@ -28,8 +30,9 @@ class Demo:
     """The running demo: what it printed, line by line."""
 
     def __init__(self, folder: Path) -> None:
+        self.port = free_port()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mintscope", "demo"],
+            [sys.executable, "-m", "mintscope", "demo", "--port", str(self.port)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -95,6 +98,7 @@ def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> N
     with running(tmp_path) as demo:
         _expect_a_buyer(demo.lines)
         url, bearer = demo.curl("/v1/token/")
+        assert url.startswith(f"http://127.0.0.1:{demo.port}/")
         answer = httpx.get(url, headers=bearer, timeout=10)
         body = answer.json()
         data = body["data"]

@@ -133,12 +133,17 @@ def test_mints_come_and_go(config: Path) -> None:
     added = tokens(config, "add", MINT, WSOL)
     again = tokens(config, "add", MINT)
     listed = tokens(config, "list")
+    as_json = tokens(config, "list", "--json")
     removed = tokens(config, "remove", MINT)
     gone = tokens(config, "show", MINT)
 
     assert added.stdout.count("followed from now on") == 2
     assert again.stdout == f"{MINT}  was followed already\n"
     assert [line.split()[0] for line in listed.stdout.splitlines()] == ["mint", MINT, WSOL]
+    assert [(each["mint"], each["by"]) for each in json.loads(as_json.stdout)] == [
+        (MINT, "operator"),
+        (WSOL, "operator"),
+    ]
     assert removed.stdout == f"{MINT}  dropped\n"
     assert (gone.exit_code, gone.stdout) == (2, "")
     assert "is not followed" in gone.stderr

@@ -1,6 +1,7 @@
 """`mintscope applications`, `mintscope users` and `mintscope admin`"""
 
 import asyncio
+import json
 import os
 import pty
 import re
@@ -17,8 +18,8 @@ from mintscope.base.clock import ManualClock
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.edges.maintenance.passwords import Argon2Hasher
-from mintscope.shell.cli.accounts.opening import visible
 from mintscope.shell.cli.app import app
+from mintscope.shell.cli.output import visible
 from support.oracles.account_books import rows
 from support.scenes.accounts_service import Accounts, open_desks, signup_body
 from support.scenes.service import NOW, PEPPER
@@ -230,6 +231,23 @@ def test_a_file_that_is_no_store_is_one_line_and_exit_1(tmp_path: Path) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_lists_are_printed_as_json(folder: Path) -> None:
+    (application,) = json.loads(well(folder, "applications", "list", "--json"))
+    well(folder, "admin", "create", EMAIL, typed=f"{PASSWORD}\n")
+    (user,) = json.loads(well(folder, "users", "list", "--json"))
+
+    assert application.pop("applied").endswith("Z")
+    assert application == {
+        "number": 1,
+        "state": "awaiting_approval",
+        "userType": "trader",
+        "email": FORM.email,
+    }
+    assert (user["number"], user["kind"], user["email"]) == (1, "administrator", EMAIL)
+    assert user["verified"] is None
+    assert json.loads(well(folder, "applications", "list", "--state", "rejected", "--json")) == []
+
+
 def test_a_store_that_does_not_answer_is_one_line_and_exit_1(folder: Path) -> None:
     db = apsw.Connection(str(folder / "money.sqlite"))
     db.execute("DROP TABLE account_event")
@@ -260,7 +278,7 @@ def test_an_account_that_verified_nothing_is_taken_over(tmp_path: Path) -> None:
 
     told = well(tmp_path, "admin", "create", EMAIL, typed=f"{PASSWORD}\n")
 
-    assert "it has the new password, and its sessions and keys have ended" in told
+    assert "the account has the new password, and its sessions and keys have ended" in told
     assert matches(tmp_path, PASSWORD)
 
 

@@ -1,6 +1,7 @@
 """`mintscope credits`"""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,25 @@ def test_the_list_names_every_token_by_its_end(folder: Path) -> None:
     assert [line.split()[2:4] for line in listed] == [[str(n), str(n)] for n in (1, 2, 3)]
 
 
+def test_the_number_is_an_argument_as_where_credits_are_bought(folder: Path) -> None:
+    token = run(folder, "issue", "7", "--note", "seven").stdout.strip()
+    (listed,) = json.loads(run(folder, "list", "--json").stdout)
+
+    assert listed.pop("issued").endswith("Z")
+    assert listed == {
+        "token": f"...{token[-8:]}",
+        "credits": 7,
+        "left": 7,
+        "note": "seven",
+    }
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("issue",), "--credits"),
+        (("issue",), "CREDITS"),
+        (("issue", "5", "--credits", "5"), "CREDITS"),
+        (("issue", "0"), "CREDITS"),
         (("issue", "--credits", "0"), "--credits"),
         (("issue", "--credits", "-5"), "--credits"),
         (("issue", "--credits", "1000000001"), "--credits"),

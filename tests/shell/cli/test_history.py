@@ -1,5 +1,9 @@
 """The progress of reading history, told to people."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from mintscope.shell.cli.service.history import History
@@ -14,3 +18,42 @@ def test_going_back_for_what_died_is_no_end(total: int, capsys: pytest.CaptureFi
         history(10, 10)
 
     assert "history read" in capsys.readouterr().err
+
+
+READ_ALL = """
+from mintscope.shell.cli.service.history import History
+with History() as history:
+    for done in range(0, 101, 5):
+        history(done, 100)
+"""
+
+
+def test_on_a_terminal_it_is_a_bar() -> None:
+    ours, theirs = os.openpty()
+    environment = {"TERM": "xterm", "COLUMNS": "80", "PATH": ""}
+    with subprocess.Popen([sys.executable, "-c", READ_ALL], stderr=theirs, env=environment):
+        os.close(theirs)
+        shown = ""
+        while part := _read(ours):
+            shown += part.decode(errors="replace")
+    os.close(ours)
+
+    assert "━━━━" in shown
+    assert "reading history:" not in shown
+    assert shown.rstrip().endswith("history read, following the chain")
+
+
+def test_elsewhere_it_is_a_line_now_and_then() -> None:
+    ran = subprocess.run([sys.executable, "-c", READ_ALL], check=True, capture_output=True)
+
+    assert ran.stderr.decode().splitlines() == [
+        *(f"reading history: {percent} %" for percent in (20, 40, 60, 80)),
+        "history read, following the chain",
+    ]
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # the other end is closed
+        return b""

@@ -300,3 +300,18 @@ def test_the_command_exits_1_and_says_why(tmp_path: Path, monkeypatch: pytest.Mo
     assert broken.exit_code == misconfigured.exit_code == 1
     assert "FAIL  blocks: nowhere: cannot be read" in broken.output
     assert "FAIL  configuration: chain.source (mintscope.toml)" in misconfigured.output
+
+
+def test_the_command_prints_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mintscope.toml").write_text('[chain]\nsource = "files"\nfiles = ["nowhere"]\n')
+    result = CliRunner().invoke(app, ["--json"])
+    findings = json.loads(result.stdout)
+
+    assert result.exit_code == 1
+    assert findings[0] == {"level": "ok", "what": "configuration: mintscope.toml", "fix": ""}
+    assert {
+        "level": "fail",
+        "what": "blocks: nowhere: cannot be read: No such file or directory",
+        "fix": "see chain.files",
+    } in findings

@@ -89,15 +89,33 @@ async def test_a_fee_payer_without_money_is_refused(world: World) -> None:
     expect_funds(900_881, Wallet(str(pauper.pubkey())))
 
 
+def enable(monkeypatch: pytest.MonkeyPatch, world: World, folder: Path) -> None:
+    """Configure, for a command, payments in *folder*."""
+    genesis = world.vm.genesis
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(folder))
+    monkeypatch.setenv("MINTSCOPE_PAYMENTS__ENABLED", "true")
+    monkeypatch.setenv("MINTSCOPE_PAYMENTS__PAY_TO", str(genesis.treasury.pubkey()))
+    monkeypatch.setenv("MINTSCOPE_PAYMENTS__FEE_PAYER_KEY", str(genesis.fee_payer))
+
+
+def test_sales_are_off_where_payments_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
+    status = CliRunner().invoke(sales_app, ["sales", "status"])
+    resumed = CliRunner().invoke(sales_app, ["sales", "resume"])
+
+    assert status.stdout == "off: payments.enabled is false\n0 payments pending\n"
+    assert resumed.stdout == "off: payments.enabled is false\n"
+
+
 async def test_a_fee_payer_that_is_short_is_told(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
     short = world.vm.genesis.key("short of SOL")
     world.vm.genesis.endow(world.vm.bank, short.pubkey(), lamports=2_890_879)
     found = await findings(world, fee_payer_key=SecretStr(str(short)))
     books = SqlitePaymentBooks(tmp_path / MONEY_FILE)
     await books.fill_fund(2_890_879, mark=await books.fund_mark())
+    enable(monkeypatch, world, tmp_path)
     told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
     await books.fill_fund(2_890_880, mark=await books.fund_mark())
     open_again = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
@@ -143,10 +161,10 @@ async def test_the_start_refuses_what_cannot_work_and_waits_for_a_node(world: Wo
 async def test_stopped_sales_are_told_and_resumed(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
     books = SqlitePaymentBooks(tmp_path / MONEY_FILE)
     await books.stop_sales(now=world.clock.now(), why="a test")
     found = await findings(world)
+    enable(monkeypatch, world, tmp_path)
     told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
     resumed = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "resume"])
 

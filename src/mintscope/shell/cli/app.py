@@ -1,4 +1,4 @@
-"""The command line on one screen."""
+"""The command line: every command, and the options of all."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ app = typer.Typer(
     help="Real-time analytics for any Solana token, sold per request.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for noun in (
     demo,
@@ -49,11 +49,13 @@ def _print_version(*, wanted: bool) -> None:
 def root(
     *,
     attached: Annotated[
-        bool, typer.Option("--attached", hidden=True, help="End when standard input closes.")
+        bool, typer.Option("--attached", hidden=True, help="End when standard input is closed.")
     ] = False,
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Set up what every command needs."""

@@ -1,7 +1,7 @@
 """`mintscope buy`: pay a mintscope service from a wallet, as any buyer would.
 
-A payment on its way is kept in a file until its goods are printed: whatever
-happens to this process, the same command goes on with the same payment.
+A pending payment is kept in a file until what it bought is printed.  If this process is
+interrupted, the same command goes on with the same payment.
 """
 
 import asyncio
@@ -15,6 +15,8 @@ import httpx
 import msgspec
 import typer
 from solders.keypair import Keypair
+from typer.core import TyperGroup
+from typing_extensions import override
 
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, Wallet, parse_mint
@@ -32,15 +34,34 @@ DECIMALS_MAX: Final = 18
 T = TypeVar("T")
 
 app = typer.Typer()
-buy_commands = typer.Typer(help="Pay a mintscope service from a wallet.")
+
+
+class BuyGroup(TyperGroup):
+    """Shows the help of its commands also where its own options are missing."""
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Print help if it is asked for, else parse; *ctx* is a Context of the click in typer."""
+        if not {*ctx.help_option_names} & {*args}:
+            return super().parse_args(ctx, args)
+        named = next((name for name in args if name in self.commands), None)
+        if named is not None:
+            ctx = typer.Context(self.commands[named], info_name=named, parent=ctx)
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+buy_commands = typer.Typer(
+    cls=BuyGroup, help="Pay a mintscope service from a wallet.", no_args_is_help=True
+)
 app.add_typer(buy_commands, name="buy")
 
-Url = Annotated[str, typer.Option(help="The service, as in https://api.example.")]
-Rpc = Annotated[str, typer.Option(help="A Solana node, asked for a recent blockhash.")]
+Url = Annotated[str, typer.Option(help="URL of the service, as in https://api.example.")]
+Rpc = Annotated[str, typer.Option(help="URL of a Solana node, which gives a recent blockhash.")]
 WalletFile = Annotated[Path, typer.Option("--wallet", help="A Solana keypair file.")]
-Asset = Annotated[str, typer.Option(help="The only token that is paid with: its mint.")]
+Asset = Annotated[str, typer.Option(help="The mint of the token to pay with; no other is used.")]
 Decimals = Annotated[int, typer.Option(help="The token's decimals.", min=0, max=DECIMALS_MAX)]
-PayTo = Annotated[str, typer.Option(help="The only wallet that is paid.")]
+PayTo = Annotated[str, typer.Option(help="The wallet to pay; no other is paid.")]
 Most = Annotated[str, typer.Option("--max", help="The most to pay, in whole tokens.")]
 Program = Annotated[str, typer.Option(help="The token program that owns the mint.")]
 Network = Annotated[str, typer.Option(help="The chain, in CAIP-2.")]
@@ -48,15 +69,15 @@ Folder = Annotated[
     Path | None,
     typer.Option(
         "--journal",
-        help="A folder that keeps payments on their way; by default beside the wallet.",
+        help="Folder for pending payments; by default beside the wallet.",
         show_default=False,
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Till:
-    """Where and with what to buy."""
+class Purchase:
+    """What the options of `buy` say: where to buy, and with which wallet."""
 
     url: str
     rpc_url: str
@@ -78,7 +99,7 @@ def prepare(
     network: Network = MAINNET,
     journal: Folder = None,
 ) -> None:
-    """Read the wallet, and pin what may be paid to whom."""
+    """Pay a mintscope service from a wallet."""
     pin = Pin(
         network=network,
         asset=_address(asset, "--asset"),
@@ -91,7 +112,7 @@ def prepare(
         wallet=_keypair(wallet), pin=pin, atoms_per_payment=atoms, atoms_in_all=atoms
     )
     folder = journal or wallet.with_name(f"{wallet.name}.payments")
-    context.obj = Till(url=url, rpc_url=rpc, wallet=payer, folder=folder)
+    context.obj = Purchase(url=url, rpc_url=rpc, wallet=payer, folder=folder)
 
 
 @buy_commands.command("credits")
@@ -130,17 +151,17 @@ def _run(
     context: typer.Context, buy: Callable[[Buyer], Awaitable[T]], show: Callable[[T], None]
 ) -> None:
     """Buy and show it, or say why nothing was bought and end with EXIT_NOT_BOUGHT."""
-    till: Till = context.obj
+    purchase: Purchase = context.obj
     try:
-        with Journal(till.folder) as journal:
-            show(asyncio.run(_visit(till, journal, buy)))
+        with Journal(purchase.folder) as journal:
+            show(asyncio.run(_buy(purchase, journal, buy)))
             journal.tidy()  # what was bought has been shown
     except PurchasePending as cause:
-        typer.echo(f"{cause}: run this command again. {_kept(till)}", err=True)
+        typer.echo(f"{cause}: run this command again. {_kept(purchase)}", err=True)
     except PurchaseFailed as cause:
         typer.echo(f"Nothing was bought: {cause}", err=True)
         if cause.key is not None:
-            typer.echo(f"The payment that was refused may still land. {_kept(till)}", err=True)
+            typer.echo(f"The payment that was refused may still land. {_kept(purchase)}", err=True)
     except (WillNotPay, JournalUnusable) as cause:
         typer.echo(f"Nothing was bought: {cause}", err=True)
     except (httpx.HTTPError, httpx.InvalidURL) as cause:
@@ -150,16 +171,18 @@ def _run(
     raise typer.Exit(EXIT_NOT_BOUGHT)
 
 
-async def _visit(till: Till, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
-    """Let a buyer go; what earlier runs have paid is not counted against the limit of this one."""
-    wallet = replace(till.wallet, atoms_in_all=till.wallet.atoms_in_all + journal.atoms)
-    auth = PaymentAuth(wallet, rpc_url=till.rpc_url, journal=journal)
-    async with httpx.AsyncClient(base_url=till.url) as http:
+async def _buy(purchase: Purchase, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
+    """Buy; what earlier runs have paid does not count against the limit of this one."""
+    wallet = replace(purchase.wallet, atoms_in_all=purchase.wallet.atoms_in_all + journal.atoms)
+    auth = PaymentAuth(wallet, rpc_url=purchase.rpc_url, journal=journal)
+    async with httpx.AsyncClient(base_url=purchase.url) as http:
         return await buy(Buyer(http, auth))
 
 
-def _kept(till: Till) -> str:
-    return f"It is kept in {till.folder}: the same command sends it again, and pays nothing twice."
+def _kept(purchase: Purchase) -> str:
+    return (
+        f"It is kept in {purchase.folder}: the same command sends it again, and pays nothing twice."
+    )
 
 
 def _address(text: str, hint: str) -> Mint:

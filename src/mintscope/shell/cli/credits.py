@@ -1,4 +1,4 @@
-"""`mintscope credits`: hand out credit tokens, and see what became of them."""
+"""`mintscope credits`: issue credit tokens, and look at them."""
 
 from collections.abc import Sequence
 from secrets import token_bytes
@@ -7,9 +7,9 @@ from typing import Annotated, Final
 import typer
 
 from mintscope.base.credentials import CredentialKind, make_credit_token
-from mintscope.base.time import iso_time
 from mintscope.core.credits.ledger import AccountLine, KindLine
 from mintscope.shell.cli.config import ConfigFile
+from mintscope.shell.cli.output import AsJson, moment, print_rows, visible
 from mintscope.shell.cli.stores import with_money
 from mintscope.shell.wiring.stores import Money
 
@@ -17,22 +17,33 @@ CREDITS_MAX: Final = 1_000_000_000
 NOTE_LENGTH_MAX: Final = 200
 
 app = typer.Typer()
-credit_commands = typer.Typer(help="Hand out credit tokens, and see what became of them.")
+credit_commands = typer.Typer(help="Issue credit tokens, and look at them.", no_args_is_help=True)
 app.add_typer(credit_commands, name="credits")
 
 
 @credit_commands.command()
 def issue(
+    count: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="CREDITS", help="Number of credits.", min=1, max=CREDITS_MAX, show_default=False
+        ),
+    ] = None,
     credit_count: Annotated[
-        int, typer.Option("--credits", help="How many credits it holds.", min=1, max=CREDITS_MAX)
-    ],
-    note: Annotated[str, typer.Option(help="Whom it is for; only you see it.")] = "",
+        int | None,
+        typer.Option("--credits", help="The same.", min=1, max=CREDITS_MAX, show_default=False),
+    ] = None,
+    note: Annotated[str, typer.Option(help="Who it is for; shown by `list` and `show`.")] = "",
     config: ConfigFile = None,
 ) -> None:
     """Issue a credit token.  It is printed once and cannot be shown again.
 
-    Works while the service runs; the token is good at once.
+    Works while the service runs; the token can be used at once.
     """
+    if (count is None) == (credit_count is None):
+        raise typer.BadParameter(
+            "expected one number of credits, as CREDITS or as --credits", param_hint="CREDITS"
+        )
     if len(note) > NOTE_LENGTH_MAX or not note.isprintable():
         raise typer.BadParameter(
             f"expected at most {NOTE_LENGTH_MAX} printable characters", param_hint="--note"
@@ -40,7 +51,7 @@ def issue(
     token = make_credit_token(token_bytes(CredentialKind.CREDIT_TOKEN.entropy_bytes))
 
     async def grant(money: Money) -> None:
-        await money.ledger.issue(token, credit_count, note)
+        await money.ledger.issue(token, count or credit_count or 0, note)
 
     with_money(config, grant)
     print(token)
@@ -48,19 +59,17 @@ def issue(
 
 
 @credit_commands.command("list")
-def list_accounts(config: ConfigFile = None) -> None:
+def list_accounts(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
     """List all credit tokens by their last eight characters."""
 
     async def read(money: Money) -> Sequence[AccountLine]:
         return await money.credits.accounts()
 
-    accounts = with_money(config, read)
-    print(f"{'token':>11}  {'issued':20}  {'credits':>12}  {'left':>12}  note")
-    for account in accounts:
-        print(
-            f"...{account.hint}  {iso_time(account.issued_at)}"
-            f"  {account.credit_count:>12}  {account.balance:>12}  {account.note}"
-        )
+    rows = [
+        (f"...{each.hint}", moment(each.issued_at), each.credit_count, each.balance, each.note)
+        for each in with_money(config, read)
+    ]
+    print_rows(("token", "issued", "credits", "left", "note"), rows, as_json=as_json)
 
 
 @credit_commands.command()
@@ -68,7 +77,7 @@ def show(
     hint: Annotated[str, typer.Argument(help="The last characters of the token, up to eight.")],
     config: ConfigFile = None,
 ) -> None:
-    """Show what happened to the credit tokens that end in HINT."""
+    """Show what changed the balance of the credit tokens that end in HINT."""
 
     async def read(money: Money) -> list[tuple[AccountLine, Sequence[KindLine]]]:
         accounts = await money.credits.accounts(hint.lower())
@@ -78,9 +87,9 @@ def show(
     if not accounts:
         raise typer.BadParameter("no credit token ends in it", param_hint="HINT")
     for account, lines in accounts:
-        print(f"...{account.hint}  {account.balance} credits left  {account.note}")
+        print(f"...{account.hint}  {account.balance} credits left  {visible(account.note)}")
         for line in lines:
             print(
                 f"  {line.kind:8}  {line.delta:>+12}"
-                f"  {iso_time(line.first_at)} to {iso_time(line.last_at)}"
+                f"  {moment(line.first_at)} to {moment(line.last_at)}"
             )

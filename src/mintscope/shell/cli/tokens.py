@@ -1,4 +1,4 @@
-"""`mintscope tokens`: which mints are followed, and what is known of one."""
+"""`mintscope tokens`: choose which mints are tracked, and look at one."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -9,13 +9,14 @@ import typer
 
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, UnixMs, UnixS, parse_mint
-from mintscope.base.time import iso_time
+from mintscope.base.time import SECOND_MS, iso_time
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import COUNTS
 from mintscope.core.market.log import LoadedMint
 from mintscope.core.market.report import CandleCounts, Price, TokenReport, report_of
 from mintscope.core.market.store import Tracking
 from mintscope.shell.cli.config import ConfigFile
+from mintscope.shell.cli.output import AsJson, print_rows
 from mintscope.shell.cli.stores import with_market
 from mintscope.shell.wiring.stores import Market
 
@@ -23,7 +24,9 @@ EXIT_BAD_INPUT: Final = 2
 NO_CANDLES: Final = CandleCounts(0, 0, 0, 0)
 
 app = typer.Typer()
-token_commands = typer.Typer(help="Which mints are followed, and what is known of one.")
+token_commands = typer.Typer(
+    help="Choose which mints are tracked, and look at one.", no_args_is_help=True
+)
 app.add_typer(token_commands, name="tokens")
 
 Mints = Annotated[list[str], typer.Argument(help="Mint addresses.", metavar="MINT...")]
@@ -48,7 +51,7 @@ class Shown(msgspec.Struct, rename="camel"):
 
 @token_commands.command()
 def add(mints: Mints, config: ConfigFile = None) -> None:
-    """Follow MINT..., from the next block on.
+    """Track MINT..., from the next block on.
 
     Works while the service runs.
     """
@@ -58,7 +61,7 @@ def add(mints: Mints, config: ConfigFile = None) -> None:
 
 @token_commands.command()
 def remove(mints: Mints, config: ConfigFile = None) -> None:
-    """Follow MINT... no longer, and drop its candles.
+    """Stop tracking MINT..., and delete its candles.
 
     Works while the service runs.
     """
@@ -67,13 +70,19 @@ def remove(mints: Mints, config: ConfigFile = None) -> None:
 
 
 @token_commands.command("list")
-def list_mints(config: ConfigFile = None) -> None:
-    """List the mints that are followed."""
+def list_mints(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
+    """List the mints that are tracked."""
     tracked = with_market(config, lambda market: market.tracking.all())
-    print(f"{'mint':44}  {'by':8}  {'since':20}  last swap")
-    for one in tracked:
-        by = "operator" if one.is_listed else "floor"
-        print(f"{one.mint:44}  {by:8}  {_moment(one.since_time):20}  {_moment(one.last_swap)}")
+    rows = [
+        (
+            one.mint,
+            "operator" if one.is_listed else "floor",
+            _moment(one.since_time),
+            _moment(one.last_swap),
+        )
+        for one in tracked
+    ]
+    print_rows(("mint", "by", "since", "lastSwap"), rows, as_json=as_json)
 
 
 @token_commands.command()
@@ -81,7 +90,7 @@ def show(
     mint: Annotated[str, typer.Argument(help="A mint address.", metavar="MINT")],
     config: ConfigFile = None,
 ) -> None:
-    """Print what is known of MINT as JSON: last price, candles, last swap."""
+    """Print the last price, the number of candles and the last swap of MINT as JSON."""
     parsed = _parsed(mint)
     shown = with_market(config, lambda market: _show(market, parsed))
     if shown is None:
@@ -135,5 +144,5 @@ def _parsed(mint: str) -> Mint:
         raise typer.BadParameter(str(error), param_hint="MINT") from None
 
 
-def _moment(at: UnixS | None) -> str:
-    return "-" if at is None else iso_time(UnixMs(at * 1000))
+def _moment(at: UnixS | None) -> str | None:
+    return None if at is None else iso_time(UnixMs(at * SECOND_MS))

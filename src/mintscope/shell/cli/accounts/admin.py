@@ -1,4 +1,4 @@
-"""`mintscope admin`: who administers the installation."""
+"""`mintscope admin`: make administrators."""
 
 import sys
 from typing import Annotated
@@ -11,7 +11,7 @@ from mintscope.core.accounts.people.password import WeakPassword, expect_passwor
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.user import User
 from mintscope.edges.maintenance.passwords import Argon2Hasher
-from mintscope.shell.cli.accounts.opening import ask
+from mintscope.shell.cli.accounts.reviews import with_reviews
 from mintscope.shell.cli.config import ConfigFile
 
 app = typer.Typer()
@@ -23,18 +23,18 @@ app.add_typer(admin_commands, name="admin")
 
 @admin_commands.callback()
 def group() -> None:
-    """Keep `create` a word of its own: a group of one command would swallow it."""
+    """Make a group of one command: without a callback typer would drop the word `create`."""
 
 
 @admin_commands.command()
 def create(
-    email: Annotated[str, typer.Argument(help="Address of the person.", metavar="EMAIL")],
+    email: Annotated[str, typer.Argument(help="E-mail address of the account.", metavar="EMAIL")],
     config: ConfigFile = None,
 ) -> None:
-    """Make the person of EMAIL an administrator.
+    """Make the account of EMAIL an administrator, and the account itself if there is none.
 
-    Asks for the password twice, or reads one line of standard input where that is no terminal.
-    An account whose mailbox was verified keeps its own.
+    Asks for a password twice, or reads it from one line of standard input if that is no terminal.
+    An account whose e-mail address was verified keeps its own password.
     """
     try:
         address = parse_email(email)
@@ -44,25 +44,25 @@ def create(
         password = expect_password(_read_password(), email=address)
     except WeakPassword as error:
         raise typer.BadParameter(str(error), param_hint="the password") from None
-    user, is_new = ask(config, lambda desk: _make(desk, address, password))
+    user, is_new = with_reviews(config, lambda reviews: _make(reviews, address, password))
     if is_new:
         print(f"made an account for {user.email}, who is an administrator now")
     elif user.verified_at is None:
         print(
-            f"{user.email} is an administrator; nobody had verified the mailbox of this account:"
-            " it has the new password, and its sessions and keys have ended"
+            f"{user.email} is an administrator; the e-mail address was not verified, so the account"
+            " has the new password, and its sessions and keys have ended"
         )
     else:
         print(f"{user.email} is an administrator; the password stays as it was")
 
 
-async def _make(desk: Reviews, email: EmailAddress, password: str) -> tuple[User, bool]:
+async def _make(reviews: Reviews, email: EmailAddress, password: str) -> tuple[User, bool]:
     hasher = Argon2Hasher()
     try:
         digest = await hasher.hash(password)
     finally:
         hasher.close()
-    return await desk.make_administrator(email, password_hash=digest, actor=COMMAND_LINE)
+    return await reviews.make_administrator(email, password_hash=digest, actor=COMMAND_LINE)
 
 
 def _read_password() -> str:

@@ -1,4 +1,4 @@
-"""`mintscope applications`: review who wants access."""
+"""`mintscope applications`: review applications for access."""
 
 from typing import Annotated, Final
 
@@ -19,50 +19,53 @@ from mintscope.core.accounts.keys.scope import (
     parse_scopes,
 )
 from mintscope.core.accounts.reviews import Reviews
-from mintscope.shell.cli.accounts.opening import NEVER, ask, moment, visible
+from mintscope.shell.cli.accounts.reviews import with_reviews
 from mintscope.shell.cli.config import ConfigFile
+from mintscope.shell.cli.output import AsJson, moment, print_rows, visible
 
 ALL: Final = "all"
 PAGE_LENGTH: Final = 200
 NUMBER_MAX: Final = 2**63 - 1
 
 app = typer.Typer()
-application_commands = typer.Typer(help="Review who wants access.")
+application_commands = typer.Typer(help="Review applications for access.", no_args_is_help=True)
 app.add_typer(application_commands, name="applications")
 
 Number = Annotated[
     int,
     typer.Argument(help="Number of the application.", metavar="NUMBER", min=1, max=NUMBER_MAX),
 ]
-Note = Annotated[str, typer.Option(help="Why; only administrators see it.")]
+Note = Annotated[str, typer.Option(help="A reason; only administrators see it.")]
 StateName = Annotated[
-    str, typer.Option("--state", help=f"Which: {', '.join(ApplicationState)} or {ALL}.")
+    str, typer.Option("--state", help=f"Which ones: {', '.join(ApplicationState)} or {ALL}.")
 ]
 
 
 @application_commands.command("list")
 def list_applications(
-    state: StateName = ApplicationState.AWAITING_APPROVAL, config: ConfigFile = None
+    *,
+    state: StateName = ApplicationState.AWAITING_APPROVAL,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
 ) -> None:
-    """List the applications that await approval, the longest waiting first; or others."""
+    """List applications, by default those that await approval, the oldest first."""
     wanted = _state(state)
-    found = ask(config, lambda desk: _all(desk, wanted))
-    print(f"{'number':>6}  {'state':21}  {'applied':20}  {'wants':8}  e-mail")
-    for one in found:
-        print(
-            f"{one.signup_id:>6}  {one.state:21}  {moment(one.applied_at):20}"
-            f"  {one.form.user_type:8}  {visible(one.form.email)}"
-        )
+    found = with_reviews(config, lambda reviews: _all(reviews, wanted))
+    rows = [
+        (one.signup_id, one.state, moment(one.applied_at), one.form.user_type, one.form.email)
+        for one in found
+    ]
+    print_rows(("number", "state", "applied", "userType", "email"), rows, as_json=as_json)
 
 
 @application_commands.command()
 def show(number: Number, config: ConfigFile = None) -> None:
     """Show everything about an application."""
-    application = ask(config, lambda desk: desk.application(SignupId(number)))
+    application = with_reviews(config, lambda reviews: reviews.application(SignupId(number)))
     if application is None:
         raise typer.BadParameter("there is no application with it", param_hint="NUMBER")
     for name, text in _facts(application):
-        print(f"{name:13}  {text}")
+        print(f"{name:13}  {'-' if text is None else visible(text)}")
     print("\nmotivation")
     for line in application.form.motivation.split("\n"):
         print(f"  {visible(line)}")
@@ -74,19 +77,21 @@ def approve(
     *,
     scopes: Annotated[
         str,
-        typer.Option(help="What the key may do beside reading, as `trade:write,groups:write`."),
+        typer.Option(
+            help="Scopes beside reading, separated by commas, as `trade:write,groups:write`."
+        ),
     ] = "",
     note: Note = "",
     unconfirmed: Annotated[
-        bool, typer.Option("--unconfirmed", help="Even if nobody has confirmed the mailbox.")
+        bool, typer.Option("--unconfirmed", help="Also if the e-mail address is not confirmed.")
     ] = False,
     config: ConfigFile = None,
 ) -> None:
-    """Let the applicant exchange the secret for a key, and write that to the mailbox."""
+    """Approve an application: the applicant can exchange the secret for a key, and is notified."""
     granted, checked_note = _scopes(scopes), _checked(note)
-    approved = ask(
+    approved = with_reviews(
         config,
-        lambda desk: desk.approve(
+        lambda reviews: reviews.approve(
             SignupId(number),
             scopes=granted,
             note=checked_note,
@@ -100,21 +105,24 @@ def approve(
 
 @application_commands.command()
 def reject(number: Number, note: Note = "", config: ConfigFile = None) -> None:
-    """Refuse access, and write that to the mailbox if it was confirmed."""
+    """Reject an application; the applicant is notified if the e-mail address was confirmed."""
     checked_note = _checked(note)
-    rejected = ask(
-        config, lambda desk: desk.reject(SignupId(number), note=checked_note, actor=COMMAND_LINE)
+    rejected = with_reviews(
+        config,
+        lambda reviews: reviews.reject(SignupId(number), note=checked_note, actor=COMMAND_LINE),
     )
     print(f"rejected application {number} of {visible(rejected.form.email)}")
 
 
 @application_commands.command()
 def reset(number: Number, config: ConfigFile = None) -> None:
-    """Revoke the key that was issued, and let the same secret be exchanged once more.
+    """Revoke the key of an application, so that its secret can be exchanged once more.
 
-    For an applicant who lost the answer with the key.
+    For an applicant who lost the response with the key.
     """
-    application = ask(config, lambda desk: desk.reset(SignupId(number), actor=COMMAND_LINE))
+    application = with_reviews(
+        config, lambda reviews: reviews.reset(SignupId(number), actor=COMMAND_LINE)
+    )
     print(
         f"revoked the key of application {number}; {visible(application.form.email)} may exchange"
         " the secret again"
@@ -123,35 +131,35 @@ def reset(number: Number, config: ConfigFile = None) -> None:
 
 @application_commands.command()
 def forget(number: Number, config: ConfigFile = None) -> None:
-    """Delete an application with its key and agent account; its address may apply again."""
-    ask(config, lambda desk: desk.forget(SignupId(number), actor=COMMAND_LINE))
+    """Delete an application with its key and agent account; the same e-mail may apply again."""
+    with_reviews(config, lambda reviews: reviews.forget(SignupId(number), actor=COMMAND_LINE))
     print(f"deleted application {number}")
 
 
-async def _all(desk: Reviews, state: ApplicationState | None) -> list[Application]:
+async def _all(reviews: Reviews, state: ApplicationState | None) -> list[Application]:
     found: list[Application] = []
-    page = await desk.applications(state, limit=PAGE_LENGTH)
+    page = await reviews.applications(state, limit=PAGE_LENGTH)
     while page:
         found += page
-        page = await desk.applications(state, after=page[-1].signup_id, limit=PAGE_LENGTH)
+        page = await reviews.applications(state, after=page[-1].signup_id, limit=PAGE_LENGTH)
     return found
 
 
-def _facts(application: Application) -> list[tuple[str, str]]:
+def _facts(application: Application) -> list[tuple[str, str | None]]:
     form = application.form
     return [
         ("number", str(application.signup_id)),
         ("state", application.state + (", account removed" if application.user_removed else "")),
-        ("e-mail", visible(form.email)),
-        ("telegram", visible(form.telegram or NEVER)),
-        ("twitter", visible(form.twitter or NEVER)),
-        ("wants to be", form.user_type),
+        ("e-mail", form.email),
+        ("telegram", form.telegram),
+        ("twitter", form.twitter),
+        ("user type", form.user_type),
         ("applied", moment(application.applied_at)),
         ("confirmed", moment(application.confirmed_at)),
         ("decided", moment(application.decided_at)),
-        ("by", application.decided_by or NEVER),
-        ("scopes", ", ".join(in_order(application.scopes)) or NEVER),
-        ("note", visible(application.note or NEVER)),
+        ("by", application.decided_by),
+        ("scopes", ", ".join(in_order(application.scopes)) or None),
+        ("note", application.note or None),
         ("key issued", moment(application.issued_at)),
     ]
 

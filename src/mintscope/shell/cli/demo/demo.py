@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import httpx
 import typer
@@ -33,20 +33,34 @@ app = typer.Typer()
 
 
 @app.command()
-def demo() -> None:
-    """Start a local Solana whose market trades, follow it and serve it, until Ctrl-C."""
+def demo(
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Port of the API.  [default: {ApiConfig().port}, or any free one]",
+            min=1,
+            max=65_535,
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Run everything on a local Solana whose market trades, until Ctrl-C.
+
+    A buyer with a wallet pays for a report and for credits, and prints what it does.
+    """
+    api_port = _free_port(ApiConfig().port) if port is None else port
     try:
         with tempfile.TemporaryDirectory(prefix="mintscope-demo-") as folder:
-            _run(Path(folder))
+            _run(Path(folder), api_port)
     except ChildEnded as error:
         typer.echo(f"mintscope: {error}", err=True)
         raise typer.Exit(1) from None
 
 
-def _run(folder: Path) -> None:
+def _run(folder: Path, api_port: int) -> None:
     world, genesis = World(seed=SEED, mints=MINTS), Genesis(SEED)
     traded = {each.token.symbol: each.token.mint for each in world.listed}
-    chain_port, api_port = _free_port(0), _free_port(ApiConfig().port)
+    chain_port = _free_port(0)
     origin, rpc_url = f"http://{HOST}:{api_port}", f"http://{HOST}:{chain_port}"
     environment = child_environment(
         {
@@ -98,11 +112,11 @@ def _selling(genesis: Genesis, world: World) -> dict[str, str]:
 
 
 def _show(errand: Errand) -> None:
-    """Let a buyer show what it does; the service goes on without one."""
+    """Run the buyer; the service goes on if it fails."""
     try:
         buy(errand)
     except (DemoFailed, httpx.HTTPError, TimeoutError) as trouble:
-        _tell(f"the buyer went home: {type(trouble).__name__}: {trouble}")
+        _tell(f"the buyer gave up: {type(trouble).__name__}: {trouble}")
 
 
 def _until(children: Children, is_done: Callable[[], bool]) -> None:
@@ -123,7 +137,7 @@ def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
 
 
 def _is_ready(origin: str, credit_token: str) -> bool:
-    """Say whether our own api can do its work; a stranger on its port would not know the token."""
+    """Return whether our own api is ready; another service on its port would not know the token."""
     return _answers(f"{origin}/readyz") and _answers(
         f"{origin}/v1/credits/balance", {"Authorization": f"Bearer {credit_token}"}
     )
@@ -133,7 +147,7 @@ def _issue(environment: Mapping[str, str]) -> str:
     """Return a new credit token."""
     command = [sys.executable, "-m", "mintscope", "credits", "issue"]
     issued = subprocess.run(  # noqa: S603 - our own interpreter, our own arguments
-        [*command, "--credits", str(CREDITS), "--note", "demo"],
+        [*command, str(CREDITS), "--note", "demo"],
         env=environment,
         check=True,
         capture_output=True,
@@ -160,7 +174,7 @@ def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
 
 
 def _free_port(preferred: int) -> int:
-    """Return *preferred* if nobody listens there, else a free port."""
+    """Return *preferred* if it is free, else another port."""
     try:
         with socket.create_server((HOST, preferred)) as probe:
             return int(probe.getsockname()[1])

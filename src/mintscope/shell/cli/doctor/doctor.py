@@ -1,4 +1,4 @@
-"""`mintscope doctor`: what is wrong with this installation, in words, and how to mend it."""
+"""`mintscope doctor`: what is wrong with this installation, and how to mend it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -13,7 +13,7 @@ from mintscope.shell.cli.doctor.mail import check_mail
 from mintscope.shell.cli.doctor.pages import check_pages
 from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.doctor.store import check_market, check_money
-from mintscope.shell.config.config import Config
+from mintscope.shell.cli.output import AsJson, print_json
 from mintscope.shell.config.load import ConfigError, load
 
 CHECKS: Final[Sequence[Check]] = (
@@ -33,23 +33,26 @@ app = typer.Typer()
 
 
 @app.command()
-def doctor(config: ConfigFile = None) -> None:
-    """Look for everything that keeps the service from working; exit 1 if there is something."""
+def doctor(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
+    """Check the installation; exit 1 if something keeps the service from working."""
+    found = []
+    for finding in _findings(config):
+        found.append(finding)
+        if not as_json:
+            typer.echo(finding)
+    if as_json:
+        print_json([finding.as_json() for finding in found])
+    raise typer.Exit(1 if any(finding.level is Level.FAIL for finding in found) else 0)
+
+
+def _findings(file: ConfigFile) -> Iterator[Finding]:
+    """Yield what every check finds, when it finds it."""
     try:
-        loaded = load(config)
+        loaded = load(file)
     except ConfigError as error:
         for problem in error.problems:
-            typer.echo(fail(f"configuration: {problem}", "mintscope config --markdown lists all"))
-        raise typer.Exit(1) from None
-    typer.echo(ok(f"configuration: {loaded.file or 'no file, environment and defaults'}"))
-    has_failed = False
-    for finding in findings(loaded.config, CHECKS):
-        typer.echo(finding)
-        has_failed = has_failed or finding.level is Level.FAIL
-    raise typer.Exit(1 if has_failed else 0)
-
-
-def findings(config: Config, checks: Sequence[Check]) -> Iterator[Finding]:
-    """Yield what *checks* find, as they find it."""
-    for check in checks:
-        yield from check(config)
+            yield fail(f"configuration: {problem}", "mintscope config --markdown lists all")
+        return
+    yield ok(f"configuration: {loaded.file or 'no file, environment and defaults'}")
+    for check in CHECKS:
+        yield from check(loaded.config)

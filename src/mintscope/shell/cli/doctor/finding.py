@@ -31,6 +31,10 @@ class Finding:
     def __str__(self) -> str:
         return f"{self.level:4}  {self.what}" + (f" — {self.fix}" if self.fix else "")
 
+    def as_json(self) -> dict[str, str]:
+        """Return it as `--json` prints it."""
+        return {"level": self.level.lower(), "what": self.what, "fix": self.fix}
+
 
 def ok(what: str) -> Finding:
     """Return a finding that needs nothing."""
