@@ -67,10 +67,10 @@ TOKEN_USD: Final = Gauge("mintscope_payment_token_usd", "Price of the payment to
 PAYMENTS: Final = Counter(
     "mintscope_payments_total", "Payments presented, by what became of them", ["outcome", "reason"]
 )
-LETTERS: Final = Counter(
-    "mintscope_letters_total", "Letters handed to the mail server, by what came of it", ["outcome"]
+EMAILS: Final = Counter(
+    "mintscope_letters_total", "E-mails handed to the mail server, by what came of it", ["outcome"]
 )
-LETTERS_WAITING: Final = Gauge("mintscope_letters_waiting", "Letters neither sent nor given up")
+EMAILS_WAITING: Final = Gauge("mintscope_letters_waiting", "E-mails neither sent nor given up")
 
 STOP_POLL_S: Final = 0.05
 

@@ -52,7 +52,7 @@ class Station:
 
     def delivery(self, post: Transport | None) -> Delivery:
         write = partial(compose, origin="https://example.org", secrets=SECRETS, name="mintscope")
-        return Delivery(outbox=self.outbox, post=post, compose=write, clock=self.clock)
+        return Delivery(outbox=self.outbox, transport=post, compose=write, clock=self.clock)
 
     def to(self, room: MailRoom, **changes: Any) -> Delivery:
         return self.delivery(SmtpTransport(room.server(**changes), self.clock))

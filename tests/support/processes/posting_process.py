@@ -29,7 +29,7 @@ async def main(path: Path, port: int) -> None:
     clock = SystemClock()
     await Delivery(
         outbox=Outbox(SqliteAccountStore(AccountFile(path))),
-        post=SmtpTransport(server, clock),
+        transport=SmtpTransport(server, clock),
         compose=partial(compose, origin="https://example.org", secrets=SECRETS, name="mintscope"),
         clock=clock,
     ).run()

@@ -2,7 +2,7 @@
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.audit import Actor, note, user_actor
-from mintscope.core.accounts.people.ending import end_access, expect_session, remove
+from mintscope.core.accounts.people.access import end_access, expect_session, remove
 from mintscope.core.accounts.people.session import Session, SessionEnded
 from mintscope.core.accounts.store import AccountRows
 from mintscope.core.accounts.user import NewUser, User, UserId, find_person

@@ -207,3 +207,15 @@ def is_sent_again(
 def subject_of(signup_id: SignupId) -> str:
     """Return how the audit log names an application."""
     return f"application:{signup_id}"
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """Return a text of an applicant with its control, bidirectional and hidden characters shown.
+
+    keep    characters that are left as they are all the same
+    """
+    return "".join(sign if sign.isprintable() or sign in keep else _number(sign) for sign in text)
+
+
+def _number(sign: str) -> str:
+    return sign.encode("unicode_escape").decode()

@@ -11,7 +11,7 @@ EMAIL_LENGTH_MAX: Final = 254  # RFC 5321, 4.5.3.1.3, without the angle brackets
 
 
 class UnusableEmailAddress(ValueError):
-    """A text that is no address we can write to; the message may be shown to whoever sent it."""
+    """A text that is no address mail can be sent to; the message may be shown to the client."""
 
 
 def parse_email(text: str) -> EmailAddress:

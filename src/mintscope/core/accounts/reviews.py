@@ -25,7 +25,7 @@ from mintscope.core.accounts.audit import Actor, Event, note
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope, in_order
 from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.people.ending import (
+from mintscope.core.accounts.people.access import (
     remove,
     revoke_issued,
 )

@@ -12,7 +12,7 @@ UserId = NewType("UserId", int)
 
 
 class UserKind(StrEnum):
-    """Who is behind an account."""
+    """What uses an account."""
 
     PERSON = "person"
     AGENT = "agent"
@@ -23,7 +23,7 @@ class User:
     """An account.
 
     email        a person's own; an agent's is that of its application
-    verified_at  when its owner last proved to read that mailbox; None: never
+    verified_at  when its owner last proved to read that address; None: never
     """
 
     user_id: UserId

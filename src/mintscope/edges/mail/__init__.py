@@ -1,1 +1,1 @@
-"""Letters on their way: as messages, by SMTP, out of the outbox."""
+"""E-mail: its texts, its messages, and their delivery by SMTP."""

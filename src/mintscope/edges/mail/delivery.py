@@ -1,7 +1,7 @@
 """Delivery: takes e-mails out of the outbox and hands them to the transport.
 
-At least once: whoever is killed between handing over and noting hands over
-again, under the same Message-ID.
+At least once: after a process was killed between the two, the e-mail is handed over again, under
+the same Message-ID.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import structlog
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.metrics import LETTERS, LETTERS_WAITING
+from mintscope.base.metrics import EMAILS, EMAILS_WAITING
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.mail.email import Draft, Email
 from mintscope.core.accounts.mail.outbox import GIVE_UP_MS, Outbox, retry_at
@@ -20,7 +20,7 @@ from mintscope.edges.mail.templates import EmailWithoutLink
 from mintscope.edges.mail.transport import EmailRefused, Unsent
 
 POLL_S: Final = 0.5
-COUNT_S: Final = 60.0  # how often letters that wait are counted while none goes
+COUNT_S: Final = 60.0  # how often e-mails that wait are counted while none is sent
 TROUBLE_S: Final = 5.0
 NO_DELIVERY: Final = "mail.delivery is none"
 AT_ONCE: Final = 4  # within a lease: each takes its timeout at most
@@ -29,49 +29,49 @@ log = structlog.get_logger()
 
 
 class Transport(Protocol):
-    """Whoever delivers; `mail.smtp` does."""
+    """What e-mails are handed to."""
 
-    async def send(self, letter: Email) -> None:
-        """Deliver.  Raises EmailRefused, or Unsent for all that may get better."""
+    async def send(self, email: Email) -> None:
+        """Send it.  Raises EmailRefused, or Unsent for all that may get better."""
         ...
 
 
 class PageTransport:
     """Delivers by doing nothing: a page shows what is in the outbox."""
 
-    async def send(self, letter: Email) -> None:
-        """Let be."""
+    async def send(self, email: Email) -> None:
+        """Do nothing."""
 
 
 class Delivery:
     """Delivers what is due, for as long as it runs.
 
-    post      None: letters stay in the outbox, and are counted; after three days they are given up
-    compose   writes the letter of a draft
+    transport   None: e-mails stay in the outbox and are counted; after three days they are given up
+    compose     writes the e-mail of a draft
     """
 
     def __init__(
         self,
         *,
         outbox: Outbox,
-        post: Transport | None,
+        transport: Transport | None,
         compose: Callable[[Draft], Email],
         clock: Clock,
     ) -> None:
         self._outbox = outbox
-        self._post = post
+        self._transport = transport
         self._compose = compose
         self._clock = clock
         self._counted_at_s: float | None = None
 
     async def run(self) -> None:
-        """Deliver letters, each within a second of being written; has no end."""
+        """Deliver e-mails, each within a second of being written, until cancelled."""
         while True:
             try:
                 count = await self.round()
-            except Exception as trouble:  # whatever it is, later letters are not to wait for it
+            except Exception as trouble:  # whatever it is, later e-mails must not wait for it
                 is_bug = not isinstance(trouble, ServiceUnavailable)
-                log.warning("letters could not be looked for", exc_info=is_bug, why=str(trouble))
+                log.warning("e-mails could not be looked for", exc_info=is_bug, why=str(trouble))
                 await asyncio.sleep(TROUBLE_S)
             else:
                 if not count:
@@ -96,9 +96,9 @@ class Delivery:
         return counted_at_s is None or self._clock.monotonic_s() - counted_at_s >= COUNT_S
 
     async def _count(self) -> None:
-        if self._post is None:
+        if self._transport is None:
             await self._give_up_old()
-        LETTERS_WAITING.set(await self._outbox.count_waiting())
+        EMAILS_WAITING.set(await self._outbox.count_waiting())
         self._counted_at_s = self._clock.monotonic_s()
 
     async def _give_up_old(self) -> None:
@@ -107,34 +107,34 @@ class Delivery:
             now, written_before=UnixMs(now - GIVE_UP_MS), reason=NO_DELIVERY
         )
         if count:
-            LETTERS.labels("given_up").inc(count)
-            log.warning("letters were given up", count=count, reason=NO_DELIVERY)
+            EMAILS.labels("given_up").inc(count)
+            log.warning("e-mails were given up", count=count, reason=NO_DELIVERY)
 
     async def _take(self) -> Sequence[Draft]:
-        if self._post is None:
+        if self._transport is None:
             return []
         return await self._outbox.lease(self._clock.now(), limit=AT_ONCE)
 
     async def _deliver(self, draft: Draft) -> None:
-        assert self._post is not None
+        assert self._transport is not None
         try:
-            await self._post.send(self._compose(draft))
+            await self._transport.send(self._compose(draft))
         except (EmailRefused, EmailWithoutLink) as failure:
             await self._fail(draft, failure, None)
         except Unsent as failure:
             await self._fail(draft, failure, retry_at(draft, self._clock.now()))
         else:
             await self._outbox.sent(draft.email_id, self._clock.now())
-            LETTERS.labels("sent").inc()
+            EMAILS.labels("sent").inc()
 
     async def _fail(self, draft: Draft, failure: Exception, again_at: UnixMs | None) -> None:
         now = self._clock.now()
         reason = str(failure)
         await self._outbox.failed(draft.email_id, now, reason=reason, retry_at=again_at)
-        about = {"letter": draft.email_id, "kind": str(draft.kind), "reason": reason}
+        about = {"email": draft.email_id, "kind": str(draft.kind), "reason": reason}
         if again_at is None:
-            LETTERS.labels("given_up").inc()
-            log.error("a letter was given up", **about)
+            EMAILS.labels("given_up").inc()
+            log.error("an e-mail was given up", **about)
         else:
-            LETTERS.labels("failed").inc()
-            log.warning("a letter was not sent", **about, retry_s=(again_at - now) // 1000)
+            EMAILS.labels("failed").inc()
+            log.warning("an e-mail was not sent", **about, retry_s=(again_at - now) // 1000)

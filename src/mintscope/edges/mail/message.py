@@ -1,4 +1,4 @@
-"""A letter as an Internet message (RFC 5322): one recipient, plain text, no header of others."""
+"""An e-mail as an Internet message (RFC 5322): one recipient, plain text, no foreign headers."""
 
 import re
 from email.headerregistry import Address
@@ -16,8 +16,8 @@ from mintscope.core.accounts.mail.email import Email
 PLAIN: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
 
 
-def message_of(letter: Email, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
-    """Return *letter* as it is handed to the mail server.
+def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
+    """Return *email* as it is handed to the mail server.
 
     sender    an address; *name* stands before it
     at        goes into Date
@@ -26,12 +26,12 @@ def message_of(letter: Email, *, sender: str, name: str, at: UnixMs) -> EmailMes
     message = EmailMessage(policy=SMTP)
     # Address objects, never texts: "a@example.org, b@example.org" would be two recipients.
     message["From"] = Address(display_name=name, addr_spec=ascii_address(sender))
-    message["To"] = Address(addr_spec=ascii_address(letter.recipient))
-    message["Subject"] = letter.subject
+    message["To"] = Address(addr_spec=ascii_address(email.recipient))
+    message["Subject"] = email.subject
     message["Date"] = format_datetime(utc(at))
-    message["Message-ID"] = letter.message_id
+    message["Message-ID"] = email.message_id
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers
-    message.set_content(letter.text, cte="7bit" if letter.text.isascii() else "quoted-printable")
+    message.set_content(email.text, cte="7bit" if email.text.isascii() else "quoted-printable")
     return message
 
 

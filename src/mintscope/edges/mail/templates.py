@@ -1,7 +1,7 @@
-"""The words of letters: why it was sent, what to do, and what if it was not you.
+"""The texts of e-mails: why one was sent, what to do, and what if it was not you.
 
-No text of an applicant or a user gets in: whoever enters a stranger's address must not be able
-to write to the stranger in our name.
+No text of an applicant or a user gets in: a person who enters a stranger's address must not be
+able to write to the stranger in our name.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,12 +25,12 @@ LINK_OF: Final[Mapping[EmailKind, tuple[Purpose, str]]] = {
 
 
 class EmailWithoutLink(ValueError):
-    """The proof that the letter was to carry is gone: there is nothing left to send."""
+    """The proof that the e-mail was to carry is gone: there is nothing left to send."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Words:
-    """What stands in a letter, beside its greeting and its signature."""
+    """What stands in an e-mail, beside its greeting and its signature."""
 
     origin: str
     name: str
@@ -41,7 +41,7 @@ class _Words:
 
 
 def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) -> Email:
-    """Write the letter of *draft*; always the same.
+    """Write the e-mail of *draft*; always the same.
 
     origin    what links begin with, as configured, never as a request says
     name      of this installation
@@ -57,7 +57,7 @@ def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) ->
         code = secrets.code_of(draft.proof.nonce)
         until = _moment(UnixMs(draft.written_at + purpose.lifetime_ms))
     words = _Words(origin=origin, name=name, link=link, code=code, until=until, facts=draft.facts)
-    subject, write = LETTERS[draft.kind]
+    subject, write = TEMPLATES[draft.kind]
     return Email(
         recipient=draft.recipient,
         subject=subject.format(name=name),
@@ -78,7 +78,7 @@ def _moment(at: UnixMs) -> str:
 
 def _confirm_application(words: _Words) -> str:
     return f"""\
-Somebody applied for access to {words.name} with this e-mail address.
+Access to {words.name} was applied for with this e-mail address.
 
 If it was you, or an agent of yours, please confirm that the address is
 yours. Open this page and press "Yes, confirm the application":
@@ -104,8 +104,8 @@ Your agent can now exchange its application secret for the API key, once,
 with POST {words.origin}/api/auth/exchange-secret
 The key will have these scopes: {words.facts.get("scopes", "")}
 
-You get this letter because the application was made with this address.
-If you know nothing of it, please tell whoever runs {words.name}.
+You get this e-mail because the application was made with this address.
+If you know nothing of it, please tell the operator of {words.name}.
 """
 
 
@@ -114,7 +114,7 @@ def _application_rejected(words: _Words) -> str:
 Thank you for your interest in {words.name}. Your application for access
 was not approved.
 
-You get this letter because the application was made with this address.
+You get this e-mail because the application was made with this address.
 There is nothing you need to do.
 """
 
@@ -128,12 +128,12 @@ Scopes:  {words.facts.get("scopes", "")}
 
 If you or your agent made it, there is nothing you need to do.
 
-If not, somebody else has access. If you sign in here with a password,
+If not, another person has access. If you sign in here with a password,
 choose a new one at
 {words.origin}/forgot
 and revoke the key at
 {words.origin}/settings/api-keys
-If an agent applied with your address, tell whoever runs {words.name}.
+If an agent applied with your address, tell the operator of {words.name}.
 """
 
 
@@ -146,7 +146,7 @@ browser in which you are signed in to {words.name}:
 
 It is good until {words.until}, once.
 
-You get this letter because somebody made an account with this address. If
+You get this e-mail because an account was made with this address. If
 it was not you, do not open the link. You can take the account over, and
 shut them out of it, by choosing a password at
 {words.origin}/forgot
@@ -163,7 +163,7 @@ Somebody, probably you, wants to set a new password for your account at
 It is good until {words.until}, once.
 
 If it was not you, there is nothing you need to do: your password stays as
-it is, and nobody else can use the link.
+it is, and no one else can use the link.
 """
 
 
@@ -197,7 +197,7 @@ If it was not you, do not open it: everything stays as it is.
 """
 
 
-LETTERS: Final[Mapping[EmailKind, tuple[str, Callable[[_Words], str]]]] = {
+TEMPLATES: Final[Mapping[EmailKind, tuple[str, Callable[[_Words], str]]]] = {
     EmailKind.CONFIRM_APPLICATION: ("Confirm your application to {name}", _confirm_application),
     EmailKind.APPLICATION_APPROVED: ("Your application was approved", _application_approved),
     EmailKind.APPLICATION_REJECTED: ("Your application was not approved", _application_rejected),

@@ -1,4 +1,4 @@
-"""Handing letters to a mail server by SMTP."""
+"""Handing e-mails to a mail server by SMTP."""
 
 import asyncio
 import ssl
@@ -22,27 +22,27 @@ from mintscope.edges.mail.message import ascii_address, message_of
 REASON_LENGTH_MAX: Final = 200
 FAREWELL_S: Final = 1.0
 PERMANENT: Final = 500
-POLICY: Final = "5.7."  # RFC 3463: it is us whom the server refuses, for now
+POLICY: Final = "5.7."  # RFC 3463: the server refuses this sender, for now
 
 
 class Unsent(Exception):
-    """The letter was not accepted; the message says why, for the operator."""
+    """The e-mail was not accepted; the message says why, for the operator."""
 
 
 class EmailRefused(Unsent):
-    """It never will be: there is no such mailbox."""
+    """The e-mail never will be accepted: there is no such address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
-    """Where letters go.
+    """The mail server that e-mails are handed to.
 
     security    starttls: the connection must be protected before anything is told; tls: from its
                 first byte; none
     username    empty: do not sign in
-    sender      the address letters come from
+    sender      the address e-mails come from
     name        what stands before it
-    timeout_s   for a letter, from connecting to its acceptance
+    timeout_s   for an e-mail, from connecting to its acceptance
     context     None: certificates that the machine trusts
     """
 
@@ -58,24 +58,24 @@ class MailServer:
 
 
 class SmtpTransport:
-    """Sends letters, each over a connection of its own."""
+    """Sends e-mails, each over a connection of its own."""
 
     def __init__(self, server: MailServer, clock: Clock) -> None:
         self._server = server
         self._clock = clock
 
-    async def send(self, letter: Email) -> None:
-        """Hand *letter* to the server; it is accepted when this returns.
+    async def send(self, email: Email) -> None:
+        """Hand *email* to the server; it is accepted when this returns.
 
         Raises    EmailRefused, or Unsent for all that may get better
         """
         server = self._server
         now = self._clock.now()
         try:
-            message = message_of(letter, sender=server.sender, name=server.name, at=now)
+            message = message_of(email, sender=server.sender, name=server.name, at=now)
         except ValueError as cause:
             raise EmailRefused(f"expected an address to write to: {_shown(cause)}") from cause
-        sender, recipient = ascii_address(server.sender), ascii_address(letter.recipient)
+        sender, recipient = ascii_address(server.sender), ascii_address(email.recipient)
         try:
             async with connected(server) as client:
                 await client.sendmail(sender, [recipient], message.as_bytes())

@@ -2,7 +2,7 @@
 
 The parameters are those that OWASP recommends as the least: 19 MiB, two passes, one lane.  A
 hash takes some 30 ms of one core, so at most two are made at a time, in threads, and
-not more than a few dozen wait: whoever floods sign-in slows down sign-in, and nothing else.
+not more than a few dozen wait: a flood of sign-ins slows down sign-in, and nothing else.
 """
 
 import asyncio
@@ -44,8 +44,8 @@ class Argon2Hasher:
             salt_len=SALT_BYTES,
             type=Type.ID,
         )
-        # Of a password that nobody has: comparing with it takes as long as with any other.
-        self._nobody = self._argon2.hash(os.urandom(SALT_BYTES))
+        # Of a random password: comparing with it takes as long as with that of a user.
+        self._no_hash = self._argon2.hash(os.urandom(SALT_BYTES))
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="argon2")
         self._places = BoundedSemaphore(waiting_max)
 
@@ -69,7 +69,7 @@ class Argon2Hasher:
 
     def _verify(self, password: str, stored: str | None) -> bool:
         try:
-            self._argon2.verify(stored or self._nobody, _one_form(password))
+            self._argon2.verify(stored or self._no_hash, _one_form(password))
         except (VerificationError, InvalidHashError):
             return False
         return stored is not None
@@ -83,5 +83,5 @@ class Argon2Hasher:
 
 
 def _one_form(password: str) -> str:
-    """Return the password as every keyboard would have it (RFC 8265, 4.2)."""
+    """Return the password in the one form of all keyboards (RFC 8265, 4.2)."""
     return unicodedata.normalize("NFC", password)

@@ -10,7 +10,7 @@ import typer
 
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import iso_time
-from mintscope.core.accounts.escape import visible as escaped
+from mintscope.core.accounts.application import visible as escaped
 
 NONE: Final = "-"
 CAPITAL: Final = re.compile("[A-Z]")

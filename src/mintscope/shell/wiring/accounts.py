@@ -1,6 +1,6 @@
 """Accounts in one process: built from the configuration, kept in order while it runs.
 
-always   letters are taken from the outbox and delivered
+always   e-mails are taken from the outbox and delivered
 30 s     the uses of API keys are written down, and once an hour what has lapsed is deleted
 """
 
@@ -51,7 +51,7 @@ class ShownOutbox:
         self._write = write
 
     async def recent(self, *, limit: int) -> Sequence[SentEmail]:
-        """Return the newest letters, newest first, but those whose link is gone."""
+        """Return the newest e-mails, newest first, but those whose link is gone."""
         posted = []
         for draft in await self._outbox.recent(limit=limit):
             with suppress(EmailWithoutLink):
@@ -61,9 +61,9 @@ class ShownOutbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """Every desk of this process; they share one file with those of all others.
+    """What answers for accounts in this process; other processes share the database.
 
-    mailbox   None: letters are not shown
+    mailbox   None: e-mails are not shown
     """
 
     signup: Signups
@@ -86,7 +86,7 @@ class Accounts:
         )
 
     async def run(self) -> None:
-        """Deliver letters and keep order, until cancelled; a bug in it is told, and it goes on."""
+        """Deliver e-mails and maintain accounts until cancelled; a bug is logged, not raised."""
         while True:
             try:
                 async with asyncio.TaskGroup() as tasks:

@@ -1,4 +1,4 @@
-"""Letters in one process: who delivers them, as configured."""
+"""E-mails in one process, delivered as configured."""
 
 from functools import partial
 from typing import Final
@@ -16,27 +16,27 @@ NAME: Final = "mintscope"
 
 
 class Templates:
-    """Writes letters as this installation does; for the delivery and for the mailbox page."""
+    """Writes the e-mails of this installation, for the delivery and for the mailbox page."""
 
     def __init__(self, secrets: AccountSecrets, *, origin: str) -> None:
         self._compose = partial(compose, origin=origin, secrets=secrets, name=NAME)
 
     def __call__(self, draft: Draft) -> Email:
-        """Write the letter of *draft*.  Raises LetterWithoutLink."""
+        """Write the e-mail of *draft*.  Raises EmailWithoutLink."""
         return self._compose(draft)
 
 
 def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Templates, clock: Clock) -> Delivery:
-    """Return who delivers what is in *outbox*; with delivery "none", who counts it."""
-    post: Transport | None
+    """Return what delivers the e-mails in *outbox*; with delivery "none", what counts them."""
+    transport: Transport | None
     match mail.delivery:
         case "smtp":
-            post = SmtpTransport(mail_server_of(mail), clock)
+            transport = SmtpTransport(mail_server_of(mail), clock)
         case "page":
-            post = PageTransport()
+            transport = PageTransport()
         case "none":
-            post = None
-    return Delivery(outbox=outbox, post=post, compose=write, clock=clock)
+            transport = None
+    return Delivery(outbox=outbox, transport=transport, compose=write, clock=clock)
 
 
 def mail_server_of(mail: MailConfig) -> MailServer:

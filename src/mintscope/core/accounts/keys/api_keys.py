@@ -27,7 +27,7 @@ from mintscope.core.accounts.keys.api_key import (
 from mintscope.core.accounts.keys.scope import Scope, in_order, with_reads
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.mail.email_limit import tell_owner
-from mintscope.core.accounts.people.ending import expect_session
+from mintscope.core.accounts.people.access import expect_session
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.signups.exchange import IssuedKey

@@ -12,9 +12,9 @@ from mintscope.core.accounts.proof import Purpose
 from mintscope.core.accounts.user import User
 
 ADMITTED: Final = (
-    Limit(name="letters in five minutes", count=1, window_s=5 * MINUTE_S),
-    Limit(name="letters in an hour", count=3, window_s=HOUR_S),
-    Limit(name="letters in a day", count=5, window_s=DAY_S),
+    Limit(name="e-mails in five minutes", count=1, window_s=5 * MINUTE_S),
+    Limit(name="e-mails in an hour", count=3, window_s=HOUR_S),
+    Limit(name="e-mails in a day", count=5, window_s=DAY_S),
 )
 UNVERIFIED_MAX: Final = 5  # e-mails of a kind in a day, to an address that may be a stranger's
 RESETS_MAX: Final = 20  # in a day, to an address that has a good link already

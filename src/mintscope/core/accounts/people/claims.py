@@ -6,7 +6,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.audit import note, user_actor
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.people.ending import expect_session
+from mintscope.core.accounts.people.access import expect_session
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.accounts.proof import ProofId, Purpose, open_proof, use_proof
 from mintscope.core.accounts.store import AccountRows

@@ -60,7 +60,7 @@ class LoginLimit:
             raise
 
     async def forgive(self, email: EmailAddress, address: str) -> None:
-        """Count a guess less: it was right, or nobody looked at it."""
+        """Count a guess less: it was right, or was not looked at."""
         await self._all.give_back(address)
         await self._one.give_back(_pair(email, address))
 

@@ -11,7 +11,7 @@ from mintscope.base.limits import Limits, site_key
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email_limit import EmailLimit
 from mintscope.core.accounts.people import claims, person
-from mintscope.core.accounts.people.ending import end_sessions
+from mintscope.core.accounts.people.access import end_sessions
 from mintscope.core.accounts.people.login_limit import LoginLimit, LoginLimits
 from mintscope.core.accounts.people.password import Hasher, WrongPassword, expect_password
 from mintscope.core.accounts.people.person import EmailTaken
@@ -156,15 +156,9 @@ class People:
 
     async def end_session(self, user_id: UserId, session_id: SessionId) -> bool:
         """End a session of the user's own; False if there is none."""
-
-        def end(rows: AccountRows) -> bool:
-            session = rows.sessions.get(session_id)
-            if session is None or session.user.user_id != user_id:
-                return False
-            rows.sessions.delete([session_id])
-            return True
-
-        return await self._store.transact(end)
+        return await self._store.transact(
+            lambda rows: person.end_session(rows, user_id, session_id)
+        )
 
     async def end_other_sessions(self, session: Session) -> int:
         """End all of the user's sessions but this; return how many."""

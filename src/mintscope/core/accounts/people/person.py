@@ -8,7 +8,7 @@ from mintscope.core.accounts.audit import note, user_actor
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.mail.email_limit import may_write, may_write_reset, tell_owner
-from mintscope.core.accounts.people.ending import end_sessions, expect_session
+from mintscope.core.accounts.people.access import end_sessions, expect_session
 from mintscope.core.accounts.people.password import WrongPassword
 from mintscope.core.accounts.people.session import (
     SESSIONS_PER_USER_MAX,
@@ -60,6 +60,15 @@ def note_use(rows: AccountRows, session_id: SessionId, at: UnixMs) -> None:
     session = rows.sessions.get(session_id)
     if session is not None and session.seen_at < at:
         rows.sessions.update(session_id, seen_at=at)
+
+
+def end_session(rows: AccountRows, user_id: UserId, session_id: SessionId) -> bool:
+    """End a session of the user's own; False if there is none."""
+    session = rows.sessions.get(session_id)
+    if session is None or session.user.user_id != user_id:
+        return False
+    rows.sessions.delete([session_id])
+    return True
 
 
 def prove(rows: AccountRows, session: Session, kept: KeptUser, at: UnixMs) -> None:

@@ -28,7 +28,7 @@ KINDS: Final[Mapping[type, str]] = {
 def parse_form(fields: Mapping[str, object]) -> Form:
     """Return the form that *fields* hold, by their names in the specification.
 
-    Fields that nobody asks for are ignored.
+    Fields by other names are ignored.
     Raises    InvalidFields, which names every field that is wrong
     """
     reader = FieldReader(fields)
@@ -123,5 +123,5 @@ class FieldReader:
 
 
 def _is_control(sign: str) -> bool:
-    """Say whether *sign* has no business in a text of several lines; half a pair has none."""
+    """Say whether *sign* may not stand in a text of several lines; a lone surrogate may not."""
     return sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cs"}

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS, iso_time, utc
-from mintscope.core.accounts.escape import visible
+from mintscope.core.accounts.application import visible
 from mintscope.core.accounts.people.session import Session
 from mintscope.edges.web.pages.agents import describe_agent
 from mintscope.edges.web.pages.notices import NOTICES

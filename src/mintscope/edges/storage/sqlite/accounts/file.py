@@ -1,4 +1,4 @@
-"""The money file as the stores of accounts share it: one writer, one reader, in a process."""
+"""The database of accounts as one process uses it: one writer and one reader."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,25 +16,25 @@ from mintscope.edges.storage.sqlite.connection import open_store, snapshot, tran
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
 
-READ_PATIENCE_MS: Final = 100  # readers wait for nobody but a recovery
+READ_PATIENCE_MS: Final = 100  # readers wait for a recovery alone
 UNAVAILABLE: Final = "The accounts cannot be reached just now."
 
 log = structlog.get_logger()
 
 
 class AccountFile:
-    """Runs what the stores of accounts want done; lives in one event loop.
+    """Runs work on the database of accounts; lives in one event loop.
 
     Writes are made in a thread, each in a transaction of its own that holds the
-    write lock from its first statement: conditional statements decide races, of
-    any number of processes.  Reads are made on the loop itself: indexed, and
-    never blocked by a writer.
+    write lock from its first statement: the transactions of all processes follow one
+    another.  Reads are made on the loop itself: indexed, and never blocked by a writer.
     """
 
     def __init__(self, path: Path, *, patience_s: float = PATIENCE_S) -> None:
         self._writing = open_store(path, "money")
         self._reading = open_store(path, "money")
         self._reading.set_busy_timeout(READ_PATIENCE_MS)
+        self._reading.execute("PRAGMA query_only = ON")  # a rule that writes must fail there
         self._group: GroupCommit[NoReturn, None] = GroupCommit(
             lambda _: (), unheard=lambda _: None, rest=lambda: None, patience_s=patience_s
         )
@@ -68,7 +68,7 @@ class AccountFile:
         self._reading.close()
 
     def _write(self, work: Work[T], refused: Event) -> T:
-        """Do *work*, unless whoever wants it was refused while it waited for the lock."""
+        """Do *work*, unless its caller was refused while it waited for the lock."""
         with transaction(self._writing):
             answer = work(self._writing)
             if refused.is_set():

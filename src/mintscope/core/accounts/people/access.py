@@ -1,4 +1,6 @@
-"""What ends the access to an account: its removal, and its take-over by the owner."""
+"""Access to an account: a session that must be there, and what ends all access."""
+
+from typing import Final
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import SignupId, subject_of
@@ -9,7 +11,7 @@ from mintscope.core.accounts.proof import Purpose
 from mintscope.core.accounts.store import AccountRows
 from mintscope.core.accounts.user import User, UserId, UserKind
 
-OF_USERS = (Purpose.VERIFY_EMAIL, Purpose.RESET_PASSWORD, Purpose.CLAIM_AGENT)
+OF_USERS: Final = (Purpose.VERIFY_EMAIL, Purpose.RESET_PASSWORD, Purpose.CLAIM_AGENT)
 
 
 def expect_session(rows: AccountRows, session: Session) -> User:
