@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 
 import httpx
 import pytest
@@ -21,6 +23,24 @@ def test_metrics_are_served_as_prometheus_reads_them(host: str) -> None:
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].startswith("text/plain; version=")
     assert "mintscope_chain_slot 123.0" in answer.text.splitlines()
+
+
+def test_a_gauge_that_another_process_keeps_is_not_shown() -> None:
+    code = """
+import httpx
+from mintscope.base.metrics import CHAIN_SLOT, VIOLATIONS, serve_metrics
+CHAIN_SLOT.set(123)
+VIOLATIONS.labels("a").set(0)
+with serve_metrics("127.0.0.1", 0) as port:
+    print(httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text)
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+    ).stdout.splitlines()
+
+    assert "mintscope_chain_slot 123.0" in shown
+    assert 'mintscope_violations{invariant="a"} 0.0' in shown
+    assert not [line for line in shown if "mintscope_live_mints" in line]
 
 
 def test_the_port_is_free_again_afterwards() -> None:

@@ -50,6 +50,16 @@ async def test_the_longest_waiting_is_approved_and_hears_of_it(
     assert await visitor.page.get_by_role("button", name="Approve").count() == 0
 
 
+async def test_an_address_of_usual_length_is_not_broken(
+    live_site: Website, visitor: Visitor
+) -> None:
+    email = "firstname.lastname@company.example"
+    await confirmed(live_site, email, "To trade by myself, with a motivation of some length. " * 3)
+    await go_to(visitor, "/admin")
+    link = visitor.page.get_by_role("link", name=email)
+    assert await link.evaluate("link => link.querySelector('bdi').getClientRects().length") == 1
+
+
 async def test_the_reason_of_a_rejection_stays_inside(live_site: Website, visitor: Visitor) -> None:
     signup_id = await confirmed(live_site, "no@review.example")
     await go_to(visitor, f"/admin/applications/{signup_id}")

@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import accumulate
 from socketserver import ThreadingMixIn
@@ -22,10 +22,30 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-CHAIN_SLOT: Final = Gauge("mintscope_chain_slot", "Newest slot the chain's node told us of")
-INGEST_SLOT: Final = Gauge("mintscope_ingest_slot", "Newest slot in the log")
-INGEST_LAG_S: Final = Gauge("mintscope_ingest_lag_s", "Age of the newest slot when it was applied")
-FINALIZED_SLOT: Final = Gauge("mintscope_finalized_slot", "Checkpoint of the finalized fold")
+
+class SetGauge(Gauge):
+    """A gauge that is shown once it is set: each process shows those that it keeps itself."""
+
+    _is_set = False
+
+    @override
+    def set(self, value: float) -> None:
+        """Set it to *value*."""
+        self._is_set = True
+        super().set(value)
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        """Return its samples: none before it is set; those with labels are made when they are."""
+        return super().collect() if self._is_set or self._labelnames else []
+
+
+CHAIN_SLOT: Final = SetGauge("mintscope_chain_slot", "Newest slot the chain's node told us of")
+INGEST_SLOT: Final = SetGauge("mintscope_ingest_slot", "Newest slot in the log")
+INGEST_LAG_S: Final = SetGauge(
+    "mintscope_ingest_lag_s", "Age of the newest slot when it was applied"
+)
+FINALIZED_SLOT: Final = SetGauge("mintscope_finalized_slot", "Checkpoint of the finalized fold")
 SWAPS: Final = Counter("mintscope_swaps_total", "Swaps decoded", ["program"])
 QUARANTINED: Final = Counter(
     "mintscope_quarantined_total", "Transactions not understood", ["program", "reason"]
@@ -33,21 +53,25 @@ QUARANTINED: Final = Counter(
 UNPRICED: Final = Counter("mintscope_unpriced_total", "Swaps that set no price", ["reason"])
 RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died after we saw them")
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")
-TRACKED_MINTS: Final = Gauge("mintscope_tracked_mints", "Mints followed")
-LIVE_MINTS: Final = Gauge("mintscope_live_mints", "Mints held in memory by the confirmed fold")
+TRACKED_MINTS: Final = SetGauge("mintscope_tracked_mints", "Mints followed")
+LIVE_MINTS: Final = SetGauge("mintscope_live_mints", "Mints held in memory by the confirmed fold")
 RPC_REQUESTS: Final = Counter(
     "mintscope_rpc_requests_total", "Questions to the chain's node", ["method", "outcome"]
 )
 DEBITS: Final = Counter("mintscope_debits_total", "Credits asked for", ["outcome"])
-SALES_OPEN: Final = Gauge(
+SALES_OPEN: Final = SetGauge(
     "mintscope_sales_open", "1 while payments are taken, 0 while they are not"
 )
-VIOLATIONS: Final = Gauge(
+VIOLATIONS: Final = SetGauge(
     "mintscope_violations", "Contradictions in the books of money at the last audit", ["invariant"]
 )
 AUDITS: Final = Counter("mintscope_audits_total", "Audits of the books of money", ["outcome"])
-PENDING_PAYMENTS: Final = Gauge("mintscope_pending_payments", "Payments whose outcome is unknown")
-OLDEST_PENDING_S: Final = Gauge("mintscope_oldest_pending_payment_s", "Age of the oldest of them")
+PENDING_PAYMENTS: Final = SetGauge(
+    "mintscope_pending_payments", "Payments whose outcome is unknown"
+)
+OLDEST_PENDING_S: Final = SetGauge(
+    "mintscope_oldest_pending_payment_s", "Age of the oldest of them"
+)
 FREEZES: Final = Counter(
     "mintscope_payment_freezes_total",
     "Payments whose goods were taken back, or given again",
@@ -56,21 +80,23 @@ FREEZES: Final = Counter(
 UNREADABLE: Final = Counter(
     "mintscope_unreadable_payments_total", "Payments that landed and could not be read, by look"
 )
-TREASURY_AGE_S: Final = Gauge(
+TREASURY_AGE_S: Final = SetGauge(
     "mintscope_treasury_compared_age_s", "Since the treasury's history was compared to its end"
 )
-FEE_PAYER_LAMPORTS: Final = Gauge("mintscope_fee_payer_lamports", "What is left for network fees")
-CLOCK_SKEW_S: Final = Gauge(
+FEE_PAYER_LAMPORTS: Final = SetGauge(
+    "mintscope_fee_payer_lamports", "What is left for network fees"
+)
+CLOCK_SKEW_S: Final = SetGauge(
     "mintscope_clock_skew_s", "This machine's clock minus the time of the newest confirmed block"
 )
-TOKEN_USD: Final = Gauge("mintscope_payment_token_usd", "Price of the payment token; 0 for none")
+TOKEN_USD: Final = SetGauge("mintscope_payment_token_usd", "Price of the payment token; 0 for none")
 PAYMENTS: Final = Counter(
     "mintscope_payments_total", "Payments presented, by what became of them", ["outcome", "reason"]
 )
 EMAILS: Final = Counter(
     "mintscope_letters_total", "E-mails handed to the mail server, by what came of it", ["outcome"]
 )
-EMAILS_WAITING: Final = Gauge("mintscope_letters_waiting", "E-mails neither sent nor given up")
+EMAILS_WAITING: Final = SetGauge("mintscope_letters_waiting", "E-mails neither sent nor given up")
 
 STOP_POLL_S: Final = 0.05
 

@@ -52,6 +52,47 @@ async def test_each_says_what_it_is(site: Website, name: str, content_type: str)
         assert head.headers["content-length"] == response.headers["content-length"]
 
 
+async def test_the_icon_is_where_browsers_look_for_it(site: Website) -> None:
+    async with Person(site) as person:
+        icon = await person.open("/favicon.ico")
+        named = await person.open("/static/icon.svg")
+    assert (icon.status_code, icon.headers["content-type"]) == (200, "image/svg+xml")
+    assert icon.content == named.content
+
+
+async def test_a_file_that_the_browser_has_is_not_sent_again(site: Website) -> None:
+    async with Person(site) as person:
+        for path in ["/static/style.css", "/favicon.ico"]:
+            first = await person.open(path)
+            known = {"if-none-match": first.headers["etag"]}
+            again = await person.client.get(path, headers=known)
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == first.headers["etag"]
+            other = await person.client.get(path, headers={"if-none-match": '"other"'})
+            assert (other.status_code, other.content) == (200, first.content)
+
+
+async def test_large_files_are_compressed_where_that_is_accepted(site: Website) -> None:
+    async with Person(site) as person:
+        plain = await person.client.get("/static/style.css", headers={"accept-encoding": "br"})
+        packed = await person.client.get("/static/style.css", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert {plain.headers["vary"], packed.headers["vary"]} == {"Accept-Encoding"}
+    assert int(packed.headers["content-length"]) < int(plain.headers["content-length"]) / 2
+    assert packed.content == plain.content
+
+
+async def test_pages_of_a_session_are_not_compressed(alice: Person) -> None:
+    asked = {"accept-encoding": "gzip"}
+    own = await alice.client.get("/settings/account", headers=asked)
+    alice.client.cookies.clear()
+    strangers = await alice.client.get("/", headers=asked)
+    assert (own.status_code, strangers.status_code) == (200, 200)
+    assert "content-encoding" not in own.headers
+    assert strangers.headers["content-encoding"] == "gzip"
+
+
 @pytest.mark.parametrize(
     "path",
     [

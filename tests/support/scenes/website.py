@@ -126,7 +126,11 @@ class Website:
 
 @asynccontextmanager
 async def website(
-    folder: Path, *, web: WebConfig = PAGES, origin: str = "http://shop.example"
+    folder: Path,
+    *,
+    web: WebConfig = PAGES,
+    origin: str = "http://shop.example",
+    has_payments: bool = False,
 ) -> AsyncIterator[Website]:
     """Build the service; forms are accepted from *origin*."""
     clock, addresses = ManualClock(NOW), ClientAddresses(())
@@ -152,7 +156,14 @@ async def website(
             limits=limits,
             clock=clock,
         )
-        pages = Pages(web=web, accounts=accounts, addresses=addresses, limits=limits, clock=clock)
+        pages = Pages(
+            web=web,
+            accounts=accounts,
+            addresses=addresses,
+            limits=limits,
+            clock=clock,
+            has_payments=has_payments,
+        )
         yield Website(
             origin,
             pages.beside(api, [origin]),

@@ -80,7 +80,12 @@ async def _serve(
         clock=clock,
     )
     pages = Pages(
-        web=config.web, accounts=accounts, addresses=addresses, limits=limits, clock=clock
+        web=config.web,
+        accounts=accounts,
+        addresses=addresses,
+        limits=limits,
+        clock=clock,
+        has_payments=sales is not None,
     )
     await enter(pages.serving_administrators(bounds))
     app = pages.beside(api, origins)

@@ -90,12 +90,15 @@ class Pages:
     addresses: ClientAddresses
     limits: Limits
     clock: Clock
+    has_payments: bool = False
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
         """Return what answers on the listener of *api*: it alone, or with the pages."""
         if not self.web.enabled:
             return api
-        features = Features(has_administration=self.web.admin_port is None)
+        features = Features(
+            has_administration=self.web.admin_port is None, has_payments=self.has_payments
+        )
         return Site(api=api, pages=self._create(features, origins))
 
     def administration(self, origins: Sequence[str]) -> ASGIApp:

@@ -11,7 +11,7 @@ from mintscope.edges.api.failures import GENERAL
 from mintscope.edges.server.request import Request
 
 DEPTH_MAX: Final = 8
-NOT_AN_OBJECT: Final = "expected a JSON object; the body is none"
+TRUNCATED: Final = "truncated"  # what msgspec says of JSON that ends too soon
 
 
 async def read_fields(request: Request) -> Mapping[str, object]:
@@ -26,16 +26,22 @@ async def read_fields(request: Request) -> Mapping[str, object]:
         _refuse(f"expected Content-Type: application/json; was {kind[:50]!r}")
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        _refuse(NOT_AN_OBJECT)
+    except (msgspec.DecodeError, UnicodeDecodeError) as flaw:
+        _refuse(f"expected a JSON object; the body is {_flaw(body, flaw)}")
     except RecursionError:
         _refuse(f"expected JSON at most {DEPTH_MAX} deep")
     if _is_deeper(value, DEPTH_MAX):
         _refuse(f"expected JSON at most {DEPTH_MAX} deep")
     if not isinstance(value, dict):
-        _refuse(NOT_AN_OBJECT)
+        _refuse("expected a JSON object; the body is another JSON value")
     json.loads(body, object_pairs_hook=_expect_each_once)
     return value
+
+
+def _flaw(body: bytes, flaw: Exception) -> str:
+    if not body:
+        return "empty"
+    return "not complete JSON" if TRUNCATED in str(flaw) else "not JSON"
 
 
 def _expect_each_once(pairs: Sequence[tuple[str, Any]]) -> None:

@@ -34,12 +34,14 @@ class Features:
 
     has_people          what people need: accounts, settings; the API is at the same address
     has_administration  what administrators need
-    has_mailbox         letters are shown at /mailbox
+    has_mailbox         e-mails are shown at /mailbox
+    has_payments        requests and credits are sold
     """
 
     has_people: bool = True
     has_administration: bool = True
     has_mailbox: bool = False
+    has_payments: bool = False
 
 
 class Renderer:
@@ -101,13 +103,13 @@ def ago_text(at: UnixMs, now: UnixMs) -> str:
 
 def until_text(at: UnixMs, now: UnixMs) -> str:
     """Return how long after *now* it will be."""
-    return "now" if at <= now else f"in {_span(at - now)}"
+    return "now" if at <= now else f"in {_span(at - now, rounds=True)}"
 
 
-def _span(milliseconds: int) -> str:
-    """Return a time span in its largest unit that fits."""
+def _span(milliseconds: int, *, rounds: bool = False) -> str:
+    """Return a time span in its largest unit that fits: rounded down, or to the nearest."""
     for unit_ms, name in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")):
         if milliseconds >= unit_ms:
-            count = milliseconds // unit_ms
+            count = (milliseconds + (unit_ms // 2 if rounds else 0)) // unit_ms
             return f"{count} {name}{'' if count == 1 else 's'}"
     return "less than a minute"
