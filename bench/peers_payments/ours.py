@@ -73,7 +73,7 @@ async def serve(port: int, folder: Path, rpc_url: str) -> None:
             limits=MemoryLimits(clock),
             clock=clock,
             public_limit=RAISED,
-            shop=sales.shop("http://shop.example"),
+            merchant=sales.merchant("http://shop.example"),
         )
         server = make_server(
             Heart(app),

@@ -13,9 +13,9 @@ from mintscope.base.time import HOUR_MS
 from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.payment import (
     Evidence,
-    Goods,
     Landed,
     PaidReport,
+    Purchase,
     Reverted,
     State,
     TopUp,
@@ -61,18 +61,18 @@ async def test_what_is_begun_is_found(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "goods",
+    "purchase",
     [PaidReport(body=b'{"a":1}'), new_token("x"), TopUp(credits=5, account=CreditAccount(1))],
 )
-async def test_goods_survive(desk: Desk, goods: Goods) -> None:
+async def test_goods_survive(desk: Desk, purchase: Purchase) -> None:
     desk.open_account(1)
-    asked = promise("a", goods=goods)
+    asked = promise("a", purchase=purchase)
     await desk.store.begin(asked)
     await resolve(desk, asked, LANDED)
 
     found = (await desk.store.find(asked.payment.message_hash)).payment
     assert found is not None
-    assert (found.goods, found.state, found.paid) == (goods, State.ISSUED, AMOUNT)
+    assert (found.purchase, found.state, found.paid) == (purchase, State.ISSUED, AMOUNT)
 
 
 async def test_the_same_message_is_known(desk: Desk) -> None:
@@ -89,15 +89,15 @@ async def test_issuing_twice_issues_once(desk: Desk) -> None:
     for evidence in (LANDED, LANDED, LANDED_FOR_GOOD, LANDED):
         assert (await resolve(desk, asked, evidence)).state is State.ISSUED
 
-    assert desk.credits(asked.payment.goods) == 10
+    assert desk.credits(asked.payment.purchase) == 10
 
 
 async def test_a_top_up_adds(desk: Desk) -> None:
-    asked = promise("a", goods=TopUp(credits=50, account=desk.open_account(3)))
+    asked = promise("a", purchase=TopUp(credits=50, account=desk.open_account(3)))
     await desk.store.begin(asked)
     await resolve(desk, asked, LANDED_FOR_GOOD)
 
-    assert desk.credits(asked.payment.goods) == 53
+    assert desk.credits(asked.payment.purchase) == 53
 
 
 async def test_late_landing_wins(desk: Desk) -> None:
@@ -109,28 +109,28 @@ async def test_late_landing_wins(desk: Desk) -> None:
     issued = await resolve(desk, asked, LANDED_FOR_GOOD)
 
     assert (issued.state, issued.reason, issued.final) == (State.ISSUED, None, True)
-    assert desk.credits(asked.payment.goods) == 10
+    assert desk.credits(asked.payment.purchase) == 10
 
 
 @pytest.mark.parametrize("is_top_up", [False, True])
 async def test_what_vanishes_is_frozen_and_thaws(desk: Desk, *, is_top_up: bool) -> None:
     """Only what the payment brought is taken back, and only what is left of it."""
     account = desk.open_account(5)
-    goods = TopUp(credits=10, account=account) if is_top_up else new_token("a")
-    asked = promise("a", goods=goods)
+    purchase = TopUp(credits=10, account=account) if is_top_up else new_token("a")
+    asked = promise("a", purchase=purchase)
     await desk.store.begin(asked)
     await resolve(desk, asked, LANDED)
     for _ in range(3):
-        desk.spend(goods)
-    left = desk.credits(goods)
+        desk.spend(purchase)
+    left = desk.credits(purchase)
     assert (await resolve(desk, asked, DEAD)).state is State.ISSUED
-    assert desk.credits(goods) == left
+    assert desk.credits(purchase) == left
     frozen = await resolve(desk, asked, STILL_DEAD)
 
     assert (frozen.state, frozen.reason) == (State.FROZEN, RefusalReason.VANISHED)
-    assert desk.credits(goods) == max(0, left - 10)
+    assert desk.credits(purchase) == max(0, left - 10)
     assert (await resolve(desk, asked, LANDED_FOR_GOOD)).state is State.ISSUED
-    assert desk.credits(goods) == left
+    assert desk.credits(purchase) == left
 
 
 async def test_what_was_thawed_is_not_thawed_again(desk: Desk) -> None:
@@ -139,24 +139,24 @@ async def test_what_was_thawed_is_not_thawed_again(desk: Desk) -> None:
     for evidence in (LANDED, Reverted(final=False), LANDED):
         await resolve(desk, asked, evidence)
     for _ in range(10):
-        desk.spend(asked.payment.goods)
+        desk.spend(asked.payment.purchase)
     for evidence in (Reverted(final=False), LANDED_FOR_GOOD):
         await resolve(desk, asked, evidence)
 
-    assert desk.credits(asked.payment.goods) == 0
+    assert desk.credits(asked.payment.purchase) == 0
 
 
 async def test_what_is_frozen_is_frozen_once(desk: Desk) -> None:
     """Finality freezes nothing more: the rest of the account came from elsewhere."""
-    goods = TopUp(credits=10, account=desk.open_account(15))
-    asked = promise("a", goods=goods)
+    purchase = TopUp(credits=10, account=desk.open_account(15))
+    asked = promise("a", purchase=purchase)
     await desk.store.begin(asked)
     for evidence in (LANDED, Reverted(final=False), DEAD):
         await resolve(desk, asked, evidence)
 
-    assert desk.credits(goods) == 15
+    assert desk.credits(purchase) == 15
     await resolve(desk, asked, LANDED_FOR_GOOD)
-    assert desk.credits(goods) == 25
+    assert desk.credits(purchase) == 25
 
 
 async def test_less_than_agreed_issues_nothing(desk: Desk) -> None:
@@ -165,7 +165,7 @@ async def test_less_than_agreed_issues_nothing(desk: Desk) -> None:
     short = await resolve(desk, asked, Landed(paid=AMOUNT - 1, final=True))
 
     assert (short.state, short.reason) == (State.FROZEN, RefusalReason.UNDERPAID)
-    assert desk.credits(asked.payment.goods) == 0
+    assert desk.credits(asked.payment.purchase) == 0
 
 
 async def test_a_key_names_one_payment(desk: Desk) -> None:
@@ -377,14 +377,14 @@ async def test_what_the_fee_payer_has_is_promised_once(desk: Desk) -> None:
 async def test_a_top_up_follows_its_token(desk: Desk) -> None:
     """The token was rotated, twice, while the payment was under way."""
     account = desk.open_account(3)
-    asked = promise("a", goods=TopUp(credits=50, account=account))
+    asked = promise("a", purchase=TopUp(credits=50, account=account))
     await desk.store.begin(asked)
     heir = await desk.rotate(await desk.rotate(account))
     assert await desk.rotate(account) != heir  # whoever stole the old token inherits nothing
     issued = await resolve(desk, asked, LANDED)
 
-    assert issued.goods == asked.payment.goods
-    assert desk.credits(asked.payment.goods) == 0
+    assert issued.purchase == asked.payment.purchase
+    assert desk.credits(asked.payment.purchase) == 0
     assert desk.credits(TopUp(credits=50, account=heir)) == 53
 
 
@@ -392,12 +392,12 @@ async def test_a_top_up_of_a_token_that_was_rotated_before_stays_on_it(desk: Des
     """Whoever pays for an old token means it: a thief may have rotated it."""
     account = desk.open_account(3)
     heir = await desk.rotate(account)
-    goods = TopUp(credits=50, account=account)
-    asked = promise("a", goods=goods, begun_at=UnixMs(NOW + 1))
+    purchase = TopUp(credits=50, account=account)
+    asked = promise("a", purchase=purchase, begun_at=UnixMs(NOW + 1))
     await desk.store.begin(asked)
     await resolve(desk, asked, LANDED)
 
-    assert desk.credits(goods) == 50
+    assert desk.credits(purchase) == 50
     assert desk.credits(TopUp(credits=50, account=heir)) == 3
 
 
@@ -441,7 +441,7 @@ async def test_use_is_noticed(desk: Desk) -> None:
     asked = promise("a")
     await desk.store.begin(asked)
     assert not (await resolve(desk, asked, LANDED)).touched
-    desk.spend(asked.payment.goods)
+    desk.spend(asked.payment.purchase)
     found = (await desk.store.find(asked.payment.message_hash)).payment
 
     assert found == replace(
@@ -479,12 +479,12 @@ async def test_both_stores_are_one(
         if verb == "resolve" and name not in begun:
             continue
         asked = promise(name, balance_after=AMOUNT, mark=0, begun_at=UnixMs(NOW + position))
-        if verb == "spend" and not desks[0].credits(asked.payment.goods):
+        if verb == "spend" and not desks[0].credits(asked.payment.purchase):
             continue
         one, other = [await act(desk, verb, asked, evidence) for desk in desks]
         begun |= {name} if isinstance(one, Begun) else set()
         assert comparable(one) == comparable(other)
-        assert desks[0].credits(asked.payment.goods) == desks[1].credits(asked.payment.goods)
+        assert desks[0].credits(asked.payment.purchase) == desks[1].credits(asked.payment.purchase)
     await sqlite.close()
 
 
@@ -498,7 +498,7 @@ async def act(desk: Desk, verb: str, asked: PendingPayment, evidence: Evidence) 
             now = UnixMs(NOW + 10**5 * (asked.payment.begun_at - NOW))
             return await desk.store.lease(now=now, until=UnixMs(NOW + 10**6), count_max=9)
         case _:
-            desk.spend(asked.payment.goods)
+            desk.spend(asked.payment.purchase)
             return None
 
 

@@ -54,7 +54,7 @@ async def _serve(tells: Any, folder: Path) -> None:
             reports=FakeReports(),
             ledger=money.ledger,
             checks=[],
-            shop=None,
+            merchant=None,
             accounts=accounts,
             addresses=ClientAddresses(),
             limits=MemoryLimits(clock),

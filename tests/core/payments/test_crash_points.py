@@ -560,8 +560,8 @@ def mutant(module: ModuleType, old: str, new: str) -> ModuleType:
 
 
 SETTLE_BEFORE_JOURNAL: Final = (
-    "        begun = await self.store.begin(promise)\n",
-    "        await self.chain.broadcast(signed)\n        begun = await self.store.begin(promise)\n",
+    "        begun = await self.store.begin(pending)\n",
+    "        await self.chain.broadcast(signed)\n        begun = await self.store.begin(pending)\n",
 )
 UNKNOWN_IS_FAILED: Final = (
     "        if evidence is None:\n            return payment\n",
@@ -610,12 +610,12 @@ YOUNG_IS_WRONG: Final = (
     "return payment.state is not State.ISSUED",
 )
 NOTHING_IS_DOUBTED: Final = (
-    "await self._books.doubt(DoubtKind.ARRIVED, doubtful, now=self._clock.now())",
+    "await self._treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self._clock.now())",
     "pass",
 )
 MARK_MOVES_FIRST: Final = (
     "            for start in range(0, len(page.succeeded), BATCH):",
-    """            await self._books.keep_scan(scope, scan.go_on(page))
+    """            await self._treasury.keep_scan(scope, scan.go_on(page))
             for start in range(0, len(page.succeeded), BATCH):""",
 )
 

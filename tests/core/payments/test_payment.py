@@ -33,7 +33,7 @@ PENDING: Final = Payment(
     address="a",
     resource=Resource("/r"),
     amount=AMOUNT,
-    goods=PaidReport(body=b"{}"),
+    purchase=PaidReport(body=b"{}"),
     key_hash=CredentialHash(bytes(32)),
     fee_lamports=10_001,
     last_valid_height=1_000,

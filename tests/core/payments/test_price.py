@@ -205,9 +205,9 @@ async def test_no_price_is_sold_at_for_longer_than_it_is_good() -> None:
     clock.advance(4_999)
     assert await board.price_list() == first
     clock.advance(10_000)
-    assert board.posted() == first
+    assert board.latest() == first
     clock.advance(1)
-    assert board.posted() is None
+    assert board.latest() is None
     stuck.cancel()
 
 

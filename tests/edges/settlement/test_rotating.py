@@ -72,7 +72,7 @@ async def test_what_arrives_on_a_rotated_token_is_its_heirs(world: World) -> Non
     settled = await buy(facilitator, payment, key="top-up", wanted=wanted)
 
     assert isinstance(settled, Settled)
-    assert settled.payment.goods == wanted
+    assert settled.payment.purchase == wanted
     assert world.ledger()[hint(NEW)] == 60
     assert await world.audit(full=True) == []
 

@@ -11,7 +11,7 @@ from solders.hash import Hash
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
 from mintscope.base.primitives import Wallet
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.payments.facilitator import Contradiction, Demand, PaymentCharge
+from mintscope.core.payments.facilitator import Contradiction, Demand, VerifiedPayment
 from mintscope.core.payments.outcome import (
     AlreadyUsed,
     Obstacle,
@@ -78,7 +78,7 @@ async def test_a_report_and_a_top_up_are_bought_likewise(world: World) -> None:
 
     assert isinstance(report, Settled)
     assert report.token is None
-    assert report.payment.goods == PaidReport(body=b"{}")
+    assert report.payment.purchase == PaidReport(body=b"{}")
     assert isinstance(top_up, Settled)
     assert list(world.ledger().values()) == [60]
 
@@ -159,7 +159,7 @@ async def test_what_lands_between_lookup_and_simulation_is_no_refusal(
         payment, Demand(resource=RESOURCE, key=key, address="192.0.2.1")
     )
     quick = await buy(world.facilitator(), payment)
-    assert isinstance(slow, PaymentCharge)
+    assert isinstance(slow, VerifiedPayment)
     assert isinstance(quick, Settled)
     outcome = await slow.settle(CREDITS)
 

@@ -149,7 +149,7 @@ async def test_the_start_refuses_what_cannot_work_and_waits_for_a_node(world: Wo
         config = config_of(world, url, **changes)
         async with selling(config, world.clock) as sales:
             await sales.expect_ready()
-            return sales.board.doubt is None
+            return sales.price_cache.doubt is None
 
     async with listening(world.node) as url:
         assert await start(url)

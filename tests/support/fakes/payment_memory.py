@@ -129,9 +129,9 @@ class MemoryPaymentStore:
     async def forget_reports(self, before: UnixMs) -> None:
         for row in self.rows.values():
             payment = row.payment
-            is_report = isinstance(payment.goods, PaidReport)
+            is_report = isinstance(payment.purchase, PaidReport)
             if is_report and payment.final and payment.begun_at <= before:
-                row.payment = replace(payment, goods=PaidReport(body=b""))
+                row.payment = replace(payment, purchase=PaidReport(body=b""))
 
     async def resolve(
         self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
@@ -177,25 +177,25 @@ class MemoryPaymentStore:
         self.heirs.setdefault(account, (heir, now))
 
     def _seen(self, row: Row) -> Payment:
-        goods, account = row.payment.goods, _account(row.payment)
+        purchase, account = row.payment.purchase, _account(row.payment)
         touched = (
-            isinstance(goods, NewToken)
+            isinstance(purchase, NewToken)
             and row.payment.state is State.ISSUED
-            and self.balances[account] != goods.credits
+            and self.balances[account] != purchase.credits
         )
         return replace(row.payment, touched=touched)
 
     def _move_goods(self, row: Row, after: Payment) -> None:
-        if isinstance(after.goods, PaidReport):
+        if isinstance(after.purchase, PaidReport):
             return
         account: object = _account(after)
         while account in self.heirs and self.heirs[account][1] >= after.begun_at:
             account = self.heirs[account][0]
         if after.state is State.ISSUED:
-            self.balances[account] += row.frozen if row.handed_out else after.goods.credits
+            self.balances[account] += row.frozen if row.handed_out else after.purchase.credits
             row.handed_out, row.frozen = True, 0
         elif after.state is State.FROZEN and row.handed_out:
-            row.frozen = min(after.goods.credits, self.balances[account])
+            row.frozen = min(after.purchase.credits, self.balances[account])
             self.balances[account] -= row.frozen
 
 
@@ -227,7 +227,7 @@ def _fees(rows: list[Row]) -> int:
 
 
 def _account(payment: Payment) -> bytes | CreditAccount | None:
-    match payment.goods:
+    match payment.purchase:
         case NewToken(token_hash=token_hash):
             return token_hash
         case PaidReport():

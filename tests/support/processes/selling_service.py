@@ -18,6 +18,7 @@ from mintscope.base.clock import SystemClock
 from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.base.metrics import configure_logging
 from mintscope.base.primitives import Signature
+from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope
 from mintscope.core.payments.settlement import Rejected, Simulated, UnknownBlockhash
@@ -25,7 +26,6 @@ from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.health import Check
-from mintscope.edges.api.shop import Shop
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import listen, make_server
@@ -152,7 +152,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
             limits=MemoryLimits(clock),
             clock=clock,
             public_limit=RAISED,
-            shop=_shop(sales, manner),
+            merchant=_shop(sales, manner),
         )
         listener = listen("127.0.0.1", 0)
         tell(listener.getsockname()[1])
@@ -166,12 +166,12 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
         await server.serve(sockets=[listener])
 
 
-def _shop(sales: Sales, manner: Manner) -> Shop:
+def _shop(sales: Sales, manner: Manner) -> Merchant:
     chain: RpcSettlement = sales.chain
     if manner.mistake in CHAINS:
         chain.__class__ = CHAINS[manner.mistake]
     facilitator = replace(sales.facilitator, chain=chain, patience_s=manner.patience_s)
-    return replace(sales.shop("http://shop.example"), facilitator=facilitator)
+    return replace(sales.merchant("http://shop.example"), facilitator=facilitator)
 
 
 def _say(port: int) -> None:

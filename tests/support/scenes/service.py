@@ -14,10 +14,10 @@ from mintscope.base.credentials import CreditToken, make_credit_token
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.base.primitives import UnixMs
+from mintscope.core.checkout.merchant import Merchant
 from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
 from mintscope.edges.api.app import HEALTH, PUBLIC, create_app
 from mintscope.edges.api.health import Check
-from mintscope.edges.api.shop import Shop
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
@@ -90,7 +90,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     *,
     clock: ManualClock | None = None,
     pepper: bytes = PEPPER,
-    shop: Shop | None = None,
+    merchant: Merchant | None = None,
     public_limit: Limit = PUBLIC,
     health_limit: Limit = HEALTH,
     account_limits: AccountLimits = AccountLimits(),
@@ -115,7 +115,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             addresses=ClientAddresses(proxies),
             public_limit=public_limit,
             health_limit=health_limit,
-            shop=shop,
+            merchant=merchant,
             accounts=desks_of(accounts, account_limits),
         )
         async with httpx.AsyncClient(

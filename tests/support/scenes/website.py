@@ -150,7 +150,7 @@ async def website(
             reports=FakeReports(),
             ledger=money.ledger,
             checks=[],
-            shop=None,
+            merchant=None,
             accounts=accounts,
             addresses=addresses,
             limits=limits,

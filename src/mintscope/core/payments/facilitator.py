@@ -36,10 +36,10 @@ from mintscope.core.payments.outcome import (
 )
 from mintscope.core.payments.payment import (
     VALID_BLOCKS,
-    Goods,
     NewToken,
     PaidReport,
     Payment,
+    Purchase,
     Sighting,
     State,
     TopUp,
@@ -104,7 +104,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaymentCharge:
+class VerifiedPayment:
     """A payment that checks out, and has not been sent.
 
     mark    of the lookup that did not find it
@@ -149,7 +149,7 @@ class Facilitator:
         )
         return Requirement(terms=self.terms, resource=resource, amount=amount, memo=memo)
 
-    async def present(self, presented: Presented, demand: Demand) -> PaymentCharge | Outcome:
+    async def present(self, presented: Presented, demand: Demand) -> VerifiedPayment | Outcome:
         """Return a charge for a new payment that checks out, the outcome of any other.
 
         The row decides first: a payment that is known is never refused for what
@@ -175,37 +175,39 @@ class Facilitator:
         )
         if isinstance(verified, Refused):
             return verified
-        return PaymentCharge(facilitator=self, verified=verified, demand=demand, mark=found.mark)
+        return VerifiedPayment(facilitator=self, verified=verified, demand=demand, mark=found.mark)
 
-    async def settle(self, charge: PaymentCharge, wanted: Wanted) -> Outcome:
-        """Take the payment of *charge* for *wanted*; at most once, whoever else tries."""
-        envelope = charge.verified.envelope
+    async def settle(self, candidate: VerifiedPayment, wanted: Wanted) -> Outcome:
+        """Take the payment of *candidate* for *wanted*; at most once, whoever else tries."""
+        envelope = candidate.verified.envelope
         try:
-            trial = await self.chain.simulate(envelope, charge.verified.source)
+            trial = await self.chain.simulate(envelope, candidate.verified.source)
         except ChainUnavailable:
             return Unavailable(Obstacle.CHAIN)
         if not isinstance(trial, Simulated):
             # Also what lands between the lookup and the simulation is refused by the chain.
             known = (await self.store.find(envelope.message_hash)).payment
             if known is not None:
-                return await self._recall(known, envelope, charge.demand)
-            return self._untried(charge, trial)
+                return await self._recall(known, envelope, candidate.demand)
+            return self._untried(candidate, trial)
         signed = envelope.sign(self.fee_payer)
-        key = charge.demand.key or self.entropy(GENERATED_KEY_BYTES).hex()
-        promise = self._promise(charge, trial, signed, self._goods(charge, wanted, key), key)
-        begun = await self.store.begin(promise)
+        key = candidate.demand.key or self.entropy(GENERATED_KEY_BYTES).hex()
+        pending = self._make_pending(
+            candidate, trial, signed, self._purchase(candidate, wanted, key), key
+        )
+        begun = await self.store.begin(pending)
         if isinstance(begun, Begun):
-            payment = await self._send(promise.payment, signed)
-            return self._answer(payment, key, is_key_ours=charge.demand.key is None)
+            payment = await self._send(pending.payment, signed)
+            return self._answer(payment, key, is_key_ours=candidate.demand.key is None)
         if isinstance(begun, KnownPayment):
-            return await self._recall(begun.payment, envelope, charge.demand)
+            return await self._recall(begun.payment, envelope, candidate.demand)
         return _not_begun(begun)
 
-    def _untried(self, charge: PaymentCharge, trial: Rejected | UnknownBlockhash) -> Outcome:
+    def _untried(self, candidate: VerifiedPayment, trial: Rejected | UnknownBlockhash) -> Outcome:
         """Say whose fault it is that the payment would not succeed now."""
         if isinstance(trial, Rejected):
             return Refused(RefusalReason.SIMULATION)
-        if self.clock.now() - charge.verified.quoted_at < BLOCKHASH_KNOWN_MS:
+        if self.clock.now() - candidate.verified.quoted_at < BLOCKHASH_KNOWN_MS:
             return Unavailable(Obstacle.NODE_BEHIND)
         return Refused(RefusalReason.BLOCKHASH)
 
@@ -279,45 +281,50 @@ class Facilitator:
 
     def _settled(self, payment: Payment, key: str, *, redelivered: bool) -> Settled:
         token = None
-        if isinstance(payment.goods, NewToken):
+        if isinstance(payment.purchase, NewToken):
             token = self.secrets.credit_token(payment.message_hash, key)
             hashed = hash_credential(token, pepper=self.secrets.pepper)
-            if hashed != payment.goods.token_hash:
+            if hashed != payment.purchase.token_hash:
                 raise Contradiction(
                     f"the credit token of {payment.signature} is another: new pepper?"
                 )
         return Settled(payment=payment, token=token, redelivered=redelivered)
 
-    def _goods(self, charge: PaymentCharge, wanted: Wanted, key: str) -> Goods:
+    def _purchase(self, candidate: VerifiedPayment, wanted: Wanted, key: str) -> Purchase:
         if not isinstance(wanted, Credits):
             return wanted
-        token = self.secrets.credit_token(charge.verified.envelope.message_hash, key)
+        token = self.secrets.credit_token(candidate.verified.envelope.message_hash, key)
         return NewToken(
             credits=wanted.count,
             token_hash=hash_credential(token, pepper=self.secrets.pepper),
             hint=hint(token),
         )
 
-    def _promise(
-        self, charge: PaymentCharge, trial: Simulated, signed: Signed, goods: Goods, key: str
+    def _make_pending(
+        self,
+        candidate: VerifiedPayment,
+        trial: Simulated,
+        signed: Signed,
+        purchase: Purchase,
+        key: str,
     ) -> PendingPayment:
-        verified, now = charge.verified, self.clock.now()
+        verified, now = candidate.verified, self.clock.now()
         payer = verified.envelope.payer
         return PendingPayment(
             payment=Payment(
                 message_hash=verified.envelope.message_hash,
                 signature=signed.signature,
                 payer=payer,
-                address=charge.demand.address,
-                resource=charge.demand.resource,
+                address=candidate.demand.address,
+                resource=candidate.demand.resource,
                 amount=verified.amount,
-                goods=goods,
+                purchase=purchase,
                 key_hash=self.secrets.key_hash(key, payer),
                 fee_lamports=verified.fee_lamports,
                 last_valid_height=trial.block_height + VALID_BLOCKS,
                 begun_at=now,
             ),
-            mark=charge.mark,
+            mark=candidate.mark,
             balance_after=trial.balance_after,
             budget=self.budget,
             lease_until=UnixMs(now + int((self.patience_s + LEASE_MARGIN_S) * 1000)),

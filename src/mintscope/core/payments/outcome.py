@@ -1,6 +1,6 @@
 """What becomes of a payment that was presented: five answers, and no sixth.
 
-Settled        200 or 201     the goods
+Settled        200 or 201     the purchase
 Refused        402            PAYMENT_FAILED, and a fresh requirement
 AlreadyUsed    409            PAYMENT_ALREADY_USED
 Unresolved     503            PAYMENT_PENDING: send the same payment again, with its key
@@ -17,7 +17,7 @@ from mintscope.core.payments.protocol.refusal import Refused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """The payment has arrived and its goods are handed out.
+    """The payment has arrived and its purchase are handed out.
 
     token          what it bought, in plain text, where it bought a new credit token
     redelivered    the answer had been made before, and was lost

@@ -65,7 +65,7 @@ class TopUp:
     account: CreditAccount
 
 
-Goods = PaidReport | NewToken | TopUp
+Purchase = PaidReport | NewToken | TopUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Payment:
     address: str
     resource: Resource
     amount: int
-    goods: Goods
+    purchase: Purchase
     key_hash: CredentialHash
     fee_lamports: int
     last_valid_height: int

@@ -175,7 +175,7 @@ class PaymentStore(Protocol):
         ...
 
     async def begin(
-        self, promise: PendingPayment
+        self, pending: PendingPayment
     ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
         """Make the payment pending unless it exists or something speaks against it.
 
@@ -188,7 +188,7 @@ class PaymentStore(Protocol):
     async def resolve(
         self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
     ) -> Payment:
-        """Apply *evidence*, hand out or freeze the goods; return the payment as it then is.
+        """Apply *evidence*, hand out or freeze the purchase; return the payment as it then is.
 
         Raises    Inconsistent for a payment that was never begun, and for a
                   change that the books refuse

@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
 from mintscope.base.limits import Limit, Limits
+from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports, TokenReport
 from mintscope.core.payments.pricing.price_list import BUNDLES
@@ -19,7 +20,6 @@ from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.health import Check, HealthRoutes
 from mintscope.edges.api.openapi import Document
 from mintscope.edges.api.operation import Operation, Query
-from mintscope.edges.api.shop import Shop
 from mintscope.edges.api.v1 import V1, Freshness
 from mintscope.edges.api.wire import (
     Alive,
@@ -77,7 +77,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     public_limit: Limit = PUBLIC,
     health_limit: Limit = HEALTH,
     freshness: Freshness | None = None,
-    shop: Shop | None = None,
+    merchant: Merchant | None = None,
     accounts: AccountParts | None = None,
 ) -> ASGIApp:
     """Return the API.
@@ -85,15 +85,23 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     checks     what /v1/health and /readyz ask
     limits     counts requests
     addresses  who is believed about a client's address; by default nobody
-    shop       who sells; without one nothing is for sale
+    merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
     """
     addresses = addresses or ClientAddresses()
     gate = Gate(ledger=ledger, limiter=limits.limiter(public_limit), addresses=addresses)
-    till = None if shop is None else ResourceServer(shop=shop, gate=gate)
-    v1 = V1(reports=reports, gate=gate, clock=clock, freshness=freshness or Freshness(), till=till)
-    sales = CreditRoutes(gate=gate, ledger=ledger, shop=shop, till=till, clock=clock)
-    rotate = RotateRoutes(gate=gate, ledger=ledger, shop=shop, clock=clock)
+    resource_server = ResourceServer(ledger=ledger, merchant=merchant, gate=gate)
+    v1 = V1(
+        reports=reports,
+        gate=gate,
+        clock=clock,
+        freshness=freshness or Freshness(),
+        resource_server=resource_server,
+    )
+    sales = CreditRoutes(
+        gate=gate, ledger=ledger, merchant=merchant, resource_server=resource_server, clock=clock
+    )
+    rotate = RotateRoutes(gate=gate, ledger=ledger, merchant=merchant, clock=clock)
     health = HealthRoutes(
         checks=checks,
         rate_limit=RateLimit(limits.limiter(health_limit)),

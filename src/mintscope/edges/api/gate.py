@@ -1,23 +1,20 @@
-"""Who calls, whether they may, and who pays for it with what."""
+"""Who calls, and whether they may."""
 
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 import msgspec
 
 from mintscope.base.credentials import CredentialKind
 from mintscope.base.errors import (
     BadRequest,
-    InsufficientCredits,
     InvalidToken,
     MissingToken,
-    PaymentRequired,
 )
 from mintscope.base.limits import Limiter
-from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
+from mintscope.core.credits.ledger import CreditAccount, CreditLedger
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.rate_limit import RateLimit
 from mintscope.edges.server.request import Request
-from mintscope.edges.server.response import Header
 
 NOT_A_BEARER: Final = "expected Authorization: Bearer svc_credit_<64 hex>; it holds no such value"
 NO_BEARER: Final = "expected an Authorization header: Bearer svc_credit_<64 hex>"
@@ -25,49 +22,6 @@ NOT_ISSUED: Final = "expected a credit token, svc_credit_<64 hex>, that this ser
 NOT_AN_API_KEY: Final = (
     "expected a credit token, svc_credit_<64 hex>; an API key (svc_live_) does not pay for requests"
 )
-NOTHING_PRESENTED: Final = (
-    "This request costs one credit, sent as Authorization: Bearer svc_credit_<64 hex>; or a"
-    " payment of its own (x402), on the terms of the header PAYMENT-REQUIRED where there is one."
-)
-NO_CREDIT_LEFT: Final = "The credit token is valid and holds no credits; nothing was charged."
-
-
-class Receipt(NamedTuple):
-    """Proof that a charge has settled."""
-
-    headers: tuple[Header, ...]
-
-
-class Charge(Protocol):
-    """Somebody's promise to pay for one request; settled at most once."""
-
-    async def expect_funds(self) -> None:
-        """Raise the refusal that `settle` would raise, without taking anything."""
-        ...
-
-    async def settle(self) -> Receipt:
-        """Take the payment, or raise a refusal and take nothing."""
-        ...
-
-
-class CreditCharge(msgspec.Struct, frozen=True, gc=False):
-    """One credit of an account."""
-
-    ledger: CreditLedger
-    account: CreditAccount
-
-    async def expect_funds(self) -> None:
-        """Raise InsufficientCredits if there is none."""
-        if await self.ledger.balance(self.account) == 0:
-            raise InsufficientCredits(NO_CREDIT_LEFT)
-
-    async def settle(self) -> Receipt:
-        """Take one credit, or raise InsufficientCredits."""
-        match await self.ledger.spend(self.account):
-            case Spent(balance):
-                return Receipt(((b"x-credits-remaining", b"%d" % balance),))
-            case Empty():
-                raise InsufficientCredits(NO_CREDIT_LEFT)
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
@@ -82,7 +36,7 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gate:
-    """Turns a request into a caller within the limit, and a caller into a charge."""
+    """Turns a request into a caller within the limit."""
 
     def __init__(
         self, *, ledger: CreditLedger, limiter: Limiter, addresses: ClientAddresses
@@ -95,7 +49,7 @@ class Gate:
         """Return who calls.
 
         Raises RateLimited, by credit token if it exists and pays, else by address:
-        an unverified credential would give everybody as many limits as they like.
+        a client can invent any number of unverified credentials.
         """
         bearer = request.bearer()
         account = await self._ledger.find(bearer) if bearer else None
@@ -119,16 +73,6 @@ class Gate:
         Raises MissingToken or InvalidToken.
         """
         return await self._ledger.balance(self.account(caller))
-
-    def authorize(self, caller: Caller) -> Charge:
-        """Return how *caller* will pay for this request.
-
-        Raises PaymentRequired when nothing was presented, MissingToken or
-        InvalidToken for a credential that cannot pay.
-        """
-        if caller.bearer is None:
-            raise PaymentRequired(NOTHING_PRESENTED)
-        return CreditCharge(self._ledger, self.account(caller))
 
     def account(self, caller: Caller) -> CreditAccount:
         """Return the account *caller* has shown the credit token of.

@@ -1,24 +1,37 @@
-"""Payments as HTTP: the demand for one, and every outcome as an answer."""
+"""The checkout as HTTP: what is presented in headers, and receipts and refusals as headers."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, NoReturn
 
 import structlog
 
 from mintscope.base.errors import (
     BadRequest,
+    InsufficientCredits,
     InvalidPayment,
     PaymentAlreadyUsed,
     PaymentFailed,
     PaymentPending,
+    PaymentRequired,
     PaymentUnavailable,
     PriceUnavailable,
     ServiceError,
 )
 from mintscope.base.fair_queue import FairQueue
 from mintscope.base.metrics import PAYMENTS
-from mintscope.core.payments.facilitator import Demand, PaymentCharge, Wanted
+from mintscope.core.checkout.checkout import Charge, Checkout, PaymentCharge, Work
+from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.checkout.order import Order
+from mintscope.core.checkout.refusal import (
+    CheckoutRefused,
+    NoCredits,
+    NothingForSale,
+    NothingPresented,
+    Offer,
+)
+from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.market.report import ReadReport
+from mintscope.core.payments.facilitator import Wanted
 from mintscope.core.payments.outcome import (
     AlreadyUsed,
     Obstacle,
@@ -28,7 +41,6 @@ from mintscope.core.payments.outcome import (
     Unresolved,
     Used,
 )
-from mintscope.core.payments.pricing.price_list import PriceList
 from mintscope.core.payments.protocol.headers import (
     IDENTIFIER_PATTERN,
     PAYMENT_REQUIRED,
@@ -40,11 +52,8 @@ from mintscope.core.payments.protocol.headers import (
     encode_required,
     encode_settled,
 )
-from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
-from mintscope.core.payments.protocol.requirement import Resource
-from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
-from mintscope.edges.api.gate import Gate
-from mintscope.edges.api.shop import Shop
+from mintscope.core.payments.protocol.refusal import Refused
+from mintscope.edges.api.gate import Caller, Gate
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header
 
@@ -56,6 +65,15 @@ OBSTACLE_RETRY_S: Final = {
 }
 IDEMPOTENCY_KEY: Final = b"idempotency-key"
 NO_SALES: Final = "This service takes no payments; send a credit token instead."
+NOTHING_PRESENTED: Final = (
+    "This request costs one credit, sent as Authorization: Bearer svc_credit_<64 hex>; or a"
+    " payment of its own (x402), on the terms of the header PAYMENT-REQUIRED where there is one."
+)
+NO_PAYMENT_PRESENTED: Final = (
+    "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
+)
+NO_CREDIT_LEFT: Final = "The credit token is valid and holds no credits; nothing was charged."
+READY: Final[Header] = (b"x-token-status", b"ready")
 ONLY_CREDITS: Final = (
     "The network's fee is too high now for payments of single requests: buy credits, with POST"
     " /v1/credits/purchase?bundle=10, and send them as Authorization: Bearer svc_credit_<64 hex>."
@@ -68,6 +86,8 @@ USED: Final = {
     ),
     Used.KEY: "The Idempotency-Key was sent with another payment before. Nothing was charged.",
 }
+SAME_KEY: Final = "with the same Idempotency-Key"
+NEW_KEY: Final = "with the Idempotency-Key of this answer, which is given only once"
 OBSTACLES: Final = {
     Obstacle.CHAIN: "The chain does not answer; the payment was not sent. Nothing was charged.",
     Obstacle.NODE_BEHIND: (
@@ -80,118 +100,146 @@ OBSTACLES: Final = {
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class PaidResource:
-    """Something that a payment buys, and what it costs at the prices of the minute.
-
-    fee_lamports_max    the most that landing its payment may cost us; None for any fee
-    """
-
-    resource: Resource
-    price: Callable[[PriceList], int]
-    fee_lamports_max: Callable[[PriceList], int | None] = lambda _: None
-
-    def is_worth(self, fee_lamports: int, price_list: PriceList) -> bool:
-        """Say whether a payment may cost us *fee_lamports*."""
-        most = self.fee_lamports_max(price_list)
-        return most is None or fee_lamports <= most
-
-
 class ResourceServer:
-    """Asks for payments and takes them; what is not settled leaves as a ServiceError."""
+    """Sells through the checkout; each refusal leaves as a ServiceError with its headers."""
 
-    def __init__(self, *, shop: Shop, gate: Gate) -> None:
-        self._shop = shop
+    def __init__(self, *, ledger: CreditLedger, merchant: Merchant | None, gate: Gate) -> None:
         self._gate = gate
-        self._turns = FairQueue()
+        self._merchant = merchant
+        self._checkout = Checkout(
+            ledger=ledger, merchant=merchant, turn=FairQueue().next, on_outcome=_count
+        )
 
-    async def ask(self, request: Request, offer: PaidResource, *, why: str) -> bool:
-        """Add PAYMENT-REQUIRED to the reply; return False where only credits are sold now.
+    async def sell_report(
+        self, request: Request, caller: Caller, order: Order, work: Work
+    ) -> ReadReport:
+        """Return the report that *work* reads, for a credit of *caller* or a payment."""
+        try:
+            charge = await self._authorize(request, caller, order, work)
+            receipt = await charge.settle(work)
+        except CheckoutRefused as refused:
+            raise self._told(request, refused, unpaid=NOTHING_PRESENTED) from refused
+        if receipt.balance is not None:
+            request.response_headers.append((b"x-credits-remaining", b"%d" % receipt.balance))
+        if receipt.payment is not None:
+            await self._tell_settled(request, receipt.payment)
+        return receipt.report
 
-        Raises PriceUnavailable.
+    async def sell_credits(
+        self, request: Request, order: Order, wanted: Callable[[], Awaitable[Wanted]]
+    ) -> Settled:
+        """Return the payment for what *wanted* returns, once it has settled.
+
+        Raises PriceUnavailable without a price.
         """
-        price_list = await self._shop.board.price_list()
-        if not offer.is_worth(FEE_LAMPORTS_USUAL, price_list):
-            return False
-        requirement = self._shop.facilitator.require(offer.resource, offer.price(price_list))
-        demand = encode_required(requirement, origin=self._shop.origin, error=why)
-        request.response_headers.append(_header(PAYMENT_REQUIRED, demand))
-        return True
+        if self._merchant is None:
+            raise PriceUnavailable(NO_SALES)
+        try:
+            if not request.has_payment():
+                await wanted()  # a credit token that is not good is told first
+                await self._refuse_unpaid(self._merchant, order)
+            charge = await self._authorize_payment(request, order)
+            settled = await charge.pay(wanted)
+        except CheckoutRefused as refused:
+            raise self._told(request, refused, unpaid=NO_PAYMENT_PRESENTED) from refused
+        await self._tell_settled(request, settled)
+        return settled
 
-    async def open(self, request: Request, offer: PaidResource) -> PaymentCharge | Settled:
-        """Return a charge for a new payment that checks out, the goods of a known one.
+    async def _authorize(
+        self, request: Request, caller: Caller, order: Order, work: Work
+    ) -> Charge:
+        if request.has_payment():
+            return await self._authorize_payment(request, order)
+        if caller.bearer is None:
+            raise await self._checkout.refuse_unpaid(order, work)
+        return self._checkout.authorize_credit(order, self._gate.account(caller))
 
-        Raises InvalidPayment, and whatever else became of a known one or is
-        wrong with a new one.
-        """
-        await self._turns.next()  # for the signature is checked here
+    async def _authorize_payment(self, request: Request, order: Order) -> PaymentCharge:
+        if self._merchant is None:
+            raise PaymentUnavailable(NO_SALES)
         try:
             presented = _presented(request)
             key = _redelivery_key(request, presented)
         except (InvalidPayment, BadRequest):
             PAYMENTS.labels("invalid", "").inc()
             raise
-        demand = Demand(resource=offer.resource, key=key, address=self._gate.address(request))
-        found = await self._shop.facilitator.present(presented, demand)
-        if isinstance(found, PaymentCharge):
-            price_list = self._shop.board.posted()
-            if price_list is None or offer.is_worth(found.verified.fee_lamports, price_list):
-                return found
-            found = Refused(RefusalReason.NETWORK_FEE)
-        return await self._expect_settled(request, offer, found)
+        return await self._checkout.authorize_payment(
+            order, presented, key=key, address=self._gate.address(request)
+        )
 
-    async def settle(
-        self, request: Request, offer: PaidResource, charge: PaymentCharge, wanted: Wanted
-    ) -> Settled:
-        """Take the payment, or raise what became of it instead."""
-        request.expect_client()
-        outcome = await charge.settle(wanted)
-        await self._turns.next()  # many are confirmed in the same block
-        return await self._expect_settled(request, offer, outcome)
+    async def _refuse_unpaid(self, merchant: Merchant, order: Order) -> NoReturn:
+        offer = Offer(requirement=await merchant.quote(order))
+        raise CheckoutRefused(NothingPresented(), offer=offer)
 
-    async def _expect_settled(
-        self, request: Request, offer: PaidResource, outcome: Outcome
-    ) -> Settled:
-        _count(outcome)
-        match outcome:
-            case Settled(payment=payment, redelivered=redelivered):
-                if not redelivered:
-                    await self._gate.give_back(request)
-                response = encode_settled(
-                    self._shop.facilitator.terms, payer=payment.payer, signature=payment.signature
-                )
-                request.response_headers.append(_header(PAYMENT_RESPONSE, response))
-                return outcome
-            case Refused():
-                is_asked = await self._refuse(request, offer, outcome)
-                raise PaymentFailed(_explain(outcome, is_asked=is_asked))
-            case AlreadyUsed(what):
-                raise PaymentAlreadyUsed(USED[what])
-            case Unresolved(key=key):
-                raise _pending(request, key)
-            case Unavailable(obstacle):
-                request.response_headers.append(
-                    (b"retry-after", b"%d" % OBSTACLE_RETRY_S[obstacle])
-                )
-                raise PaymentUnavailable(OBSTACLES[obstacle])
-
-    async def _refuse(self, request: Request, offer: PaidResource, refused: Refused) -> bool:
-        """Add PAYMENT-RESPONSE and a fresh demand; return False where only credits are sold now.
-
-        Raises PriceUnavailable where none can be made, unless the payment was
-        sent: then what became of it is the news.
-        """
-        is_asked = True
-        try:
-            is_asked = await self.ask(request, offer, why=refused.reason)
-        except PriceUnavailable:
-            if not refused.signature:
-                raise
-        response = encode_refused(
-            self._shop.facilitator.terms, reason=refused.reason, signature=refused.signature
+    async def _tell_settled(self, request: Request, settled: Settled) -> None:
+        if not settled.redelivered:
+            await self._gate.give_back(request)
+        assert self._merchant is not None
+        response = encode_settled(
+            self._merchant.facilitator.terms,
+            payer=settled.payment.payer,
+            signature=settled.payment.signature,
         )
         request.response_headers.append(_header(PAYMENT_RESPONSE, response))
-        return is_asked
+
+    def _told(self, request: Request, refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
+        """Add the headers of *refused* to the response, and return the error that tells it."""
+        headers, cause, offer = request.response_headers, refused.cause, refused.offer
+        error = _error(refused, unpaid=unpaid)
+        if refused.is_ready:
+            headers.append(READY)
+        if offer is not None and offer.requirement is not None and self._merchant is not None:
+            why = cause.reason if isinstance(cause, Refused) else str(error)
+            demand = encode_required(offer.requirement, origin=self._merchant.origin, error=why)
+            headers.append(_header(PAYMENT_REQUIRED, demand))
+        match cause:
+            case Refused(reason=reason, signature=signature) if self._merchant is not None:
+                terms = self._merchant.facilitator.terms
+                response = encode_refused(terms, reason=reason, signature=signature)
+                headers.append(_header(PAYMENT_RESPONSE, response))
+            case Unresolved(key=key):
+                headers.append((b"retry-after", b"%d" % PENDING_RETRY_S))
+                if key is not None:
+                    headers.append((IDEMPOTENCY_KEY, key.encode()))
+            case Unavailable(obstacle):
+                headers.append((b"retry-after", b"%d" % OBSTACLE_RETRY_S[obstacle]))
+            case _:
+                pass
+        if offer is not None and offer.requirement is None:
+            return type(error)(f"{error} {ONLY_CREDITS}")
+        return error
+
+
+def _error(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
+    why = f" Paying would be pointless now: {refused.failure}" if refused.failure else ""
+    match refused.cause:
+        case NothingPresented():
+            return PaymentRequired(unpaid + why)
+        case NothingForSale():
+            return PaymentUnavailable(NO_SALES)
+        case NoCredits():
+            return InsufficientCredits(NO_CREDIT_LEFT + why)
+        case Refused(reason=reason, signature=""):
+            return PaymentFailed(
+                f"The payment is refused: {reason}. Nothing was sent, nothing was charged."
+            )
+        case Refused(reason=reason):
+            return PaymentFailed(f"The payment failed on chain: {reason}. Nothing was charged.")
+        case AlreadyUsed() | Unresolved() | Unavailable() as outcome:
+            return _outcome_error(outcome)
+
+
+def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> ServiceError:
+    match outcome:
+        case AlreadyUsed(what):
+            return PaymentAlreadyUsed(USED[what])
+        case Unresolved(key=key):
+            return PaymentPending(
+                "The payment was sent, and its outcome is not known yet. Do not pay again: send the"
+                f" same request with the same payment, {SAME_KEY if key is None else NEW_KEY}."
+            )
+        case Unavailable(obstacle):
+            return PaymentUnavailable(OBSTACLES[obstacle])
 
 
 def _presented(request: Request) -> Presented:
@@ -226,26 +274,6 @@ def idempotency_key(request: Request) -> str | None:
             " hard to guess"
         )
     return key
-
-
-def _pending(request: Request, key: str | None) -> ServiceError:
-    request.response_headers.append((b"retry-after", b"%d" % PENDING_RETRY_S))
-    if key is None:
-        how = "with the same Idempotency-Key"
-    else:
-        request.response_headers.append((IDEMPOTENCY_KEY, key.encode()))
-        how = "with the Idempotency-Key of this answer, which is given only once"
-    return PaymentPending(
-        "The payment was sent, and its outcome is not known yet. Do not pay again: send the same"
-        f" request with the same payment, {how}."
-    )
-
-
-def _explain(refused: Refused, *, is_asked: bool) -> str:
-    then = "" if is_asked else f" {ONLY_CREDITS}"
-    if refused.signature:
-        return f"The payment failed on chain: {refused.reason}. Nothing was charged.{then}"
-    return f"The payment is refused: {refused.reason}. Nothing was sent, nothing was charged.{then}"
 
 
 def _count(outcome: Outcome) -> None:

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limit, Limits, MemoryLimits
+from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import LogReader
@@ -16,7 +17,6 @@ from mintscope.core.market.report import Reports
 from mintscope.edges.api.app import HEALTH, PUBLIC, create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.health import Check
-from mintscope.edges.api.shop import Shop
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
 from mintscope.edges.server.client_address import ClientAddresses
@@ -73,7 +73,7 @@ async def _serve(
         reports=follower,
         ledger=ledger,
         checks=checks,
-        shop=None if sales is None else sales.shop(origins[0]),
+        merchant=None if sales is None else sales.merchant(origins[0]),
         accounts=accounts,
         addresses=addresses,
         limits=limits,
@@ -104,7 +104,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     reports: Reports,
     ledger: CreditLedger,
     checks: Sequence[Check],
-    shop: Shop | None,
+    merchant: Merchant | None,
     accounts: Accounts,
     addresses: ClientAddresses,
     limits: Limits,
@@ -126,7 +126,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
             name=HEALTH.name, count=api.health_limit_requests, window_s=api.health_limit_window_s
         ),
         freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
-        shop=shop,
+        merchant=merchant,
         accounts=desks_of(config.accounts, accounts),
     )
 

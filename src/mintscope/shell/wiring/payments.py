@@ -16,6 +16,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import PriceUnavailable, ServiceUnavailable
 from mintscope.base.primitives import Mint, Wallet
 from mintscope.base.solana import Endpoint
+from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.market.log import LogReader
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.facilitator import Facilitator
@@ -26,7 +27,6 @@ from mintscope.core.payments.redelivery import Secrets
 from mintscope.core.payments.rotation import RotationStore
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.core.payments.store import WALLET_LAMPORTS_MIN, Budget
-from mintscope.edges.api.shop import Shop
 from mintscope.edges.maintenance.payment_maintenance import PaymentMaintenance, tell_unreadable
 from mintscope.edges.settlement.price_sources import (
     FeedPrice,
@@ -58,7 +58,7 @@ class Sales:
 
     config: PaymentsConfig
     facilitator: Facilitator
-    board: PriceCache
+    price_cache: PriceCache
     chain: RpcSettlement
     rotations: RotationStore
     auditor: Auditor
@@ -76,7 +76,7 @@ class Sales:
         except ChainUnavailable as trouble:
             log.warning("nothing is sold until the node answers", reason=str(trouble))
         with suppress(PriceUnavailable):
-            await self.board.price_list()  # so that the first client finds a price
+            await self.price_cache.price_list()  # so that the first client finds a price
 
     async def expect_chain(self) -> None:
         """Raise ServiceUnavailable if the node does not answer."""
@@ -89,15 +89,15 @@ class Sales:
         """Keep what was sold true, until cancelled."""
         await self.maintenance.run()
 
-    def shop(self, origin: str) -> Shop:
+    def merchant(self, origin: str) -> Merchant:
         """Return what the API sells with; clients reach it at *origin*."""
-        return Shop(
+        return Merchant(
             facilitator=self.facilitator,
-            board=self.board,
+            price_cache=self.price_cache,
             rotations=self.rotations,
             origin=origin,
-            name=self.config.asset_name,
-            symbol=self.config.asset_symbol,
+            asset_name=self.config.asset_name,
+            asset_symbol=self.config.asset_symbol,
         )
 
 
@@ -147,7 +147,7 @@ async def open_sales(
             fee_lamports=payments.fees_per_hour_lamports,
             in_flight_fee_lamports=payments.fees_in_flight_lamports,
         )
-        board = PriceCache(
+        price_cache = PriceCache(
             source,
             decimals=terms.decimals,
             clock=clock,
@@ -166,7 +166,7 @@ async def open_sales(
                 entropy=os.urandom,
                 budget=budget,
             ),
-            board=board,
+            price_cache=price_cache,
             chain=chain,
             rotations=store,
             auditor=auditor,
@@ -176,7 +176,7 @@ async def open_sales(
                 books=books,
                 auditor=auditor,
                 reconciler=reconciler,
-                price_cache=board,
+                price_cache=price_cache,
                 clock=clock,
                 fee_payer=terms.fee_payer,
                 lamports_min=payments.fee_payer_lamports_min,

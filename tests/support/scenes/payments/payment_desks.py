@@ -11,7 +11,7 @@ import pytest
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.payments.payment import Evidence, Goods, NewToken, PaidReport, Payment, TopUp
+from mintscope.core.payments.payment import Evidence, NewToken, PaidReport, Payment, Purchase, TopUp
 from mintscope.core.payments.store import PaymentStore, PendingPayment
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from support.fakes.payment_memory import MemoryPaymentStore
@@ -23,8 +23,8 @@ class Desk(Protocol):
 
     @property
     def store(self) -> PaymentStore: ...
-    def credits(self, goods: Goods) -> int: ...
-    def spend(self, goods: Goods) -> None: ...
+    def credits(self, purchase: Purchase) -> int: ...
+    def spend(self, purchase: Purchase) -> None: ...
     def close_sales(self) -> None: ...
     def open_account(self, credit_count: int) -> CreditAccount: ...
     def fill_fund(self, lamports: int) -> None: ...
@@ -35,11 +35,11 @@ class Desk(Protocol):
 class MemoryDesk:
     store: MemoryPaymentStore
 
-    def credits(self, goods: Goods) -> int:
-        return self.store.balances[_name(goods)]
+    def credits(self, purchase: Purchase) -> int:
+        return self.store.balances[_name(purchase)]
 
-    def spend(self, goods: Goods) -> None:
-        self.store.spend(_name(goods))
+    def spend(self, purchase: Purchase) -> None:
+        self.store.spend(_name(purchase))
 
     def close_sales(self) -> None:
         self.store.is_closed = True
@@ -62,14 +62,14 @@ class SqliteDesk:
     store: SqlitePaymentStore
     db: apsw.Connection
 
-    def credits(self, goods: Goods) -> int:
-        return int(self.db.execute(f"SELECT {_balance(goods)}", (_name(goods),)).get or 0)
+    def credits(self, purchase: Purchase) -> int:
+        return int(self.db.execute(f"SELECT {_balance(purchase)}", (_name(purchase),)).get or 0)
 
-    def spend(self, goods: Goods) -> None:
+    def spend(self, purchase: Purchase) -> None:
         self.db.execute(
             "INSERT INTO credit_entry (account, kind, delta, balance, at)"
-            f" SELECT id, 'spend', -1, balance - 1, 0 FROM credit_account WHERE {_where(goods)}",
-            (_name(goods),),
+            f" SELECT id, 'spend', -1, balance - 1, 0 FROM credit_account WHERE {_where(purchase)}",
+            (_name(purchase),),
         )
 
     def close_sales(self) -> None:
@@ -98,8 +98,8 @@ class SqliteDesk:
         return CreditAccount(int(self.db.execute("SELECT max(id) FROM credit_account").get))
 
 
-def _name(goods: Goods) -> Any:
-    match goods:
+def _name(purchase: Purchase) -> Any:
+    match purchase:
         case NewToken(token_hash=token_hash):
             return token_hash
         case TopUp(account=account):
@@ -108,12 +108,12 @@ def _name(goods: Goods) -> Any:
             return None
 
 
-def _where(goods: Goods) -> str:
-    return "token_hash = ?" if isinstance(goods, NewToken) else "id = ?"
+def _where(purchase: Purchase) -> str:
+    return "token_hash = ?" if isinstance(purchase, NewToken) else "id = ?"
 
 
-def _balance(goods: Goods) -> str:
-    return f"(SELECT balance FROM credit_account WHERE {_where(goods)})"
+def _balance(purchase: Purchase) -> str:
+    return f"(SELECT balance FROM credit_account WHERE {_where(purchase)})"
 
 
 @pytest.fixture(params=["memory", "sqlite"])

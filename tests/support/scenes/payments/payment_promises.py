@@ -42,7 +42,7 @@ def promise(
         address="192.0.2.1",
         resource=Resource("/v1/credits/purchase?bundle=10"),
         amount=AMOUNT,
-        goods=new_token(name),
+        purchase=new_token(name),
         key_hash=key_hash(name),
         fee_lamports=10_001,
         last_valid_height=200,

@@ -13,7 +13,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mintscope.base.errors import InvalidPayment
-from mintscope.core.payments.facilitator import Credits, Demand, Facilitator, PaymentCharge, Wanted
+from mintscope.core.payments.facilitator import (
+    Credits,
+    Demand,
+    Facilitator,
+    VerifiedPayment,
+    Wanted,
+)
 from mintscope.core.payments.outcome import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
 from mintscope.core.payments.payment import PaidReport
 from mintscope.core.payments.protocol.headers import (
@@ -77,7 +83,7 @@ class Shop:
         key = request.headers.get("Idempotency-Key", presented.identifier)
         demand = Demand(resource=resource, key=key, address="192.0.2.1")
         answer = await self._facilitator.present(presented, demand)
-        outcome = await answer.settle(wanted) if isinstance(answer, PaymentCharge) else answer
+        outcome = await answer.settle(wanted) if isinstance(answer, VerifiedPayment) else answer
         return self._respond(outcome, resource, amount)
 
     def _respond(self, outcome: Outcome, resource: Resource, amount: int) -> Response:
@@ -86,11 +92,11 @@ class Shop:
             case Settled(payment=payment, token=token):
                 receipt = encode_settled(terms, payer=payment.payer, signature=payment.signature)
                 headers = {PAYMENT_RESPONSE: receipt}
-                if isinstance(payment.goods, PaidReport):
-                    return Response(b'{"data":' + payment.goods.body + b"}", 200, headers)
+                if isinstance(payment.purchase, PaidReport):
+                    return Response(b'{"data":' + payment.purchase.body + b"}", 200, headers)
                 data = {
                     "token": token,
-                    "credits": payment.goods.credits,
+                    "credits": payment.purchase.credits,
                     "pricePaid": payment.paid,
                 }
                 return JSONResponse({"success": True, "data": data}, 201, headers)

@@ -26,7 +26,13 @@ from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.base.solana import Endpoint
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.invariants import Violation
-from mintscope.core.payments.facilitator import Credits, Demand, Facilitator, PaymentCharge, Wanted
+from mintscope.core.payments.facilitator import (
+    Credits,
+    Demand,
+    Facilitator,
+    VerifiedPayment,
+    Wanted,
+)
 from mintscope.core.payments.outcome import Outcome
 from mintscope.core.payments.payment import MISSED_BLOCKS
 from mintscope.core.payments.protocol.headers import Presented
@@ -248,7 +254,7 @@ async def buy(
     """Send a payment and take what comes."""
     demand: dict[str, Any] = {"resource": RESOURCE, "key": KEY, "address": "192.0.2.1"}
     answer = await facilitator.present(presented, Demand(**(demand | changes)))
-    return await answer.settle(wanted) if isinstance(answer, PaymentCharge) else answer
+    return await answer.settle(wanted) if isinstance(answer, VerifiedPayment) else answer
 
 
 def config_of(world: World, rpc_url: str, **changes: Any) -> Config:

@@ -16,10 +16,10 @@ from solders.keypair import Keypair
 from mintscope.base.limits import Limit
 from mintscope.base.primitives import UnixMs
 from mintscope.base.quote import Quote
+from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.pricing.price import Doubt
 from mintscope.core.payments.pricing.price_cache import PriceCache
-from mintscope.edges.api.shop import Shop
 from support.scenes.payments.payment_build import Recipe, as_base64
 from support.scenes.payments.payment_world import SECRETS, World, world_at
 from support.scenes.service import Service, running_service
@@ -145,16 +145,20 @@ async def opened(
 ) -> AsyncIterator[Shopfront]:
     """Open another process of the shop; *changes* are to its facilitator."""
     facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
-    shop = Shop(
+    merchant = Merchant(
         facilitator=facilitator,
-        board=PriceCache(price, decimals=6, clock=world.clock, sol=sol),
+        price_cache=PriceCache(price, decimals=6, clock=world.clock, sol=sol),
         rotations=world.stores[-1],
         origin=ORIGIN,
-        name="Scope",
-        symbol="SCOPE",
+        asset_name="Scope",
+        asset_symbol="SCOPE",
     )
     async with running_service(
-        world.path.parent, clock=world.clock, pepper=SECRETS.pepper, shop=shop, public_limit=limit
+        world.path.parent,
+        clock=world.clock,
+        pepper=SECRETS.pepper,
+        merchant=merchant,
+        public_limit=limit,
     ) as service:
         yield Shopfront(world, service, facilitator, price, sol)
 

@@ -98,12 +98,12 @@ class PriceCache:
             self._read_again_s = now_s + RETRY_S  # nobody else reads meanwhile
             self._ahead_s = self._wall_ahead_s()
             await self._read()
-        price_list = self.posted()
+        price_list = self.latest()
         if price_list is None:
             raise PriceUnavailable(NO_CLOCK if self.doubt is Doubt.CLOCK else NO_PRICE)
         return price_list
 
-    def posted(self) -> PriceList | None:
+    def latest(self) -> PriceList | None:
         """Return the prices as they were last read, None where there are none or they are old."""
         age_s = self._clock.monotonic_s() - self._read_at_s
         return self._price_list if age_s < QUOTE_S_MAX else None

@@ -23,6 +23,7 @@ from mintscope.base.errors import (
     RotatedRecently,
 )
 from mintscope.base.primitives import Signature, Wallet
+from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES
@@ -36,7 +37,6 @@ from mintscope.core.payments.rotation import (
     write_challenge,
 )
 from mintscope.edges.api.gate import Gate
-from mintscope.edges.api.shop import Shop
 from mintscope.edges.api.wire import (
     Challenge,
     Claimed,
@@ -65,31 +65,31 @@ NOT_PROVEN: Final = (
 EXPIRED: Final = "The challenge has expired: ask for another one."
 TOO_SOON: Final = (
     "These credits were moved within a day, or bought within 10 minutes and used since;"
-    " whoever holds their credit token can move them at any time."
+    " the holder of their credit token can move them at any time."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotateRoutes:
-    """Two ways to prove whose the credits are."""
+    """Moves credits on either of two proofs of ownership."""
 
     gate: Gate
     ledger: CreditLedger
-    shop: Shop | None
+    merchant: Merchant | None
     clock: Clock
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # one new token for one request
 
     async def challenge(self, request: Request) -> Response:
         """Write the text that a wallet must sign; nothing is looked up, nothing is stored."""
         await self.gate.admit(request)
-        shop = self._expect_shop()
+        merchant = self._expect_merchant()
         asked = _read(await request.body(), Claimed)
         now = self.clock.now()
         text = write_challenge(
-            shop.facilitator.secrets.rotation,
-            _claim(shop, asked),
+            merchant.facilitator.secrets.rotation,
+            _claim(merchant, asked),
             now=now,
-            nonce=shop.facilitator.entropy(NONCE_BYTES),
+            nonce=merchant.facilitator.entropy(NONCE_BYTES),
         )
         return self._response(
             request, 200, Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
@@ -98,28 +98,32 @@ class RotateRoutes:
     async def rotate(self, request: Request) -> Response:
         """Move all credits of a token to a new one, which is answered once."""
         caller = await self.gate.admit(request)
-        shop = self._expect_shop()
+        merchant = self._expect_merchant()
         key, body = idempotency_key(request), await request.body()
         if caller.bearer is not None:
             account = self.gate.account(caller)
             if body:
                 raise BadRequest(TWO_PROOFS)
-            key = key or shop.facilitator.entropy(GENERATED_KEY_BYTES).hex()
-            token = _new_token(shop, f"token\n{caller.bearer}", key)
+            key = key or merchant.facilitator.entropy(GENERATED_KEY_BYTES).hex()
+            token = _new_token(merchant, f"token\n{caller.bearer}", key)
             async with self._turn:
-                rotated = await self._find(token) or await self._move(shop, account, token)
+                rotated = await self._find(token) or await self._move(merchant, account, token)
         elif body:
-            rotated = await self._rotate_by_wallet(shop, _read(body, Proof))
+            rotated = await self._rotate_by_wallet(merchant, _read(body, Proof))
         else:
             raise MissingToken(NOTHING_PRESENTED)
         return self._response(request, 201, rotated)
 
-    async def _rotate_by_wallet(self, shop: Shop, proof: Proof) -> Rotated:
+    async def _rotate_by_wallet(self, merchant: Merchant, proof: Proof) -> Rotated:
         """Move what a signed challenge proves.
 
         Raises InvalidProof and RotatedRecently.
         """
-        claim, secrets, now = _claim(shop, proof), shop.facilitator.secrets, self.clock.now()
+        claim, secrets, now = (
+            _claim(merchant, proof),
+            merchant.facilitator.secrets,
+            self.clock.now(),
+        )
         flaw = find_flaw(
             secrets.rotation,
             claim,
@@ -129,17 +133,17 @@ class RotateRoutes:
         )
         if flaw is not None:
             raise InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
-        token = _new_token(shop, "wallet", proof.challenge)
+        token = _new_token(merchant, "wallet", proof.challenge)
         async with self._turn:
             again = await self._find(token)
             if again is not None:
                 return again
-            purchased = await shop.rotations.find_purchase(claim.purchase)
+            purchased = await merchant.rotations.find_purchase(claim.purchase)
             if purchased is None or purchased.payer != claim.wallet:
                 raise InvalidProof(NOT_PROVEN)
             if decide(purchased, now=now) is not None:
                 raise RotatedRecently(TOO_SOON)
-            return await self._move(shop, purchased.holder, token)
+            return await self._move(merchant, purchased.holder, token)
 
     async def _find(self, token: CreditToken) -> Rotated | None:
         """Return the answer that was given before."""
@@ -148,34 +152,36 @@ class RotateRoutes:
             return None
         return Rotated(token=token, credits=await self.ledger.balance(account))
 
-    async def _move(self, shop: Shop, holder: CreditAccount, token: CreditToken) -> Rotated:
-        digest = hash_credential(token, pepper=shop.facilitator.secrets.pepper)
-        moved = await shop.rotations.rotate(holder, digest, hint(token), now=self.clock.now())
+    async def _move(self, merchant: Merchant, holder: CreditAccount, token: CreditToken) -> Rotated:
+        digest = hash_credential(token, pepper=merchant.facilitator.secrets.pepper)
+        moved = await merchant.rotations.rotate(holder, digest, hint(token), now=self.clock.now())
         return Rotated(token=token, credits=moved)
 
-    def _expect_shop(self) -> Shop:
-        if self.shop is None:
+    def _expect_merchant(self) -> Merchant:
+        if self.merchant is None:
             raise PaymentUnavailable(NO_SALES)
-        return self.shop
+        return self.merchant
 
     def _response(self, request: Request, status: int, data: Wire) -> Response:
         request.response_headers.append(NO_STORE)
         return Response(status, success(data, Meta(timestamp=timestamp(self.clock.now()))))
 
 
-def _new_token(shop: Shop, proven: str, key: str) -> CreditToken:
+def _new_token(merchant: Merchant, proven: str, key: str) -> CreditToken:
     """Derive the token from what only the caller knows, so that it can be given again."""
     digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
-    return shop.facilitator.secrets.credit_token(MessageHash(digest), key)
+    return merchant.facilitator.secrets.credit_token(MessageHash(digest), key)
 
 
-def _claim(shop: Shop, asked: Claimed) -> Claim:
+def _claim(merchant: Merchant, asked: Claimed) -> Claim:
     try:
         wallet = Pubkey.from_string(asked.wallet)
     except ValueError as cause:
         raise BadRequest("expected wallet to be the base58 of 32 bytes") from cause
     purchase = _signature(asked.purchase)
-    return Claim(origin=shop.origin, purchase=Signature(str(purchase)), wallet=Wallet(str(wallet)))
+    return Claim(
+        origin=merchant.origin, purchase=Signature(str(purchase)), wallet=Wallet(str(wallet))
+    )
 
 
 def _signature(text: str) -> Ed25519:

@@ -5,15 +5,15 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import InvalidBundle, MissingToken, PaymentRequired, PriceUnavailable
+from mintscope.base.errors import InvalidBundle, MissingToken, PriceUnavailable
+from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.checkout.order import bundle_order
 from mintscope.core.credits.ledger import CreditLedger
-from mintscope.core.payments.facilitator import Contradiction, Credits
+from mintscope.core.payments.facilitator import Contradiction, Credits, Wanted
 from mintscope.core.payments.outcome import Settled
 from mintscope.core.payments.payment import PaidReport, TopUp
 from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle, PriceList, parse_bundle
-from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.gate import Caller, Gate
-from mintscope.edges.api.shop import Shop
 from mintscope.edges.api.wire import (
     BundleLine,
     Bundles,
@@ -26,13 +26,10 @@ from mintscope.edges.api.wire import (
     success,
     timestamp,
 )
-from mintscope.edges.api.x402 import NO_SALES, PaidResource, ResourceServer
+from mintscope.edges.api.x402 import NO_SALES, ResourceServer
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import NO_STORE, Response
 
-NOTHING_PRESENTED: Final = (
-    "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
-)
 ON_ANOTHER: Final = (
     "The payment has arrived and its credits are on the credit token that was sent with it;"
     " expected that token in the Authorization header."
@@ -44,28 +41,28 @@ QUERY_FIELDS_MAX: Final = 8
 class CreditRoutes:
     """What a client may buy, buy it, and see where it went.
 
-    shop    and till: None where nothing is for sale
+    merchant    None where nothing is for sale
     """
 
     gate: Gate
     ledger: CreditLedger
-    shop: Shop | None
-    till: ResourceServer | None
+    merchant: Merchant | None
+    resource_server: ResourceServer
     clock: Clock
 
     async def list_bundles(self, request: Request) -> Response:
         """Endpoint 2: the bundles at the prices of this minute."""
         await self.gate.admit(request)
-        if self.shop is None:
+        if self.merchant is None:
             raise PriceUnavailable(NO_SALES)
-        price_list = await self.shop.board.price_list()
-        terms = self.shop.facilitator.terms
+        price_list = await self.merchant.price_cache.price_list()
+        terms = self.merchant.facilitator.terms
         currency = Currency(
             asset=terms.asset,
-            name=self.shop.name,
+            name=self.merchant.asset_name,
             network=terms.network,
             decimals=terms.decimals,
-            symbol=self.shop.symbol,
+            symbol=self.merchant.asset_symbol,
         )
         lines = [_line(price_list, bundle) for bundle in BUNDLES]
         return self._response(request, 200, Bundles(bundles=lines, currency=currency))
@@ -74,23 +71,17 @@ class CreditRoutes:
         """Endpoint 3: check, settle, hand out; a credit token sent along is topped up."""
         caller = await self.gate.admit(request)
         bundle = _bundle(request)
-        if self.till is None:
-            raise PriceUnavailable(NO_SALES)
-        offer = _offer(bundle)
-        bill = await self.till.open(request, offer) if request.has_payment() else None
-        if not isinstance(bill, Settled):
+
+        async def wanted() -> Wanted:
             account = None if caller.bearer is None else self.gate.account(caller)
-            if bill is None:
-                await self.till.ask(request, offer, why=NOTHING_PRESENTED)
-                raise PaymentRequired(NOTHING_PRESENTED)
-            wanted = (
-                Credits(bundle.credits)
-                if account is None
-                else TopUp(credits=bundle.credits, account=account)
-            )
-            bill = await self.till.settle(request, offer, bill, wanted)
-        token, count = _handed_out(bill, caller)
-        purchase = Purchase(token=token, credits=count, price_paid=bill.payment.paid)
+            request.expect_client()
+            if account is None:
+                return Credits(bundle.credits)
+            return TopUp(credits=bundle.credits, account=account)
+
+        settled = await self.resource_server.sell_credits(request, bundle_order(bundle), wanted)
+        token, count = _handed_out(settled, caller)
+        purchase = Purchase(token=token, credits=count, price_paid=settled.payment.paid)
         return self._response(request, 201, purchase)
 
     async def get_history(self, request: Request) -> Response:
@@ -127,24 +118,19 @@ def _bundle(request: Request) -> Bundle:
     return parse_bundle(sizes[0] if sizes else None)
 
 
-def _handed_out(bill: Settled, caller: Caller) -> tuple[str, int]:
-    """Return the credit token that holds what *bill* has bought, and how many credits that is.
+def _handed_out(settled: Settled, caller: Caller) -> tuple[str, int]:
+    """Return the credit token that holds what *settled* has bought, and how many credits that is.
 
     Raises MissingToken where it is a token that *caller* has not shown.
     """
-    goods, token = bill.payment.goods, bill.token
-    if isinstance(goods, TopUp):
-        if caller.account != goods.account or caller.bearer is None:
+    purchase, token = settled.payment.purchase, settled.token
+    if isinstance(purchase, TopUp):
+        if caller.account != purchase.account or caller.bearer is None:
             raise MissingToken(ON_ANOTHER)
-        return caller.bearer, goods.credits
-    if isinstance(goods, PaidReport) or token is None:
-        raise Contradiction(f"expected credits; {bill.payment.signature} bought something else")
-    return token, goods.credits
-
-
-def _offer(bundle: Bundle) -> PaidResource:
-    resource = Resource(f"/v1/credits/purchase?bundle={bundle.credits}")
-    return PaidResource(resource, lambda price_list: price_list.price(bundle).price)
+        return caller.bearer, purchase.credits
+    if isinstance(purchase, PaidReport) or token is None:
+        raise Contradiction(f"expected credits; {settled.payment.signature} bought something else")
+    return token, purchase.credits
 
 
 def _line(price_list: PriceList, bundle: Bundle) -> BundleLine:

@@ -66,11 +66,6 @@ def open_store(path: Path, kind: str, *, read_only: bool = False) -> apsw.Connec
     except apsw.NotADBError as cause:
         db.close()
         raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
-    except apsw.Error as cause:
-        db.close()
-        raise UnusableStore(
-            f"expected a database at {path}; it does not answer: {cause}"
-        ) from cause
     except BaseException:
         db.close()
         raise

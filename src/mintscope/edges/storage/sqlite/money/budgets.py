@@ -72,24 +72,24 @@ class Budgets:
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
 
-    def find_objection(self, promise: PendingPayment) -> KeyTaken | Overdrawn | SalesClosed | None:
+    def find_objection(self, pending: PendingPayment) -> KeyTaken | Overdrawn | SalesClosed | None:
         """Say why the payment may not begin now."""
-        payment = promise.payment
+        payment = pending.payment
         hour_ago = payment.begun_at - HOUR_MS
         if self._db.execute(SALES_ARE_CLOSED).get:
             return SalesClosed()
         if self._db.execute(KEY_IS_TAKEN, (payment.key_hash,)).get:
             return KeyTaken()
-        if self._db.execute(RESERVED, (payment.payer, promise.mark)).get > promise.balance_after:
+        if self._db.execute(RESERVED, (payment.payer, pending.mark)).get > pending.balance_after:
             return Overdrawn(RefusalReason.FUNDS)
-        excess = self._find_excess(promise, hour_ago)
+        excess = self._find_excess(pending, hour_ago)
         if excess is not None:
             return Overdrawn(excess)
-        return None if self._are_fees_allowed(promise, hour_ago) else SalesClosed()
+        return None if self._are_fees_allowed(pending, hour_ago) else SalesClosed()
 
-    def take_fee(self, promise: PendingPayment) -> bool:
+    def take_fee(self, pending: PendingPayment) -> bool:
         """Reserve the fee in what the fee payer has; say whether it is there."""
-        needs = (promise.payment.fee_lamports, promise.budget.fund_lamports_min)
+        needs = (pending.payment.fee_lamports, pending.budget.fund_lamports_min)
         self._db.execute(TAKE_FEE, needs)
         return self._db.changes() == 1 or not self._db.execute(FUND_IS_KNOWN).get
 
@@ -97,26 +97,26 @@ class Budgets:
         """Release the fee of what never landed."""
         self._db.execute(GIVE_FEE_BACK, (payment.fee_lamports,))
 
-    def _find_excess(self, promise: PendingPayment, hour_ago: int) -> RefusalReason | None:
-        payment = promise.payment
+    def _find_excess(self, pending: PendingPayment, hour_ago: int) -> RefusalReason | None:
+        payment = pending.payment
         for conduct, who, is_address in (
             (CONDUCT_OF_PAYER, payment.payer, False),
             (CONDUCT_OF_ADDRESS, payment.address, True),
         ):
-            reverted, pending, sold, fees = self._db.execute(conduct, (hour_ago, who, SOLD_MAX)).get
-            found = Conduct(reverted=reverted, pending=pending, sold=sold, fee_lamports=fees)
+            reverted, waiting, sold, fees = self._db.execute(conduct, (hour_ago, who, SOLD_MAX)).get
+            found = Conduct(reverted=reverted, pending=waiting, sold=sold, fee_lamports=fees)
             excess = found.find_excess(
-                promise.budget, fee_lamports=payment.fee_lamports, is_address=is_address
+                pending.budget, fee_lamports=payment.fee_lamports, is_address=is_address
             )
             if excess is not None:
                 return excess
         return None
 
-    def _are_fees_allowed(self, promise: PendingPayment, hour_ago: int) -> bool:
-        payment = promise.payment
+    def _are_fees_allowed(self, pending: PendingPayment, hour_ago: int) -> bool:
+        payment = pending.payment
         asked = (hour_ago, payment.begun_at - DAY_MS, payment.payer)
-        reverted, pending, strangers, fund, is_stranger = self._db.execute(FEES_AT_RISK, asked).get
-        at_risk = FeesAtRisk(reverted=reverted, pending=pending, strangers=strangers, fund=fund)
+        reverted, waiting, strangers, fund, is_stranger = self._db.execute(FEES_AT_RISK, asked).get
+        at_risk = FeesAtRisk(reverted=reverted, pending=waiting, strangers=strangers, fund=fund)
         return at_risk.allow(
-            promise.budget, fee_lamports=payment.fee_lamports, is_stranger=bool(is_stranger)
+            pending.budget, fee_lamports=payment.fee_lamports, is_stranger=bool(is_stranger)
         )

@@ -22,7 +22,7 @@ from mintscope.core.payments.store import (
     SalesClosed,
 )
 from mintscope.edges.storage.sqlite.money.budgets import Budgets
-from mintscope.edges.storage.sqlite.money.purchases import PaymentGoods
+from mintscope.edges.storage.sqlite.money.purchases import PurchasedCredits
 from mintscope.edges.storage.sqlite.money.rows import COLUMNS, columns_of, payment_of
 
 FIND: Final = f"SELECT {COLUMNS} FROM payment WHERE message_hash = ?"  # noqa: S608  a constant
@@ -79,7 +79,7 @@ class PaymentTable:
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
         self._limits = Budgets(db)
-        self.goods = PaymentGoods(db)
+        self.purchase = PurchasedCredits(db)
 
     def find(self, message_hash: MessageHash) -> Found:
         """Return the payment of that name, and the mark at this moment."""
@@ -92,18 +92,18 @@ class PaymentTable:
         return [payment_of(row) for row in self._db.execute(FIND_SIGNATURES, (wanted,))]
 
     def begin(
-        self, promise: PendingPayment
+        self, pending: PendingPayment
     ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
         """Make the payment pending unless something speaks against it."""
-        known = self.find(promise.payment.message_hash).payment
+        known = self.find(pending.payment.message_hash).payment
         if known is not None:
             return KnownPayment(known)
-        objection = self._limits.find_objection(promise)
+        objection = self._limits.find_objection(pending)
         if objection is not None:
             return objection
-        if not self._limits.take_fee(promise):
+        if not self._limits.take_fee(pending):
             return SalesClosed()
-        self._db.execute(BEGIN, (*columns_of(promise.payment), promise.lease_until))
+        self._db.execute(BEGIN, (*columns_of(pending.payment), pending.lease_until))
         return Begun()
 
     def resolve(self, message_hash: MessageHash, evidence: Evidence, now: UnixMs) -> Resolved:
@@ -115,7 +115,7 @@ class PaymentTable:
         if after == before:
             return Resolved(before, before)
         if after.state is not before.state:
-            self.goods.move(after, now)  # first: what is issued must have been handed out
+            self.purchase.move(after, now)  # first: what is issued must have been handed out
         if before.state is State.PENDING and after.reason is RefusalReason.EXPIRED:
             self._limits.give_fee_back(after)
         look_again_at = now + FINAL_AFTER_MS

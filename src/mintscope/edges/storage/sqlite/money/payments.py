@@ -82,10 +82,10 @@ class SqlitePaymentStore:
             return self._looking.find(message_hash)
 
     async def begin(
-        self, promise: PendingPayment
+        self, pending: PendingPayment
     ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
         """Make the payment pending, durably, unless something speaks against it."""
-        return await self._write(lambda: self._table.begin(promise))
+        return await self._write(lambda: self._table.begin(pending))
 
     async def resolve(
         self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
@@ -111,13 +111,13 @@ class SqlitePaymentStore:
     async def find_purchase(self, signature: Signature) -> Purchased | None:
         """Return where the credits are that the transaction paid for."""
         with unavailable_on_error(UNAVAILABLE):
-            return self._looking.goods.find_purchase(signature)
+            return self._looking.purchase.find_purchase(signature)
 
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int:
         """Move all credits of *holder* to a new token; return how many."""
-        return await self._write(lambda: self._table.goods.rotate(holder, token_hash, hint, now))
+        return await self._write(lambda: self._table.purchase.rotate(holder, token_hash, hint, now))
 
     async def forget_reports(self, before: UnixMs) -> None:
         """Drop the bodies of final reports that were begun before *before*."""

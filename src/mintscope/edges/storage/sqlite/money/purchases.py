@@ -11,7 +11,7 @@ from mintscope.core.payments.payment import NewToken, PaidReport, Payment, State
 from mintscope.core.payments.rotation import Purchased
 from mintscope.core.payments.store import Inconsistent
 
-GOODS: Final = "SELECT id, holder, entry, frozen, begun_at FROM payment WHERE message_hash = ?"
+PURCHASED: Final = "SELECT id, holder, entry, frozen, begun_at FROM payment WHERE message_hash = ?"
 HAND_OUT: Final = """
 UPDATE payment SET account = coalesce(account, ?2), holder = ?2, entry = ?3 WHERE id = ?1
 """
@@ -50,7 +50,7 @@ MOVE_HOLDER: Final = "UPDATE payment SET holder = ?2, rotated_at = ?3 WHERE hold
 SUCCEED: Final = "UPDATE credit_account SET successor = ?2 WHERE id = ?1 AND successor IS NULL"
 
 
-class PaymentGoods:
+class PurchasedCredits:
     """The credits of payments over one connection, for one thread."""
 
     def __init__(self, db: apsw.Connection) -> None:
@@ -58,18 +58,18 @@ class PaymentGoods:
 
     def move(self, payment: Payment, now: UnixMs) -> None:
         """Hand the credits of *payment* out, or take them back, as its new state demands."""
-        if isinstance(payment.goods, PaidReport):
+        if isinstance(payment.purchase, PaidReport):
             return
         row_id, holder, entry, frozen, begun_at = self._db.execute(
-            GOODS, (payment.message_hash,)
+            PURCHASED, (payment.message_hash,)
         ).get
         if payment.state is State.ISSUED and entry is None:
-            self._hand_out(row_id, payment.goods, begun_at, now)
+            self._hand_out(row_id, payment.purchase, begun_at, now)
         elif payment.state is State.ISSUED and frozen:
             self._enter(holder, "thaw", frozen, now)
             self._db.execute(FREEZE, (row_id, 0))
         elif payment.state is State.FROZEN and entry is not None:
-            left = min(payment.goods.credits, int(self._db.execute(BALANCE, (holder,)).get))
+            left = min(payment.purchase.credits, int(self._db.execute(BALANCE, (holder,)).get))
             if left:
                 self._enter(holder, "freeze", -left, now)
                 self._db.execute(FREEZE, (row_id, left))
@@ -102,15 +102,15 @@ class PaymentGoods:
         return balance
 
     def _hand_out(
-        self, row_id: int, goods: NewToken | TopUp, begun_at: UnixMs, now: UnixMs
+        self, row_id: int, purchase: NewToken | TopUp, begun_at: UnixMs, now: UnixMs
     ) -> None:
-        if isinstance(goods, NewToken):
-            opened = self._db.execute(OPEN_ACCOUNT, (goods.token_hash, goods.hint, now)).get
-            entry = self._enter(opened, "payment", goods.credits, now)
+        if isinstance(purchase, NewToken):
+            opened = self._db.execute(OPEN_ACCOUNT, (purchase.token_hash, purchase.hint, now)).get
+            entry = self._enter(opened, "payment", purchase.credits, now)
             self._db.execute(HAND_OUT, (row_id, opened, entry))
         else:  # the token may have been rotated meanwhile
-            heir = int(self._db.execute(HEIR, (goods.account, begun_at)).get)
-            entry = self._enter(heir, "top_up", goods.credits, now)
+            heir = int(self._db.execute(HEIR, (purchase.account, begun_at)).get)
+            entry = self._enter(heir, "top_up", purchase.credits, now)
             self._db.execute(HAND_OUT, (row_id, heir, entry))
 
     def _enter(self, account: int, kind: str, delta: int, now: UnixMs) -> int:

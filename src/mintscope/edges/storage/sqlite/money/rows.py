@@ -5,7 +5,7 @@ from typing import Any, Final
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.payments.payment import Goods, NewToken, PaidReport, Payment, State, TopUp
+from mintscope.core.payments.payment import NewToken, PaidReport, Payment, Purchase, State, TopUp
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Resource
@@ -30,7 +30,7 @@ def payment_of(row: tuple[Any, ...]) -> Payment:
         address=row[3],
         resource=Resource(row[4]),
         amount=row[5],
-        goods=_goods(*row[6:11]),
+        purchase=_purchase(*row[6:11]),
         key_hash=CredentialHash(row[11]),
         fee_lamports=row[12],
         last_valid_height=row[13],
@@ -44,9 +44,9 @@ def payment_of(row: tuple[Any, ...]) -> Payment:
     )
 
 
-def _goods(
+def _purchase(
     credit_count: int, body: bytes | None, token_hash: bytes | None, hint: str, account: int
-) -> Goods:
+) -> Purchase:
     if credit_count == 0:
         return PaidReport(body=body or b"")
     if token_hash is None:
@@ -63,7 +63,7 @@ def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
         payment.address,
         payment.resource,
         payment.amount,
-        *_goods_columns(payment.goods),
+        *_purchase_columns(payment.purchase),
         payment.key_hash,
         payment.fee_lamports,
         payment.last_valid_height,
@@ -71,9 +71,9 @@ def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
     )
 
 
-def _goods_columns(goods: Goods) -> tuple[SqlValue, ...]:
+def _purchase_columns(purchase: Purchase) -> tuple[SqlValue, ...]:
     """Return (credits, body, token_hash, hint, account)."""
-    match goods:
+    match purchase:
         case PaidReport(body=body):
             return 0, body, None, None, None
         case NewToken(credits=credit_count, token_hash=token_hash, hint=hint):

@@ -1,0 +1,210 @@
+"""The checkout: what was presented becomes a charge, and a settled charge a receipt.
+
+    authorize   a credit token or a payment becomes a Charge, or is refused
+    work        what is sold is made; its failure costs nothing
+    settle      one credit, or one payment on chain
+
+Nothing happens between settling and the receipt.  A front (HTTP, MCP) parses what was
+presented, and turns receipts and refusals into its own words.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from mintscope.base.errors import PriceUnavailable, ServiceError
+from mintscope.base.primitives import Slot, UnixMs
+from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.checkout.order import Order
+from mintscope.core.checkout.refusal import (
+    CheckoutRefused,
+    NoCredits,
+    NothingForSale,
+    NothingPresented,
+    Offer,
+)
+from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
+from mintscope.core.market.report import ReadReport
+from mintscope.core.payments.facilitator import Contradiction, Demand, VerifiedPayment, Wanted
+from mintscope.core.payments.outcome import Outcome, Settled
+from mintscope.core.payments.payment import PaidReport
+from mintscope.core.payments.protocol.headers import Presented
+from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
+
+Work = Callable[[], Awaitable[ReadReport]]
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False):
+    """Proof that the charge for a report has settled.
+
+    report     just read, or kept since its payment was settled before
+    balance    credits left on the account that was charged, None for a payment
+    payment    None for a credit
+    """
+
+    report: ReadReport
+    balance: int | None
+    payment: Settled | None
+
+
+class CreditCharge(msgspec.Struct, frozen=True, gc=False):
+    """One credit of an account, not taken yet."""
+
+    checkout: "Checkout"
+    order: Order
+    account: CreditAccount
+
+    async def settle(self, work: Work) -> Receipt:
+        """Do *work*, then take one credit.
+
+        Raises CheckoutRefused without a credit, and what *work* raises; the lack of a credit
+        is told before a failure of the work.
+        """
+        try:
+            report = await work()
+        except ServiceError as failure:
+            if await self.checkout.ledger.balance(self.account) == 0:
+                raise await self._refuse(failure) from failure
+            raise
+        match await self.checkout.ledger.spend(self.account):
+            case Spent(balance):
+                return Receipt(report, balance, None)
+            case Empty():
+                raise await self._refuse(None)
+
+    async def _refuse(self, failure: ServiceError | None) -> CheckoutRefused:
+        offer = await self.checkout.offer(self.order)
+        return CheckoutRefused(NoCredits(), offer=offer, failure=failure)
+
+
+class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
+    """A payment that checks out, not sent yet; or one that was settled before."""
+
+    checkout: "Checkout"
+    merchant: Merchant
+    order: Order
+    payment: VerifiedPayment | Settled
+
+    async def settle(self, work: Work) -> Receipt:
+        """Do *work*, then take the payment; the report of a settled payment is given again.
+
+        Raises CheckoutRefused, and what *work* raises.
+        """
+        clock = self.merchant.facilitator.clock
+
+        async def report() -> PaidReport:
+            return PaidReport(body=_pack(await work(), now=clock.now()))
+
+        settled = await self.pay(report)
+        if not isinstance(settled.payment.purchase, PaidReport):
+            raise Contradiction(f"expected a report; {settled.payment.signature} bought credits")
+        return Receipt(_unpack(settled.payment.purchase.body, now=clock.now()), None, settled)
+
+    async def pay(self, wanted: Callable[[], Awaitable[Wanted]]) -> Settled:
+        """Take the payment for what *wanted* returns, unless it was taken before.
+
+        Raises CheckoutRefused, and what *wanted* raises.
+        """
+        if isinstance(self.payment, Settled):
+            return self.payment
+        outcome = await self.payment.settle(await wanted())
+        await self.checkout.turn()  # many are confirmed in the same block
+        return await self.checkout.expect_settled(self.merchant, self.order, outcome)
+
+
+Charge = CreditCharge | PaymentCharge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """Takes one credit or one payment for an order.
+
+    merchant      None where only credits are taken
+    turn          awaited around costly steps, so that other requests are served between them
+    on_outcome    told what became of each payment
+    """
+
+    ledger: CreditLedger
+    merchant: Merchant | None
+    turn: Callable[[], Awaitable[None]]
+    on_outcome: Callable[[Outcome], None]
+
+    def authorize_credit(self, order: Order, account: CreditAccount) -> Charge:
+        """Return a charge of one credit of *account*."""
+        return CreditCharge(self, order, account)
+
+    async def authorize_payment(
+        self, order: Order, presented: Presented, *, key: str | None, address: str
+    ) -> PaymentCharge:
+        """Return a charge for a payment that checks out, or that was settled before.
+
+        key        the client's redelivery key, None where it sent none
+        address    the client's, for the failure budget
+        Raises     CheckoutRefused, PriceUnavailable
+        """
+        merchant = self.merchant
+        if merchant is None:
+            raise CheckoutRefused(NothingForSale())
+        await self.turn()  # for the signature is checked here
+        demand = Demand(resource=order.resource, key=key, address=address)
+        found = await merchant.facilitator.present(presented, demand)
+        if isinstance(found, VerifiedPayment):
+            price_list = merchant.price_cache.latest()
+            if price_list is None or order.is_worth(found.verified.fee_lamports, price_list):
+                return PaymentCharge(self, merchant, order, found)
+            found = Refused(RefusalReason.NETWORK_FEE)
+        return PaymentCharge(
+            self, merchant, order, await self.expect_settled(merchant, order, found)
+        )
+
+    async def refuse_unpaid(self, order: Order, work: Work) -> CheckoutRefused:
+        """Return the refusal of a client that presents nothing, with what it may pay for."""
+        failure = None
+        try:
+            await work()
+        except ServiceError as caught:
+            failure = caught
+        return CheckoutRefused(
+            NothingPresented(),
+            offer=await self.offer(order),
+            failure=failure,
+            is_ready=failure is None,
+        )
+
+    async def offer(self, order: Order) -> Offer | None:
+        """Return how *order* can be paid for; None where nothing is sold now."""
+        if self.merchant is not None:
+            with suppress(PriceUnavailable):
+                return Offer(requirement=await self.merchant.quote(order))
+        return None
+
+    async def expect_settled(self, merchant: Merchant, order: Order, outcome: Outcome) -> Settled:
+        """Return *outcome* if the payment has settled.
+
+        Raises CheckoutRefused; PriceUnavailable where no new offer can be made, unless the
+        payment was sent: then what became of it is told.
+        """
+        self.on_outcome(outcome)
+        if isinstance(outcome, Settled):
+            return outcome
+        offer = None
+        if isinstance(outcome, Refused):
+            try:
+                offer = Offer(requirement=await merchant.quote(order))
+            except PriceUnavailable:
+                if not outcome.signature:
+                    raise
+        raise CheckoutRefused(outcome, offer=offer)
+
+
+def _pack(report: ReadReport, *, now: UnixMs) -> bytes:
+    """Return what is kept of a report that was paid for: its slot, its time, its body."""
+    return b"%d %d\n%b" % (report.slot, now - report.age_ms, report.body)
+
+
+def _unpack(packed: bytes, *, now: UnixMs) -> ReadReport:
+    head, _, body = packed.partition(b"\n")
+    slot, _, read_at = head.partition(b" ")
+    return ReadReport(body, Slot(int(slot)), max(0, now - int(read_at)))

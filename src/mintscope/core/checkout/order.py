@@ -1,0 +1,43 @@
+"""What a client may buy, and what it costs at the prices of the minute."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mintscope.base.primitives import Mint
+from mintscope.core.payments.pricing.price_list import Bundle, PriceList
+from mintscope.core.payments.protocol.requirement import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A resource and its price.
+
+    price               in atoms of the payment token
+    fee_lamports_max    the most that landing its payment may cost us; None for any fee
+    """
+
+    resource: Resource
+    price: Callable[[PriceList], int]
+    fee_lamports_max: Callable[[PriceList], int | None] = lambda _: None
+
+    def is_worth(self, fee_lamports: int, price_list: PriceList) -> bool:
+        """Say whether a payment may cost us *fee_lamports*."""
+        most = self.fee_lamports_max(price_list)
+        return most is None or fee_lamports <= most
+
+
+@lru_cache(maxsize=10_000)  # the same few are asked for again and again
+def report_order(mint: Mint) -> Order:
+    """Return the order of one report of *mint*."""
+    return Order(
+        Resource(f"/v1/token/{mint}"),
+        price=lambda price_list: price_list.request,
+        fee_lamports_max=lambda price_list: price_list.request_fee_lamports_max,
+    )
+
+
+def bundle_order(bundle: Bundle) -> Order:
+    """Return the order of *bundle*."""
+    resource = Resource(f"/v1/credits/purchase?bundle={bundle.credits}")
+    return Order(resource, lambda price_list: price_list.price(bundle).price)

@@ -1,0 +1,58 @@
+"""Why a checkout ends without a receipt."""
+
+from dataclasses import dataclass
+
+from mintscope.base.errors import ServiceError
+from mintscope.core.payments.outcome import AlreadyUsed, Unavailable, Unresolved
+from mintscope.core.payments.protocol.refusal import Refused
+from mintscope.core.payments.protocol.requirement import Requirement
+
+
+class NothingPresented:
+    """The client has shown neither a credit token nor a payment."""
+
+
+class NothingForSale:
+    """This service takes no payments."""
+
+
+class NoCredits:
+    """The credit token is valid and holds no credits."""
+
+
+Cause = (
+    NothingPresented | NothingForSale | NoCredits | Refused | AlreadyUsed | Unresolved | Unavailable
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """How the client may pay instead.
+
+    requirement    the terms of a payment; None where only credits are taken now
+    """
+
+    requirement: Requirement | None
+
+
+class CheckoutRefused(Exception):
+    """Nothing was handed out, and nothing was charged unless *cause* says so.
+
+    offer       None where nothing can be bought now, and where nothing more is to be paid
+    failure     why what was asked for could not have been handed out anyway
+    is_ready    what was asked for can be handed out to a client that pays
+    """
+
+    def __init__(
+        self,
+        cause: Cause,
+        *,
+        offer: Offer | None = None,
+        failure: ServiceError | None = None,
+        is_ready: bool = False,
+    ) -> None:
+        super().__init__(type(cause).__name__)
+        self.cause = cause
+        self.offer = offer
+        self.failure = failure
+        self.is_ready = is_ready

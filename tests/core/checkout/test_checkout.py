@@ -1,0 +1,103 @@
+"""A front that knows no HTTP sells reports through the checkout alone."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.errors import TokenNotFound
+from mintscope.base.primitives import Mint, Slot
+from mintscope.core.checkout.checkout import Checkout
+from mintscope.core.checkout.order import report_order
+from mintscope.core.checkout.refusal import CheckoutRefused, NoCredits, NothingForSale
+from mintscope.core.market.report import ReadReport
+from mintscope.core.payments.outcome import Outcome
+from mintscope.core.payments.protocol.headers import Presented
+from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
+from support.scenes.service import NOW, PEPPER, credit_token
+
+REPORT = ReadReport(b"{}", Slot(1), 0)
+ORDER = report_order(Mint("So11111111111111111111111111111111111111112"))
+TOKEN = credit_token(1)
+
+
+class Front:
+    """What an MCP server would do: a credit token in, a report out."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ledger = SqliteCreditLedger(
+            folder / "money.sqlite", pepper=PEPPER, clock=ManualClock(NOW)
+        )
+        self.outcomes: list[Outcome] = []
+        self.checkout = Checkout(
+            ledger=self.ledger,
+            merchant=None,
+            turn=lambda: asyncio.sleep(0),
+            on_outcome=self.outcomes.append,
+        )
+
+    async def call(self, failure: Exception | None = None) -> tuple[ReadReport, int | None]:
+        account = await self.ledger.find(TOKEN)
+        assert account is not None
+
+        async def work() -> ReadReport:
+            if failure is not None:
+                raise failure
+            return REPORT
+
+        charge = self.checkout.authorize_credit(ORDER, account)
+        receipt = await charge.settle(work)
+        return receipt.report, receipt.balance
+
+    async def balance(self) -> int:
+        account = await self.ledger.find(TOKEN)
+        assert account is not None
+        return await self.ledger.balance(account)
+
+
+async def causes(front: Front, failures: Sequence[Exception | None]) -> list[CheckoutRefused]:
+    found = []
+    for failure in failures:
+        with pytest.raises(CheckoutRefused) as caught:
+            await front.call(failure)
+        found.append(caught.value)
+    return found
+
+
+async def test_a_credit_buys_a_report_and_a_failure_costs_nothing(tmp_path: Path) -> None:
+    front = Front(tmp_path)
+    await front.ledger.issue(TOKEN, 2, "")
+    with pytest.raises(TokenNotFound):
+        await front.call(TokenNotFound("This service does not track it."))
+    assert await front.balance() == 2
+
+    assert await front.call() == (REPORT, 1)
+    assert await front.call() == (REPORT, 0)
+    await front.ledger.close()
+
+
+async def test_the_lack_of_credits_is_told_before_a_failure(tmp_path: Path) -> None:
+    front = Front(tmp_path)
+    await front.ledger.issue(TOKEN, 1, "")
+    await front.call()
+    failure = TokenNotFound("This service does not track it.")
+    empty, pointless = await causes(front, [None, failure])
+
+    assert isinstance(empty.cause, NoCredits)
+    assert (empty.failure, empty.offer) == (None, None)
+    assert isinstance(pointless.cause, NoCredits)
+    assert pointless.failure is failure
+    await front.ledger.close()
+
+
+async def test_without_a_merchant_no_payment_is_taken(tmp_path: Path) -> None:
+    front = Front(tmp_path)
+    presented = Presented.__new__(Presented)
+    with pytest.raises(CheckoutRefused) as caught:
+        await front.checkout.authorize_payment(ORDER, presented, key=None, address="192.0.2.1")
+
+    assert isinstance(caught.value.cause, NothingForSale)
+    assert front.outcomes == []
+    await front.ledger.close()
