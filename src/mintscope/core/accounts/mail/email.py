@@ -32,6 +32,7 @@ class Draft:
     facts   what its text tells, never a text of a user or an applicant
             approved: `scopes`; new key: `hint`, `scopes`; claim: `username`
     proof   what its link and code derive from; None: it has none
+    reason  why the last attempt failed, or why it was given up
     """
 
     email_id: EmailId
@@ -43,6 +44,7 @@ class Draft:
     attempts: int = 0
     sent_at: UnixMs | None = None
     given_up_at: UnixMs | None = None
+    reason: str | None = None
 
     @property
     def is_waiting(self) -> bool:
@@ -61,7 +63,7 @@ class Email:
 
 
 class EmailChanges(TypedDict, total=False):
-    """The columns of an e-mail that may change; *reason* says why it was not sent."""
+    """The columns of an e-mail that may change."""
 
     due_at: UnixMs
     attempts: int
@@ -118,7 +120,7 @@ class OutboxRows(Protocol):
         ...
 
     def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
-        """Return up to *limit* e-mails that wait and were written at *at* or before."""
+        """Return up to *limit* e-mails that wait, written at *at* or before, in any order."""
         ...
 
     def newest(self, limit: int) -> Sequence[Draft]:

@@ -15,9 +15,10 @@ from mintscope.edges.storage.sqlite.accounts.columns import insert, moment, upda
 from mintscope.edges.storage.sqlite.accounts.proofs import proof_of
 
 COLUMNS: Final = (
-    "letter.id, kind, recipient, written_at, facts, attempts, sent_at, given_up_at,"
+    "letter.id, kind, recipient, written_at, facts, attempts, sent_at, given_up_at, reason,"
     f" {proofs.COLUMNS}"
 )
+COLUMN_COUNT: Final = 9
 IS_WAITING: Final = "sent_at IS NULL AND given_up_at IS NULL"
 SELECT: Final = f"SELECT {COLUMNS} FROM letter LEFT JOIN proof ON proof.id = letter.proof"  # noqa: S608
 GET: Final = f"{SELECT} WHERE letter.id = ?"
@@ -106,7 +107,8 @@ def _drafts(db: apsw.Connection, statement: str, *values: object) -> list[Draft]
 
 
 def _draft_of(row: tuple[Any, ...]) -> Draft:
-    email_id, kind, recipient, written_at, facts, attempts, sent_at, given_up_at, *proof = row
+    email_id, kind, recipient, written_at, facts, attempts, *done, reason = row[:COLUMN_COUNT]
+    proof, (sent_at, given_up_at) = row[COLUMN_COUNT:], map(moment, done)
     return Draft(
         email_id=EmailId(email_id),
         kind=EmailKind(kind),
@@ -115,6 +117,7 @@ def _draft_of(row: tuple[Any, ...]) -> Draft:
         facts=msgspec.json.decode(facts, type=dict[str, str]),
         proof=None if proof[0] is None else proof_of(proof),
         attempts=attempts,
-        sent_at=moment(sent_at),
-        given_up_at=moment(given_up_at),
+        sent_at=sent_at,
+        given_up_at=given_up_at,
+        reason=reason,
     )

@@ -1,4 +1,4 @@
-"""What the stores of signup, exchange and review promise; two of them may share a file."""
+"""What applicants and administrators do, over a real file; two processes may share it."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

@@ -1,0 +1,598 @@
+"""What every AccountStore does: its transactions, and every verb of its rows."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.application import (
+    Application,
+    ApplicationState,
+    Form,
+    NewApplication,
+    SignupId,
+    UserType,
+)
+from mintscope.core.accounts.audit import COMMAND_LINE, Event, note
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.keys.api_key import KeyId, KeyLine, NewKey
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.mail.email import EmailId, EmailKind
+from mintscope.core.accounts.people.session import NewSession, SessionId
+from mintscope.core.accounts.proof import ProofId, Purpose
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.core.accounts.user import KeptUser, NewUser, User, UserId, UserKind
+from support.scenes.account_stores import ENGINES
+
+ALICE: Final = EmailAddress("alice@example.org")
+BOB: Final = EmailAddress("bob@example.org")
+NONCE: Final = bytes(range(32))
+NO_FACTS: Final[dict[str, str]] = {}
+
+
+def at(number: int) -> UnixMs:
+    return UnixMs(1_700_000_000_000 + number)
+
+
+def hash_of(number: int) -> CredentialHash:
+    return CredentialHash(bytes([number] * 32))
+
+
+@pytest.fixture(params=ENGINES)
+async def two(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[AccountStore, AccountStore]]:
+    """Two stores over one database, as in two processes."""
+    async with AsyncExitStack() as stack:
+        opener = ENGINES[request.param]
+        here, there = [await stack.enter_async_context(opener(tmp_path)) for _ in range(2)]
+        yield here, there
+
+
+@pytest.fixture
+def store(two: tuple[AccountStore, AccountStore]) -> AccountStore:
+    return two[0]
+
+
+def person(email: EmailAddress = ALICE, name: str = "alice") -> NewUser:
+    return NewUser(
+        kind=UserKind.PERSON, username=name, email=email, password_hash="hashed", created_at=at(1)
+    )
+
+
+def agent(name: str, email: EmailAddress = ALICE) -> NewUser:
+    return NewUser(
+        kind=UserKind.AGENT, username=name, email=email, verified_at=at(2), created_at=at(1)
+    )
+
+
+def application(email: EmailAddress = ALICE, number: int = 1) -> NewApplication:
+    form = Form(
+        email=email, telegram="@a", twitter=None, user_type=UserType.BOTH, motivation="To trade."
+    )
+    return NewApplication(
+        form=form,
+        secret_hash=hash_of(number),
+        secret_nonce=NONCE,
+        signup_redeem=hash_of(9),
+        at=at(number),
+    )
+
+
+def key(number: int, expires_at: UnixMs | None = None) -> NewKey:
+    scopes = frozenset({Scope.TRADE_READ, Scope.GROUPS_WRITE})
+    return NewKey(
+        key_hash=hash_of(number), hint="...1", name="bot", scopes=scopes, expires_at=expires_at
+    )
+
+
+def remark(action: str) -> Event:
+    return Event(at=at(1), actor=COMMAND_LINE, action=action, subject="user:1", detail={"a": "b"})
+
+
+async def actions(store: AccountStore) -> list[str]:
+    return [event.action for _, event in await store.read(lambda rows: rows.events.newest(None, 9))]
+
+
+# Transactions.
+
+
+async def test_what_work_returns_is_returned_and_what_it_changed_is_seen_elsewhere(
+    two: tuple[AccountStore, AccountStore],
+) -> None:
+    here, there = two
+
+    user_id = await here.transact(lambda rows: rows.users.insert(person()))
+
+    kept = await there.read(lambda rows: rows.users.get(user_id))
+    assert kept is not None
+    assert kept.user.email == ALICE
+
+
+async def test_what_work_raises_is_raised_and_undoes_everything(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> None:
+        rows.users.insert(person())
+        rows.events.insert(remark("made"))
+        raise LookupError("not so")
+
+    with pytest.raises(LookupError, match="not so"):
+        await store.transact(work)
+
+    assert await actions(store) == []
+    assert await store.read(lambda rows: rows.users.newest(None, 9)) == []
+    await store.transact(lambda rows: rows.events.insert(remark("next")))
+    assert await actions(store) == ["next"]
+
+
+async def test_a_transaction_sees_what_it_has_written(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> KeptUser | None:
+        return rows.users.get(rows.users.insert(person()))
+
+    assert await store.transact(work) is not None
+
+
+async def test_transactions_of_two_processes_follow_one_another(
+    two: tuple[AccountStore, AccountStore],
+) -> None:
+    def count_up(rows: AccountRows) -> None:
+        kept = rows.proofs.newest(Purpose.VERIFY_EMAIL, 1)
+        assert kept is not None
+        rows.proofs.update(kept.proof_id, guesses=kept.guesses + 1)
+
+    await two[0].transact(lambda rows: open_proof(rows, Purpose.VERIFY_EMAIL, 1))
+
+    await asyncio.gather(*(store.transact(count_up) for store in two for _ in range(50)))
+
+    kept = await two[1].read(lambda rows: rows.proofs.newest(Purpose.VERIFY_EMAIL, 1))
+    assert kept is not None
+    assert kept.guesses == 100
+
+
+async def test_what_a_read_writes_is_not_kept(store: AccountStore) -> None:
+    with pytest.raises(Exception):  # noqa: B017, PT011 - of the engine
+        await store.read(lambda rows: rows.events.insert(remark("read")))
+
+    assert await actions(store) == []
+
+
+# Users.
+
+
+async def test_a_user_is_kept_as_it_was_made(store: AccountStore) -> None:
+    user_id = await store.transact(lambda rows: rows.users.insert(person()))
+
+    assert await store.read(lambda rows: rows.users.get(user_id)) == KeptUser(
+        User(
+            user_id=user_id,
+            kind=UserKind.PERSON,
+            username="alice",
+            email=ALICE,
+            verified_at=None,
+            is_administrator=False,
+            created_at=at(1),
+        ),
+        "hashed",
+    )
+    assert await store.read(lambda rows: rows.users.get(UserId(99))) is None
+
+
+async def test_users_are_found_by_address_and_kind_newest_first(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> list[list[UserId]]:
+        ids = [rows.users.insert(new) for new in (person(), agent("a"), agent("b"))]
+        rows.users.insert(person(BOB, "bob"))
+        people = [kept.user.user_id for kept in rows.users.of_email(ALICE, UserKind.PERSON)]
+        agents = [kept.user.user_id for kept in rows.users.of_email(ALICE, UserKind.AGENT)]
+        return [ids, people, agents]
+
+    ids, people, agents = await store.transact(work)
+    assert (people, agents) == ([ids[0]], [ids[2], ids[1]])
+
+
+async def test_a_removed_user_is_nowhere(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> UserId:
+        user_id = rows.users.insert(person())
+        rows.users.update(user_id, administrator=True, password_hash="", verified_at=at(3))
+        assert rows.users.administrators() == [user_id]
+        rows.sessions.insert(user_id, NewSession(hash_of(1), "here", "browser"), at(2))
+        rows.api_keys.insert(user_id, key(1), at(2), signup_id=None)
+        rows.users.update(user_id, removed_at=at(4))
+        return user_id
+
+    user_id = await store.transact(work)
+
+    def look(rows: AccountRows) -> list[object]:
+        return [
+            rows.users.get(user_id),
+            *rows.users.of_email(ALICE, UserKind.PERSON),
+            *rows.users.newest(None, 9),
+            *rows.users.administrators(),
+            rows.sessions.find(hash_of(1)),
+            *rows.sessions.of_user(user_id),
+            rows.api_keys.find(hash_of(1)),
+        ]
+
+    assert {*await store.read(look)} == {None}
+    assert await store.transact(lambda rows: rows.users.insert(person(name="again"))) > user_id
+
+
+async def test_the_newest_users_are_listed_in_pages(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> list[UserId]:
+        return [rows.users.insert(agent(name)) for name in "abc"]
+
+    first, second, third = await store.transact(work)
+
+    def page(rows: AccountRows) -> list[list[UserId]]:
+        pages = rows.users.newest(None, 2), rows.users.newest(second, 2)
+        return [[user.user_id for user in users] for users in pages]
+
+    assert await store.read(page) == [[third, second], [first]]
+
+
+# Applications.
+
+
+async def test_an_application_is_kept_as_it_was_made_and_changed(store: AccountStore) -> None:
+    new = application()
+
+    def work(rows: AccountRows) -> SignupId:
+        signup_id, user_id = rows.applications.insert(new), rows.users.insert(agent("a"))
+        rows.applications.update(
+            signup_id,
+            state=ApplicationState.KEY_ISSUED,
+            confirmed_at=at(2),
+            decided_at=at(3),
+            decided_by="user:7",
+            scopes=frozenset({Scope.TRADE_WRITE}),
+            note="known",
+            user=user_id,
+            issued_at=at(4),
+            key_nonce=NONCE,
+            exchange_redeem=hash_of(8),
+        )
+        assert rows.applications.of_user(user_id) == [signup_id]
+        return signup_id
+
+    signup_id = await store.transact(work)
+
+    kept = await store.read(lambda rows: rows.applications.get(signup_id))
+    assert kept is not None
+    assert kept.application == Application(
+        signup_id=signup_id,
+        form=new.form,
+        state=ApplicationState.KEY_ISSUED,
+        applied_at=new.at,
+        confirmed_at=at(2),
+        decided_at=at(3),
+        decided_by="user:7",
+        scopes=frozenset({Scope.TRADE_WRITE}),
+        note="known",
+        issued_at=at(4),
+        user_removed=False,
+    )
+    assert (kept.secret_hash, kept.secret_nonce) == (new.secret_hash, NONCE)
+    assert (kept.signup_redeem, kept.exchange_redeem) == (hash_of(9), hash_of(8))
+    assert (kept.owner, kept.key_nonce) == (UserId(1), NONCE)
+    assert await store.read(lambda rows: rows.applications.find(ALICE)) == kept
+    assert await store.read(lambda rows: rows.applications.find(BOB)) is None
+
+
+async def test_an_application_says_whether_its_user_was_removed(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> bool:
+        signup_id, user_id = rows.applications.insert(application()), rows.users.insert(agent("a"))
+        rows.applications.update(signup_id, user=user_id)
+        rows.users.update(user_id, removed_at=at(2))
+        kept = rows.applications.get(signup_id)
+        return kept is not None and kept.application.user_removed
+
+    assert await store.transact(work)
+
+
+async def test_a_deleted_application_frees_its_address_and_not_its_number(
+    store: AccountStore,
+) -> None:
+    first = await store.transact(lambda rows: rows.applications.insert(application()))
+    with pytest.raises(Exception):  # noqa: B017, PT011 - of the engine
+        await store.transact(lambda rows: rows.applications.insert(application()))
+    await store.transact(lambda rows: rows.applications.delete(first))
+
+    second = await store.transact(lambda rows: rows.applications.insert(application()))
+
+    assert second > first
+    assert await store.read(lambda rows: rows.applications.get(first)) is None
+
+
+async def test_applications_are_listed_by_state_and_newest_first(store: AccountStore) -> None:
+    waiting, approved = ApplicationState.AWAITING_CONFIRMATION, ApplicationState.APPROVED
+
+    def work(rows: AccountRows) -> list[SignupId]:
+        emails = [EmailAddress(f"{name}@example.org") for name in "abcd"]
+        ids = [rows.applications.insert(application(email)) for email in emails]
+        rows.applications.update(ids[1], state=approved, decided_at=at(2))
+        return ids
+
+    a, b, c, d = await store.transact(work)
+
+    def look(rows: AccountRows) -> list[list[SignupId]]:
+        lists = rows.application_lists
+        found = [
+            lists.in_state(waiting, None, 2),
+            lists.in_state(waiting, c, 2),
+            lists.newest(None, 2),
+            lists.newest(c, 9),
+        ]
+        return [[each.signup_id for each in page] for page in found]
+
+    assert await store.read(look) == [[a, c], [d], [d, c], [b, a]]
+    counts = await store.read(lambda rows: rows.application_lists.counts())
+    assert counts == {waiting: 3, approved: 1}
+
+
+# API keys.
+
+
+async def test_a_key_is_found_by_its_hash_with_the_name_of_its_user(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> KeyLine:
+        user_id = rows.users.insert(person())
+        return rows.api_keys.insert(user_id, key(1, at(50)), at(2), signup_id=SignupId(3))
+
+    line = await store.transact(work)
+
+    assert (line.name, line.hint, line.scopes) == ("bot", "...1", key(1).scopes)
+    assert (line.created_at, line.expires_at) == (at(2), at(50))
+    assert (line.revoked_at, line.last_used_at, line.replaced_by) == (None, None, None)
+    holder = await store.read(lambda rows: rows.api_keys.find(hash_of(1)))
+    assert holder is not None
+    assert (holder.key, holder.username) == (line, "alice")
+    assert await store.read(lambda rows: rows.api_keys.get(line.key_id)) == line
+    assert await store.read(lambda rows: rows.api_keys.of_application(SignupId(3))) == [line]
+    assert await store.read(lambda rows: rows.api_keys.find(hash_of(2))) is None
+    assert await store.read(lambda rows: rows.api_keys.get(KeyId(99))) is None
+
+
+async def test_a_key_is_changed_and_its_uses_never_go_back(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> KeyLine | None:
+        user_id = rows.users.insert(person())
+        line = rows.api_keys.insert(user_id, key(1), at(2), signup_id=None)
+        other = rows.api_keys.insert(user_id, key(2), at(2), signup_id=None)
+        rows.api_keys.note_uses({line.key_id: at(9)})
+        rows.api_keys.note_uses({line.key_id: at(8)})
+        rows.api_keys.update(
+            line.key_id, expires_at=at(20), revoked_at=at(10), replaced_by=other.key_id
+        )
+        return rows.api_keys.get(line.key_id)
+
+    changed = await store.transact(work)
+    assert changed is not None
+    assert (changed.last_used_at, changed.expires_at, changed.revoked_at) == (at(9), at(20), at(10))
+    assert changed.replaced_by == changed.key_id + 1
+
+
+async def test_the_keys_of_a_user_are_counted_shown_moved_and_revoked(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> tuple[UserId, UserId]:
+        alice, bob = rows.users.insert(person()), rows.users.insert(person(BOB, "bob"))
+        rows.api_keys.insert(alice, key(1), at(1), signup_id=None)
+        rows.api_keys.insert(alice, key(2), at(2), signup_id=SignupId(1))
+        rows.api_keys.insert(alice, key(3, expires_at=at(10)), at(3), signup_id=None)
+        rows.api_keys.insert(bob, key(4), at(4), signup_id=None)
+        return alice, bob
+
+    alice, bob = await store.transact(work)
+
+    def look(rows: AccountRows) -> list[object]:
+        keys = rows.user_keys
+        return [
+            [line.key_id for line in keys.shown(alice, at(9), 9)],
+            [line.key_id for line in keys.shown(alice, at(10), 2)],
+            (keys.count_active(alice, at(9)), keys.count_active(alice, at(10))),
+            (keys.count_made(alice, at(0)), keys.count_made(alice, at(1))),
+        ]
+
+    assert await store.read(look) == [[3, 2, 1], [2, 1], (3, 2), (2, 1)]
+    assert await store.transact(lambda rows: rows.user_keys.revoke_active(alice, at(10))) == 2
+    assert await store.transact(lambda rows: rows.user_keys.revoke_active(alice, at(11))) == 0
+    await store.transact(lambda rows: rows.user_keys.move(alice, bob))
+    shown = await store.read(lambda rows: rows.user_keys.shown(bob, at(12), 9))
+    assert [(line.key_id, line.revoked_at) for line in shown] == [
+        (4, None),
+        (3, None),
+        (2, at(10)),
+        (1, at(10)),
+    ]
+
+
+# Sessions.
+
+
+async def test_a_session_is_kept_with_its_user_as_it_is_now(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> SessionId:
+        user_id = rows.users.insert(person())
+        session_id = rows.sessions.insert(user_id, NewSession(hash_of(1), "here", "curl"), at(2))
+        rows.users.update(user_id, administrator=True)
+        rows.sessions.update(session_id, seen_at=at(3), proved_at=at(4))
+        return session_id
+
+    session_id = await store.transact(work)
+
+    session = await store.read(lambda rows: rows.sessions.get(session_id))
+    assert session is not None
+    assert session.user.is_administrator
+    assert (session.created_at, session.seen_at, session.proved_at) == (at(2), at(3), at(4))
+    assert (session.address, session.agent, session.csrf) == ("here", "curl", "")
+    assert await store.read(lambda rows: rows.sessions.find(hash_of(1))) == session
+    assert await store.read(lambda rows: rows.sessions.find(hash_of(2))) is None
+
+
+async def test_sessions_are_listed_deleted_and_purged(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> list[list[SessionId]]:
+        user_id = rows.users.insert(person())
+        ids = [
+            rows.sessions.insert(user_id, NewSession(hash_of(number), "", ""), at(number))
+            for number in range(1, 6)
+        ]
+        rows.sessions.update(ids[0], seen_at=at(9))
+
+        def left() -> list[SessionId]:
+            return [session.session_id for session in rows.sessions.of_user(user_id)]
+
+        states = [left()]
+        rows.sessions.delete(ids[3:4])
+        states.append(left())
+        rows.sessions.purge(idle_since=at(2), begun_before=at(0))
+        states.append(left())
+        rows.sessions.purge(idle_since=at(0), begun_before=at(1))
+        states.append(left())
+        return states
+
+    assert await store.transact(work) == [[1, 5, 4, 3, 2], [1, 5, 3, 2], [1, 5, 3], [5, 3]]
+
+
+# Proofs.
+
+
+def open_proof(rows: AccountRows, purpose: Purpose, subject: int, expires_at: int = 9) -> ProofId:
+    return rows.proofs.insert(
+        purpose, subject, email=ALICE, nonce=NONCE, made_at=at(1), expires_at=at(expires_at)
+    )
+
+
+async def test_a_proof_is_kept_changed_and_found_by_its_subject(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> ProofId:
+        open_proof(rows, Purpose.RESET_PASSWORD, 7)
+        proof_id = open_proof(rows, Purpose.RESET_PASSWORD, 7)
+        open_proof(rows, Purpose.VERIFY_EMAIL, 7)
+        rows.proofs.update(proof_id, used_at=at(5), guesses=2)
+        return proof_id
+
+    proof_id = await store.transact(work)
+
+    kept = await store.read(lambda rows: rows.proofs.get(proof_id))
+    assert kept is not None
+    assert (kept.purpose, kept.subject, kept.email) == (Purpose.RESET_PASSWORD, 7, ALICE)
+    assert (kept.nonce, kept.made_at, kept.expires_at) == (NONCE, at(1), at(9))
+    assert (kept.used_at, kept.guesses) == (at(5), 2)
+    assert await store.read(lambda rows: rows.proofs.newest(Purpose.RESET_PASSWORD, 7)) == kept
+    assert await store.read(lambda rows: rows.proofs.newest(Purpose.CLAIM_AGENT, 7)) is None
+
+
+async def test_proofs_about_a_subject_are_used_up_and_deleted_together(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> list[UnixMs | None]:
+        ids = [open_proof(rows, Purpose.VERIFY_EMAIL, subject) for subject in (1, 1, 2)]
+        rows.proofs.update(ids[0], used_at=at(2))
+        rows.proofs.use_up(Purpose.VERIFY_EMAIL, 1, at(3))
+        kept = [rows.proofs.get(proof_id) for proof_id in ids]
+        rows.proofs.delete(Purpose.VERIFY_EMAIL, 1)
+        assert [rows.proofs.get(proof_id) is None for proof_id in ids] == [True, True, False]
+        return [proof.used_at for proof in kept if proof is not None]
+
+    assert await store.transact(work) == [at(2), at(3), None]
+
+
+async def test_proofs_are_purged_unless_their_e_mail_is_kept(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> list[bool]:
+        ids = [open_proof(rows, Purpose.VERIFY_EMAIL, 1, end) for end in (5, 6, 9, 5)]
+        rows.proofs.update(ids[2], used_at=at(4))
+        rows.emails.insert(EmailKind.VERIFY_EMAIL, ALICE, NO_FACTS, ids[3], at(1))
+        rows.proofs.purge(at(6))
+        return [rows.proofs.get(proof_id) is None for proof_id in ids]
+
+    assert await store.transact(work) == [True, False, True, False]
+
+
+# E-mails.
+
+
+def write(rows: AccountRows, number: int = 1, proof_id: ProofId | None = None) -> EmailId:
+    return rows.emails.insert(EmailKind.NEW_KEY, ALICE, {"hint": "..."}, proof_id, at(number))
+
+
+async def test_an_e_mail_is_kept_with_its_proof_and_changed(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> EmailId:
+        email_id = write(rows, 3, open_proof(rows, Purpose.CLAIM_AGENT, 1))
+        rows.emails.update(email_id, attempts=2, reason="busy", sent_at=at(4), given_up_at=at(5))
+        return email_id
+
+    email_id = await store.transact(work)
+
+    draft = await store.read(lambda rows: rows.emails.get(email_id))
+    assert draft is not None
+    assert draft.proof is not None
+    assert draft.proof.purpose is Purpose.CLAIM_AGENT
+    assert (draft.kind, draft.recipient, draft.written_at) == (EmailKind.NEW_KEY, ALICE, at(3))
+    assert (draft.facts, draft.attempts, draft.reason) == ({"hint": "..."}, 2, "busy")
+    assert (draft.sent_at, draft.given_up_at) == (at(4), at(5))
+    assert await store.read(lambda rows: rows.emails.get(EmailId(99))) is None
+
+
+async def test_e_mails_are_found_by_recipient_and_by_what_their_proof_is_about(
+    store: AccountStore,
+) -> None:
+    def work(rows: AccountRows) -> list[list[EmailId]]:
+        first, second = write(rows, 1), write(rows, 2, open_proof(rows, Purpose.VERIFY_EMAIL, 7))
+        sent = write(rows, 3, open_proof(rows, Purpose.VERIFY_EMAIL, 7))
+        rows.emails.update(sent, sent_at=at(4))
+        rows.emails.insert(EmailKind.NEW_KEY, BOB, NO_FACTS, None, at(5))
+        rows.emails.insert(EmailKind.CLAIM_AGENT, ALICE, NO_FACTS, None, at(5))
+        found = [
+            rows.emails.written_to(ALICE, EmailKind.NEW_KEY, at(0)),
+            rows.emails.written_to(ALICE, EmailKind.NEW_KEY, at(1)),
+            rows.emails.waiting_with(Purpose.VERIFY_EMAIL, 7),
+        ]
+        assert [first, second, sent] == [1, 2, 3]
+        return [sorted(draft.email_id for draft in drafts) for drafts in found]
+
+    assert await store.transact(work) == [[1, 2, 3], [2, 3], [2]]
+
+
+async def test_the_outbox_lists_what_waits(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> list[list[EmailId]]:
+        ids = [write(rows, number) for number in (1, 2, 3, 4, 5)]
+        rows.emails.update(ids[0], due_at=at(6))
+        rows.emails.update(ids[3], sent_at=at(4))
+        rows.emails.update(ids[4], given_up_at=at(5))
+        found = [
+            rows.outbox.due(at(5), 9),
+            rows.outbox.due(at(6), 2),
+            rows.outbox.due(at(6), 9),
+            sorted(rows.outbox.written_before(at(2), 9), key=lambda draft: draft.email_id),
+            rows.outbox.newest(2),
+        ]
+        assert rows.outbox.count_waiting() == 3
+        assert len(rows.outbox.written_before(at(9), 1)) == 1
+        return [[draft.email_id for draft in drafts] for drafts in found]
+
+    assert await store.transact(work) == [[2, 3], [2, 3], [2, 3, 1], [1, 2], [5, 4]]
+
+
+async def test_e_mails_are_purged_once_they_are_done_with(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> list[bool]:
+        ids = [write(rows) for _ in range(4)]
+        rows.emails.update(ids[0], sent_at=at(4))
+        rows.emails.update(ids[1], given_up_at=at(4))
+        rows.emails.update(ids[2], sent_at=at(5))
+        rows.emails.purge(at(5))
+        return [rows.emails.get(email_id) is None for email_id in ids]
+
+    assert await store.transact(work) == [True, True, False, False]
+
+
+# Events.
+
+
+async def test_events_are_listed_newest_first_in_pages(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> None:
+        for action in ("one", "two", "three"):
+            note(rows.events, at(1), COMMAND_LINE, action, "user:1", a="b")
+
+    await store.transact(work)
+
+    (third, newest), (second, _) = await store.read(lambda rows: rows.events.newest(None, 2))
+    ((_, oldest),) = await store.read(lambda rows: rows.events.newest(second, 9))
+    assert third > second
+    assert newest == remark("three")
+    assert oldest == replace(newest, action="one")

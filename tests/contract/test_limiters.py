@@ -1,0 +1,148 @@
+"""What every Limits does: a limiter is exact, held against its definition."""
+
+from collections.abc import Callable
+from math import ceil
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.base.clock import Clock, ManualClock
+from mintscope.base.limits import (
+    Admitted,
+    Denied,
+    Limit,
+    Limiter,
+    LimitKey,
+    Limits,
+    MemoryLimits,
+)
+from mintscope.base.primitives import UnixMs
+
+START = UnixMs(1_750_000_000_000)
+ENGINES: Final[dict[str, Callable[[Clock], Limits]]] = {
+    "memory": MemoryLimits,
+}
+engines = pytest.mark.parametrize("engine", ENGINES)
+
+
+def limiter(engine: str, clock: Clock, *, count: int, window_s: int = 60) -> Limiter:
+    return ENGINES[engine](clock).limiter(Limit(name="test", count=count, window_s=window_s))
+
+
+class Naive:
+    """The definition: remembers everything, counts what is younger than the window."""
+
+    def __init__(self, count: int, window_ms: int) -> None:
+        self.count, self.window_ms = count, window_ms
+        self.admitted: list[tuple[LimitKey, int]] = []
+
+    def take(self, key: LimitKey, now_ms: int) -> Admitted | Denied:
+        young = [at for owner, at in self.admitted if owner == key and now_ms - at < self.window_ms]
+        if len(young) == self.count:
+            return Denied(ceil((self.window_ms - (now_ms - young[0])) / 1000))
+        young.append(now_ms)
+        self.admitted.append((key, now_ms))
+        return Admitted(
+            self.count - len(young), ceil((self.window_ms - (now_ms - young[0])) / 1000)
+        )
+
+
+# Steps in multiples of 125 ms are exact in binary fractions of a second.
+steps = st.integers(0, 8 * 90).map(lambda eighths: eighths * 125)
+calls = st.lists(st.tuples(steps, st.sampled_from([1, 2, "10.0.0.1"])), max_size=120)
+
+
+@engines
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(calls, st.integers(1, 5), st.sampled_from([1, 60]))
+async def test_it_decides_as_its_definition(
+    engine: str, calls: list[tuple[int, LimitKey]], count: int, window_s: int
+) -> None:
+    clock, now_ms = ManualClock(START), 0
+    window = limiter(engine, clock, count=count, window_s=window_s)
+    naive = Naive(count, window_s * 1000)
+    for step_ms, key in calls:
+        clock.advance(step_ms)
+        now_ms += step_ms
+
+        assert await window.take(key) == naive.take(key, now_ms)
+
+
+@engines
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.lists(steps, max_size=200))
+async def test_no_60_seconds_hold_more_than_30(engine: str, waits_ms: list[int]) -> None:
+    clock, now_ms = ManualClock(START), 0
+    window = limiter(engine, clock, count=30)
+    admitted = []
+    for wait_ms in waits_ms:
+        clock.advance(wait_ms // 32)
+        now_ms += wait_ms // 32
+        if isinstance(await window.take("one"), Admitted):
+            admitted.append(now_ms)
+
+    assert all(
+        later - earlier >= 60_000 for earlier, later in zip(admitted, admitted[30:], strict=False)
+    )
+
+
+@engines
+async def test_a_refused_request_does_not_count(engine: str) -> None:
+    clock = ManualClock(START)
+    window = limiter(engine, clock, count=1)
+    await window.take("one")
+    for _ in range(59):
+        clock.advance(1_000)
+        assert isinstance(await window.take("one"), Denied)
+    clock.advance(1_000)
+
+    assert isinstance(await window.take("one"), Admitted)
+
+
+@engines
+async def test_retry_after_is_never_too_short(engine: str) -> None:
+    clock = ManualClock(START)
+    window = limiter(engine, clock, count=1)
+    await window.take("one")
+    clock.advance(1)
+
+    assert await window.take("one") == Denied(60)
+    clock.advance(59_998)
+    assert await window.take("one") == Denied(1)
+
+
+@engines
+async def test_what_is_given_back_fits_again(engine: str) -> None:
+    clock = ManualClock(START)
+    window = limiter(engine, clock, count=2)
+    await window.take("one")
+    clock.advance(10_000)
+    await window.take("one")
+    await window.give_back("one")
+
+    assert await window.take("one") == Admitted(0, 50)
+    assert isinstance(await window.take("one"), Denied)
+
+
+@engines
+async def test_nothing_is_given_back_twice_or_to_an_unknown_key(engine: str) -> None:
+    window = limiter(engine, ManualClock(START), count=1)
+    await window.give_back("one")
+    await window.take("one")
+    await window.give_back("one")
+    await window.give_back("one")
+    await window.take("one")
+
+    assert isinstance(await window.take("one"), Denied)
+
+
+@engines
+async def test_two_limiters_of_one_limit_count_apart(engine: str) -> None:
+    limit, limits = Limit(name="test", count=1, window_s=60), ENGINES[engine](ManualClock(START))
+    first, second = limits.limiter(limit), limits.limiter(limit)
+    await first.take("one")
+
+    assert first.limit == limit
+    assert isinstance(await second.take("one"), Admitted)
