@@ -118,7 +118,7 @@ async def settle(folder: Path, chain: Chain) -> list[str]:
     """Reconcile and audit as the service does; return what is found."""
     await asyncio.sleep(SETTLE_S)
     async with selling(config_of(folder, chain.url, Genesis(SEED)), SystemClock()) as sales:
-        violations = await sales.auditor.audit(full=True)
+        violations = await sales.maintenance.auditor.audit(full=True)
     return [f"{each.invariant} {each.subject}" for each in violations]
 
 

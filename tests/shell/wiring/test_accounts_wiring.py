@@ -10,7 +10,7 @@ from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections.accounts import AccountsConfig
 from mintscope.shell.config.sections.mail import MailConfig
-from mintscope.shell.wiring.accounts import desks_of, open_accounts
+from mintscope.shell.wiring.accounts import account_parts, open_accounts
 from mintscope.shell.wiring.site import origins_of
 from mintscope.shell.wiring.stores import open_money
 from support.scenes.service import NOW
@@ -35,7 +35,10 @@ async def test_every_limit_is_that_of_its_setting(tmp_path: Path) -> None:
             config, money=money, origin="http://x", limits=MemoryLimits(clock), clock=clock
         ) as accounts,
     ):
-        raised, usual = desks_of(configured, accounts), desks_of(AccountsConfig(), accounts)
+        raised, usual = (
+            account_parts(configured, accounts),
+            account_parts(AccountsConfig(), accounts),
+        )
 
     assert raised.signup_limit == Limit(name="signup", count=1, window_s=2)
     assert raised.exchange_limit == Limit(name="exchange", count=3, window_s=4)

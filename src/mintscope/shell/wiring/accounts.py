@@ -1,13 +1,13 @@
-"""Accounts in one process: built from the configuration, kept in order while it runs.
+"""Accounts in one process: built as they are configured, and maintained while it runs.
 
 always   e-mails are taken from the outbox and delivered
-30 s     the uses of API keys are written down, and once an hour what has lapsed is deleted
+30 s     the uses of API keys are written down, and once an hour expired rows are deleted
 """
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,36 +27,18 @@ from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
 from mintscope.edges.mail.delivery import Delivery
-from mintscope.edges.mail.templates import EmailWithoutLink
 from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
 from mintscope.edges.maintenance.passwords import Argon2Hasher
-from mintscope.edges.web.mailbox import SentEmail
 from mintscope.edges.web.parts import WebParts
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections.accounts import AccountsConfig
 from mintscope.shell.config.sections.web import WebConfig
-from mintscope.shell.wiring.mail import Templates, make_delivery
+from mintscope.shell.wiring.mail import ShownOutbox, Templates, make_delivery, make_mailbox
 from mintscope.shell.wiring.stores import Money
 
 TROUBLE_S: Final = 5.0
 
 log = structlog.get_logger()
-
-
-class ShownOutbox:
-    """The outbox as the page of a demo shows it; implements Mailbox of `web.mailbox`."""
-
-    def __init__(self, outbox: Outbox, write: Templates) -> None:
-        self._outbox = outbox
-        self._write = write
-
-    async def recent(self, *, limit: int) -> Sequence[SentEmail]:
-        """Return the newest e-mails, newest first, but those whose link is gone."""
-        posted = []
-        for draft in await self._outbox.recent(limit=limit):
-            with suppress(EmailWithoutLink):
-                posted.append(SentEmail(draft.email_id, draft.written_at, self._write(draft)))
-        return posted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +88,9 @@ async def open_accounts(
     origin    what the links in e-mails begin with
     Raises    UnusableStore
     """
-    store, hasher = money.accounts, Argon2Hasher()
-    outbox = Outbox(store)
+    store, hasher, lifetimes = money.accounts, Argon2Hasher(), _lifetimes(config.web)
     secrets = AccountSecrets.derive(money.pepper)
-    write, lifetimes = Templates(secrets, origin=origin), _lifetimes(config.web)
+    outbox, write = Outbox(store), Templates(secrets, origin=origin)
     signup = Signups(store, secrets=secrets, clock=clock, entropy=os.urandom)
     keys = ApiKeys(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
     try:
@@ -128,22 +109,18 @@ async def open_accounts(
                 entropy=os.urandom,
             ),
             keys=keys,
-            mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
+            mailbox=make_mailbox(config.mail, outbox, write),
             delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
             maintenance=AccountMaintenance(
-                keys=keys,
-                signups=signup,
-                store=store,
-                lifetimes=lifetimes,
-                clock=clock,
+                keys=keys, signups=signup, store=store, lifetimes=lifetimes, clock=clock
             ),
         )
     finally:
         hasher.close()
 
 
-def desks_of(config: AccountsConfig, accounts: Accounts) -> AccountParts:
-    """Return what the API asks, as often as *config* allows."""
+def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
+    """Return what the API uses, with the limits of *config*."""
     return AccountParts(
         signup=accounts.signup,
         exchange=accounts.exchange,

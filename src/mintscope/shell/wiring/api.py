@@ -1,8 +1,9 @@
 """`mintscope api`: the process that answers clients."""
 
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeAlias
 
 from starlette.types import ASGIApp
 
@@ -24,14 +25,16 @@ from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections.api import ApiConfig
-from mintscope.shell.wiring.accounts import Accounts, desks_of, open_accounts
+from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
 from mintscope.shell.wiring.maintenance import running, serving_metrics
-from mintscope.shell.wiring.payments import open_sales
+from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.site import Pages, origins_of
-from mintscope.shell.wiring.stores import hold, open_market, open_money
+from mintscope.shell.wiring.stores import Money, hold, open_market, open_money
+
+Ready: TypeAlias = Callable[[str, int], None]
 
 
-async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
+async def run_api(config: Config, ready: Ready) -> None:
     """Serve clients until a signal comes.
 
     ready     called with host and port once clients can connect
@@ -44,10 +47,7 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
 
 
 async def _serve(
-    config: Config,
-    listener: socket.socket,
-    ready: Callable[[str, int], None],
-    stack: AsyncExitStack,
+    config: Config, listener: socket.socket, ready: Ready, stack: AsyncExitStack
 ) -> None:
     clock, (host, port) = SystemClock(), listener.getsockname()[:2]
     enter = stack.enter_async_context
@@ -55,15 +55,11 @@ async def _serve(
     money = await enter(open_money(config, clock))
     ledger, follower = money.ledger, _follower(config, reader, clock)
     checks = [Check("store", ledger.expect_writable), _freshness_check(config.api, follower)]
-    sales = None
-    if config.payments.enabled:
-        sales = await enter(open_sales(config, money=money, reader=reader, clock=clock))
-        await sales.expect_ready()
-        await enter(running(sales.run(), "sales"))
+    sales = await enter(_selling(config, money, reader, clock))
+    if sales is not None:
         checks.append(Check("chain", sales.expect_chain))
     addresses, bounds = ClientAddresses(config.api.trusted_proxies), _bounds(config.api)
-    origins = origins_of(config.api.origin, host, port)
-    limits = MemoryLimits(clock)
+    origins, limits = origins_of(config.api.origin, host, port), MemoryLimits(clock)
     accounts = await enter(
         open_accounts(config, money=money, origin=origins[0], limits=limits, clock=clock)
     )
@@ -79,14 +75,7 @@ async def _serve(
         limits=limits,
         clock=clock,
     )
-    pages = Pages(
-        web=config.web,
-        accounts=accounts,
-        addresses=addresses,
-        limits=limits,
-        clock=clock,
-        has_payments=sales is not None,
-    )
+    pages = Pages(config.web, accounts, addresses, limits, clock, has_payments=sales is not None)
     await enter(pages.serving_administrators(bounds))
     app = pages.beside(api, origins)
     server = make_server(
@@ -96,6 +85,20 @@ async def _serve(
     freeze_startup_objects()
     ready(host, port)
     await server.serve(sockets=[listener])
+
+
+@asynccontextmanager
+async def _selling(
+    config: Config, money: Money, reader: LogReader, clock: Clock
+) -> AsyncIterator[Sales | None]:
+    """Sell during the block, if payments are enabled."""
+    if not config.payments.enabled:
+        yield None
+        return
+    async with open_sales(config, money=money, reader=reader, clock=clock) as sales:
+        await sales.expect_ready()
+        async with running(sales.run(), "sales"):
+            yield sales
 
 
 def create_api(  # noqa: PLR0913 - one argument for each part
@@ -127,7 +130,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         ),
         freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
         merchant=merchant,
-        accounts=desks_of(config.accounts, accounts),
+        accounts=account_parts(config.accounts, accounts),
     )
 
 

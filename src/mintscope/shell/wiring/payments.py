@@ -61,7 +61,6 @@ class Sales:
     price_cache: PriceCache
     chain: RpcSettlement
     rotations: RotationStore
-    auditor: Auditor
     maintenance: PaymentMaintenance
 
     async def expect_ready(self) -> None:
@@ -122,67 +121,79 @@ async def open_sales(
 
     Raises    CannotSell, UnusableKeypair
     """
-    payments = config.payments
+    payments, endpoint = config.payments, payment_endpoint(config.chain)
     fee_payer = fee_payer_of(payments)
     terms = terms_of(payments, fee_payer)
     async with AsyncExitStack() as stack:
-        endpoint = payment_endpoint(config.chain)
         chain = await stack.enter_async_context(RpcSettlement(endpoint, terms=terms, clock=clock))
-        source = UsableToken(
-            TrueClock(price_source(payments, endpoint, reader, stack), chain, clock),
-            chain,
-            clock,
-        )
-        store, books = money.payments, money.books
-        reconciler = Reconciler(
-            store=store, chain=chain, clock=clock, on_unreadable=tell_unreadable
-        )
-        auditor = Auditor(
-            books=books, treasury=books, history=chain, reconciler=reconciler, clock=clock
-        )
-        budget = Budget(
-            failures=payments.failures_per_hour_max,
-            in_flight_payer=payments.in_flight_per_payer_max,
-            in_flight_address=payments.in_flight_per_address_max,
-            fee_lamports=payments.fees_per_hour_lamports,
-            in_flight_fee_lamports=payments.fees_in_flight_lamports,
-        )
+        price = price_source(payments, endpoint, reader, stack)
         price_cache = PriceCache(
-            source,
+            UsableToken(TrueClock(price, chain, clock), chain, clock),
             decimals=terms.decimals,
             clock=clock,
             sol=SolPrice(reader),
             fee_share_max=payments.fee_share_max,
         )
+        facilitator = Facilitator(
+            terms=terms,
+            secrets=Secrets.derive(money.pepper),
+            fee_payer=fee_payer,
+            store=money.payments,
+            chain=chain,
+            clock=clock,
+            entropy=os.urandom,
+            budget=_budget(payments),
+        )
         yield Sales(
             config=payments,
-            facilitator=Facilitator(
-                terms=terms,
-                secrets=Secrets.derive(money.pepper),
-                fee_payer=fee_payer,
-                store=store,
-                chain=chain,
-                clock=clock,
-                entropy=os.urandom,
-                budget=budget,
-            ),
+            facilitator=facilitator,
             price_cache=price_cache,
             chain=chain,
-            rotations=store,
-            auditor=auditor,
-            maintenance=PaymentMaintenance(
-                chain=chain,
-                store=store,
-                books=books,
-                auditor=auditor,
-                reconciler=reconciler,
-                price_cache=price_cache,
-                clock=clock,
-                fee_payer=terms.fee_payer,
-                lamports_min=payments.fee_payer_lamports_min,
-                fund_lamports_min=budget.fund_lamports_min,
-            ),
+            rotations=money.rotations,
+            maintenance=_maintenance(payments, money, facilitator, chain, price_cache),
         )
+
+
+def _budget(payments: PaymentsConfig) -> Budget:
+    return Budget(
+        failures=payments.failures_per_hour_max,
+        in_flight_payer=payments.in_flight_per_payer_max,
+        in_flight_address=payments.in_flight_per_address_max,
+        fee_lamports=payments.fees_per_hour_lamports,
+        in_flight_fee_lamports=payments.fees_in_flight_lamports,
+    )
+
+
+def _maintenance(
+    payments: PaymentsConfig,
+    money: Money,
+    facilitator: Facilitator,
+    chain: RpcSettlement,
+    price_cache: PriceCache,
+) -> PaymentMaintenance:
+    clock = facilitator.clock
+    reconciler = Reconciler(
+        store=money.payments, chain=chain, clock=clock, on_unreadable=tell_unreadable
+    )
+    auditor = Auditor(
+        books=money.audit_books,
+        treasury=money.treasury_books,
+        history=chain,
+        reconciler=reconciler,
+        clock=clock,
+    )
+    return PaymentMaintenance(
+        chain=chain,
+        store=money.payments,
+        books=money.maintenance_books,
+        auditor=auditor,
+        reconciler=reconciler,
+        price_cache=price_cache,
+        clock=clock,
+        fee_payer=facilitator.terms.fee_payer,
+        lamports_min=payments.fee_payer_lamports_min,
+        fund_lamports_min=facilitator.budget.fund_lamports_min,
+    )
 
 
 def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:

@@ -81,7 +81,7 @@ def _accepts_html(scope: Scope) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Pages:
     """Where the pages are served: on the listener of the API, or administration on its own."""
 

@@ -22,6 +22,14 @@ from mintscope.core.market.store import (
     Retention,
     Tracking,
 )
+from mintscope.core.payments.books.store import (
+    AuditBooks,
+    MaintenanceBooks,
+    SalesBooks,
+    TreasuryBooks,
+)
+from mintscope.core.payments.rotation import RotationStore
+from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.edges.storage.pepper import load_pepper
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -116,16 +124,44 @@ class Money:
         self._stack.push_async_callback(accounts.close)
         return accounts
 
+    @property
+    def payments(self) -> PaymentStore:
+        """What was paid for, and what became of it."""
+        return self._payments
+
+    @property
+    def rotations(self) -> RotationStore:
+        """Moves the credits of a token to a new one."""
+        return self._payments
+
+    @property
+    def audit_books(self) -> AuditBooks:
+        """The books, for audits."""
+        return self._books
+
+    @property
+    def treasury_books(self) -> TreasuryBooks:
+        """The books, for the comparison with the treasury."""
+        return self._books
+
+    @property
+    def maintenance_books(self) -> MaintenanceBooks:
+        """The books, for what runs beside the api."""
+        return self._books
+
+    @property
+    def sales_books(self) -> SalesBooks:
+        """The books, for a command."""
+        return self._books
+
     @cached_property
-    def payments(self) -> SqlitePaymentStore:
-        """Payments; also moves the credits of rotated tokens."""
+    def _payments(self) -> SqlitePaymentStore:
         store = SqlitePaymentStore(self._path)
         self._stack.push_async_callback(store.close)
         return store
 
     @cached_property
-    def books(self) -> SqlitePaymentBooks:
-        """The books of payments, for audits."""
+    def _books(self) -> SqlitePaymentBooks:
         books = SqlitePaymentBooks(self._path)
         self._stack.push_async_callback(books.close)
         return books
