@@ -60,7 +60,9 @@ class HttpApplication:
                     return preflight
             route, request.path_params = self._router.find(scope["method"], scope["path"])
             request.route = route.path
-            return _finish(request, route, await route.endpoint(request))
+            response = await route.endpoint(request)
+            # What is paid for is of this moment, and a packet or two: its time matters more.
+            return response if route.is_charged else _finish(request, response)
         except ClientDisconnected:
             raise
         except Exception as error:
@@ -94,11 +96,11 @@ class HttpApplication:
         await send({"type": "http.response.body", "body": b"" if is_head else response.body})
 
 
-def _finish(request: Request, route: Route, response: AnyResponse) -> AnyResponse:
+def _finish(request: Request, response: AnyResponse) -> AnyResponse:
     """Return what is sent of *response*: nothing that the client has, and less where it can be."""
     if isinstance(response, Response):
         if response.etag:
             response = conditional(request, response)
-        if len(response.body) >= BODY_BYTES_MIN and not route.is_charged:
+        if len(response.body) >= BODY_BYTES_MIN:
             negotiate(request, response)
     return response

@@ -14,7 +14,7 @@ from mintscope.edges.server.request import NO_PARAMS, Request
 from mintscope.edges.server.response import AnyResponse
 
 Endpoint = Callable[[Request], Awaitable[AnyResponse]]
-SEGMENT: Final = re.compile(r"[^/]+", re.DOTALL)
+SEGMENT: Final = "[^/]+"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +38,15 @@ Methods = Mapping[str, R]
 class Router(Generic[R]):
     """All routes, found by method and path: literal paths before variable ones.
 
-    segment   what a variable segment must be; by default any text
+    segment   the pattern of a variable segment; by default any text
     """
 
-    def __init__(self, routes: Iterable[R], segment: re.Pattern[str] = SEGMENT) -> None:
+    def __init__(self, routes: Iterable[R], segment: str = SEGMENT) -> None:
         self._segment = segment
         self._by_path: dict[str, dict[str, R]] = {}
         self._literal: dict[str, dict[str, R]] = {}
-        self._variable: dict[str, list[tuple[list[str], dict[str, R]]]] = {}  # by literal start
+        # By what stands before the first variable segment.
+        self._variable: dict[str, list[tuple[re.Pattern[str], dict[str, R]]]] = {}
         for route in routes:
             if route.path not in self._by_path:
                 self._add_path(route.path)
@@ -73,14 +74,14 @@ class Router(Generic[R]):
         return self._match(path)[0]
 
     def _add_path(self, path: str) -> None:
-        start, brace, rest = path.partition("/{")
+        start, brace, _ = path.partition("/{")
         methods: dict[str, R] = {}
         self._by_path[path] = methods
-        if brace:
-            segments = f"{{{rest}".split("/")
-            self._variable.setdefault(start, []).append((segments, methods))
-        else:
+        if not brace:
             self._literal[path] = methods
+            return
+        pattern = re.sub(r"\\{(\w+)\\}", rf"(?P<\1>{self._segment})", re.escape(path))
+        self._variable.setdefault(start, []).append((re.compile(pattern), methods))
 
     def _match(self, path: str) -> tuple[Methods[R] | None, Mapping[str, str]]:
         methods = self._literal.get(path)
@@ -89,22 +90,8 @@ class Router(Generic[R]):
         start = path
         while start:
             start = start.rpartition("/")[0]
-            for segments, found in self._variable.get(start, ()):
-                path_params = self._params(segments, path[len(start) + 1 :])
-                if path_params is not None:
-                    return found, path_params
+            for pattern, found in self._variable.get(start, ()):
+                match = pattern.fullmatch(path)
+                if match is not None:
+                    return found, match.groupdict()
         return None, NO_PARAMS
-
-    def _params(self, segments: list[str], rest: str) -> dict[str, str] | None:
-        texts = rest.split("/")
-        if len(texts) != len(segments):
-            return None
-        path_params = {}
-        for segment, text in zip(segments, texts, strict=True):
-            if segment[0] == "{":
-                if self._segment.fullmatch(text) is None:
-                    return None
-                path_params[segment[1:-1]] = text
-            elif segment != text:
-                return None
-        return path_params

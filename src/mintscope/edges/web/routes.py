@@ -1,6 +1,5 @@
 """The routes of pages: a handler, and who gets to it."""
 
-import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -10,7 +9,7 @@ from mintscope.edges.web.forms.request import PageRequest
 from mintscope.edges.web.pages.page import PageResponse
 
 # Nothing that needs quoting in an address, and no dot segment: browsers take those for steps.
-SEGMENT: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._~-]{1,128}")
+SEGMENT: Final = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]{1,128}"
 
 PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
 
