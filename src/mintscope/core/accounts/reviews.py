@@ -39,7 +39,6 @@ from mintscope.core.accounts.user import (
     username_of,
 )
 
-SUFFIX_BYTES: Final = 4
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
 
 # How an application is, in a sentence about it.
@@ -197,7 +196,7 @@ class Reviews:
         """
         new = NewUser(
             kind=UserKind.PERSON,
-            username=username_of(email, self._entropy(SUFFIX_BYTES).hex()),
+            username=username_of(email, self._entropy),
             email=email,
             password_hash=password_hash,
             created_at=self._clock.now(),

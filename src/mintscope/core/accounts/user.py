@@ -1,14 +1,16 @@
 """Users: people, who sign in with a password, and agents, who only hold an API key."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType, Protocol, TypedDict, Unpack
+from typing import Final, NewType, Protocol, TypedDict, Unpack
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 
 UserId = NewType("UserId", int)
+
+SUFFIX_BYTES: Final = 4
 
 
 class UserKind(StrEnum):
@@ -97,8 +99,8 @@ def find_person(users: UserRows, email: EmailAddress) -> KeptUser | None:
     return next(iter(users.of_email(email, UserKind.PERSON)), None)
 
 
-def username_of(email: EmailAddress, suffix: str) -> str:
-    """Return a user name: what stands before the @, as far as it is plain, and *suffix*."""
+def username_of(email: EmailAddress, entropy: Callable[[int], bytes]) -> str:
+    """Return a user name: what stands before the @, as far as it is plain, and a random suffix."""
     local = email.partition("@")[0].partition("+")[0]
     plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in local)
-    return f"{plain.strip('-')[:24] or 'agent'}-{suffix}"
+    return f"{plain.strip('-')[:24] or 'agent'}-{entropy(SUFFIX_BYTES).hex()}"

@@ -39,7 +39,6 @@ from mintscope.core.accounts.user import (
 
 COOKIE_BYTES: Final = 32
 COOKIE_LENGTH: Final = 43
-SUFFIX_BYTES: Final = 4
 
 
 class People:
@@ -82,7 +81,7 @@ class People:
             raise EmailTaken
         new = NewUser(
             kind=UserKind.PERSON,
-            username=username_of(email, self._entropy(SUFFIX_BYTES).hex()),
+            username=username_of(email, self._entropy),
             email=email,
             password_hash=await self._hasher.hash(password),
             created_at=self._clock.now(),
@@ -238,10 +237,7 @@ class People:
         return await self._store.read(lambda rows: claims.agents_of(rows, email))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
-        """Write a link to the address of the agent, with growing pauses.
-
-        False if it cannot be claimed by this person.  Raises SessionEnded
-        """
+        """Write a link to the agent's address, with growing pauses; False if it is another's."""
         if agent not in {user.user_id for user in await self.claimable(session)}:
             return False
         now = self._clock.now()

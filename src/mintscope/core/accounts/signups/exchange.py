@@ -38,7 +38,6 @@ from mintscope.core.accounts.user import (
 )
 
 KEY_NAME: Final = "agent signup"
-SUFFIX_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ class Exchanges:
             ),
             key_nonce=nonce,
             redeem=self._secrets.redeem_hash(redelivery_key, email),
-            username=username_of(email, self._entropy(SUFFIX_BYTES).hex()),
+            username=username_of(email, self._entropy),
             at=self._clock.now(),
         )
         line, username, issued_nonce = await self._store.transact(lambda rows: _issue(rows, offer))

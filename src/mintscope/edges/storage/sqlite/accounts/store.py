@@ -29,14 +29,21 @@ class SqliteAccountStore:
 
     def __init__(self, file: AccountFile) -> None:
         self._file = file
+        self._rows: dict[apsw.Connection, AccountRows] = {}  # a file has two connections
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
         """Return what *work* returns, once what it changed is durable; in the writer's thread."""
-        return await self._file.write(lambda db: work(rows_of(db)))
+        return await self._file.write(lambda db: work(self._rows_in(db)))
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return what *work* returns, which changes nothing; on the event loop."""
-        return self._file.read(lambda db: work(rows_of(db)))
+        return self._file.read(lambda db: work(self._rows_in(db)))
+
+    def _rows_in(self, db: apsw.Connection) -> AccountRows:
+        rows = self._rows.get(db)
+        if rows is None:
+            rows = self._rows[db] = rows_of(db)
+        return rows
 
 
 def rows_of(db: apsw.Connection) -> AccountRows:
