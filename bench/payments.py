@@ -24,6 +24,7 @@ from bench.peers_payments.moments import SEED
 from bench.peers_payments.stock import AMOUNT
 from bench.process import python_running
 from mintscope.base.primitives import Mint, Wallet
+from mintscope.client.spend_limit import SpendLimit
 from mintscope.client.wallet import PayerWallet, Pin
 from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.devchain.svm.genesis import Genesis
@@ -176,7 +177,9 @@ async def _sign(shop: httpx.AsyncClient, chain: str, path: str, buyer: int) -> s
     pay_to = Wallet(str(GENESIS.treasury.pubkey()))
     pin = Pin(network=MAINNET, asset=Mint(str(GENESIS.mint)), decimals=6, pay_to=pay_to)
     keypair = GENESIS.key(f"buyer {buyer}")
-    wallet = PayerWallet(wallet=keypair, pin=pin, atoms_per_payment=10**9, atoms_in_all=10**12)
+    wallet = PayerWallet(
+        keypair=keypair, pin=pin, limit=SpendLimit(atoms_per_payment=10**9, atoms_in_all=10**12)
+    )
     demand = _stock_demand() if path != PURCHASE else await _our_demand(shop)
     required, offer = wallet.choose(demand)
     latest = _ask(chain, "getLatestBlockhash", {"commitment": "confirmed"})

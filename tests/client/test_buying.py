@@ -22,7 +22,8 @@ from x402.mechanisms.svm.signers import KeypairSigner
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
 from mintscope.client.auth import IDEMPOTENCY_KEY, CreditAuth, PaymentAuth
 from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
-from mintscope.client.wallet import PayerWallet, Pin, WillNotPay
+from mintscope.client.spend_limit import SpendLimit, WillNotPay
+from mintscope.client.wallet import PayerWallet, Pin
 from mintscope.core.payments.protocol.headers import PAYMENT_SIGNATURE
 from support.scenes.payments.payment_shop import Shop, listening
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at
@@ -41,13 +42,9 @@ def wallet(world: World, wallet: Keypair | None = None, **changes: Any) -> Payer
     pin = Pin(
         network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
     )
-    parts: dict[str, Any] = {
-        "wallet": wallet or world.buyer,
-        "pin": pin,
-        "atoms_per_payment": 30_000,
-        "atoms_in_all": 100_000,
-    }
-    return PayerWallet(**(parts | changes))
+    pin = changes.pop("pin", pin)
+    limit = SpendLimit(**({"atoms_per_payment": 30_000, "atoms_in_all": 100_000} | changes))
+    return PayerWallet(keypair=wallet or world.buyer, pin=pin, limit=limit)
 
 
 class Street(httpx.AsyncBaseTransport):
@@ -93,7 +90,7 @@ async def test_our_buyer_buys_credits_and_reports(world: World) -> None:
     assert (bought.credits, bought.price_paid) == (10, 22_500)
     assert report == {"price": 1}
     assert world.ledger() == {hint(bought.token): 10}
-    assert visit.wallet.spent == world.received() == 25_000
+    assert visit.wallet.limit.spent == world.received() == 25_000
 
 
 async def test_a_lost_answer_is_bought_once(world: World) -> None:
@@ -112,7 +109,7 @@ async def test_a_lost_answer_is_bought_once(world: World) -> None:
 
     assert lost == 3
     assert world.ledger() == {hint(bought.token): 10}
-    assert world.received() == visit.wallet.spent == 22_500
+    assert world.received() == visit.wallet.limit.spent == 22_500
     assert len({request.headers[IDEMPOTENCY_KEY] for request in visit.street.seen}) == 1
 
 
@@ -132,7 +129,7 @@ async def test_what_never_comes_is_waited_for_until_it_cannot(world: World) -> N
         await visit.buyer.buy_credits(10)
 
     assert len({each.headers.get(PAYMENT_SIGNATURE) for each in visit.street.seen}) == 1
-    assert visit.wallet.spent == 22_500
+    assert visit.wallet.limit.spent == 22_500
 
 
 async def test_what_nobody_can_tell_is_reported_as_pending(world: World) -> None:
@@ -150,12 +147,12 @@ async def test_a_payment_that_failed_counts_until_the_chain_forgets_it(world: Wo
     with pytest.raises(PurchaseFailed, match="402 PAYMENT_FAILED: transaction_failed") as failed:
         await visit.buyer.buy_credits(10)
     assert failed.value.key is not None
-    assert visit.wallet.spent == 22_500
+    assert visit.wallet.limit.spent == 22_500
     world.go_wrong()
     world.slots(EXPIRY_SLOTS)
 
     await visit.buyer.buy_credits(10)
-    assert visit.wallet.spent == world.received() == 22_500
+    assert visit.wallet.limit.spent == world.received() == 22_500
 
 
 @pytest.mark.parametrize(
@@ -168,7 +165,7 @@ async def test_a_payment_that_failed_counts_until_the_chain_forgets_it(world: Wo
         ({"network": "solana:other"}, "there was none"),
     ],
 )
-async def test_the_purse_has_its_limits(
+async def test_the_wallet_has_its_limits(
     world: World, changes: dict[str, Any], message: str
 ) -> None:
     pinned = {key: changes[key] for key in ("pay_to", "asset", "network") if key in changes}
@@ -178,7 +175,7 @@ async def test_the_purse_has_its_limits(
     with pytest.raises(WillNotPay, match=message):
         await visit.buyer.buy_credits(10)
 
-    assert world.received() == visit.wallet.spent == 0
+    assert world.received() == visit.wallet.limit.spent == 0
 
 
 async def test_the_limit_counts_all_payments(world: World) -> None:

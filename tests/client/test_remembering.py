@@ -16,7 +16,8 @@ from typing_extensions import override
 from mintscope.client.auth import IDEMPOTENCY_KEY, PaymentAuth
 from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
-from mintscope.client.wallet import OverSpendLimit, PayerWallet, Pin, WillNotPay
+from mintscope.client.spend_limit import OverSpendLimit, SpendLimit, WillNotPay
+from mintscope.client.wallet import PayerWallet, Pin
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at
@@ -80,7 +81,8 @@ class Visit:
             network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
         )
         parts = {"atoms_per_payment": 30_000, "atoms_in_all": 100_000} | wallet
-        self.wallet = PayerWallet(wallet=world.buyer, pin=pin, **parts)
+        limit = SpendLimit(**parts)
+        self.wallet = PayerWallet(keypair=world.buyer, pin=pin, limit=limit)
         self.auth = PaymentAuth(self.wallet, rpc_url="http://chain/", journal=journal)
         self.way = way
         self.waited_s: list[float] = []
@@ -147,7 +149,7 @@ async def test_whatever_a_seller_answers_the_same_key_sends_the_same_payment(
     assert not visit.auth.holds(KEY)
     assert len(visit.street.paid) == 4
     assert len(set(visit.street.paid)) == 1
-    assert world.received() == visit.wallet.spent == PRICE
+    assert world.received() == visit.wallet.limit.spent == PRICE
 
 
 @ways
@@ -164,7 +166,7 @@ async def test_a_sellers_402_gives_nothing_back(world: World, way: str) -> None:
     with pytest.raises(OverSpendLimit):
         await visit.buy(f"{KEY}-2")
 
-    assert world.received() == visit.wallet.spent == 2 * PRICE
+    assert world.received() == visit.wallet.limit.spent == 2 * PRICE
 
 
 @ways
@@ -182,7 +184,7 @@ async def test_what_provably_cannot_land_is_given_back(world: World, way: str) -
     visit.street.refusing = None
 
     assert (await visit.buy(f"{KEY}-2")).status_code == 201
-    assert visit.wallet.spent == world.received() == PRICE
+    assert visit.wallet.limit.spent == world.received() == PRICE
     assert not visit.auth.holds(KEY)
 
 
@@ -198,7 +200,7 @@ async def test_a_dead_payment_is_made_anew_by_the_same_request(world: World, way
 
     assert bought.status_code == 201
     assert len(set(visit.street.paid)) == 2
-    assert world.received() == visit.wallet.spent == PRICE
+    assert world.received() == visit.wallet.limit.spent == PRICE
 
 
 @ways
@@ -222,7 +224,7 @@ async def test_a_node_that_says_nothing_proves_nothing(
 
     assert (await visit.buy()).status_code == 402
     assert visit.auth.holds(KEY)
-    assert visit.wallet.spent == PRICE
+    assert visit.wallet.limit.spent == PRICE
 
 
 @ways
@@ -237,7 +239,7 @@ async def test_what_landed_is_never_paid_for_again(world: World, way: str) -> No
 
     assert visit.auth.holds(KEY)
     assert len(set(visit.street.paid)) == 1
-    assert visit.wallet.spent == world.received() == PRICE
+    assert visit.wallet.limit.spent == world.received() == PRICE
 
 
 @ways
@@ -247,7 +249,7 @@ async def test_what_was_never_signed_costs_nothing(world: World, way: str) -> No
     with pytest.raises(WillNotPay, match="getLatestBlockhash"):
         await visit.buy()
 
-    assert visit.wallet.spent == 0
+    assert visit.wallet.limit.spent == 0
     assert not visit.auth.holds(KEY)
 
 
@@ -260,7 +262,7 @@ async def test_many_at_once_stay_within_the_budget(world: World) -> None:
 
     refused = [answer for answer in answers if isinstance(answer, OverSpendLimit)]
     assert len(refused) == 7
-    assert world.received() == visit.wallet.spent == 3 * PRICE
+    assert world.received() == visit.wallet.limit.spent == 3 * PRICE
 
 
 async def test_one_key_twice_at_once_is_one_payment(world: World) -> None:
@@ -270,7 +272,7 @@ async def test_one_key_twice_at_once_is_one_payment(world: World) -> None:
 
     assert {answer.status_code for answer in answers} == {201}
     assert len(set(visit.street.paid)) == 1
-    assert world.received() == visit.wallet.spent == PRICE
+    assert world.received() == visit.wallet.limit.spent == PRICE
 
 
 async def test_more_payments_than_can_be_remembered_are_not_made(world: World) -> None:
@@ -282,7 +284,7 @@ async def test_more_payments_than_can_be_remembered_are_not_made(world: World) -
         await visit.buy()
 
     assert journal.find(f"{KEY}-0") is not None
-    assert visit.wallet.spent == 0
+    assert visit.wallet.limit.spent == 0
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
@@ -326,7 +328,7 @@ async def test_a_buyer_goes_on_with_the_key_it_was_left_with(world: World) -> No
     visit.street.refusing = None
     await visit.buy_credits(pending.value.key)
 
-    assert world.received() == visit.wallet.spent == PRICE
+    assert world.received() == visit.wallet.limit.spent == PRICE
 
 
 async def test_two_purchases_at_once_are_two(world: World, tmp_path: Path) -> None:
@@ -335,7 +337,7 @@ async def test_two_purchases_at_once_are_two(world: World, tmp_path: Path) -> No
         tokens = await asyncio.gather(visit.buy_credits(), visit.buy_credits())
 
     assert len(set(tokens)) == 2
-    assert world.received() == visit.wallet.spent == 2 * PRICE
+    assert world.received() == visit.wallet.limit.spent == 2 * PRICE
 
 
 async def test_a_refusal_names_the_key_of_what_may_still_land(world: World) -> None:
@@ -365,12 +367,12 @@ async def test_another_process_goes_on_with_the_same_payment(world: World, tmp_p
             await first.buy_credits()
     with Journal(folder) as journal:
         second = Visit(world, journal=journal)
-        assert second.wallet.spent == PRICE
+        assert second.wallet.limit.spent == PRICE
         await second.buy_credits()
         journal.tidy()
 
     assert set(second.street.paid) == set(first.street.paid)
-    assert world.received() == second.wallet.spent == PRICE
+    assert world.received() == second.wallet.limit.spent == PRICE
     assert list(folder.iterdir()) == []
 
 
@@ -426,7 +428,7 @@ async def test_what_cannot_be_written_down_is_not_paid(world: World, tmp_path: P
         await visit.buy()
 
     assert visit.street.paid == []
-    assert visit.wallet.spent == 0
+    assert visit.wallet.limit.spent == 0
 
 
 async def test_a_payment_without_a_memo_of_the_sellers_has_its_own(world: World) -> None:

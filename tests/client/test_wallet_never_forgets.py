@@ -18,7 +18,8 @@ from solders.hash import Hash
 from solders.transaction import VersionedTransaction
 
 from mintscope.client.auth import IDEMPOTENCY_KEY, PaymentAuth
-from mintscope.client.wallet import PayerWallet, Pin, WillNotPay
+from mintscope.client.spend_limit import SpendLimit, WillNotPay
+from mintscope.client.wallet import PayerWallet, Pin
 from mintscope.core.payments.protocol.headers import (
     PAYMENT_REQUIRED,
     PAYMENT_SIGNATURE,
@@ -44,7 +45,7 @@ class Buying(RuleBasedStateMachine):
             network=TERMS.network, asset=TERMS.asset, decimals=TERMS.decimals, pay_to=TERMS.pay_to
         )
         self.wallet = PayerWallet(
-            wallet=PAYER, pin=pin, atoms_per_payment=LIMIT, atoms_in_all=LIMIT
+            keypair=PAYER, pin=pin, limit=SpendLimit(atoms_per_payment=LIMIT, atoms_in_all=LIMIT)
         )
         self.auth = PaymentAuth(self.wallet, rpc_url="http://node/")
         self.height = 1_000
@@ -96,7 +97,7 @@ class Buying(RuleBasedStateMachine):
     @invariant()
     def what_may_be_gone_is_spent(self) -> None:
         at_risk = sum(self.sent[wire][1] for wire in {*self._able(), *self.gone})
-        assert at_risk <= self.wallet.spent <= LIMIT
+        assert at_risk <= self.wallet.limit.spent <= LIMIT
 
     def _able(self) -> list[bytes]:
         return [wire for wire, (_, _, last) in self.sent.items() if self.height <= last]

@@ -15,7 +15,7 @@ from mintscope.core.credits.ledger import (
     CreditAccount,
     CreditLedger,
     Empty,
-    Entry,
+    LedgerEntry,
     Spent,
     Statement,
 )
@@ -163,6 +163,6 @@ async def test_a_statement_tells_what_came_and_what_was_spent(ledger: CreditLedg
     await asyncio.gather(*(ledger.spend(mine) for _ in range(3)), ledger.spend(other))
 
     assert await ledger.statement(mine) == Statement(
-        balance=2, spent=3, entries=[Entry(kind="grant", delta=5, balance=5, at=NOW)]
+        balance=2, spent=3, entries=[LedgerEntry(kind="grant", delta=5, balance=5, at=NOW)]
     )
     assert (await ledger.statement(other)).spent == 1

@@ -14,8 +14,8 @@ from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.payment import (
     Evidence,
     Landed,
+    PaidItem,
     PaidReport,
-    Purchase,
     Reverted,
     State,
     TopUp,
@@ -64,7 +64,7 @@ async def test_what_is_begun_is_found(desk: Desk) -> None:
     "purchase",
     [PaidReport(body=b'{"a":1}'), new_token("x"), TopUp(credits=5, account=CreditAccount(1))],
 )
-async def test_goods_survive(desk: Desk, purchase: Purchase) -> None:
+async def test_goods_survive(desk: Desk, purchase: PaidItem) -> None:
     desk.open_account(1)
     asked = promise("a", purchase=purchase)
     await desk.store.begin(asked)

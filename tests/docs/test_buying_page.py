@@ -54,7 +54,7 @@ async def test_the_programs_of_the_page_run(
     assert left["report"]["token"] == TRACKED
     assert is_well_formed(CredentialKind.CREDIT_TOKEN, left["token"])
     assert left["answer"].status_code == 200
-    assert world.received() == left["wallet"].spent == 25_000 + 3 * 2_500
+    assert world.received() == left["wallet"].limit.spent == 25_000 + 3 * 2_500
     assert list(world.ledger().values()) == [9]
     assert list((tmp_path / "payments").iterdir()) == []
     assert TRACKED in capsys.readouterr().out

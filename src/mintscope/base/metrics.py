@@ -74,7 +74,7 @@ OLDEST_PENDING_S: Final = SetGauge(
 )
 FREEZES: Final = Counter(
     "mintscope_payment_freezes_total",
-    "Payments whose goods were taken back, or given again",
+    "Payments whose purchase was taken back, or given again",
     ["change", "reason"],
 )
 UNREADABLE: Final = Counter(

@@ -12,8 +12,9 @@ from typing_extensions import override
 
 from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
-from mintscope.client.node import Conversation, Fate, NodeSilent, fates, latest
-from mintscope.client.wallet import OverSpendLimit, PayerWallet, WillNotPay, amount_of, memo_of
+from mintscope.client.node import Conversation, NodeSilent, PaymentFate, fates, latest
+from mintscope.client.spend_limit import OverSpendLimit, WillNotPay
+from mintscope.client.wallet import PayerWallet, amount_of, memo_of
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
@@ -40,7 +41,7 @@ class PaymentAuth(httpx.Auth):
 
     Every request carries an `Idempotency-Key`.  Sending a request with the
     same key again, whatever the first one came to, sends the same payment: it
-    is never paid for twice.  A payment is forgotten when its goods have come;
+    is never paid for twice.  A payment is forgotten when its purchase has arrived;
     else only when the chain proves that it cannot land any more, whatever the
     seller says, and only then its amount is given back to the wallet.
 
@@ -58,7 +59,7 @@ class PaymentAuth(httpx.Auth):
         self._journal = Journal() if journal is None else journal
         # Looked for on chain before they are sent again: refused by a seller, or left by a process.
         self._doubted = {sent.key for sent in self._journal}
-        wallet.count(self._journal.atoms)
+        wallet.limit.count(self._journal.atoms)
 
     def holds(self, key: str) -> bool:
         """Say whether a payment was sent under *key* and its outcome is not known."""
@@ -123,11 +124,11 @@ class PaymentAuth(httpx.Auth):
         try:
             self._journal.add(sent)
         except JournalUnusable:
-            self._wallet.give_back(sent.amount)  # it was never sent
+            self._wallet.limit.give_back(sent.amount)  # it was never sent
             raise
 
     def _hear(self, sent: Sent, response: httpx.Response) -> None:
-        """Finish a payment whose goods have come; nothing else that a seller says ends it."""
+        """Finish a payment whose purchase has arrived; nothing else that a seller says ends it."""
         if response.is_success:
             self._journal.finish(sent.key)
             self._doubted.discard(sent.key)
@@ -136,10 +137,10 @@ class PaymentAuth(httpx.Auth):
 
     def _bury(self, sent: Sequence[Sent]) -> Conversation[None]:
         """Forget those of *sent* that provably cannot land, and give back what they hold."""
-        told = yield from fates(self._rpc_url, sent)
+        found = yield from fates(self._rpc_url, sent)
         for each in sent:
             # Another request may have been quicker.
-            if told[each.key] is Fate.DEAD and self._journal.find(each.key) is each:
+            if found[each.key] is PaymentFate.DEAD and self._journal.find(each.key) is each:
                 self._journal.drop(each.key)
                 self._doubted.discard(each.key)
-                self._wallet.give_back(each.amount)
+                self._wallet.limit.give_back(each.amount)

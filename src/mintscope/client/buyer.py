@@ -1,4 +1,4 @@
-"""Buying from a mintscope service, to the end: until the goods are here or the money is safe."""
+"""Buying from a mintscope service, to the end: until the purchase is here or the money is safe."""
 
 import asyncio
 import secrets

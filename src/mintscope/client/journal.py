@@ -1,6 +1,6 @@
 """Payments that were sent and may still land: what a buyer must not forget.
 
-One leaves the journal when its goods have come, or when the chain proves that
+One leaves the journal when its purchase has arrived, or when the chain proves that
 it can land no more; never because of what a seller says.
 """
 
@@ -128,7 +128,7 @@ class Journal:
             self._unlink(key)
 
     def tidy(self) -> None:
-        """Remove the files of what has been answered: call it once the goods are safe."""
+        """Remove the files of what has been answered: call it once the purchase is safe."""
         while self._finished:
             self._unlink(self._finished.pop())
 
@@ -195,7 +195,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int | None:
-    """Return the file at *path*, open and locked; None if it is somebody else's or gone."""
+    """Return the file at *path*, open and locked; None if it is locked by another or gone."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -24,7 +24,7 @@ PAGE: Final = 1_000  # the most that one answer holds
 PAGES_MAX: Final = 20
 
 
-class Fate(Enum):
+class PaymentFate(Enum):
     """What the chain proves about a payment."""
 
     OPEN = auto()  # nothing: it may still land
@@ -85,7 +85,7 @@ def latest(url: str) -> Conversation[Recent]:
     )
 
 
-def fates(url: str, sent: Iterable[Sent]) -> Conversation[dict[str, Fate]]:
+def fates(url: str, sent: Iterable[Sent]) -> Conversation[dict[str, PaymentFate]]:
     """Ask what became of the payments *sent*; return it by key, OPEN where nothing is proven.
 
     The finalized height is read first, so that what is missing from the
@@ -94,27 +94,31 @@ def fates(url: str, sent: Iterable[Sent]) -> Conversation[dict[str, Fate]]:
     by_source: defaultdict[str, list[Sent]] = defaultdict(list)
     for each in sent:
         by_source[each.source].append(each)
-    told = {each.key: Fate.OPEN for group in by_source.values() for each in group}
+    found = {each.key: PaymentFate.OPEN for group in by_source.values() for each in group}
     try:
         height = yield from _ask(url, "getBlockHeight", {"commitment": "finalized"}, kind=int)
         for source, group in by_source.items():
             history = yield from _history(url, source, min(each.slot for each in group))
-            told |= {each.key: _fate(each, height, history) for each in group}
+            found |= {each.key: _fate(each, height, history) for each in group}
     except NodeSilent:
         pass
-    return told
+    return found
 
 
-def _fate(sent: Sent, height: int, history: Sequence[_Line]) -> Fate:
+def _fate(sent: Sent, height: int, history: Sequence[_Line]) -> PaymentFate:
     if any(line.err is None and sent.memo in (line.memo or "") for line in history):
-        return Fate.PAID
-    return Fate.DEAD if height > sent.last_valid_height + NODES_APART_BLOCKS else Fate.OPEN
+        return PaymentFate.PAID
+    return (
+        PaymentFate.DEAD
+        if height > sent.last_valid_height + NODES_APART_BLOCKS
+        else PaymentFate.OPEN
+    )
 
 
 def _history(url: str, account: str, since_slot: int) -> Conversation[list[_Line]]:
     """Return all that is final and touched *account* at *since_slot* or later.
 
-    Raises    NodeSilent, also where that is more than anybody pays
+    Raises    NodeSilent, also for an implausible fee
     """
     lines: list[_Line] = []
     for _ in range(PAGES_MAX):

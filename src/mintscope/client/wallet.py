@@ -1,9 +1,8 @@
-"""What a buyer is willing to pay: to whom, in what, and how much at most."""
+"""The wallet of a buyer: to whom it pays, in what, and the payments it signs."""
 
 import secrets
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Final
 
 from pydantic import ValidationError
@@ -19,6 +18,7 @@ from x402.http.utils import encode_payment_signature_header
 from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements
 
 from mintscope.base.primitives import Mint, Wallet
+from mintscope.client.spend_limit import SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import AMOUNT_MAX
 from mintscope.core.payments.protocol.requirement import SCHEME, TOKEN_PROGRAM
 from mintscope.core.payments.protocol.verify import COMPUTE_BUDGET, MEMO
@@ -28,14 +28,6 @@ MICRO_LAMPORTS: Final = 1
 TRANSFER_CHECKED: Final = 12
 MEMO_CHARACTERS_MAX: Final = 256
 RANDOM_MEMO_BYTES: Final = 16
-
-
-class WillNotPay(Exception):
-    """The demand is not one this wallet pays; the message says which rule it breaks."""
-
-
-class OverSpendLimit(WillNotPay):
-    """There is too little left, unless payments that count as spent prove dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,26 +49,18 @@ class Pin:
         return get_associated_token_address(owner, Pubkey.from_string(self.asset), program)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PayerWallet:
-    """A wallet that pays small amounts, to one payee, up to a limit.
+    """A wallet that pays small amounts, to one payee, up to a limit."""
 
-    atoms_per_payment   the most one payment may be
-    atoms_in_all        the most they may be together, over the life of this object
-    spent               atoms of every payment signed that may have landed or may land yet
-    """
-
-    wallet: Keypair = field(repr=False)
+    keypair: Keypair = field(repr=False)
     pin: Pin
-    atoms_per_payment: int
-    atoms_in_all: int
-    spent: int = 0
-    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
+    limit: SpendLimit
 
     @property
     def account(self) -> str:
         """The token account that is paid from."""
-        return str(self.pin.token_account(self.wallet.pubkey()))
+        return str(self.pin.token_account(self.keypair.pubkey()))
 
     def choose(self, header: str) -> tuple[PaymentRequired, PaymentRequirements]:
         """Return the demand that *header* makes and this wallet would pay.
@@ -90,12 +74,7 @@ class PayerWallet:
                 f"expected a demand for {self.pin.asset} to {self.pin.pay_to}"
                 f" on {self.pin.network}; there was none"
             )
-        amount = amount_of(offers[0])
-        if amount > self.atoms_per_payment:
-            raise WillNotPay(
-                f"expected at most {self.atoms_per_payment} atoms a payment; was {amount}"
-            )
-        self._expect_room(amount)
+        self.limit.expect_room(amount_of(offers[0]))
         return required, offers[0]
 
     def pay(
@@ -112,9 +91,7 @@ class PayerWallet:
         Raises    WillNotPay, OverSpendLimit
         """
         signed = self._transaction(offer, memo or memo_of(offer), blockhash)
-        with self._lock:  # others may have paid since `choose`
-            self._expect_room(amount_of(offer))
-            self.spent += amount_of(offer)
+        self.limit.spend(amount_of(offer))
         return encode_payment_signature_header(
             PaymentPayload(
                 payload={"transaction": _as_text(signed)},
@@ -122,23 +99,6 @@ class PayerWallet:
                 resource=required.resource,
             )
         )
-
-    def count(self, amount: int) -> None:
-        """Count *amount* as spent: by a payment of an earlier process that may still land."""
-        with self._lock:
-            self.spent += amount
-
-    def give_back(self, amount: int) -> None:
-        """Count *amount* as unspent: its payment provably cannot land."""
-        with self._lock:
-            self.spent -= amount
-
-    def _expect_room(self, amount: int) -> None:
-        if self.spent + amount > self.atoms_in_all:
-            raise OverSpendLimit(
-                f"expected at most {self.atoms_in_all} atoms in all; {self.spent} are spent,"
-                f" {amount} more are asked for"
-            )
 
     def _is_pinned(self, offer: PaymentRequirements) -> bool:
         return (offer.scheme, offer.network, offer.asset, offer.pay_to) == (
@@ -157,14 +117,14 @@ class PayerWallet:
             sponsor, recent = Pubkey.from_string(fee_payer), Hash.from_string(blockhash)
         except ValueError as cause:
             raise WillNotPay("expected a fee payer and a blockhash in base58") from cause
-        if sponsor == self.wallet.pubkey():
+        if sponsor == self.keypair.pubkey():
             raise WillNotPay("expected the seller to pay the network fee; it asks us to")
         message = MessageV0.try_compile(sponsor, self._instructions(offer, memo), [], recent)
-        ours = self.wallet.sign_message(to_bytes_versioned(message))
+        ours = self.keypair.sign_message(to_bytes_versioned(message))
         return bytes(VersionedTransaction.populate(message, [Ed25519.default(), ours]))
 
     def _instructions(self, offer: PaymentRequirements, memo: str) -> list[Instruction]:
-        owner, pin = self.wallet.pubkey(), self.pin
+        owner, pin = self.keypair.pubkey(), self.pin
         treasury = pin.token_account(Pubkey.from_string(pin.pay_to))
         amount = amount_of(offer).to_bytes(8, "little")
         return [

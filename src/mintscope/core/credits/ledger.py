@@ -27,7 +27,7 @@ class Empty(msgspec.Struct, frozen=True, gc=False):
     """The account holds no credit; nothing was taken."""
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
     """Something that moved a balance, and what the balance was then."""
 
     kind: str
@@ -45,7 +45,7 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
 
     balance: int
     spent: int
-    entries: Sequence[Entry]
+    entries: Sequence[LedgerEntry]
 
 
 class CreditLedger(Protocol):

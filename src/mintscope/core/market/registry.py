@@ -1,4 +1,4 @@
-"""Which mints are followed when nobody named them: those that trade enough.
+"""Which mints are followed without being listed: those that trade enough.
 
 Decided by the finalized fold, slot by slot, from counters it keeps in the same
 transaction: a pure function of the final chain, whatever forked or restarted.

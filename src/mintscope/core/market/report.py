@@ -1,4 +1,4 @@
-"""What endpoint 1 says about a mint, and the port of whoever knows.
+"""What endpoint 1 says about a mint, and the port of the reports.
 
 Field names are the specification's; `rename` gives their camelCase.
 """

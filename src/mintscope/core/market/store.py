@@ -165,7 +165,7 @@ class MarketStore(Protocol):
         ...
 
     async def trim(self, events_max: int) -> int:
-        """Forget up to *events_max* of the oldest events nobody needs; return how many."""
+        """Forget up to *events_max* of the oldest events that are not needed; return how many."""
         ...
 
     async def close(self) -> None:

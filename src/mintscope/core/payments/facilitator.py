@@ -37,9 +37,9 @@ from mintscope.core.payments.outcome import (
 from mintscope.core.payments.payment import (
     VALID_BLOCKS,
     NewToken,
+    PaidItem,
     PaidReport,
     Payment,
-    Purchase,
     Sighting,
     State,
     TopUp,
@@ -116,7 +116,7 @@ class VerifiedPayment:
     mark: int
 
     async def settle(self, wanted: Wanted) -> Outcome:
-        """Take the payment for *wanted*; at most once, whoever else tries."""
+        """Take the payment for *wanted*; at most once, however many processes try."""
         return await self.facilitator.settle(self, wanted)
 
 
@@ -178,7 +178,7 @@ class Facilitator:
         return VerifiedPayment(facilitator=self, verified=verified, demand=demand, mark=found.mark)
 
     async def settle(self, candidate: VerifiedPayment, wanted: Wanted) -> Outcome:
-        """Take the payment of *candidate* for *wanted*; at most once, whoever else tries."""
+        """Take the payment of *candidate* for *wanted*, at most once."""
         envelope = candidate.verified.envelope
         try:
             trial = await self.chain.simulate(envelope, candidate.verified.source)
@@ -219,7 +219,7 @@ class Facilitator:
             or payment.resource != demand.resource
             or not self.secrets.holds(key, payment.payer, payment.key_hash)
         ):
-            # What failed is public; everything else belongs to whoever holds the key.
+            # What failed is public; everything else belongs to the holder of the key.
             if payment.state is State.FAILED and payment.reason is not None:
                 return Refused(payment.reason, payment.signature)
             return AlreadyUsed(Used.PAYMENT)
@@ -265,7 +265,7 @@ class Facilitator:
         try:
             return await self.store.resolve(payment.message_hash, evidence, now=self.clock.now())
         except ServiceUnavailable:
-            return payment  # still pending, as far as anybody can prove
+            return payment  # still pending, as far as can be proven
 
     def _answer(self, payment: Payment, key: str, *, is_key_ours: bool) -> Outcome:
         """Say what *payment* is, as the store knows it."""
@@ -290,7 +290,7 @@ class Facilitator:
                 )
         return Settled(payment=payment, token=token, redelivered=redelivered)
 
-    def _purchase(self, candidate: VerifiedPayment, wanted: Wanted, key: str) -> Purchase:
+    def _purchase(self, candidate: VerifiedPayment, wanted: Wanted, key: str) -> PaidItem:
         if not isinstance(wanted, Credits):
             return wanted
         token = self.secrets.credit_token(candidate.verified.envelope.message_hash, key)
@@ -305,7 +305,7 @@ class Facilitator:
         candidate: VerifiedPayment,
         trial: Simulated,
         signed: Signed,
-        purchase: Purchase,
+        purchase: PaidItem,
         key: str,
     ) -> PendingPayment:
         verified, now = candidate.verified, self.clock.now()

@@ -37,14 +37,14 @@ class Used(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AlreadyUsed:
-    """Whoever sent this does not prove to be the one the answer belongs to."""
+    """The sender does not prove that the answer belongs to it."""
 
     what: Used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unresolved:
-    """The payment is on its way, and nobody can say yet whether it arrives.
+    """The payment is on its way, and its outcome is not known yet.
 
     key    to send the same payment again with; only for a client that chose none
     """

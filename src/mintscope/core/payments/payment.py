@@ -1,4 +1,4 @@
-"""One payment from the moment it is promised: its states, and what moves it between them.
+"""One payment from the moment it is pending: its states, and the evidence that moves it.
 
     pending -> issued    it landed and paid enough
     pending -> failed    it landed and reverted, or the chain says that it never can land
@@ -65,7 +65,7 @@ class TopUp:
     account: CreditAccount
 
 
-Purchase = PaidReport | NewToken | TopUp
+PaidItem = PaidReport | NewToken | TopUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Payment:
     address: str
     resource: Resource
     amount: int
-    purchase: Purchase
+    purchase: PaidItem
     key_hash: CredentialHash
     fee_lamports: int
     last_valid_height: int

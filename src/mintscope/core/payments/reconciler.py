@@ -49,7 +49,7 @@ class Reconciler:
             await pause(PAUSE_S)
 
     async def once(self) -> int:
-        """Look at the payments that nobody looks after; return how many there were."""
+        """Look at the payments whose lease has ended; return how many there were."""
         now = self.clock.now()
         payments = await self.store.lease(now=now, until=UnixMs(now + LEASE_MS), count_max=BATCH)
         await self._examine(payments)
@@ -69,7 +69,7 @@ class Reconciler:
         return await self.store.find_signatures(arrived)
 
     async def look_at(self, signatures: Sequence[Signature]) -> None:
-        """Look at these payments (<= BATCH) now, whoever looks after them."""
+        """Look at these payments (<= BATCH) now, leased or not."""
         await self._examine(await self.store.find_signatures(signatures))
 
     async def _examine(self, payments: Sequence[Payment]) -> None:

@@ -1,4 +1,4 @@
-"""How an answer that was lost is given again, and to nobody else.
+"""How an answer that was lost is given again, to its buyer alone.
 
 A landed payment is public: anyone can copy it from the chain.  What sets its
 sender apart is a secret key, chosen by the client (`Idempotency-Key`, or the

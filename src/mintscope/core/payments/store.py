@@ -11,7 +11,7 @@ from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 
 FINAL_AFTER_MS: Final = 15_000  # how long after a resolution its finality is looked for
-FEE_SHARES: Final = 10  # how many must lose fees at once before everybody is stopped
+FEE_SHARES: Final = 10  # how many must lose fees at once before all sales stop
 WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay
 SPARE_LAMPORTS: Final = 2_000_000  # a hundred payments at the highest fee
 
@@ -34,7 +34,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What may be lost in any hour, to bad luck or to somebody who means it.
+    """What may be lost in any hour, by accident or to an attacker.
 
     failures                  payments that landed and reverted, of a payer; of an address, which
                               may have many payers behind it, more than those that were good
@@ -45,7 +45,7 @@ class Budget:
                               address, there with those of pending payments
     in_flight_fee_lamports    network fees of pending payments, which cost nothing if they never
                               land; half of it for payers that have bought within the day
-    fund_lamports_min         with less of the fee payer's that is not promised yet, nothing is sold
+    fund_lamports_min         with less unreserved lamports of the fee payer, nothing is sold
     """
 
     failures: int = 3
@@ -79,7 +79,7 @@ class Conduct:
     ) -> RefusalReason | None:
         """Say what speaks against one more payment that costs *fee_lamports*.
 
-        So nobody reverts more often in an hour than may be in flight and once
+        So a payer reverts no more often in an hour than may be in flight and once
         for each payment of the hour that was good.
         """
         in_flight = budget.in_flight_address if is_address else budget.in_flight_payer
@@ -100,28 +100,28 @@ class FeesAtRisk:
 
     reverted     of payments that reverted within the hour
     pending      of those under way
-    strangers    of those under way whose payers have bought nothing within the day
+    new_payers   of those under way whose payers have bought nothing within the day
     fund         what the fee payer has beyond *pending*, None before the first look
     """
 
     reverted: int
     pending: int
-    strangers: int
+    new_payers: int
     fund: int | None
 
-    def allow(self, budget: Budget, *, fee_lamports: int, is_stranger: bool) -> bool:
+    def allow(self, budget: Budget, *, fee_lamports: int, is_new_payer: bool) -> bool:
         """Say whether one more payment that costs *fee_lamports* may begin.
 
-        What never lands costs its sender nothing, so strangers have half of
-        what may be promised: they cannot use up what buyers need.
+        A payment that never lands costs its sender nothing, so new payers have half of
+        what may be reserved: they cannot use up what buyers need.
         """
-        promised_max = budget.in_flight_fee_lamports
+        reserved_max = budget.in_flight_fee_lamports
         if self.fund is not None:
-            promised_max = min(promised_max, self.pending + self.fund - WALLET_LAMPORTS_MIN)
+            reserved_max = min(reserved_max, self.pending + self.fund - WALLET_LAMPORTS_MIN)
         return (
             self.reverted + fee_lamports <= budget.fee_lamports
-            and self.pending + fee_lamports <= promised_max
-            and not (is_stranger and 2 * (self.strangers + fee_lamports) > promised_max)
+            and self.pending + fee_lamports <= reserved_max
+            and not (is_new_payer and 2 * (self.new_payers + fee_lamports) > reserved_max)
         )
 
 
@@ -196,11 +196,11 @@ class PaymentStore(Protocol):
         ...
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
-        """Take over payments that are not final and that nobody looks after at *now*."""
+        """Take over payments that are not final and whose lease has ended at *now*."""
         ...
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
-        """Lease the payment to nobody before *until*."""
+        """Let no lease of the payment begin before *until*."""
         ...
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:

@@ -2,7 +2,7 @@
 
 One task applies new events; a request whose mint is not in memory loads it.
 A log that cannot be read for a while ends neither: the data grow old, and
-refusing old data is the business of whoever serves them.
+the API refuses old data.
 """
 
 import asyncio

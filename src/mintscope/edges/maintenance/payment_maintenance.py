@@ -64,13 +64,13 @@ class PaymentMaintenance:
     _day: int = -1  # of the last audit of everything
 
     async def run(self) -> None:
-        """Go on until cancelled; a bug in it is told, and it goes on."""
+        """Run until cancelled; an unexpected error is logged, and it goes on."""
         while True:
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self.reconciler.run(asyncio.sleep, _tell_trouble))
-                    tasks.create_task(self._look_for_ever())
-                    tasks.create_task(self._post_prices())
+                    tasks.create_task(self.reconciler.run(asyncio.sleep, _log_trouble))
+                    tasks.create_task(self._look_forever())
+                    tasks.create_task(self._refresh_prices())
             except* Exception:
                 log.exception("looking after payments failed")
             await asyncio.sleep(AUDIT_S)
@@ -99,13 +99,13 @@ class PaymentMaintenance:
             log.warning("the fee payer runs low", lamports=lamports)
         return lamports
 
-    async def _look_for_ever(self) -> None:
+    async def _look_forever(self) -> None:
         while True:
             await self.look()
             await asyncio.sleep(AUDIT_S)
 
-    async def _post_prices(self) -> None:
-        """Keep the board fresh, so that no client waits for a price or finds an old one."""
+    async def _refresh_prices(self) -> None:
+        """Keep the price cache fresh, so that no client waits for a price or sees an old one."""
         while True:
             with suppress(PriceUnavailable):
                 await self.price_cache.price_list()
@@ -120,13 +120,13 @@ class PaymentMaintenance:
             log.warning("the treasury cannot be compared", reason=str(trouble))
         else:
             AUDITS.labels("violated" if violations else "sound").inc()
-            _tell_violations(violations)
+            _log_violations(violations)
         if today != self._day:
             await self.store.forget_reports(UnixMs(self.clock.now() - REDELIVERY_MS))
         self._day = today
-        await self._tell_books()
+        await self._measure_books()
 
-    async def _tell_books(self) -> None:
+    async def _measure_books(self) -> None:
         count, oldest = await self.books.pending()
         PENDING_PAYMENTS.set(count)
         OLDEST_PENDING_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
@@ -150,11 +150,11 @@ def tell_unreadable(payment: Payment, why: str) -> None:
     log.error("a payment cannot be read", signature=payment.signature, reason=why)
 
 
-def _tell_trouble(trouble: Exception) -> None:
+def _log_trouble(trouble: Exception) -> None:
     log.warning("payments could not be looked at", reason=str(trouble))
 
 
-def _tell_violations(violations: Collection[Violation]) -> None:
+def _log_violations(violations: Collection[Violation]) -> None:
     for invariant in Invariant:
         found = [each for each in violations if each.invariant is invariant]
         VIOLATIONS.labels(invariant.name.lower()).set(len(found))

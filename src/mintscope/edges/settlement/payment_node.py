@@ -58,7 +58,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
         return self.confirmation_status == "finalized"
 
 
-class Tip(msgspec.Struct, frozen=True, rename="camel"):
+class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
     """How far the chain has come, at one commitment."""
 
     absolute_slot: int
@@ -80,7 +80,7 @@ class _TokenAmount(msgspec.Struct, frozen=True):
     amount: str
 
 
-class TokenBalance(msgspec.Struct, frozen=True, rename="camel"):
+class AccountTokenBalance(msgspec.Struct, frozen=True, rename="camel"):
     """What a token account held before or after a transaction."""
 
     account_index: int
@@ -95,8 +95,8 @@ class _Loaded(msgspec.Struct, frozen=True):
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     err: Any = None
-    pre_token_balances: list[TokenBalance] = []
-    post_token_balances: list[TokenBalance] = []
+    pre_token_balances: list[AccountTokenBalance] = []
+    post_token_balances: list[AccountTokenBalance] = []
     loaded_addresses: _Loaded = _Loaded()
 
 
@@ -108,7 +108,7 @@ class _Body(msgspec.Struct, frozen=True):
     message: _Message
 
 
-class Transaction(msgspec.Struct, frozen=True):
+class ConfirmedTransaction(msgspec.Struct, frozen=True):
     """A transaction in a block, as far as payments care."""
 
     transaction: _Body
@@ -163,9 +163,9 @@ class _Answer(msgspec.Struct, frozen=True):
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
 _NUMBER: Final = msgspec.json.Decoder(int)
 _TEXT: Final = msgspec.json.Decoder(str)
-_TIP: Final = msgspec.json.Decoder(Tip)
+_TIP: Final = msgspec.json.Decoder(EpochInfo)
 _STATUSES: Final = msgspec.json.Decoder(Statuses)
-_TRANSACTION: Final = msgspec.json.Decoder(Transaction | None)
+_TRANSACTION: Final = msgspec.json.Decoder(ConfirmedTransaction | None)
 _SIMULATED: Final = msgspec.json.Decoder(_Simulated)
 _ARRIVALS: Final = msgspec.json.Decoder(list[Arrival])
 _ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
@@ -232,7 +232,7 @@ class PaymentNode:
         """Return the block height at *commitment*."""
         return await self._ask("getBlockHeight", [{"commitment": commitment}], _NUMBER)
 
-    async def tip(self, commitment: str) -> Tip:
+    async def tip(self, commitment: str) -> EpochInfo:
         """Return slot and height at *commitment*, of the same block."""
         return await self._ask("getEpochInfo", [{"commitment": commitment}], _TIP)
 
@@ -244,7 +244,7 @@ class PaymentNode:
             raise ChainUnavailable(f"expected {len(signatures)} statuses; was {len(found.value)}")
         return found
 
-    async def transaction(self, signature: Signature) -> Transaction | None:
+    async def transaction(self, signature: Signature) -> ConfirmedTransaction | None:
         """Return the transaction once it is confirmed, None before."""
         options = {
             "encoding": "json",

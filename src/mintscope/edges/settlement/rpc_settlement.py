@@ -30,10 +30,10 @@ from mintscope.core.payments.settlement import (
 )
 from mintscope.edges.settlement.payment_node import (
     STATUSES_MAX,
+    AccountTokenBalance,
+    ConfirmedTransaction,
     PaymentNode,
     Status,
-    TokenBalance,
-    Transaction,
 )
 
 Answer = TypeVar("Answer")
@@ -46,12 +46,12 @@ POLLS_IN_FLIGHT_MAX: Final = 4
 HEIGHT_S: Final = 1.0
 BEHIND_S: Final = 0.4  # a slot: what one node is commonly behind another
 UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
-AUDITS_AT_ONCE: Final = 4  # transactions; whoever waits for a payment comes between them
+AUDITS_AT_ONCE: Final = 4  # transactions, so that waiting payments are served between them
 EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
 
 
 class RpcSettlement:
-    """Implements payments.chain at one endpoint; lives in one event loop."""
+    """Implements Settlement, PaymentChain and TreasuryHistory; lives in one event loop."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ class RpcSettlement:
         except ValueError:
             return None
 
-    def _received(self, found: Transaction) -> int:
+    def _received(self, found: ConfirmedTransaction) -> int:
         """Return by how much the treasury's balance grew, in atoms of the payment token.
 
         Raises    ValueError for amounts that are none
@@ -298,7 +298,7 @@ class RpcSettlement:
         loaded = found.meta.loaded_addresses
         keys = [*found.transaction.message.account_keys, *loaded.writable, *loaded.readonly]
 
-        def balance(entries: list[TokenBalance]) -> int:
+        def balance(entries: list[AccountTokenBalance]) -> int:
             return sum(
                 _atoms(entry)
                 for entry in entries
@@ -321,7 +321,7 @@ def _answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> 
     return [or_else if isinstance(each, BaseException) else each for each in answers]
 
 
-def _atoms(entry: TokenBalance) -> int:
+def _atoms(entry: AccountTokenBalance) -> int:
     text = entry.ui_token_amount.amount
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(ATOMS_MAX))):
         raise ValueError(f"expected an amount of atoms; was {text[:40]!r}")

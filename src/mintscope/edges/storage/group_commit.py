@@ -30,7 +30,7 @@ class _Job:
     work: Callable[[], Any]
 
 
-# An item or a job, and who waits for it.
+# An item or a job, and the future of its waiter.
 Waiter = tuple[Any, asyncio.Future[Any]]
 Commit = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -39,12 +39,12 @@ class GroupCommit(Generic[Item, Outcome]):
     """Turns `commit(items) -> outcomes` into an awaitable per item.
 
     commit      runs in the writer's thread, first come first served; an outcome that is an
-                exception is raised to whoever waits for it, what it raises to everyone
-    unheard     is told, in the event loop, of every outcome nobody waits for any
-                more, so that what was done can be undone
+                exception is raised to its waiter, and what it raises to every waiter
+    unheard     is told, in the event loop, of every outcome whose waiter has left,
+                so that what was done can be undone
     rest        runs in the writer's thread after a moment without work, and at the end
-    patience_s  after as long without progress, and twice that at most, everyone
-                who waits is refused
+    patience_s  after as long without progress, and twice that at most, every
+                waiter is refused
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class GroupCommit(Generic[Item, Outcome]):
         return future
 
     def _expect_progress(self, delivered_count: int) -> None:
-        """Refuse everyone who waits if nothing was delivered since *delivered_count*."""
+        """Refuse every waiter if nothing was delivered since *delivered_count*."""
         self._watch = None
         if not self._waiting:
             return
@@ -155,7 +155,7 @@ class GroupCommit(Generic[Item, Outcome]):
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         """Do one turn after the other; the body of the writer's thread."""
         for taken, commit in self._turns():
-            # Who has left meanwhile, or was refused, is left out.
+            # Waiters that left meanwhile, or were refused, are left out.
             staying = [waiter for waiter in taken if not waiter[1].done()]
             outcomes = _attempt(commit, [item for item, _ in staying])
             loop.call_soon_threadsafe(self._deliver, len(taken), staying, outcomes)
@@ -196,5 +196,5 @@ def _do(jobs: Sequence[_Job]) -> Sequence[Any]:
 def _attempt(commit: Commit, items: Sequence[Any]) -> Sequence[Any] | Exception:
     try:
         return commit(items) if items else []
-    except Exception as failure:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+    except Exception as failure:  # noqa: BLE001 - whatever it is, the waiters must get it
         return failure

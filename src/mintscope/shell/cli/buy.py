@@ -23,7 +23,8 @@ from mintscope.base.primitives import Mint, Wallet, parse_mint
 from mintscope.client.auth import PaymentAuth
 from mintscope.client.buyer import BoughtCredits, Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.journal import Journal, JournalUnusable
-from mintscope.client.wallet import PayerWallet, Pin, WillNotPay
+from mintscope.client.spend_limit import SpendLimit, WillNotPay
+from mintscope.client.wallet import PayerWallet, Pin
 from mintscope.core.payments.protocol.headers import AMOUNT_MAX
 from mintscope.core.payments.protocol.requirement import MAINNET, TOKEN_PROGRAM
 from mintscope.shell.config.keypair import UnusableKeypair, read_keypair
@@ -76,7 +77,7 @@ Folder = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Purchase:
+class BuyOptions:
     """What the options of `buy` say: where to buy, and with which wallet."""
 
     url: str
@@ -109,10 +110,12 @@ def prepare(
     )
     atoms = _atoms(most, decimals)
     payer = PayerWallet(
-        wallet=_keypair(wallet), pin=pin, atoms_per_payment=atoms, atoms_in_all=atoms
+        keypair=_keypair(wallet),
+        pin=pin,
+        limit=SpendLimit(atoms_per_payment=atoms, atoms_in_all=atoms),
     )
     folder = journal or wallet.with_name(f"{wallet.name}.payments")
-    context.obj = Purchase(url=url, rpc_url=rpc, wallet=payer, folder=folder)
+    context.obj = BuyOptions(url=url, rpc_url=rpc, wallet=payer, folder=folder)
 
 
 @buy_commands.command("credits")
@@ -151,7 +154,7 @@ def _run(
     context: typer.Context, buy: Callable[[Buyer], Awaitable[T]], show: Callable[[T], None]
 ) -> None:
     """Buy and show it, or say why nothing was bought and end with EXIT_NOT_BOUGHT."""
-    purchase: Purchase = context.obj
+    purchase: BuyOptions = context.obj
     try:
         with Journal(purchase.folder) as journal:
             show(asyncio.run(_buy(purchase, journal, buy)))
@@ -171,15 +174,17 @@ def _run(
     raise typer.Exit(EXIT_NOT_BOUGHT)
 
 
-async def _buy(purchase: Purchase, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
+async def _buy(purchase: BuyOptions, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
     """Buy; what earlier runs have paid does not count against the limit of this one."""
-    wallet = replace(purchase.wallet, atoms_in_all=purchase.wallet.atoms_in_all + journal.atoms)
+    limit = purchase.wallet.limit
+    limit = replace(limit, atoms_in_all=limit.atoms_in_all + journal.atoms)
+    wallet = replace(purchase.wallet, limit=limit)
     auth = PaymentAuth(wallet, rpc_url=purchase.rpc_url, journal=journal)
     async with httpx.AsyncClient(base_url=purchase.url) as http:
         return await buy(Buyer(http, auth))
 
 
-def _kept(purchase: Purchase) -> str:
+def _kept(purchase: BuyOptions) -> str:
     return (
         f"It is kept in {purchase.folder}: the same command sends it again, and pays nothing twice."
     )

@@ -11,7 +11,7 @@ import pytest
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.payments.payment import Evidence, NewToken, PaidReport, Payment, Purchase, TopUp
+from mintscope.core.payments.payment import Evidence, NewToken, PaidItem, PaidReport, Payment, TopUp
 from mintscope.core.payments.store import PaymentStore, PendingPayment
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from support.fakes.payment_memory import MemoryPaymentStore
@@ -23,8 +23,8 @@ class Desk(Protocol):
 
     @property
     def store(self) -> PaymentStore: ...
-    def credits(self, purchase: Purchase) -> int: ...
-    def spend(self, purchase: Purchase) -> None: ...
+    def credits(self, purchase: PaidItem) -> int: ...
+    def spend(self, purchase: PaidItem) -> None: ...
     def close_sales(self) -> None: ...
     def open_account(self, credit_count: int) -> CreditAccount: ...
     def fill_fund(self, lamports: int) -> None: ...
@@ -35,10 +35,10 @@ class Desk(Protocol):
 class MemoryDesk:
     store: MemoryPaymentStore
 
-    def credits(self, purchase: Purchase) -> int:
+    def credits(self, purchase: PaidItem) -> int:
         return self.store.balances[_name(purchase)]
 
-    def spend(self, purchase: Purchase) -> None:
+    def spend(self, purchase: PaidItem) -> None:
         self.store.spend(_name(purchase))
 
     def close_sales(self) -> None:
@@ -62,10 +62,10 @@ class SqliteDesk:
     store: SqlitePaymentStore
     db: apsw.Connection
 
-    def credits(self, purchase: Purchase) -> int:
+    def credits(self, purchase: PaidItem) -> int:
         return int(self.db.execute(f"SELECT {_balance(purchase)}", (_name(purchase),)).get or 0)
 
-    def spend(self, purchase: Purchase) -> None:
+    def spend(self, purchase: PaidItem) -> None:
         self.db.execute(
             "INSERT INTO credit_entry (account, kind, delta, balance, at)"
             f" SELECT id, 'spend', -1, balance - 1, 0 FROM credit_account WHERE {_where(purchase)}",
@@ -98,7 +98,7 @@ class SqliteDesk:
         return CreditAccount(int(self.db.execute("SELECT max(id) FROM credit_account").get))
 
 
-def _name(purchase: Purchase) -> Any:
+def _name(purchase: PaidItem) -> Any:
     match purchase:
         case NewToken(token_hash=token_hash):
             return token_hash
@@ -108,11 +108,11 @@ def _name(purchase: Purchase) -> Any:
             return None
 
 
-def _where(purchase: Purchase) -> str:
+def _where(purchase: PaidItem) -> str:
     return "token_hash = ?" if isinstance(purchase, NewToken) else "id = ?"
 
 
-def _balance(purchase: Purchase) -> str:
+def _balance(purchase: PaidItem) -> str:
     return f"(SELECT balance FROM credit_account WHERE {_where(purchase)})"
 
 

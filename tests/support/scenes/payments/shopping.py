@@ -11,6 +11,7 @@ from solders.keypair import Keypair
 from solders.transaction import VersionedTransaction
 
 from mintscope.base.primitives import Mint, Wallet
+from mintscope.client.spend_limit import SpendLimit
 from mintscope.client.wallet import PayerWallet, Pin
 from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
@@ -70,7 +71,9 @@ class Shopper:
             pay_to=Wallet(str(self.genesis.treasury.pubkey())),
         )
         self._wallet = PayerWallet(
-            wallet=self.wallet, pin=pin, atoms_per_payment=10**9, atoms_in_all=10**15
+            keypair=self.wallet,
+            pin=pin,
+            limit=SpendLimit(atoms_per_payment=10**9, atoms_in_all=10**15),
         )
 
     async def prepare(self, shop: httpx.AsyncClient, key: str | None) -> Paid:

@@ -77,7 +77,7 @@ class MaintenanceBooks(Protocol):
         ...
 
     async def fund(self) -> int | None:
-        """Return the lamports that are not promised to payments yet, None before the first look."""
+        """Return the lamports not reserved for payments yet, None before the first look."""
         ...
 
 
@@ -97,5 +97,5 @@ class SalesBooks(Protocol):
         ...
 
     async def fund(self) -> int | None:
-        """Return the lamports that are not promised to payments yet, None before the first look."""
+        """Return the lamports not reserved for payments yet, None before the first look."""
         ...

@@ -1,10 +1,10 @@
-"""What the payment token is worth, or why nobody may say.
+"""What the payment token is worth, or why there is no reliable price.
 
-Its market may be thin, and whoever moves it moves our prices.  So a price
+Its market may be thin, and a trader that moves it moves our prices.  So a price
 needs liquidity on both sides, recent trades, two averages that agree, pools that
 hold about as much of one side as of the other at that price, and no jump.  The
 last is no detail: trades count wherever they are made, also in a pool that
-somebody opened to trade with himself.  Of the two averages the lower one counts,
+a trader opened to trade with itself.  Of the two averages the lower one counts,
 so that lifting the market for a moment never makes credits cheap.
 """
 
@@ -34,7 +34,7 @@ class Doubt(StrEnum):
     """Why there is no price; for the operator, and in a metric."""
 
     NO_ANSWER = "the source does not answer"
-    BROKEN = "a bug, or an answer that nobody foresaw"
+    BROKEN = "a bug, or an unforeseen answer"
     LAGGING = "market data is more than 60 s behind"
     NO_TRADE = "no trade within 24 h"
     SHALLOW = "less than 1,000 USD on one side of its pools"
@@ -78,7 +78,7 @@ class TokenMarket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedReading:
-    """A price that somebody else vouches for, as USD per whole token."""
+    """A price from a feed, as USD per whole token."""
 
     usd: Decimal
     observed_at: UnixMs

@@ -95,7 +95,7 @@ class PriceCache:
         """
         now_s = self._clock.monotonic_s()
         if now_s >= self._read_again_s or self._has_stepped():
-            self._read_again_s = now_s + RETRY_S  # nobody else reads meanwhile
+            self._read_again_s = now_s + RETRY_S  # no other request reads meanwhile
             self._ahead_s = self._wall_ahead_s()
             await self._read()
         price_list = self.latest()
@@ -134,5 +134,5 @@ class PriceCache:
         return self._clock.now() / 1000 - self._clock.monotonic_s()
 
     def _has_stepped(self) -> bool:
-        """Say whether somebody has set the wall clock since it was last compared."""
+        """Say whether the wall clock was set since it was last compared."""
         return abs(self._wall_ahead_s() - self._ahead_s) > STEP_S_MAX

@@ -65,7 +65,7 @@ class BundlePrice:
 class PriceList:
     """Every price at one quote, so that the list and the demand for payment agree.
 
-    sol_usd          what network fees are counted at; None where nobody knows
+    sol_usd          what network fees are counted at; None where it is unknown
     fee_share_max    of a request's price that the network fee of its payment may eat
     """
 

@@ -61,7 +61,7 @@ def market_of(
     """Return the market of *token*; its sides are worth nothing where there is no price."""
     minutes = minutes_of(token)
     price = minutes[-1].close if minutes else 0.0
-    # The last trade of a minute may be anybody's, at any price; those of most minutes are not.
+    # The last trade of a minute may be made by anyone, at any price; those of most minutes are not.
     sol_closes = [each.close for each in minutes_of(sol)[-TWAP_MINUTES:]]
     sol_usd = median(sol_closes) if sol_closes else 0.0
     return TokenMarket(

@@ -34,8 +34,8 @@ class Signed:
 class Envelope:
     """A transaction in its only spelling, with two signatures and unlike accounts.
 
-    The first signature's slot is ours to fill and anybody's to change, so
-    the message alone, not the whole transaction, tells two payments apart.
+    The first signature's slot is ours to fill, and anyone can change it, so
+    the message alone, not the whole transaction, identifies a payment.
     """
 
     message: Message | MessageV0
@@ -67,7 +67,7 @@ class Envelope:
 
     @property
     def unsigned(self) -> bytes:
-        """The transaction with the place of our signature left empty: nobody can send this."""
+        """The transaction without our signature: it cannot be sent like this."""
         return self._wire(Ed25519.default())
 
     def is_sponsored_by(self, fee_payer: Pubkey) -> bool:

@@ -1,7 +1,7 @@
 """Whether a mint can be a payment token: what is asked of the chain once, at the start.
 
 A transfer must bring what it says.  Extensions that take a fee, run foreign
-code, let somebody else take the tokens back or hide the amount forbid that.
+code, let another party take the tokens back or hide the amount forbid that.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The handlers under /v1/credits that sell, and those that tell what became of it."""
+"""The handlers under /v1/credits that sell credits, and show where they went."""
 
 from dataclasses import dataclass
 from typing import Final

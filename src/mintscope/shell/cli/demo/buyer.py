@@ -23,6 +23,7 @@ from x402.schemas import PaymentRequired, SettleResponse
 from mintscope.base.primitives import Mint, Wallet
 from mintscope.base.solana import WSOL
 from mintscope.client.auth import PaymentAuth
+from mintscope.client.spend_limit import SpendLimit
 from mintscope.client.wallet import PayerWallet, Pin
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_RESPONSE
 from mintscope.core.payments.protocol.requirement import MAINNET
@@ -133,7 +134,9 @@ async def _paying(errand: Errand) -> AsyncIterator[httpx.AsyncClient]:
         pay_to=Wallet(str(errand.genesis.treasury.pubkey())),
     )
     wallet = PayerWallet(
-        wallet=errand.wallet, pin=pin, atoms_per_payment=ATOMS_PER_PAYMENT, atoms_in_all=ATOMS
+        keypair=errand.wallet,
+        pin=pin,
+        limit=SpendLimit(atoms_per_payment=ATOMS_PER_PAYMENT, atoms_in_all=ATOMS),
     )
     auth = PaymentAuth(wallet, rpc_url=errand.rpc_url)
     async with httpx.AsyncClient(base_url=errand.origin, timeout=TIMEOUT_S, auth=auth) as client:

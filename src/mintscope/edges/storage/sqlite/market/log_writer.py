@@ -143,7 +143,7 @@ class SqliteMarketStore:
             self._mints.forget()
 
     async def trim(self, events_max: int) -> int:
-        """Forget up to *events_max* of the oldest events nobody needs; return how many."""
+        """Forget up to *events_max* of the oldest events that are not needed; return how many."""
         with transaction(self._db) as db:
             folded, trimmed = db.execute("SELECT folded_seq, trimmed_seq FROM progress").get
             keep = db.execute(FIRST_TO_KEEP, (folded, RECENT_S)).get

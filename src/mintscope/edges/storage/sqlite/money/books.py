@@ -23,7 +23,7 @@ from mintscope.edges.storage.sqlite.connection import open_store, snapshot, tran
 
 T = TypeVar("T")
 
-AUDIT_S: Final = 60.0  # nobody waits for an audit, but it must end
+AUDIT_S: Final = 60.0  # no request waits for an audit, but it must end
 DOUBT_MS_MIN: Final = MINUTE_MS  # between two looks
 DOUBT_MS_MAX: Final = HOUR_MS
 NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
@@ -46,11 +46,11 @@ SELECT p.signature FROM payment AS p LEFT JOIN credit_entry AS e ON e.id = p.ent
    AND (e.id IS NULL OR e.delta <> p.credits
         OR e.kind <> CASE WHEN p.token_hash IS NULL THEN 'top_up' ELSE 'payment' END
         OR (e.account <> p.account AND e.account NOT IN (
-            WITH RECURSIVE heir (id) AS (
+            WITH RECURSIVE successors (id) AS (
                 SELECT successor FROM credit_account WHERE id = p.account AND p.token_hash IS NULL
                  UNION
-                SELECT a.successor FROM heir JOIN credit_account AS a ON a.id = heir.id)
-            SELECT id FROM heir WHERE id IS NOT NULL)))
+                SELECT a.successor FROM successors JOIN credit_account AS a ON a.id = successors.id)
+            SELECT id FROM successors WHERE id IS NOT NULL)))
 """,
     Invariant.ENTRY_IS_PAID: """
 SELECT e.id FROM credit_entry AS e LEFT JOIN payment AS p ON p.entry = e.id
@@ -193,7 +193,7 @@ class SqlitePaymentBooks:
         await self._run(lambda: self._write(FILL_FUND, (lamports, mark)))
 
     async def fund(self) -> int | None:
-        """Return what the fee payer has that is not promised yet, None before the first look."""
+        """Return the lamports not reserved for payments yet, None before the first look."""
         lamports: int | None = await self._run(lambda: self._db.execute(FUND).get)
         return lamports
 

@@ -42,8 +42,8 @@ CONDUCT_OF_PAYER: Final = _CONDUCT.format(who="payer")
 CONDUCT_OF_ADDRESS: Final = _CONDUCT.format(who="address")
 SOLD_MAX: Final = 10_000  # more are not counted
 
-# Who has bought within the day is no stranger.
-_STRANGER: Final = """
+# A payer that has bought within the day is not new.
+_NEW_PAYER: Final = """
 NOT EXISTS (SELECT 1 FROM payment AS sale
              WHERE sale.state = 'issued' AND sale.payer = {payer} AND sale.resolved_at > ?2)
 """
@@ -51,14 +51,14 @@ FEES_AT_RISK: Final = f"""
 SELECT (SELECT coalesce(sum(fee_lamports), 0) FROM payment
          WHERE reason = 'transaction_failed' AND resolved_at > ?1),
        coalesce(sum(fees), 0),
-       coalesce(sum(iif(is_strangers, fees, 0)), 0),
+       coalesce(sum(iif(is_new, fees, 0)), 0),
        (SELECT lamports FROM fee_fund),
-       {_STRANGER.format(payer="?3")}
-  FROM (SELECT sum(fee_lamports) AS fees, {_STRANGER.format(payer="waiting.payer")} AS is_strangers
+       {_NEW_PAYER.format(payer="?3")}
+  FROM (SELECT sum(fee_lamports) AS fees, {_NEW_PAYER.format(payer="waiting.payer")} AS is_new
           FROM payment AS waiting WHERE state = 'pending' GROUP BY payer)
 """  # noqa: S608  constants
 
-# Nothing is taken where there is too little, or where nobody has looked yet.
+# Nothing is taken where there is too little, or before the first look.
 TAKE_FEE: Final = """
 UPDATE fee_fund SET lamports = lamports - ?1 WHERE lamports >= ?2
 """
@@ -115,8 +115,10 @@ class Budgets:
     def _are_fees_allowed(self, pending: PendingPayment, hour_ago: int) -> bool:
         payment = pending.payment
         asked = (hour_ago, payment.begun_at - DAY_MS, payment.payer)
-        reverted, waiting, strangers, fund, is_stranger = self._db.execute(FEES_AT_RISK, asked).get
-        at_risk = FeesAtRisk(reverted=reverted, pending=waiting, strangers=strangers, fund=fund)
+        reverted, waiting, new_payers, fund, is_new_payer = self._db.execute(
+            FEES_AT_RISK, asked
+        ).get
+        at_risk = FeesAtRisk(reverted=reverted, pending=waiting, new_payers=new_payers, fund=fund)
         return at_risk.allow(
-            pending.budget, fee_lamports=payment.fee_lamports, is_stranger=bool(is_stranger)
+            pending.budget, fee_lamports=payment.fee_lamports, is_new_payer=bool(is_new_payer)
         )

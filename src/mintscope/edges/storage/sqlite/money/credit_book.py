@@ -19,8 +19,8 @@ from mintscope.core.credits.ledger import (
     AccountLine,
     CreditAccount,
     Empty,
-    Entry,
     KindLine,
+    LedgerEntry,
     Spent,
     Statement,
 )
@@ -156,7 +156,7 @@ class CreditBook:
         with snapshot(self._db):
             balance = self.balance(account)
             received = int(self._db.execute(RECEIVED, (account,)).get)
-            entries = [Entry(*row) for row in self._db.execute(ENTRIES, (account,))]
+            entries = [LedgerEntry(*row) for row in self._db.execute(ENTRIES, (account,))]
         return Statement(balance, received - balance, entries)
 
     def contradictions(self) -> list[CreditAccount]:
@@ -172,7 +172,7 @@ class CreditBook:
             self._db.execute("UPDATE pepper SET check_hash = ?", (kept,))
 
     def rest(self) -> None:
-        """Move the write-ahead log into the file, while nobody waits."""
+        """Move the write-ahead log into the file, while no request waits."""
         self._checkpoint(CHECKPOINT_PAGES)
 
     def wait_at_most(self, milliseconds: int) -> None:

@@ -124,11 +124,11 @@ class PaymentTable:
         return Resolved(before, after)
 
     def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> list[Payment]:
-        """Take over payments that nobody looks after."""
+        """Take over payments whose lease has ended."""
         return [payment_of(row) for row in self._db.execute(LEASE, (now, until, count_max))]
 
     def postpone(self, message_hash: MessageHash, until: UnixMs) -> None:
-        """Lease the payment to nobody before *until*."""
+        """Let no lease of the payment begin before *until*."""
         self._db.execute(POSTPONE, (message_hash, until))
 
     def forget_reports(self, before: UnixMs) -> None:

@@ -73,7 +73,7 @@ class SqlitePaymentStore:
         self._table = PaymentTable(self._writing)
         self._looking = PaymentTable(self._reading)
         self._group: GroupCommit[Job, Any] = GroupCommit(
-            self._commit, unheard=_shrug, rest=_rest, patience_s=patience_s
+            self._commit, unheard=_ignore, rest=_rest, patience_s=patience_s
         )
 
     async def find(self, message_hash: MessageHash) -> Found:
@@ -94,13 +94,13 @@ class SqlitePaymentStore:
         return (await self._write(lambda: self._table.resolve(message_hash, evidence, now))).after
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
-        """Take over payments that nobody looks after."""
+        """Take over payments whose lease has ended."""
         return await self._write(
             lambda: self._table.lease(now=now, until=until, count_max=count_max)
         )
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
-        """Lease the payment to nobody before *until*."""
+        """Let no lease of the payment begin before *until*."""
         await self._write(lambda: self._table.postpone(message_hash, until))
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
@@ -157,8 +157,8 @@ class SqlitePaymentStore:
             return refused
 
 
-def _shrug(_unheard: Sequence[tuple[Job, Any]]) -> None:
-    """Let be what nobody waits for: the reconciler goes on from the row."""
+def _ignore(_unheard: Sequence[tuple[Job, Any]]) -> None:
+    """Do nothing about an outcome without a waiter: the reconciler goes on from the row."""
 
 
 def _tell(resolved: Resolved) -> None:

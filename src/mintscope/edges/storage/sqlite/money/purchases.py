@@ -30,14 +30,15 @@ RETURNING id
 
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
 
-# Where the credits of an account went, rotation by rotation, since a moment.  Whoever tops up a
-# token that was rotated before means that token: it may be a thief who has rotated it.
-HEIR: Final = """
-WITH RECURSIVE heir (id, rotations) AS (
+# Where the credits of an account went, rotation by rotation, since a moment.  A top-up of a
+# token that was rotated before means that token: a thief may have rotated it.
+SUCCESSOR: Final = """
+WITH RECURSIVE successors (id, rotations) AS (
     SELECT ?1, 0 UNION ALL
-    SELECT next.id, heir.rotations + 1 FROM heir JOIN credit_account AS a ON a.id = heir.id
+    SELECT next.id, rotations + 1
+      FROM successors JOIN credit_account AS a ON a.id = successors.id
       JOIN credit_account AS next ON next.id = a.successor AND next.issued_at >= ?2)
-SELECT id FROM heir ORDER BY rotations DESC LIMIT 1
+SELECT id FROM successors ORDER BY rotations DESC LIMIT 1
 """
 
 PURCHASE: Final = """
@@ -46,7 +47,7 @@ SELECT payer, holder, begun_at, rotated_at,
   FROM payment WHERE signature = ? AND state = 'issued' AND holder IS NOT NULL
 """
 MOVE_HOLDER: Final = "UPDATE payment SET holder = ?2, rotated_at = ?3 WHERE holder = ?1"
-# Whoever rotates an old token again has nothing to move, and inherits nothing.
+# A second rotation of an old token moves nothing, and changes no successor.
 SUCCEED: Final = "UPDATE credit_account SET successor = ?2 WHERE id = ?1 AND successor IS NULL"
 
 
@@ -109,9 +110,9 @@ class PurchasedCredits:
             entry = self._enter(opened, "payment", purchase.credits, now)
             self._db.execute(HAND_OUT, (row_id, opened, entry))
         else:  # the token may have been rotated meanwhile
-            heir = int(self._db.execute(HEIR, (purchase.account, begun_at)).get)
-            entry = self._enter(heir, "top_up", purchase.credits, now)
-            self._db.execute(HAND_OUT, (row_id, heir, entry))
+            successor = int(self._db.execute(SUCCESSOR, (purchase.account, begun_at)).get)
+            entry = self._enter(successor, "top_up", purchase.credits, now)
+            self._db.execute(HAND_OUT, (row_id, successor, entry))
 
     def _enter(self, account: int, kind: str, delta: int, now: UnixMs) -> int:
         entry = self._db.execute(ENTER, (account, kind, delta, now)).get

@@ -5,7 +5,7 @@ from typing import Any, Final
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.payments.payment import NewToken, PaidReport, Payment, Purchase, State, TopUp
+from mintscope.core.payments.payment import NewToken, PaidItem, PaidReport, Payment, State, TopUp
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Resource
@@ -46,7 +46,7 @@ def payment_of(row: tuple[Any, ...]) -> Payment:
 
 def _purchase(
     credit_count: int, body: bytes | None, token_hash: bytes | None, hint: str, account: int
-) -> Purchase:
+) -> PaidItem:
     if credit_count == 0:
         return PaidReport(body=body or b"")
     if token_hash is None:
@@ -71,7 +71,7 @@ def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
     )
 
 
-def _purchase_columns(purchase: Purchase) -> tuple[SqlValue, ...]:
+def _purchase_columns(purchase: PaidItem) -> tuple[SqlValue, ...]:
     """Return (credits, body, token_hash, hint, account)."""
     match purchase:
         case PaidReport(body=body):
