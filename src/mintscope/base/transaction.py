@@ -28,9 +28,9 @@ class Instruction(Wire):
     stack_height   1 at the top, one more a level; None in data before 2023
     """
 
-    program_id_index: Index
     accounts: Sequence[int]
     data: str | bytes
+    program_id_index: Index
     stack_height: Height | None = None
 
 

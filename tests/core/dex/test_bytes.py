@@ -67,7 +67,7 @@ def _signature(text: str) -> Signature | bytes:
 
 def _instruction(one: dict[str, Any]) -> Instruction:
     accounts, data = bytes(one["accounts"]), unb58(one["data"])
-    return Instruction(one["programIdIndex"], accounts, data, one.get("stackHeight"))
+    return Instruction(accounts, data, one["programIdIndex"], one.get("stackHeight"))
 
 
 def _balances(listed: list[dict[str, Any]]) -> list[TokenBalance]:

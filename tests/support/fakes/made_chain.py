@@ -79,7 +79,7 @@ def made_transaction(swap: Swap) -> Transaction:
         signature=swap.signature,
         keys=["made"],
         signer_count=1,
-        instructions=[Instruction(0, [], msgspec.json.encode(swap))],
+        instructions=[Instruction([], msgspec.json.encode(swap), 0)],
         inner=None,
         balances=(),
         read_earlier=tuple,

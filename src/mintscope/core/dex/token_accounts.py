@@ -79,7 +79,8 @@ class TokenAccounts:
         self._is_complete = False
         self.index = transaction.index
         self.inner = {x.index: x.instructions for x in transaction.inner or ()}
-        self.signature = signature_of(transaction)
+        signature = transaction.signature
+        self.signature = signature if isinstance(signature, str) else signature_of(transaction)
         # The first key paid the fee, whatever the header says.
         self.signers = self._keys[: max(transaction.signer_count, 1)]
         self.book = {balance.account_index: balance for balance in transaction.balances}

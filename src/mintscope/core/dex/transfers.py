@@ -29,6 +29,7 @@ SHAPES: Final = {
 SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn, and checked
 SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
 SYSTEM_TRANSFER_SIZE: Final = 12
+FEE_AT: Final = 9  # after the amount and the decimals
 PARTIES: Final = 2
 U64_MAX: Final = 2**64 - 1
 
@@ -115,7 +116,7 @@ def _move(
     source, target = token_accounts.book.get(giver), token_accounts.book.get(taker)
     if to > 1:
         mint = token_accounts.key(accounts[1])
-        if fee := int.from_bytes(data[at + 9 : size], "little"):
+        if size > at + FEE_AT and (fee := int.from_bytes(data[at + FEE_AT : size], "little")):
             received = token_accounts.arrived(taker, max(sent - fee, 0))
     elif source is not None:
         mint = source.mint

@@ -37,9 +37,9 @@ UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 class JsonInstruction(Instruction):
     """A call of a program, its data as base58 text."""
 
-    program_id_index: Index
     accounts: list[Index]
     data: str
+    program_id_index: Index
     stack_height: Height | None = None
 
 
@@ -62,9 +62,9 @@ class Meta(Wire):
 
     err: None = None
     inner_instructions: list[JsonInnerInstructions] | None = None
-    pre_token_balances: msgspec.Raw = msgspec.Raw(b"null")
-    post_token_balances: list[TokenBalance] | None = None
     loaded_addresses: LoadedAddresses | None = None
+    post_token_balances: list[TokenBalance] | None = None
+    pre_token_balances: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class MessageHeader(Wire):
@@ -73,12 +73,12 @@ class MessageHeader(Wire):
     num_required_signatures: Index = 1
 
 
-class Message(Wire):
+class Message(Wire, kw_only=True):
     """The signed part."""
 
     account_keys: list[str]
-    instructions: list[JsonInstruction]
     header: MessageHeader | None = None
+    instructions: list[JsonInstruction]
 
 
 class SignedMessage(Wire):
@@ -88,11 +88,11 @@ class SignedMessage(Wire):
     signatures: Annotated[list[Signature], msgspec.Meta(min_length=1)]
 
 
-class JsonTransaction(Wire):
+class JsonTransaction(Wire, kw_only=True):
     """One entry of a getBlock result, or a getTransaction result."""
 
-    transaction: SignedMessage
     meta: Meta | None = None
+    transaction: SignedMessage
 
 
 _TRANSACTION: Final = msgspec.json.Decoder(JsonTransaction)
