@@ -409,6 +409,53 @@ async def test_whoever_stops_trading_is_dropped_after_its_days(open_market: Open
     assert (await market.reader.tracked())[1] == {A, B, C}
 
 
+async def test_what_an_operator_removed_is_not_chosen_again(open_market: Open) -> None:
+    """However much it trades, also where it was not followed; until he adds it."""
+    market = open_market(follows_all=True)
+    floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
+    await market.store.start(mints=[A], follows_files=False)
+    await market.store.write([slot(1, trade(B)), FinalSlot(Slot(1))])
+    await fold(market, floor)
+    assert await market.tracking.remove(B)
+    assert not await market.tracking.remove(C)
+    later = START + 3 * 86_400
+    await market.store.write([slot(2, trade(B), trade(C), time=later), FinalSlot(Slot(2))])
+    await fold(market, floor)
+    assert (await market.reader.tracked())[1] == {A}
+
+    await market.tracking.add(B)
+    await market.store.write([slot(3, trade(B), time=later), FinalSlot(Slot(3))])
+    await fold(market, floor)
+
+    assert (await market.reader.tracked())[1] == {A, B}
+
+
+async def test_a_list_keeps_nothing_that_the_floor_chose(open_market: Open) -> None:
+    """`track` was "all" and is "list" now: the mints that an operator named stay."""
+    market = open_market(follows_all=True)
+    floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
+    await market.store.start(mints=[A], follows_files=False)
+    await market.store.write([slot(1, trade(B), trade(C)), FinalSlot(Slot(1))])
+    await fold(market, floor)
+    await market.tracking.add(C)
+    assert (await market.reader.tracked())[1] == {A, B, C}
+
+    again = open_market(follows_all=False)
+    await again.store.start(mints=[A], follows_files=False)
+
+    assert (await again.reader.tracked())[1] == {A, C}
+    assert await again.reader.load(B) is None
+    assert (await kinds(again.reader))[-1] == "Untracked"
+
+
+async def test_the_first_chain_that_claims_the_log_keeps_it(open_market: Open) -> None:
+    market = open_market()
+
+    assert await market.store.claim("one") == "one"
+    assert await market.store.claim("other") == "one"
+    assert await open_market().store.claim("other") == "one"
+
+
 async def test_days_are_told_apart_within_one_batch(open_market: Open) -> None:
     market = open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)

@@ -62,6 +62,10 @@ class Tip(msgspec.Struct, frozen=True):
 class Source(Protocol):
     """Where blocks come from."""
 
+    async def genesis_hash(self) -> str | None:
+        """Return the name of the chain, None where the source cannot know it."""
+        ...
+
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         """Yield what follows *after*, oldest first; from its own start when None.
 

@@ -79,6 +79,10 @@ class StormySource:
     calls: int = 0
     dead: list[tuple[int, Block]] = field(default_factory=list)
 
+    async def genesis_hash(self) -> str | None:
+        """Return nothing: it is no real chain."""
+        return None
+
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         """Begin a little before *after*: it may be on a branch that died."""
         self.calls += 1
@@ -196,6 +200,10 @@ class Watched:
     source: Source
     follower: Follower
 
+    async def genesis_hash(self) -> str | None:
+        """Return that of the source."""
+        return await self.source.genesis_hash()
+
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         return self.follower.watch(self.source.updates(after))
 
@@ -293,6 +301,36 @@ def only_commits(limit: int) -> Iterator[None]:
         yield
     finally:
         apsw.connection_hooks.remove(watch)
+
+
+@dataclass
+class OfChain:
+    """A source that knows which chain it is of."""
+
+    source: Source
+    chain: str
+
+    async def genesis_hash(self) -> str | None:
+        """Return the name of the chain."""
+        return self.chain
+
+    def updates(self, after: Tip | None) -> AsyncIterator[Update]:
+        """Yield what the source does."""
+        return self.source.updates(after)
+
+
+async def test_a_node_of_another_chain_is_refused_in_words(tmp_path: Path) -> None:
+    """Also after a file, which says nothing of its chain; and nothing of it is written."""
+    first, second = block(10, None, [sol_sale(100)]), block(11, None, [sol_sale(200)])
+    await run(Said([first, Finalized(Slot(10))]), tmp_path / "m")
+    await run(OfChain(Said([]), "mainnet"), tmp_path / "m")
+    before = kept(tmp_path / "m")
+
+    with pytest.raises(SourceBroken, match="genesis hash mainnet; was devnet"):
+        await run(OfChain(Said([second, Finalized(Slot(11))]), "devnet"), tmp_path / "m")
+
+    assert kept(tmp_path / "m") == before
+    await run(OfChain(Said([]), "mainnet"), tmp_path / "m")
 
 
 async def test_gaps_let_the_log_go_on(tmp_path: Path) -> None:
@@ -426,6 +464,10 @@ class Said:
     asked: list[Tip | None] = field(default_factory=list)
     closed: bool = False
     drained: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def genesis_hash(self) -> str | None:
+        """Return nothing: it is no real chain."""
+        return None
 
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         self.asked.append(after)

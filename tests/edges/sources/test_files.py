@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
@@ -33,10 +34,10 @@ async def read(*paths: Path, after: Tip | None = None) -> list[Update]:
     return [update async for update in FileSource(paths).updates(after)]
 
 
-async def read_until_error(path: Path) -> tuple[list[Update], str]:
+async def read_until_error(*paths: Path) -> tuple[list[Update], str]:
     updates = []
     try:
-        async for update in FileSource([path]).updates(None):
+        async for update in FileSource(paths).updates(None):
             updates.append(update)  # noqa: PERF401 - what came before the error must be kept
     except FileError as error:
         return updates, str(error)
@@ -237,6 +238,40 @@ async def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     _, message = await read_until_error(path)
 
     assert message == f"{path}: cannot be read: No such file or directory"
+
+
+async def test_files_in_the_wrong_order_are_told_before_anything_is_read(tmp_path: Path) -> None:
+    later = written(tmp_path, [line(10), line(11)], "later.jsonl")
+    empty = written(tmp_path, [], "empty.jsonl")
+    earlier = written(tmp_path, [line(1), line(2)], "earlier.jsonl")
+
+    updates, message = await read_until_error(later, empty, earlier)
+
+    assert updates == []
+    assert message == (
+        f"{earlier}: expected a first slot from 10 on, where {later} begins; was 1:"
+        " give the files in the order of their slots"
+    )
+    assert slots(await read(earlier, empty, later)) == [1, 2, 10, 11]
+
+
+async def test_a_block_below_what_is_final_is_told_once(tmp_path: Path) -> None:
+    """Delivered all the same: files may overlap, and saying a block again is harmless."""
+    lines = [line(5), line(6), line(7), line(5, parentSlot=4), line(6), line(7), line(8)]
+    path = written(tmp_path, lines)
+    with capture_logs() as logs:
+        updates = await read(path)
+
+    assert slots(updates) == [5, 6, 7, 5, 6, 7, 8]
+    assert logs == [
+        {
+            "event": "block_not_newer",
+            "log_level": "warning",
+            "where": f"{path}:4",
+            "slot": 5,
+            "expected_above": 6,
+        }
+    ]
 
 
 async def test_real_blocks_are_read(shared_data: Path, tmp_path: Path) -> None:

@@ -176,6 +176,10 @@ class ListSource:
     final_every: int = 1
     asked: list[Tip | None] = field(default_factory=list)
 
+    async def genesis_hash(self) -> str | None:
+        """Return nothing: it is no real chain."""
+        return None
+
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         """Yield the blocks after *after*."""
         self.asked.append(after)

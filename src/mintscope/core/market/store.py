@@ -95,11 +95,13 @@ class Kept(NamedTuple):
     """What the fold wrote about a mint so far.
 
     since_slot   swaps of later slots count; None: not tracked
+    is_removed   by an operator: no rule follows it
     open         per timeframe the newest candle with a price
     activity     counted while mints are followed by a floor
     """
 
     since_slot: Slot | None
+    is_removed: bool
     state: bytes | None
     open: dict[Timeframe, CandleRow]
     activity: Activity | None
@@ -152,8 +154,14 @@ class MarketStore(Protocol):
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
         """Return where the log stands; track *mints* before the first slot ever.
 
+        A store that logs tracked mints alone drops those that a rule chose.
+
         follows_files   recorded for the readers: the market's clock is the files'
         """
+        ...
+
+    async def claim(self, genesis_hash: str) -> str:
+        """Return the genesis hash of the log's chain: *genesis_hash* if none was recorded."""
         ...
 
     async def write(self, changes: Sequence[Change]) -> None:
@@ -200,7 +208,10 @@ class Tracking(Protocol):
         ...
 
     async def remove(self, mint: Mint) -> bool:
-        """Stop following *mint* and drop what was kept; False if it was not tracked."""
+        """Stop following *mint* and drop what was kept; False if it was not tracked.
+
+        No rule follows it again, until `add` does.
+        """
         ...
 
     async def all(self) -> Sequence[TrackedMint]:

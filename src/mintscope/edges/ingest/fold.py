@@ -112,6 +112,7 @@ class _Batch:
             floor=floor,
         )
         self._activity[mint] = activity
-        is_tracked = self._kept[mint].since_slot is not None or mint in self._tracked
-        if is_lively(activity) and not is_tracked:
+        kept = self._kept[mint]
+        is_tracked = kept.since_slot is not None or mint in self._tracked
+        if is_lively(activity) and not is_tracked and not kept.is_removed:
             self._tracked[mint] = slot

@@ -31,7 +31,7 @@ TRIM_EVENTS_MAX: Final = 2_500
 
 
 class SourceBroken(Exception):
-    """The source offers blocks that cannot join the log, however often it is asked."""
+    """The source is of another chain, or offers blocks that never join the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,7 @@ class Ingest:
         tail = await self.store.start(mints=self.mints, follows_files=self.follows_files)
         chain = Slots(tail, self.decode)
         await self._catch_up()
+        await self._expect_same_chain()
         holes = 0
         while True:
             before = chain.tip
@@ -72,6 +73,18 @@ class Ingest:
                     f" the source skipped it {HOLES_MAX} times"
                 )
             log.info("hole", slot=hole.slot, parent_slot=hole.parent_slot)
+
+    async def _expect_same_chain(self) -> None:
+        """Record which chain the log is of; raise SourceBroken where the source is of another."""
+        genesis_hash = await self.source.genesis_hash()
+        if genesis_hash is None:
+            return
+        recorded = await self.store.claim(genesis_hash)
+        if recorded != genesis_hash:
+            raise SourceBroken(
+                f"expected a node of the chain that this data_dir holds, genesis hash {recorded};"
+                f" was {genesis_hash}: another cluster? Use its own data_dir"
+            )
 
     async def _follow(self, chain: Slots) -> Block | None:
         """Apply what the source yields; return a block that cannot join, None at the end."""

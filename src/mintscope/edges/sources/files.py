@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, Final
 
 import msgspec
+import structlog
 
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
@@ -27,6 +28,8 @@ LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 BATCH_BYTES: Final = 1024 * 1024
 BATCH_UPDATES: Final = 256
 GZIP_MAGIC: Final = b"\x1f\x8b"
+
+log = structlog.get_logger()
 
 Progress = Callable[[int, int], None]
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -65,12 +68,18 @@ class FileSource:
         self._paths = tuple(paths)
         self._progress = progress
 
+    async def genesis_hash(self) -> str | None:
+        """Return None: a block does not say which chain it is of."""
+        return None
+
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield what the files hold after *after*; ends with them.
 
-        Raises FileError where a file cannot be read on, after everything before it.
+        Raises FileError where a file cannot be read on, after everything before it; for
+        files in the wrong order before anything.
         """
         reader = _Reader(self._paths)
+        await asyncio.to_thread(_expect_ascending, self._paths)
         stream = _updates(reader, after)
         while True:
             batch, failure = await asyncio.to_thread(_take, stream, reader)
@@ -98,9 +107,38 @@ def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update]
     return batch, None
 
 
+def _expect_ascending(paths: Sequence[Path]) -> None:
+    """Raise FileError if a file begins before the one ahead of it: its blocks would be dropped."""
+    if len(paths) == 1:
+        return
+    before: tuple[Slot, Path] | None = None
+    for path in paths:
+        slot = _first_slot(path)
+        if slot is None:
+            continue
+        if before is not None and slot < before[0]:
+            raise FileError(
+                f"{path}: expected a first slot from {before[0]} on, where {before[1]} begins;"
+                f" was {slot}: give the files in the order of their slots"
+            )
+        before = slot, path
+
+
+def _first_slot(path: Path) -> Slot | None:
+    """Return the slot of the first line of *path*, None where reading it in turn will tell more."""
+    if not path.is_file():  # a pipe can be read only once
+        return None
+    try:
+        return next((_parse(where, line)[0] for where, line in _Reader([path]).lines()), None)
+    except FileError:
+        return None
+
+
 def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
     """Yield every update of *reader*; of those up to *after*, only the last finality."""
     previous: Tip | None = None
+    final: Slot | None = None
+    warned = False
     resumed = after is None
     for where, line in reader.lines():
         slot, body = _parse(where, line)
@@ -110,6 +148,11 @@ def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
         tip = Tip(block.slot, block.blockhash)
         resumed = resumed or after is None or slot > after.slot or tip == after
         if resumed and tip != after:
+            if not warned and final is not None and block.slot <= final:
+                warned = True
+                log.warning("block_not_newer", where=where, slot=slot, expected_above=final)
+            if previous is not None and block.parent_slot >= previous.slot:
+                final = previous.slot
             yield from _between(where, previous, block)
             yield block
         previous = tip

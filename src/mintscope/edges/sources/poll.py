@@ -80,6 +80,18 @@ class Poller:
         self._sleep = sleep
         self._progress = progress
 
+    async def genesis_hash(self) -> str | None:
+        """Return the node's; None if it refuses to tell.  An unreachable node is waited for."""
+        patience = _Patience(self._sleep)
+        while True:
+            try:
+                return await self._rpc.genesis_hash()
+            except Unreachable as failure:
+                await patience.wait(failure)
+            except RpcRefused as refusal:
+                log.warning("chain_not_identified", reason=str(refusal))
+                return None
+
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield blocks in order, finality and gaps; never ends.
 

@@ -63,7 +63,8 @@ def add(mints: Mints, config: ConfigFile = None) -> None:
 def remove(mints: Mints, config: ConfigFile = None) -> None:
     """Stop tracking MINT..., and delete its candles.
 
-    Works while the service runs.
+    With market.track = "all" the floor does not choose MINT again, however much it trades,
+    until `tokens add` names it. Works while the service runs.
     """
     for mint, was_tracked in _change(mints, config, lambda tracked, mint: tracked.remove(mint)):
         typer.echo(f"{mint}  {'dropped' if was_tracked else 'was not followed'}")

@@ -26,8 +26,14 @@ class Children:
     die, even by SIGKILL, the pipe closes and `stop_with_parent` ends the child.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        *,
+        command: Sequence[str] = (sys.executable, "-m", "mintscope", "--attached"),
+    ) -> None:
         self._environment = environment
+        self._command = command
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._stopping = threading.Event()
 
@@ -45,7 +51,6 @@ class Children:
         """Stop them, newest first: whoever serves stops before whoever feeds it."""
         for _, child in reversed(self._running):
             child.terminate()
-        for _, child in reversed(self._running):
             try:
                 child.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
@@ -55,7 +60,7 @@ class Children:
     def start(self, name: str, arguments: Sequence[str]) -> None:
         """Start `mintscope` with *arguments*."""
         child = subprocess.Popen(  # noqa: S603 - our own interpreter, our own arguments
-            [sys.executable, "-m", "mintscope", "--attached", *arguments],
+            [*self._command, *arguments],
             stdin=subprocess.PIPE,
             env=self._environment,
             start_new_session=True,  # Ctrl-C reaches us alone, we stop them in order

@@ -29,7 +29,7 @@ SELECT address, swaps FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? O
 """
 
 KEPT: Final = """
-SELECT id, since_slot, state, day, swaps, volume, lively_day
+SELECT id, since_slot, is_removed, state, day, swaps, volume, lively_day
   FROM mint LEFT JOIN state ON state.mint = id LEFT JOIN activity ON activity.mint = id
  WHERE address = ?
 """
@@ -70,7 +70,7 @@ DELETE FROM activity
 """
 FORGET_MINTS: Final = """
 DELETE FROM mint
- WHERE since_slot IS NULL
+ WHERE since_slot IS NULL AND NOT is_removed
    AND id NOT IN (SELECT mint FROM activity)
    AND id NOT IN (SELECT mint FROM swap)
 """
@@ -128,12 +128,13 @@ class SqliteFolding:
         return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
 
     def _kept(self, mint: Mint) -> Kept:
-        mint_id, since_slot, state, *counted = self._db.execute(KEPT, (mint,)).get
+        mint_id, since_slot, is_removed, state, *counted = self._db.execute(KEPT, (mint,)).get
         newest = {
             timeframe: newest_candles(self._db, mint_id, timeframe, 1) for timeframe in Timeframe
         }
         return Kept(
             since_slot=since_slot,
+            is_removed=bool(is_removed),
             state=state,
             open={timeframe: rows[0] for timeframe, rows in newest.items() if rows},
             activity=None if counted[0] is None else Activity(*counted),

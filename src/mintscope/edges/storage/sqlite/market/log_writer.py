@@ -23,7 +23,7 @@ from mintscope.core.market.store import (
 )
 from mintscope.edges.storage.sqlite.connection import open_store, transaction
 from mintscope.edges.storage.sqlite.market.fold import SqliteFolding
-from mintscope.edges.storage.sqlite.market.mints import MintIds, track
+from mintscope.edges.storage.sqlite.market.mints import MintIds, track, untrack
 from mintscope.edges.storage.sqlite.market.rows import (
     header_of,
     header_row,
@@ -55,6 +55,8 @@ COUNT_FROM_TIP: Final = """
 UPDATE mint SET since_slot = coalesce((SELECT max(slot) FROM header WHERE NOT is_dead), -1)
  WHERE since_slot >= ?
 """
+
+CHOSEN_BY_RULE: Final = "SELECT address FROM mint WHERE since_slot IS NOT NULL AND NOT is_listed"
 
 ADD_GAP: Final = "INSERT INTO gap VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
@@ -94,13 +96,20 @@ class SqliteMarketStore:
     ) -> None:
         """Open *path*; with *follows_all* the swaps of untracked mints are logged too."""
         self._db = open_store(path, "market")
+        self._follows_all = follows_all
         self._mints = MintIds(self._db, creates=follows_all)
         self._retention = retention
 
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
-        """Return where the log stands; track *mints* before the first slot ever."""
+        """Return where the log stands; track *mints* before the first slot ever.
+
+        Without *follows_all* the mints that a rule chose are dropped: no rule keeps them now.
+        """
         with transaction(self._db) as db:
             db.execute("UPDATE progress SET follows_files = ?", (follows_files,))
+            if not self._follows_all:
+                for (address,) in list(db.execute(CHOSEN_BY_RULE)):
+                    untrack(db, Mint(address))
             if db.execute("SELECT NOT EXISTS (SELECT 1 FROM header)").get:
                 for mint in mints:
                     track(db, mint)
@@ -110,6 +119,14 @@ class SqliteMarketStore:
                 dead=reversed(list(db.execute(NEWEST_DEAD, (DEAD_MAX,)))),
                 gaps=(Gap(*row) for row in reversed(list(db.execute(NEWEST_GAPS, (GAPS_MAX,))))),
             )
+
+    async def claim(self, genesis_hash: str) -> str:
+        """Return the genesis hash of the log's chain: *genesis_hash* if none was recorded."""
+        with transaction(self._db) as db:
+            db.execute(
+                "UPDATE progress SET genesis_hash = ifnull(genesis_hash, ?)", (genesis_hash,)
+            )
+            return str(db.execute("SELECT genesis_hash FROM progress").get)
 
     async def write(self, changes: Sequence[Change]) -> None:
         """Add *changes* to the log, all or none of them."""

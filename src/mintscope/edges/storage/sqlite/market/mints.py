@@ -81,12 +81,18 @@ def track(
     """
     mint_id = number(db, mint)
     if not by_rule:
-        db.execute("UPDATE mint SET is_listed = 1 WHERE id = ?", (mint_id,))
+        db.execute("UPDATE mint SET is_listed = 1, is_removed = 0 WHERE id = ?", (mint_id,))
     slot, time = since or db.execute(TIP).fetchone() or (BEFORE_ALL, None)
     if db.execute(FOLLOW, (slot, time, mint)).get is None:
         return False
     db.execute(ADD_EVENT, (last_seq(db) + 1, "track", mints_blob([mint])))
     return True
+
+
+def remove(db: apsw.Connection, mint: Mint) -> bool:
+    """Untrack *mint* for an operator: no rule follows it again.  False if it was not followed."""
+    db.execute("UPDATE mint SET is_removed = 1 WHERE id = ?", (number(db, mint),))
+    return untrack(db, mint)
 
 
 def untrack(db: apsw.Connection, mint: Mint) -> bool:

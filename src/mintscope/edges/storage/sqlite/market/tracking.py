@@ -14,7 +14,7 @@ from mintscope.edges.storage.sqlite.connection import (
     transaction,
     unavailable_on_error,
 )
-from mintscope.edges.storage.sqlite.market.mints import track, untrack
+from mintscope.edges.storage.sqlite.market.mints import remove, track
 
 TRACKED: Final = """
 SELECT address, since_slot, since_time, is_listed, last_swap
@@ -43,7 +43,7 @@ class SqliteTracking:
     async def remove(self, mint: Mint) -> bool:
         """Stop following *mint* and drop what was kept; False if it was not tracked."""
         with unavailable_on_error(UNAVAILABLE, kind="market"), transaction(self._db) as db:
-            return untrack(db, mint)
+            return remove(db, mint)
 
     async def all(self) -> Sequence[TrackedMint]:
         """Return every tracked mint, by address."""
