@@ -88,7 +88,7 @@ def test_a_server_that_is_down_fails() -> None:
     ("origin", "sender", "what"),
     [
         (None, "no-reply@example.org", "http://127.0.0.1:8402"),
-        ("http://api.example.org", "no-reply@example.org", "whoever listens"),
+        ("http://api.example.org", "no-reply@example.org", "anyone on the network"),
         ("https://api.example.org", "mintscope@localhost", "mintscope@localhost"),
     ],
 )

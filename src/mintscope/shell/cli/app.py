@@ -17,6 +17,7 @@ app = typer.Typer(
     help="Real-time analytics for any Solana token, sold per request.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # joins the lines of a paragraph
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for noun in (

@@ -1,4 +1,4 @@
-"""`mintscope config`: what is in force and where it came from, or all there is to set.
+"""`mintscope config`: the settings in force with their origin, or a reference of all settings.
 
 `ConfigFile` and `configured` are how every other command gets its configuration.
 """
@@ -31,7 +31,7 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="TOML file; else the one MINTSCOPE_CONFIG names, else mintscope.toml if there.",
+        help="TOML file; by default the one in MINTSCOPE_CONFIG, else mintscope.toml if it exists.",
     ),
 ]
 
@@ -53,7 +53,7 @@ def config_command(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference page.")] = False,
     toml: Annotated[bool, typer.Option("--toml", help="Print a file to start from.")] = False,
 ) -> None:
-    """Print every setting with its value and where that came from; secrets are masked."""
+    """Print every setting with its value and its origin; secrets are masked."""
     if markdown and toml:
         raise typer.BadParameter("expected one of --markdown and --toml; was both")
     if markdown:

@@ -173,7 +173,7 @@ def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
 
 
 def whole(amount: int, decimals: int | None) -> Decimal | None:
-    """Return *amount* raw units in whole tokens, None where nobody knows the decimals."""
+    """Return *amount* raw units in whole tokens, None where the decimals are unknown."""
     if decimals is None:
         return None
     return DIGITS.divide(Decimal(amount), DIGITS.power(Decimal(10), decimals))

@@ -32,11 +32,13 @@ SIDES: Final = {"buy": True, "sell": False}
 
 CandlesFile = Annotated[
     Path,
-    typer.Argument(help="Columns t, open, high, low, close, oldest first.", metavar="CANDLES.csv"),
+    typer.Argument(
+        help="CSV with columns t, open, high, low, close, oldest first.", metavar="CANDLES.csv"
+    ),
 ]
 SwapsFile = Annotated[
     Path,
-    typer.Argument(help="Columns t, key, price, volume, side.", metavar="SWAPS.csv"),
+    typer.Argument(help="CSV with columns t, key, price, volume, side.", metavar="SWAPS.csv"),
 ]
 
 
@@ -44,10 +46,14 @@ SwapsFile = Annotated[
 def indicators(
     path: CandlesFile,
     *,
-    every: Annotated[bool, typer.Option(help="One line per candle, not the last alone.")] = False,
-    ema: Annotated[str, typer.Option(help="Periods.", metavar="N,...")] = "9,21,50,200",
-    rsi: Annotated[str, typer.Option(help="Period.", metavar="N")] = "14",
-    macd: Annotated[str, typer.Option(help="Fast, slow, signal.", metavar="N,N,N")] = "12,26,9",
+    every: Annotated[
+        bool, typer.Option(help="Print one line per candle instead of the last one.")
+    ] = False,
+    ema: Annotated[str, typer.Option(help="Periods of the EMAs.", metavar="N,...")] = "9,21,50,200",
+    rsi: Annotated[str, typer.Option(help="Period of the RSI.", metavar="N")] = "14",
+    macd: Annotated[
+        str, typer.Option(help="Periods of the MACD: fast, slow, signal.", metavar="N,N,N")
+    ] = "12,26,9",
 ) -> None:
     """Print the indicators of a series of candles as JSON.
 

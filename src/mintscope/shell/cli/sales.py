@@ -45,5 +45,5 @@ async def _state(money: Money, *, is_enabled: bool) -> str:
     if not is_enabled:
         return "off: payments.enabled is false"
     if fund is not None and fund < Budget().fund_lamports_min:
-        return f"closed: the fee payer has {fund} lamports to promise, and needs more"
+        return f"closed: the fee payer has {fund} lamports left for fees, and needs more"
     return "open"

@@ -1,7 +1,7 @@
 """CSV files from people: every malformed cell is named, none is guessed at.
 
-A table has a header line.  Columns are found by name, in any order; columns
-nobody asks for are ignored, and so are blank lines.
+A table has a header line.  Columns are found by name, in any order; other
+columns are ignored, and so are blank lines.
 """
 
 import csv

@@ -203,13 +203,13 @@ def _contradictions(config: Config) -> list[str]:
 
 
 def _unsafe(config: Config) -> list[str]:
-    """Return what would give away letters or passwords."""
+    """Return the problems that would expose e-mails or passwords."""
     problems = []
     if config.mail.delivery == "page" and _is_reachable(config.api):
         problems.append(
             'mail.delivery: expected "smtp" or "none" where others can reach the api (api.host,'
-            ' api.origin, api.trusted_proxies): "page" shows every letter, and the links in it, to'
-            " whoever asks"
+            ' api.origin, api.trusted_proxies): "page" shows every e-mail, and the links in it, to'
+            " every client"
         )
     if (
         config.mail.delivery == "smtp"
@@ -226,7 +226,7 @@ def _unsafe(config: Config) -> list[str]:
 
 
 def _is_reachable(api: ApiConfig) -> bool:
-    """Say whether anybody beyond this machine is served, by ourselves or through a proxy."""
+    """Return whether clients of other machines are served, directly or through a proxy."""
     origin_host = "localhost" if api.origin is None else urlsplit(api.origin).hostname or ""
     hosts_are_own = is_loopback(api.host) and is_loopback(origin_host)
     return not hosts_are_own or bool(api.trusted_proxies)

@@ -35,8 +35,8 @@ NOT_FOUND: Final = 404
 class Site:
     """The ASGI application in front of both.
 
-    What is nowhere is told in the words of whoever asks: a page for those who accept HTML, the
-    API's envelope for everybody else.
+    A path that neither has is answered with a page if the client accepts HTML, else with the
+    envelope of the API.
     """
 
     def __init__(self, *, api: ASGIApp, pages: ASGIApp) -> None:
@@ -140,7 +140,7 @@ class Pages:
 
 
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:
-    """Return the addresses at which people see the pages, the one for letters first.
+    """Return the addresses at which people see the pages, the one for links in e-mails first.
 
     Without a configured one, they are those that reach *host* from this machine.
     """

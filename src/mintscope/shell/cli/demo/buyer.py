@@ -1,4 +1,4 @@
-"""The demo's buyer: an agent with a wallet, and nobody's account.
+"""The demo's buyer: an agent with a wallet and without an account.
 
 It pays with the official x402 client where that is installed, as it is under
 `make demo`; else with `mintscope.client`.  Nothing it sends is made by the seller.
@@ -46,8 +46,8 @@ class DemoFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
-    """Where to buy, and with whose money."""
+class BuyerTask:
+    """Where to buy, and with which wallet."""
 
     origin: str
     rpc_url: str
@@ -59,7 +59,7 @@ class Errand:
         return self.genesis.key("buyer")
 
 
-def buy(errand: Errand) -> None:
+def buy(task: BuyerTask) -> None:
     """Ask, pay, buy credits, spend them to the last; print every step.
 
     Raises DemoFailed, and what httpx raises
@@ -67,18 +67,18 @@ def buy(errand: Errand) -> None:
     with warnings.catch_warnings():
         # The official client uses what its Solana library has deprecated.
         warnings.simplefilter("ignore")
-        asyncio.run(_buy(errand))
+        asyncio.run(_buy(task))
 
 
-async def _buy(errand: Errand) -> None:
-    await _fund(errand)
+async def _buy(task: BuyerTask) -> None:
+    await _fund(task)
     who = f"the official x402 client, x402 {version('x402')}" if OFFICIAL else "mintscope.client"
     typer.echo(f"\nA buyer with a wallet and no account, paying by {who}:\n")
     path = f"/v1/token/{WSOL}"
-    async with httpx.AsyncClient(base_url=errand.origin, timeout=TIMEOUT_S) as http:
+    async with httpx.AsyncClient(base_url=task.origin, timeout=TIMEOUT_S) as http:
         await _expect_prices(http)
         _tell_demand(path, await http.get(path))
-        async with _paying(errand) as paying:
+        async with _paying(task) as paying:
             _tell_report(path, await paying.get(path))
             token = _tell_purchase(await paying.post(f"/v1/credits/purchase?bundle={BUNDLE}"))
         bearer = {"Authorization": f"Bearer {token}"}
@@ -88,7 +88,7 @@ async def _buy(errand: Errand) -> None:
 
 
 async def _expect_prices(http: httpx.AsyncClient) -> None:
-    """Wait until the market has told what the payment token is worth."""
+    """Wait until the payment token has a price."""
     for _ in range(PRICE_LOOKS_MAX):
         answer = await http.get("/v1/credits/bundles")
         if answer.is_success:
@@ -97,15 +97,15 @@ async def _expect_prices(http: httpx.AsyncClient) -> None:
     _expect(answer, httpx.codes.OK)
 
 
-async def _fund(errand: Errand) -> None:
+async def _fund(task: BuyerTask) -> None:
     """Let the faucet give the buyer money, and wait for it."""
-    wallet = str(errand.wallet.pubkey())
-    tokens = str(errand.genesis.tokens_of(errand.wallet.pubkey()))
+    wallet = str(task.wallet.pubkey())
+    tokens = str(task.genesis.tokens_of(task.wallet.pubkey()))
     confirmed = {"commitment": "confirmed", "encoding": "base64"}
     async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
-        await _call(http, errand.rpc_url, "devchain_faucet", wallet, LAMPORTS, ATOMS)
+        await _call(http, task.rpc_url, "devchain_faucet", wallet, LAMPORTS, ATOMS)
         for _ in range(LOOKS_MAX):
-            found = await _call(http, errand.rpc_url, "getAccountInfo", tokens, confirmed)
+            found = await _call(http, task.rpc_url, "getAccountInfo", tokens, confirmed)
             if found["value"] is not None:
                 return
             await asyncio.sleep(LOOK_S)
@@ -121,29 +121,29 @@ async def _call(http: httpx.AsyncClient, url: str, method: str, *params: object)
 
 
 @asynccontextmanager
-async def _paying(errand: Errand) -> AsyncIterator[httpx.AsyncClient]:
+async def _paying(task: BuyerTask) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client that pays what it is asked for, within limits."""
     if OFFICIAL:
-        async with _official(errand) as client:
+        async with _official(task) as client:
             yield client
         return
     pin = Pin(
         network=MAINNET,
-        asset=Mint(str(errand.genesis.mint)),
+        asset=Mint(str(task.genesis.mint)),
         decimals=PAYMENT_DECIMALS,
-        pay_to=Wallet(str(errand.genesis.treasury.pubkey())),
+        pay_to=Wallet(str(task.genesis.treasury.pubkey())),
     )
     wallet = PayerWallet(
-        keypair=errand.wallet,
+        keypair=task.wallet,
         pin=pin,
         limit=SpendLimit(atoms_per_payment=ATOMS_PER_PAYMENT, atoms_in_all=ATOMS),
     )
-    auth = PaymentAuth(wallet, rpc_url=errand.rpc_url)
-    async with httpx.AsyncClient(base_url=errand.origin, timeout=TIMEOUT_S, auth=auth) as client:
+    auth = PaymentAuth(wallet, rpc_url=task.rpc_url)
+    async with httpx.AsyncClient(base_url=task.origin, timeout=TIMEOUT_S, auth=auth) as client:
         yield client
 
 
-def _official(errand: Errand) -> httpx.AsyncClient:
+def _official(task: BuyerTask) -> httpx.AsyncClient:
     """Return the official client, unmodified but for being allowed our token."""
     # Not among what the service itself needs.
     from x402 import x402Client  # noqa: PLC0415
@@ -153,14 +153,14 @@ def _official(errand: Errand) -> httpx.AsyncClient:
     from x402.mechanisms.svm.signers import KeypairSigner  # noqa: PLC0415
 
     client = x402Client()
-    register_exact_svm_client(client, KeypairSigner(errand.wallet), rpc_url=errand.rpc_url)
+    register_exact_svm_client(client, KeypairSigner(task.wallet), rpc_url=task.rpc_url)
     asset = SpendControlAsset(
         network=MAINNET,
-        asset=str(errand.genesis.mint),
+        asset=str(task.genesis.mint),
         max_amount_per_payment=str(ATOMS_PER_PAYMENT),
     )
     client.set_spend_controls({"allowed_assets": [asset]})
-    return x402HttpxClient(client, base_url=errand.origin, timeout=TIMEOUT_S)
+    return x402HttpxClient(client, base_url=task.origin, timeout=TIMEOUT_S)
 
 
 def _tell_demand(path: str, answer: httpx.Response) -> None:

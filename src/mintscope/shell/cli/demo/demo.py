@@ -16,7 +16,7 @@ from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL
 from mintscope.devchain.market.world import World
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
-from mintscope.shell.cli.demo.buyer import DemoFailed, Errand, buy
+from mintscope.shell.cli.demo.buyer import BuyerTask, DemoFailed, buy
 from mintscope.shell.cli.demo.people import invite_people, make_administrator
 from mintscope.shell.cli.service.children import ChildEnded, Children
 from mintscope.shell.config.child import child_environment
@@ -37,7 +37,7 @@ def demo(
     port: Annotated[
         int | None,
         typer.Option(
-            help=f"Port of the API.  [default: {ApiConfig().port}, or any free one]",
+            help=f"Port of the API; by default {ApiConfig().port}, or any free one.",
             min=1,
             max=65_535,
             show_default=False,
@@ -86,7 +86,7 @@ def _run(folder: Path, api_port: int) -> None:
         password = make_administrator(environment)
         _until(children, lambda: _is_ready(origin, credit_token))
         if not children.stopping:
-            _show(Errand(origin=origin, rpc_url=rpc_url, genesis=genesis))
+            _show(BuyerTask(origin=origin, rpc_url=rpc_url, genesis=genesis))
             _invite(origin, credit_token, traded)
             invite_people(origin, password, folder)
             typer.echo("\nCtrl-C ends all of it.")
@@ -111,10 +111,10 @@ def _selling(genesis: Genesis, world: World) -> dict[str, str]:
     }
 
 
-def _show(errand: Errand) -> None:
+def _show(task: BuyerTask) -> None:
     """Run the buyer; the service goes on if it fails."""
     try:
-        buy(errand)
+        buy(task)
     except (DemoFailed, httpx.HTTPError, TimeoutError) as trouble:
         _tell(f"the buyer gave up: {type(trouble).__name__}: {trouble}")
 

@@ -38,7 +38,9 @@ def devchain(
     blocks: Annotated[
         int | None,
         typer.Option(
-            help="Lines to write, oldest first [all of the history].", min=1, max=BLOCKS_MAX
+            help="Lines to write, oldest first; by default all of the history.",
+            min=1,
+            max=BLOCKS_MAX,
         ),
     ] = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`mintscope faucet` and `mintscope faults`: ask a running dev chain for money, or for trouble."""
+"""`mintscope faucet` and `mintscope faults`: give money or make faults on a running dev chain."""
 
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Final
@@ -17,13 +17,13 @@ ATOMS_PER_TOKEN: Final = 10**PAYMENT_DECIMALS
 
 app = typer.Typer()
 
-Url = Annotated[str, typer.Option(help="Where the dev chain listens.", show_default=True)]
+Url = Annotated[str, typer.Option(help="URL of the dev chain.", show_default=True)]
 DEFAULT_URL: Final = "http://127.0.0.1:8899"
 
 
 @app.command()
 def faucet(
-    wallet: Annotated[str, typer.Argument(help="Who gets it: a Solana address.")],
+    wallet: Annotated[str, typer.Argument(help="The Solana address of the wallet.")],
     sol: Annotated[str, typer.Option(help="How much SOL.")] = "1",
     tokens: Annotated[str, typer.Option(help="How many payment tokens.")] = "100",
     url: Url = DEFAULT_URL,
@@ -43,13 +43,13 @@ def faults(
     knobs: Annotated[
         str | None,
         typer.Argument(
-            help="""JSON, for example '{"landing": {"kind": "never", "times": 1}}'; '{}' heals.""",
+            help="""JSON, as in '{"landing": {"kind": "never", "times": 1}}'; '{}': none.""",
             show_default=False,
         ),
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Show what goes wrong on a running dev chain, or replace it."""
+    """Show the faults of a running dev chain, or replace them."""
     if knobs is None:
         shown = _call(url, "devchain_getFaults")
     else:

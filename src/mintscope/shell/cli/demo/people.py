@@ -1,4 +1,4 @@
-"""The people and agents of `mintscope demo`: an administrator, and what to try."""
+"""The people and agents of `mintscope demo`: an administrator, and commands to try."""
 
 import secrets
 import shlex
@@ -16,7 +16,7 @@ AGENT: Final = "mintscope.client.examples.agent_signup"
 
 
 def make_administrator(environment: Mapping[str, str]) -> str:
-    """Make the demo's administrator; return the password, which is nobody else's."""
+    """Make the administrator of the demo; return the password."""
     password = secrets.token_urlsafe(PASSWORD_BYTES)
     subprocess.run(  # noqa: S603 - our own interpreter, our own arguments
         [sys.executable, "-m", "mintscope", "admin", "create", ADMINISTRATOR],
@@ -30,11 +30,11 @@ def make_administrator(environment: Mapping[str, str]) -> str:
 
 
 def invite_people(origin: str, password: str, folder: Path) -> None:
-    """Print where people go, and how an agent comes to an API key."""
+    """Print the addresses of the pages, and how an agent gets an API key."""
     typer.echo("\nFor people:\n")
     typer.echo(f"  pages           {origin}/")
     typer.echo(f"  administrator   {ADMINISTRATOR}, password {password}")
-    typer.echo(f"  mailbox         {origin}/mailbox, instead of sending letters")
+    typer.echo(f"  mailbox         {origin}/mailbox, where e-mails are shown instead of sent")
     typer.echo(f"  applications    {origin}/admin, or on the command line:\n")
     mintscope = f"{shlex.quote(sys.executable)} -m mintscope"
     command = f"env MINTSCOPE_DATA_DIR={shlex.quote(str(folder))} {mintscope}"

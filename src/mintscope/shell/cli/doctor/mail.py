@@ -1,4 +1,4 @@
-"""Whether letters reach people, and lead them back here."""
+"""Checks e-mail: where it goes, who sends it, and where its links lead."""
 
 import asyncio
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from mintscope.shell.wiring.mail import mail_server_of
 
 
 def check_mail(config: Config) -> Iterator[Finding]:
-    """Look at where letters go, at who they come from, and at what their links begin with."""
+    """Check where e-mails go, their sender, and what their links begin with."""
     mail = config.mail
     if mail.delivery == "none":
         yield warn(
-            "mail: letters wait in the outbox: agents cannot confirm, nobody can reset a password",
+            "mail: e-mails stay in the outbox: agents cannot confirm, nor people reset a password",
             "set mail.delivery",
         )
         return
     if mail.delivery == "page":
-        yield ok("mail: letters are shown at /mailbox, to everyone on this machine")
+        yield ok("mail: e-mails are shown at /mailbox, to everyone on this machine")
         return
     yield from _check_addresses(config)
     yield asyncio.run(_check_server(mail_server_of(mail), mail))
@@ -36,18 +36,18 @@ def _check_addresses(config: Config) -> Iterator[Finding]:
     is_here = is_loopback(address.hostname or "")
     if config.api.origin is None:
         yield warn(
-            f"mail: the links in letters begin with {origin}",
+            f"mail: the links in e-mails begin with {origin}",
             "set api.origin to the address clients use",
         )
     elif address.scheme != "https" and not is_here:
         yield warn(
-            f"mail: the links in letters begin with {origin}: whoever listens can use them",
+            f"mail: the links in e-mails begin with {origin}: anyone on the network can read them",
             "serve the pages over https",
         )
     domain = config.mail.sender.rpartition("@")[2]
     if domain == "localhost" and not is_here:
         yield warn(
-            f"mail: letters come from {config.mail.sender}, which others refuse",
+            f"mail: the sender is {config.mail.sender}, which other mail servers refuse",
             "set mail.sender to an address the mail server may send from",
         )
 
@@ -65,4 +65,4 @@ async def _check_server(server: MailServer, mail: MailConfig) -> Finding:
             "see mail.host, mail.port, mail.security, mail.username, mail.timeout_s",
         )
     who = f", signed in as {mail.username}" if mail.username else ""
-    return ok(f"mail: {where} takes letters, {mail.security}{who}")
+    return ok(f"mail: {where} accepts e-mails, {mail.security}{who}")

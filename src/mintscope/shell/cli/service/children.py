@@ -14,7 +14,7 @@ POLL_S = 0.2
 
 
 class ChildEnded(Exception):
-    """A process that should run until it is told to stop ended by itself."""
+    """A process ended by itself that should run until it is stopped."""
 
 
 class Children:
@@ -48,7 +48,7 @@ class Children:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop them, newest first: whoever serves stops before whoever feeds it."""
+        """Stop them, newest first: what serves stops before what feeds it."""
         for _, child in reversed(self._running):
             child.terminate()
             try:
@@ -69,7 +69,7 @@ class Children:
 
     @property
     def stopping(self) -> bool:
-        """Whether someone asked us to stop."""
+        """Whether SIGINT or SIGTERM has come."""
         return self._stopping.is_set()
 
     def pause(self, seconds: float, *, may_end: Collection[str] = ()) -> None:

@@ -34,7 +34,7 @@ app = typer.Typer()
 
 @app.command()
 def serve(config: ConfigFile = None) -> None:
-    """Run ingest and api side by side until one of them ends or Ctrl-C."""
+    """Run ingest and api side by side, until Ctrl-C or until one of them ends."""
     loaded = configured(config)
     _configure_logging(loaded.config.log)
     file = [] if config is None else ["--config", str(config)]
@@ -47,7 +47,7 @@ def serve(config: ConfigFile = None) -> None:
 
 @app.command()
 def ingest(config: ConfigFile = None) -> None:
-    """Follow the chain into the store; one per installation."""
+    """Read the chain and write the market; one process per installation."""
     settings = configured(config).config
     _configure_logging(settings.log)
     with _words(), History() as history:
@@ -56,7 +56,7 @@ def ingest(config: ConfigFile = None) -> None:
 
 @app.command()
 def api(config: ConfigFile = None) -> None:
-    """Answer clients from the store."""
+    """Serve clients: the API and the pages."""
     settings = configured(config).config
     _configure_logging(settings.log)
     # uvicorn raises a signal again when it has stopped; by then there is nothing left to stop.

@@ -27,18 +27,26 @@ class ApiConfig(Section):
     )
     trusted_proxies: Networks = Field(
         default=(),
-        description="Addresses or networks whose X-Forwarded-For is believed, as `10.0.0.0/8`.",
+        description="Addresses or networks whose X-Forwarded-For is trusted, as `10.0.0.0/8`.",
     )
     rate_limit_requests: Count = Field(
         default=30, description="Requests a client may make in a window."
     )
-    rate_limit_window_s: int = Field(default=60, ge=1, le=DAY_S, description="That window.")
-    health_limit_requests: Count = Field(default=120, description="Likewise, for /v1/health.")
-    health_limit_window_s: int = Field(default=60, ge=1, le=DAY_S, description="That window.")
+    rate_limit_window_s: int = Field(
+        default=60, ge=1, le=DAY_S, description="Length of that window."
+    )
+    health_limit_requests: Count = Field(
+        default=120, description="Requests to /v1/health a client may make in a window."
+    )
+    health_limit_window_s: int = Field(
+        default=60, ge=1, le=DAY_S, description="Length of that window."
+    )
     degraded_after_s: Seconds = Field(
         default=30.0, description="Older data is served marked degraded."
     )
-    stale_after_s: Seconds = Field(default=300.0, description="Older data is refused, and free.")
+    stale_after_s: Seconds = Field(
+        default=300.0, description="Older data is not served, and costs nothing."
+    )
     poll_interval_ms: int = Field(
         default=50, ge=1, le=10_000, description="Pause before looking for new blocks in the store."
     )
@@ -46,15 +54,20 @@ class ApiConfig(Section):
         default=16 * 1024,
         ge=1024,
         le=1024 * 1024,
-        description="All headers of a request; more is 431.",
+        description="Size of all headers of a request; more is answered 431.",
     )
     body_bytes_max: int = Field(
-        default=64 * 1024, ge=1024, le=64 * 1024 * 1024, description="A request body; more is 413."
+        default=64 * 1024,
+        ge=1024,
+        le=64 * 1024 * 1024,
+        description="Size of a request body; more is answered 413.",
     )
     request_timeout_s: Seconds = Field(
-        default=14.0, description="For a client to send its request."
+        default=14.0, description="How long a client may take to send its request."
     )
-    answer_timeout_s: Seconds = Field(default=14.0, description="For a client to read its answer.")
+    answer_timeout_s: Seconds = Field(
+        default=14.0, description="How long a client may take to read its response."
+    )
     keep_alive_s: Seconds = Field(
         default=10.0, description="An idle connection is closed after this."
     )

@@ -26,7 +26,7 @@ class ChainConfig(Section):
     )
     rpc_headers: Headers = Field(
         default={},
-        description="Headers the provider wants. In the environment: `Name: value, Name: value`.",
+        description="Headers for the provider. In the environment: `Name: value, Name: value`.",
     )
     files: Paths = Field(
         default=(),
@@ -43,21 +43,21 @@ class ChainConfig(Section):
         description='How far before "latest" to begin; 1,500 slots are ten minutes.',
     )
     requests_in_flight: int = Field(
-        default=10, ge=1, le=100, description="Blocks asked for at a time."
+        default=10, ge=1, le=100, description="How many blocks are requested at a time."
     )
     timeout_s: Seconds = Field(
-        default=20.0, description="For one request, from first to last byte."
+        default=20.0, description="Timeout of one request, from the first to the last byte."
     )
     poll_interval_ms: int = Field(
         default=150,
         ge=10,
         le=60_000,
-        description="Pause before asking again when there was no new block.",
+        description="Pause before the next request when there was no new block.",
     )
     gap_after_s: Seconds = Field(
         default=120.0,
-        description="How long a block that must exist is asked for in vain before its slots are"
-        " recorded as a gap.",
+        description="How long to ask for a block that must exist before its slots are recorded as a"
+        " gap.",
     )
     max_gap_slots: int = Field(
         default=216_000,

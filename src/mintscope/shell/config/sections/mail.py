@@ -13,29 +13,29 @@ from mintscope.shell.config.values import (
 
 
 class MailConfig(Section):
-    """Letters to applicants and people."""
+    """E-mails to applicants and people."""
 
     delivery: Literal["none", "smtp", "page"] = Field(
         default="none",
-        description="smtp: by the server named here; none: letters wait in the outbox; page: they"
+        description="smtp: by the server named here; none: e-mails wait in the outbox; page: they"
         " are shown at /mailbox to everyone, for demos on the loopback address only.",
     )
     host: str = Field(default="127.0.0.1", description="The mail server.")
     port: Port = Field(default=587, description="Its port.")
     security: Literal["starttls", "tls", "none"] = Field(
         default="starttls",
-        description="How the connection is protected; none only to the loopback address.",
+        description="How the connection is protected; none only to a loopback address.",
     )
-    username: str = Field(default="", description="Sign in with this name; empty: do not.")
-    password: OptionalSecret = Field(default=None, description="And this password.")
+    username: str = Field(default="", description="User name for signing in; empty: no sign-in.")
+    password: OptionalSecret = Field(default=None, description="Password for signing in.")
     sender: Mailbox = Field(
         default="mintscope@localhost",
-        description="The address letters come from, as `no-reply@example.org`.",
+        description="The sender address, as `no-reply@example.org`.",
     )
     timeout_s: float = Field(
         default=20.0,
         gt=0,
         le=50,
         allow_inf_nan=False,
-        description="For one letter; below the minute after which another process may send it.",
+        description="Timeout of one e-mail; after a minute another process may send it.",
     )

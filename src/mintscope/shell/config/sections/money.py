@@ -39,15 +39,16 @@ class CreditsConfig(Section):
 
 
 class PaymentsConfig(Section):
-    """Selling: x402 payments on Solana, a request or a bundle of credits at a time."""
+    """Sales for x402 payments on Solana: single requests and bundles of credits."""
 
     enabled: bool = Field(
-        default=False, description="Sell. The node of chain.rpc_url is asked to settle."
+        default=False,
+        description="Whether requests and credits are sold; payments settle through chain.rpc_url.",
     )
     network: str = Field(
         default=MAINNET,
         pattern=r"^solana:[1-9A-HJ-NP-Za-km-z]{32}$",
-        description="The chain, in CAIP-2, as demands for payment name it.",
+        description="The chain, in CAIP-2, as it stands in a 402 response.",
     )
     asset: Address = Field(
         default=USDC, description="The payment token: its mint. Followed on a new installation."
@@ -60,7 +61,7 @@ class PaymentsConfig(Section):
     )
     decimals: Decimals = Field(default=6, description="Its decimals; compared with the mint.")
     token_program: TokenProgram = Field(
-        default=TOKEN_PROGRAM, description="The program that owns the mint; compared likewise."
+        default=TOKEN_PROGRAM, description="The program that owns the mint; compared with the mint."
     )
     pay_to: OptionalAddress = Field(
         default=None,
@@ -74,7 +75,7 @@ class PaymentsConfig(Section):
     )
     fee_payer_key: Key = Field(
         default=None,
-        description="That key itself instead of a file: the content of one, or base58.",
+        description="The same key instead of a file: the content of the file, or base58.",
     )
     fee_payer_lamports_min: Lamports = Field(
         default=LAMPORTS_PER_SOL // 10,
@@ -107,7 +108,7 @@ class PaymentsConfig(Section):
     failures_per_hour_max: Count = Field(
         default=Budget().failures,
         description="Payments that may fail on chain within the hour, per payer; per client"
-        " address, which may have many payers behind it, more than those that were good.",
+        " address, which may stand for many payers, more than those that succeeded.",
     )
     in_flight_per_payer_max: Count = Field(
         default=Budget().in_flight_payer,
@@ -116,7 +117,7 @@ class PaymentsConfig(Section):
     )
     in_flight_per_address_max: Count = Field(
         default=Budget().in_flight_address,
-        description="Likewise per client address, which may have many payers behind it.",
+        description="The same, per client address, which may stand for many payers.",
     )
     fees_per_hour_lamports: Lamports = Field(
         default=Budget().fee_lamports,

@@ -12,7 +12,7 @@ from mintscope.shell.config.values import (
 class WebConfig(Section):
     """Pages for people, on the listener of the api."""
 
-    enabled: bool = Field(default=True, description="Serve them.")
+    enabled: bool = Field(default=True, description="Serve the pages.")
     session_idle_minutes: int = Field(
         default=30, ge=1, le=10_080, description="An unused session ends after this."
     )
@@ -21,11 +21,12 @@ class WebConfig(Section):
     )
     guesses_max: Count = Field(
         default=10,
-        description="Wrong passwords for an e-mail address from one client in 15 minutes; those of"
-        " other clients do not count.",
+        description="Wrong passwords for one e-mail address from one client in 15 minutes; other"
+        " clients are counted apart.",
     )
     client_guesses_max: Count = Field(
-        default=50, description="Wrong passwords from one client in 15 minutes, for whomever."
+        default=50,
+        description="Wrong passwords from one client in 15 minutes, for any e-mail address.",
     )
     sign_ups_per_hour_max: Count = Field(
         default=20, description="Accounts that a client may make in an hour."
