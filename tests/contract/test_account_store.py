@@ -11,6 +11,7 @@ import pytest
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.application import (
     Application,
     ApplicationState,
@@ -25,7 +26,7 @@ from mintscope.core.accounts.keys.api_key import KeyId, KeyLine, NewKey
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.mail.email import EmailId, EmailKind
 from mintscope.core.accounts.people.session import NewSession, SessionId
-from mintscope.core.accounts.proof import ProofId, Purpose
+from mintscope.core.accounts.proof import NewProof, ProofId, Purpose
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import KeptUser, NewUser, User, UserId, UserKind
 from support.scenes.account_stores import ENGINES
@@ -456,9 +457,8 @@ async def test_sessions_are_listed_deleted_and_purged(store: AccountStore) -> No
 
 
 def open_proof(rows: AccountRows, purpose: Purpose, subject: int, expires_at: int = 9) -> ProofId:
-    return rows.proofs.insert(
-        purpose, subject, email=ALICE, nonce=NONCE, made_at=at(1), expires_at=at(expires_at)
-    )
+    made_at = UnixMs(at(expires_at) - purpose.lifetime_ms)
+    return rows.proofs.insert(NewProof(purpose, subject, ALICE, NONCE, made_at))
 
 
 async def test_a_proof_is_kept_changed_and_found_by_its_subject(store: AccountStore) -> None:
@@ -474,7 +474,7 @@ async def test_a_proof_is_kept_changed_and_found_by_its_subject(store: AccountSt
     kept = await store.read(lambda rows: rows.proofs.get(proof_id))
     assert kept is not None
     assert (kept.purpose, kept.subject, kept.email) == (Purpose.RESET_PASSWORD, 7, ALICE)
-    assert (kept.nonce, kept.made_at, kept.expires_at) == (NONCE, at(1), at(9))
+    assert (kept.nonce, kept.made_at, kept.expires_at) == (NONCE, at(9 - HOUR_MS), at(9))
     assert (kept.used_at, kept.guesses) == (at(5), 2)
     assert await store.read(lambda rows: rows.proofs.newest(Purpose.RESET_PASSWORD, 7)) == kept
     assert await store.read(lambda rows: rows.proofs.newest(Purpose.CLAIM_AGENT, 7)) is None

@@ -12,7 +12,7 @@ from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
 from mintscope.core.accounts.mail.outbox import LEASE_MS, Outbox
-from mintscope.core.accounts.proof import ProofId, Purpose, open_proof, use_proof
+from mintscope.core.accounts.proof import NewProof, ProofId, Purpose, use_proof
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from support.scenes.account_stores import ENGINES
 
@@ -41,7 +41,7 @@ class Box:
     async def write_link(self, at: UnixMs = NOW) -> tuple[EmailId, ProofId]:
         def write(rows: AccountRows) -> tuple[EmailId, ProofId]:
             purpose, kind = Purpose.RESET_PASSWORD, EmailKind.RESET_PASSWORD
-            proof = open_proof(rows.proofs, purpose, 7, email=ALICE, nonce=NONCE, at=at)
+            proof = rows.proofs.insert(NewProof(purpose, 7, ALICE, NONCE, at))
             return rows.emails.insert(kind, ALICE, {}, proof, at), proof
 
         return await self.store.transact(write)

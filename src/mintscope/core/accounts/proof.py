@@ -51,6 +51,22 @@ class Proof:
         return self.purpose is purpose and self.used_at is None and now < self.expires_at
 
 
+@dataclass(frozen=True, slots=True)
+class NewProof:
+    """A proof about to be sent to *email*; fields as in Proof."""
+
+    purpose: Purpose
+    subject: int
+    email: EmailAddress
+    nonce: bytes
+    made_at: UnixMs
+
+    @property
+    def expires_at(self) -> UnixMs:
+        """When it stops to be good."""
+        return UnixMs(self.made_at + self.purpose.lifetime_ms)
+
+
 class ProofChanges(TypedDict, total=False):
     """The columns of a proof that may change."""
 
@@ -69,16 +85,7 @@ class ProofRows(Protocol):
         """Return the newest proof about *subject*, good or not."""
         ...
 
-    def insert(  # noqa: PLR0913 - a row
-        self,
-        purpose: Purpose,
-        subject: int,
-        *,
-        email: EmailAddress,
-        nonce: bytes,
-        made_at: UnixMs,
-        expires_at: UnixMs,
-    ) -> ProofId:
+    def insert(self, new: NewProof) -> ProofId:
         """Add a proof."""
         ...
 
@@ -99,26 +106,10 @@ class ProofRows(Protocol):
         ...
 
 
-def open_proof(  # noqa: PLR0913 - a row
-    proofs: ProofRows,
-    purpose: Purpose,
-    subject: int,
-    *,
-    email: EmailAddress,
-    nonce: bytes,
-    at: UnixMs,
-) -> ProofId:
-    """Keep a new proof about *subject*, to be sent to *email*."""
-    expires_at = UnixMs(at + purpose.lifetime_ms)
-    return proofs.insert(
-        purpose, subject, email=email, nonce=nonce, made_at=at, expires_at=expires_at
-    )
-
-
 def use_proof(proofs: ProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs) -> Proof | None:
     """Use the proof up and return it; None if it is not good for *purpose*.
 
-    The caller has checked its link: `find_proof`.
+    The caller has checked its link: `store.find_proof`.
     """
     proof = proofs.get(proof_id)
     if proof is None or not proof.is_good(purpose, at):

@@ -51,7 +51,7 @@ STANDINGS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What an administrator decided about an application.
 
@@ -65,7 +65,6 @@ class Decision:
     scopes: frozenset[Scope]
     note: str
     actor: Reviewer
-    at: UnixMs
 
 
 class Reviews:
@@ -124,32 +123,21 @@ class Reviews:
 
         Raises    NotPossible
         """
-        decision = Decision(
-            signup_id=signup_id,
-            state=ApplicationState.APPROVED,
-            expected=UNDECIDED if unconfirmed else frozenset({ApplicationState.AWAITING_APPROVAL}),
-            scopes=scopes,
-            note=note,
-            actor=actor,
-            at=self._clock.now(),
-        )
-        return await self._store.transact(lambda rows: _decide(rows, decision))
+        approved = ApplicationState.APPROVED
+        expected = UNDECIDED if unconfirmed else frozenset({ApplicationState.AWAITING_APPROVAL})
+        return await self._decide(Decision(signup_id, approved, expected, scopes, note, actor))
 
     async def reject(self, signup_id: SignupId, *, note: str, actor: Reviewer) -> Application:
         """Reject what is not decided yet.  Raises NotPossible.
 
         An applicant who never confirmed the e-mail address is not written to.
         """
-        decision = Decision(
-            signup_id=signup_id,
-            state=ApplicationState.REJECTED,
-            expected=UNDECIDED,
-            scopes=NO_SCOPES,
-            note=note,
-            actor=actor,
-            at=self._clock.now(),
-        )
-        return await self._store.transact(lambda rows: _decide(rows, decision))
+        rejected = ApplicationState.REJECTED
+        return await self._decide(Decision(signup_id, rejected, UNDECIDED, NO_SCOPES, note, actor))
+
+    async def _decide(self, decision: Decision) -> Application:
+        now = self._clock.now()
+        return await self._store.transact(lambda rows: _decide(rows, decision, now))
 
     async def reset(self, signup_id: SignupId, *, actor: Reviewer) -> Application:
         """Revoke the issued key and let the same secret be exchanged once more.
@@ -210,8 +198,8 @@ class Reviews:
         return await self._store.read(lambda rows: rows.events.newest(before, limit))
 
 
-def _decide(rows: AccountRows, decision: Decision) -> Application:
-    signup_id, at = decision.signup_id, decision.at
+def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
+    signup_id = decision.signup_id
     actor = expect_administrator(rows, decision.actor)
     kept = rows.applications.get(signup_id)
     if kept is None or kept.application.state not in decision.expected:

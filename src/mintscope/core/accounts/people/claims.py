@@ -8,7 +8,7 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.people.access import expect_session
 from mintscope.core.accounts.people.session import Session
-from mintscope.core.accounts.proof import ProofId, Purpose, open_proof, use_proof
+from mintscope.core.accounts.proof import NewProof, ProofId, Purpose, use_proof
 from mintscope.core.accounts.store import AccountRows
 from mintscope.core.accounts.user import User, UserId, UserKind
 
@@ -25,9 +25,8 @@ def request_claim(
     """Open a proof and write CLAIM_AGENT, if the person may claim that agent."""
     agent = _find_agent(rows, expect_session(rows, session), agent_id)
     if agent is not None:
-        proof_id = open_proof(
-            rows.proofs, Purpose.CLAIM_AGENT, agent_id, email=agent.email, nonce=nonce, at=at
-        )
+        new = NewProof(Purpose.CLAIM_AGENT, agent_id, agent.email, nonce, at)
+        proof_id = rows.proofs.insert(new)
         facts = {"username": agent.username}
         rows.emails.insert(EmailKind.CLAIM_AGENT, agent.email, facts, proof_id, at)
 

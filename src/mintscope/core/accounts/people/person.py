@@ -17,7 +17,7 @@ from mintscope.core.accounts.people.session import (
     SessionEnded,
     SessionId,
 )
-from mintscope.core.accounts.proof import ProofId, Purpose, open_proof, use_proof
+from mintscope.core.accounts.proof import NewProof, ProofId, Purpose, use_proof
 from mintscope.core.accounts.store import AccountRows
 from mintscope.core.accounts.user import (
     KeptUser,
@@ -97,9 +97,7 @@ def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: Unix
     """
     kept = find_person(rows.users, email)
     subject = NO_USER if kept is None else kept.user.user_id
-    proof_id = open_proof(
-        rows.proofs, Purpose.RESET_PASSWORD, subject, email=email, nonce=nonce, at=at
-    )
+    proof_id = rows.proofs.insert(NewProof(Purpose.RESET_PASSWORD, subject, email, nonce, at))
     if kept is not None and may_write_reset(rows.emails, email, at):
         rows.emails.insert(EmailKind.RESET_PASSWORD, email, {}, proof_id, at)
 
@@ -128,9 +126,8 @@ def request_verification(rows: AccountRows, session: Session, nonce: bytes, at: 
     """Open a proof and write VERIFY_EMAIL, unless enough were written."""
     owner = expect_session(rows, session)
     if may_write(rows.emails, owner, EmailKind.VERIFY_EMAIL, at):
-        proof_id = open_proof(
-            rows.proofs, Purpose.VERIFY_EMAIL, owner.user_id, email=owner.email, nonce=nonce, at=at
-        )
+        new = NewProof(Purpose.VERIFY_EMAIL, owner.user_id, owner.email, nonce, at)
+        proof_id = rows.proofs.insert(new)
         rows.emails.insert(EmailKind.VERIFY_EMAIL, owner.email, {}, proof_id, at)
 
 

@@ -31,9 +31,9 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.proof import (
     GUESSES_MAX,
+    NewProof,
     Proof,
     Purpose,
-    open_proof,
     use_proof,
 )
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
@@ -194,7 +194,7 @@ def _apply(
         forget(rows, earlier.application.signup_id, "lapsed", SERVICE, at)
     signup_id = rows.applications.insert(new)
     purpose = Purpose.CONFIRM_APPLICATION
-    proof_id = open_proof(rows.proofs, purpose, signup_id, email=email, nonce=proof_nonce, at=at)
+    proof_id = rows.proofs.insert(NewProof(purpose, signup_id, email, proof_nonce, at))
     rows.emails.insert(EmailKind.CONFIRM_APPLICATION, email, {}, proof_id, at)
     note(rows.events, at, APPLICANT, "applied", subject_of(signup_id))
     return signup_id

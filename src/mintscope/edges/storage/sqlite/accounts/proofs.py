@@ -1,13 +1,14 @@
 """ProofRows on SQLite."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final, Unpack
 
 import apsw
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.proof import Proof, ProofChanges, ProofId, Purpose
+from mintscope.core.accounts.proof import NewProof, Proof, ProofChanges, ProofId, Purpose
 from mintscope.edges.storage.sqlite.accounts.columns import insert, moment, update
 
 COLUMNS: Final = (
@@ -45,25 +46,9 @@ class SqliteProofRows:
         row = self._db.execute(NEWEST, (purpose, subject)).fetchone()
         return None if row is None else proof_of(row)
 
-    def insert(  # noqa: PLR0913 - a row
-        self,
-        purpose: Purpose,
-        subject: int,
-        *,
-        email: EmailAddress,
-        nonce: bytes,
-        made_at: UnixMs,
-        expires_at: UnixMs,
-    ) -> ProofId:
+    def insert(self, new: NewProof) -> ProofId:
         """Add a proof."""
-        columns = {
-            "purpose": purpose,
-            "subject": subject,
-            "email": email,
-            "nonce": nonce,
-            "made_at": made_at,
-            "expires_at": expires_at,
-        }
+        columns = asdict(new) | {"expires_at": new.expires_at}
         return ProofId(insert(self._db, "proof", columns))
 
     def update(self, proof_id: ProofId, **changes: Unpack[ProofChanges]) -> None:
