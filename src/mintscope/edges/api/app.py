@@ -18,7 +18,7 @@ from mintscope.edges.api.credits.sales import CreditRoutes
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.health import Check, HealthRoutes
-from mintscope.edges.api.openapi import Document
+from mintscope.edges.api.openapi import OpenApiDocument
 from mintscope.edges.api.operation import Operation, Query
 from mintscope.edges.api.v1 import V1, Freshness
 from mintscope.edges.api.wire import (
@@ -84,7 +84,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
 
     checks     what /v1/health and /readyz ask
     limits     counts requests
-    addresses  who is believed about a client's address; by default nobody
+    addresses  which proxies are believed about a client's address; by default none
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
     """
@@ -219,7 +219,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     ]
     if accounts is not None:
         operations += account_operations(accounts, addresses=addresses, limits=limits, clock=clock)
-    document = Document(operations)
+    document = OpenApiDocument(operations)
     router: Router[Route] = Router(
         [*operations, Route(method="GET", path="/openapi.json", endpoint=document.get)]
     )

@@ -29,7 +29,7 @@ class Check:
 
 @dataclass(slots=True, kw_only=True)
 class HealthRoutes:
-    """/v1/health for clients, /healthz and /readyz for whoever runs the process."""
+    """/v1/health for clients, /healthz and /readyz for those who run the process."""
 
     checks: Sequence[Check]
     rate_limit: RateLimit

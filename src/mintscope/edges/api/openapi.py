@@ -67,7 +67,7 @@ PROOFS: Final = {
 }
 
 
-class Document:
+class OpenApiDocument:
     """The document, made and compressed once."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:

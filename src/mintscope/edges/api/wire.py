@@ -1,7 +1,7 @@
 """Every body that crosses the wire, field for field as in the specification.
 
-`data` of the token endpoint is `market.report.TokenReport`, encoded by whoever
-keeps the reports; its bytes are put into the envelope as they are.
+`data` of the token endpoint is `market.report.TokenReport`, encoded where the
+reports are kept; its bytes are put into the envelope as they are.
 """
 
 from functools import lru_cache

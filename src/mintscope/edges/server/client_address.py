@@ -13,7 +13,7 @@ NOWHERE: Final = "-"  # no peer address, as on a Unix socket
 
 
 class ClientAddresses:
-    """Reads a client's address, believing nobody but the configured proxies.
+    """Reads a client's address; only the configured proxies are believed about it.
 
     proxies   addresses or networks, "10.0.0.0/8"; none means that the peer is the client
     Raises    ValueError for what is neither

@@ -48,7 +48,7 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
 ) -> ASGIApp:
     """Return the pages.
 
-    origins   the addresses at which they are seen, the one in letters first: forms come from
+    origins   the addresses at which they are seen, the one in e-mails first: forms come from
               nowhere else
     client    who a request comes from, for limits
     limiter   how many forms a client may send

@@ -9,7 +9,7 @@ from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.edges.web.forms.request import START, PageRequest
 from mintscope.edges.web.pages.page import Page, PageResponse
-from mintscope.edges.web.routes import PageRoute
+from mintscope.edges.web.routes import PageRoute, get
 
 
 class HomePages:
@@ -22,8 +22,8 @@ class HomePages:
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the rows of this group."""
-        yield PageRoute(method="GET", path=START, handler=self.show)
+        """Return the routes of this group."""
+        yield get(START, self.show)
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the service to strangers, and what there is to do to people."""

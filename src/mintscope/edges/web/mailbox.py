@@ -10,7 +10,7 @@ from mintscope.core.accounts.mail.email import Email, EmailId
 from mintscope.edges.web.forms.request import PageRequest
 from mintscope.edges.web.pages.page import NoContent, Page, PageResponse, PlainText
 from mintscope.edges.web.pages.paging import parse_id
-from mintscope.edges.web.routes import PageRoute
+from mintscope.edges.web.routes import PageRoute, get
 
 SHOWN_MAX: Final = 100
 PLAIN: Final = ".txt"
@@ -41,9 +41,9 @@ class MailboxPages:
         self._origins = origins
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the rows of this group."""
-        yield PageRoute(method="GET", path="/mailbox", handler=self.list)
-        yield PageRoute(method="GET", path="/mailbox/{letter}", handler=self.show)
+        """Return the routes of this group."""
+        yield get("/mailbox", self.list)
+        yield get("/mailbox/{letter}", self.show)
 
     async def list(self, request: PageRequest) -> PageResponse:
         """Show what was written; with `to` to that address, with `after` if any is newer."""

@@ -15,9 +15,8 @@ from mintscope.edges.web.review.applications import ReviewPages
 from mintscope.edges.web.review.users import UserPages
 from mintscope.edges.web.routes import PageGroup
 from mintscope.edges.web.session.account import AccountPages
-from mintscope.edges.web.session.entry import EntryPages
+from mintscope.edges.web.session.entry import EntryPages, ProvingPages
 from mintscope.edges.web.session.links import LinkPages
-from mintscope.edges.web.session.proving import ProvingPages
 from mintscope.edges.web.session.recovery import RecoveryPages
 from mintscope.edges.web.session.sessions import SessionPages
 

@@ -42,6 +42,16 @@ class PageRoute:
     is_administration: bool = False
 
 
+def get(path: str, handler: PageHandler, access: Access = Access.ANYONE) -> PageRoute:
+    """Return the route of a page."""
+    return PageRoute(method="GET", path=path, handler=handler, access=access)
+
+
+def post(path: str, handler: PageHandler, access: Access = Access.ANYONE) -> PageRoute:
+    """Return the route of a form."""
+    return PageRoute(method="POST", path=path, handler=handler, access=access)
+
+
 class PageGroup(Protocol):
     """A group of pages: one module each."""
 

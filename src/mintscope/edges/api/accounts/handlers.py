@@ -76,8 +76,8 @@ class AccountRoutes:
     async def apply(self, request: Request) -> Response:
         """Endpoint 5: take an application and show its secret, once.
 
-        Only what is new, or there already, counts against the hourly limit: whoever mistypes may
-        go on mistyping.
+        Only what is new, or there already, counts against the hourly limit: a mistyped
+        request may be sent again.
         """
         address = await self._admit(request)
         form = parse_form(await read_fields(request))

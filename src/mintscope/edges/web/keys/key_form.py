@@ -1,4 +1,4 @@
-"""The form of a new API key: what somebody wishes for, and whether it can be had."""
+"""The form of a new API key: what is asked for, and whether it may be made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,11 @@ from mintscope.core.accounts.keys.api_key import LIFETIMES_MS, NAME_LENGTH_MAX
 from mintscope.core.accounts.keys.scope import AREAS, READ_SCOPES, Scope, with_reads
 from mintscope.edges.web.forms.form import FormData, InvalidForm
 
-ACCESS: Final = ("none", "read", "write")  # to an area; the first is what nobody asked to change
+ACCESS: Final = (
+    "none",
+    "read",
+    "write",
+)  # to an area; the first is that of an empty form
 LIFETIME: Final = "90d"
 PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
     {
@@ -23,7 +27,7 @@ PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class KeyWish:
+class NewKey:
     """A key that may be made; *lifetime* is one of LIFETIMES_MS."""
 
     name: str
@@ -37,7 +41,7 @@ class KeyWish:
 
 
 def blank(preset: str = "") -> dict[str, str]:
-    """Return the values of a form that nobody filled in yet: no access, or that of *preset*."""
+    """Return the values of an empty form: no access, or that of *preset*."""
     return {"name": "", "lifetime": LIFETIME} | accesses(PRESETS.get(preset, frozenset()))
 
 
@@ -55,7 +59,7 @@ def filled(form: FormData) -> dict[str, str]:
     return {name: form.line(name) or value for name, value in values.items()}
 
 
-def parse_wish(values: Mapping[str, str]) -> KeyWish:
+def parse_new_key(values: Mapping[str, str]) -> NewKey:
     """Return what *values* ask for.
 
     Raises    InvalidForm
@@ -75,7 +79,7 @@ def parse_wish(values: Mapping[str, str]) -> KeyWish:
         errors["lifetime"] = "Choose one of these."
     if errors:
         raise InvalidForm(errors)
-    return KeyWish(name, _scopes(values), values["lifetime"])
+    return NewKey(name, _scopes(values), values["lifetime"])
 
 
 def _scopes(values: Mapping[str, str]) -> frozenset[Scope]:

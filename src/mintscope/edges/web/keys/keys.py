@@ -19,10 +19,10 @@ from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.edges.web.forms.form import InvalidForm
 from mintscope.edges.web.forms.request import PageRequest
 from mintscope.edges.web.keys import words
-from mintscope.edges.web.keys.key_form import blank, filled, parse_wish
+from mintscope.edges.web.keys.key_form import blank, filled, parse_new_key
 from mintscope.edges.web.pages.page import UNPROCESSABLE, Page, PageResponse, Redirect
 from mintscope.edges.web.pages.paging import parse_id
-from mintscope.edges.web.routes import Access, PageRoute
+from mintscope.edges.web.routes import Access, PageRoute, get, post
 
 LIST: Final = "/settings/api-keys"
 NO_ROOM: Final = (
@@ -40,18 +40,18 @@ class KeyPages:
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the rows."""
+        """Return the routes of this group."""
         fresh, one = Access.FRESH, f"{LIST}/{{key}}"
         return [
-            PageRoute(method="GET", path=LIST, handler=self.list, access=Access.SIGNED_IN),
-            PageRoute(method="GET", path=f"{LIST}/new", handler=self.ask, access=fresh),
-            PageRoute(method="GET", path=f"{LIST}/new/review", handler=self.review, access=fresh),
-            PageRoute(method="POST", path=f"{LIST}/new/review", handler=self.create, access=fresh),
-            PageRoute(method="GET", path=one, handler=self.show, access=Access.SIGNED_IN),
-            PageRoute(method="GET", path=f"{one}/rotate", handler=self.ask_rotate, access=fresh),
-            PageRoute(method="POST", path=f"{one}/rotate", handler=self.rotate, access=fresh),
-            PageRoute(method="GET", path=f"{one}/revoke", handler=self.ask_revoke, access=fresh),
-            PageRoute(method="POST", path=f"{one}/revoke", handler=self.revoke, access=fresh),
+            get(LIST, self.list, Access.SIGNED_IN),
+            get(f"{LIST}/new", self.ask, fresh),
+            get(f"{LIST}/new/review", self.review, fresh),
+            post(f"{LIST}/new/review", self.create, fresh),
+            get(one, self.show, Access.SIGNED_IN),
+            get(f"{one}/rotate", self.ask_rotate, fresh),
+            post(f"{one}/rotate", self.rotate, fresh),
+            get(f"{one}/revoke", self.ask_revoke, fresh),
+            post(f"{one}/revoke", self.revoke, fresh),
         ]
 
     async def list(self, request: PageRequest) -> PageResponse:
@@ -76,11 +76,11 @@ class KeyPages:
         """Say in plain words what the new key could do, before it is made."""
         values = filled(request.query_params)
         try:
-            wish = parse_wish(values)
+            new_key = parse_new_key(values)
         except InvalidForm as invalid:
             return _form(values, errors=invalid.errors)
-        can, cannot = words.abilities(wish.scopes)
-        ends_at = None if wish.lifetime_ms is None else request.now + wish.lifetime_ms
+        can, cannot = words.abilities(new_key.scopes)
+        ends_at = None if new_key.lifetime_ms is None else request.now + new_key.lifetime_ms
         facts = {
             "can": can,
             "cannot": cannot,
@@ -96,14 +96,17 @@ class KeyPages:
         """
         values = filled(request.query_params)
         try:
-            wish = parse_wish(values)
+            new_key = parse_new_key(values)
         except InvalidForm as invalid:
             return _form(values, errors=invalid.errors)
         if request.form.text("newest") != str(_newest(await self._own(request))):
             return Page("keys/sent_before.html", status=409)
         try:
             issued = await self._keys.create(
-                request.signed_in, name=wish.name, scopes=wish.scopes, lifetime_ms=wish.lifetime_ms
+                request.signed_in,
+                name=new_key.name,
+                scopes=new_key.scopes,
+                lifetime_ms=new_key.lifetime_ms,
             )
         except TooManyKeys:
             facts = {"keys_max": KEYS_PER_USER_MAX, "day_max": KEYS_PER_DAY_MAX}

@@ -46,7 +46,7 @@ class ReviewPages:
         self._review = review
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the rows."""
+        """Return the routes of this group."""
         one = f"{QUEUE}/applications/{{application}}"
         yield administration("GET", QUEUE, self.queue, Access.SIGNED_IN)
         yield administration("GET", one, self.show, Access.SIGNED_IN)
@@ -97,7 +97,7 @@ class ReviewPages:
         except InvalidForm as invalid:
             return _page(application, request, errors=invalid.errors)
         except NotPossible as error:
-            # Somebody else was quicker: the page shows what is so now.
+            # Another administrator was quicker: the page shows what is so now.
             return _page(await self._application(request), request, errors={"": sentence(error)})
         return Redirect(QUEUE, notice="approved" if decision == "approve" else "rejected")
 
@@ -205,7 +205,7 @@ def _confirmation(
 def administration(
     method: Literal["GET", "POST"], path: str, handler: PageHandler, access: Access
 ) -> PageRoute:
-    """Return a row that only administrators know of."""
+    """Return a route that is 404 to everyone but administrators."""
     return PageRoute(
         method=method, path=path, handler=handler, access=access, is_administration=True
     )

@@ -27,7 +27,7 @@ class UserPages:
         self._review = review
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the rows."""
+        """Return the routes of this group."""
         removal = f"{USERS}/{{user}}/remove"
         yield administration("GET", USERS, self.list, Access.SIGNED_IN)
         yield administration("GET", removal, self.ask_remove, Access.FRESH)

@@ -11,7 +11,7 @@ from mintscope.edges.web.forms.form import sentence
 from mintscope.edges.web.forms.request import PageRequest
 from mintscope.edges.web.pages.page import UNPROCESSABLE, Page, PageResponse, Redirect
 from mintscope.edges.web.pages.paging import parse_id
-from mintscope.edges.web.routes import Access, PageRoute
+from mintscope.edges.web.routes import Access, PageRoute, get, post
 
 ACCOUNT: Final = "/settings/account"
 
@@ -23,21 +23,14 @@ class AccountPages:
         self._people = people
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the rows of this group."""
+        """Return the routes of this group."""
         password, signed_in, fresh = f"{ACCOUNT}/password", Access.SIGNED_IN, Access.FRESH
-        yield PageRoute(method="GET", path="/settings", handler=self.lead, access=signed_in)
-        yield PageRoute(method="GET", path=ACCOUNT, handler=self.show, access=signed_in)
-        yield PageRoute(
-            method="POST",
-            path=f"{ACCOUNT}/verify",
-            handler=self.send_verification,
-            access=signed_in,
-        )
-        yield PageRoute(
-            method="POST", path=f"{ACCOUNT}/claim", handler=self.send_claim, access=signed_in
-        )
-        yield PageRoute(method="GET", path=password, handler=self.ask_password, access=fresh)
-        yield PageRoute(method="POST", path=password, handler=self.change_password, access=fresh)
+        yield get("/settings", self.lead, signed_in)
+        yield get(ACCOUNT, self.show, signed_in)
+        yield post(f"{ACCOUNT}/verify", self.send_verification, signed_in)
+        yield post(f"{ACCOUNT}/claim", self.send_claim, signed_in)
+        yield get(password, self.ask_password, fresh)
+        yield post(password, self.change_password, fresh)
 
     async def lead(self, request: PageRequest) -> PageResponse:  # noqa: ARG002
         """Lead to the page of settings that most people come for."""

@@ -1,4 +1,4 @@
-"""Signing up, signing in, signing out."""
+"""Signing up, signing in, proving to be the same person again, signing out."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,7 +13,7 @@ from mintscope.core.accounts.people.session import SessionEnded
 from mintscope.edges.web.forms.form import sentence
 from mintscope.edges.web.forms.request import START, PageRequest
 from mintscope.edges.web.pages.page import END_SESSION, UNPROCESSABLE, Page, PageResponse, Redirect
-from mintscope.edges.web.routes import Access, PageRoute
+from mintscope.edges.web.routes import Access, PageRoute, get, post
 
 TAKEN: Final = (
     "There is an account with this address already. Sign in, or set a new password if you"
@@ -31,15 +31,13 @@ class EntryPages:
         self._may_sign_up = may_sign_up
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the rows of this group."""
+        """Return the routes of this group."""
         if self._may_sign_up:
-            yield PageRoute(method="GET", path="/sign-up", handler=self.ask_sign_up)
-            yield PageRoute(method="POST", path="/sign-up", handler=self.sign_up)
-        yield PageRoute(method="GET", path="/sign-in", handler=self.ask_sign_in)
-        yield PageRoute(method="POST", path="/sign-in", handler=self.sign_in)
-        yield PageRoute(
-            method="POST", path="/sign-out", handler=self.sign_out, access=Access.SIGNED_IN
-        )
+            yield get("/sign-up", self.ask_sign_up)
+            yield post("/sign-up", self.sign_up)
+        yield get("/sign-in", self.ask_sign_in)
+        yield post("/sign-in", self.sign_in)
+        yield post("/sign-out", self.sign_out, Access.SIGNED_IN)
 
     async def ask_sign_up(self, request: PageRequest) -> PageResponse:
         """Show the form to strangers."""
@@ -108,6 +106,36 @@ class EntryPages:
         """End the session here and in the browser."""
         await self._people.sign_out(request.signed_in)
         return Redirect(START, notice="signed-out", cookie=END_SESSION)
+
+
+class ProvingPages:
+    """Entering the password again, before what needs it: the page at `/prove`."""
+
+    def __init__(self, people: People) -> None:
+        self._people = people
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        access = Access.SIGNED_IN
+        yield get("/prove", self.ask, access)
+        yield post("/prove", self.prove, access)
+
+    async def ask(self, request: PageRequest) -> PageResponse:
+        """Ask for the password, unless it was entered a short time ago."""
+        if request.signed_in.is_fresh(request.now):
+            return Redirect(request.next_path)
+        return Page("prove.html", {"after": request.next_path})
+
+    async def prove(self, request: PageRequest) -> PageResponse:
+        """Note that it was entered, and go back to what needed it."""
+        try:
+            await self._people.prove(request.signed_in, request.form.text("password"))
+        except WrongPassword:
+            errors = {"password": "That is not your password."}
+            return Page(
+                "prove.html", {"after": request.next_path}, errors=errors, status=UNPROCESSABLE
+            )
+        return Redirect(request.next_path)
 
 
 def _email(address: str, errors: dict[str, str]) -> EmailAddress:

@@ -1,4 +1,4 @@
-"""What links in letters lead to: looking at a page changes nothing, its buttons do."""
+"""The pages that links in e-mails lead to: a page changes nothing, its buttons do."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.web.forms.request import PageRequest
 from mintscope.edges.web.pages.page import Page, PageResponse, Redirect, link_gone
-from mintscope.edges.web.routes import Access, PageRoute
+from mintscope.edges.web.routes import Access, PageRoute, get, post
 
 
 class LinkPages:
@@ -18,17 +18,17 @@ class LinkPages:
         self._signup = signup
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the rows of this group."""
+        """Return the routes of this group."""
         signed_in, fresh = Access.SIGNED_IN, Access.FRESH
         confirm, verify, claim = "/confirm/{link}", "/verify/{link}", "/claim/{link}"
-        yield PageRoute(method="GET", path=confirm, handler=self.ask_confirm)
-        yield PageRoute(method="POST", path=confirm, handler=self.confirm)
-        yield PageRoute(method="GET", path="/confirmed", handler=self.show_confirmed)
-        yield PageRoute(method="GET", path="/disowned", handler=self.show_disowned)
-        yield PageRoute(method="GET", path=verify, handler=self.ask_verify, access=signed_in)
-        yield PageRoute(method="POST", path=verify, handler=self.verify, access=signed_in)
-        yield PageRoute(method="GET", path=claim, handler=self.ask_claim, access=fresh)
-        yield PageRoute(method="POST", path=claim, handler=self.claim, access=fresh)
+        yield get(confirm, self.ask_confirm)
+        yield post(confirm, self.confirm)
+        yield get("/confirmed", self.show_confirmed)
+        yield get("/disowned", self.show_disowned)
+        yield get(verify, self.ask_verify, signed_in)
+        yield post(verify, self.verify, signed_in)
+        yield get(claim, self.ask_claim, fresh)
+        yield post(claim, self.claim, fresh)
 
     async def ask_confirm(self, request: PageRequest) -> PageResponse:
         """Ask the reader of the mailbox whether the application is theirs."""
@@ -36,7 +36,7 @@ class LinkPages:
         return link_gone("confirm") if email is None else Page("confirm.html", {"email": email})
 
     async def confirm(self, request: PageRequest) -> PageResponse:
-        """Confirm the application, or delete it for somebody who never made it."""
+        """Confirm the application, or delete it where the reader never made it."""
         link, answer = request.path_params["link"], request.form.text("answer")
         if answer == "mine":
             is_done = await self._signup.confirm_by_link(link)

@@ -15,7 +15,7 @@ from mintscope.edges.web.pages.page import (
     Redirect,
     link_gone,
 )
-from mintscope.edges.web.routes import PageRoute
+from mintscope.edges.web.routes import PageRoute, get, post
 
 
 class RecoveryPages:
@@ -25,11 +25,11 @@ class RecoveryPages:
         self._people = people
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the rows of this group."""
-        yield PageRoute(method="GET", path="/forgot", handler=self.ask_address)
-        yield PageRoute(method="POST", path="/forgot", handler=self.send_link)
-        yield PageRoute(method="GET", path="/reset/{link}", handler=self.ask_password)
-        yield PageRoute(method="POST", path="/reset/{link}", handler=self.reset)
+        """Return the routes of this group."""
+        yield get("/forgot", self.ask_address)
+        yield post("/forgot", self.send_link)
+        yield get("/reset/{link}", self.ask_password)
+        yield post("/reset/{link}", self.reset)
 
     async def ask_address(self, request: PageRequest) -> PageResponse:
         """Ask whose password it is."""
@@ -55,7 +55,7 @@ class RecoveryPages:
         return link_gone("reset") if email is None else Page("reset.html", {"email": email})
 
     async def reset(self, request: PageRequest) -> PageResponse:
-        """Set the password; whoever was signed in is no more, here too."""
+        """Set the password; every session ends, this one too."""
         link = request.path_params["link"]
         try:
             is_done = await self._people.reset(link, request.form.text("password"))

@@ -8,7 +8,7 @@ from mintscope.core.accounts.people.session import SessionId
 from mintscope.edges.web.forms.request import START, PageRequest
 from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect
 from mintscope.edges.web.pages.paging import parse_id
-from mintscope.edges.web.routes import Access, PageRoute
+from mintscope.edges.web.routes import Access, PageRoute, get, post
 
 SESSIONS: Final = "/settings/sessions"
 
@@ -20,13 +20,11 @@ class SessionPages:
         self._people = people
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the rows of this group."""
+        """Return the routes of this group."""
         access = Access.SIGNED_IN
-        yield PageRoute(method="GET", path=SESSIONS, handler=self.show, access=access)
-        yield PageRoute(method="POST", path=f"{SESSIONS}/end", handler=self.end, access=access)
-        yield PageRoute(
-            method="POST", path=f"{SESSIONS}/end-others", handler=self.end_others, access=access
-        )
+        yield get(SESSIONS, self.show, access)
+        yield post(f"{SESSIONS}/end", self.end, access)
+        yield post(f"{SESSIONS}/end-others", self.end_others, access)
 
     async def show(self, request: PageRequest) -> PageResponse:
         """List them, this one first."""
