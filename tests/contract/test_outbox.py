@@ -59,7 +59,7 @@ async def box(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[B
         yield Box(Outbox(store), Outbox(other), store)
 
 
-async def test_a_letter_is_leased_as_it_was_written(box: Box) -> None:
+async def test_an_email_is_leased_as_it_was_written(box: Box) -> None:
     email_id = await box.write(hint="...12345678", scopes="trade:read")
 
     (draft,) = await box.outbox.lease(NOW, limit=10)
@@ -72,7 +72,7 @@ async def test_a_letter_is_leased_as_it_was_written(box: Box) -> None:
     assert (draft.proof, draft.attempts) == (None, 0)
 
 
-async def test_a_letter_with_a_link_brings_what_it_is_made_of(box: Box) -> None:
+async def test_an_email_with_a_link_brings_what_it_is_made_of(box: Box) -> None:
     _, proof_id = await box.write_link()
 
     (draft,) = await box.outbox.lease(NOW, limit=10)
@@ -89,7 +89,7 @@ async def test_the_oldest_go_first_and_no_more_than_asked_for(box: Box) -> None:
     assert [draft.email_id for draft in taken] == ids[:3]
 
 
-async def test_nobody_else_gets_a_leased_letter_for_a_minute(box: Box) -> None:
+async def test_no_other_process_gets_a_leased_email_for_a_minute(box: Box) -> None:
     await box.write()
     assert await box.outbox.lease(NOW, limit=10)
 
@@ -97,7 +97,7 @@ async def test_nobody_else_gets_a_leased_letter_for_a_minute(box: Box) -> None:
     assert await box.other.lease(later(LEASE_MS), limit=10)
 
 
-async def test_a_sent_letter_is_never_leased_again(box: Box) -> None:
+async def test_a_sent_email_is_never_leased_again(box: Box) -> None:
     email_id = await box.write()
     await box.outbox.lease(NOW, limit=10)
     await box.outbox.sent(email_id, later(5))
@@ -108,7 +108,7 @@ async def test_a_sent_letter_is_never_leased_again(box: Box) -> None:
     assert (kept.sent_at, kept.attempts, kept.reason) == (later(5), 1, None)
 
 
-async def test_a_failed_letter_is_due_when_it_was_said(box: Box) -> None:
+async def test_a_failed_email_is_due_when_it_was_said(box: Box) -> None:
     email_id = await box.write()
     await box.outbox.lease(NOW, limit=10)
     again_at = later(90_000)
@@ -121,7 +121,7 @@ async def test_a_failed_letter_is_due_when_it_was_said(box: Box) -> None:
     assert (await box.kept(email_id)).reason == "451 later"
 
 
-async def test_a_letter_that_was_given_up_is_never_leased_again(box: Box) -> None:
+async def test_an_email_that_was_given_up_is_never_leased_again(box: Box) -> None:
     email_id = await box.write()
     await box.outbox.lease(NOW, limit=10)
     await box.outbox.failed(email_id, later(5), reason="550 no such user", retry_at=None)
@@ -131,7 +131,7 @@ async def test_a_letter_that_was_given_up_is_never_leased_again(box: Box) -> Non
     assert (await box.kept(email_id)).given_up_at == later(5)
 
 
-async def test_what_is_told_of_a_sent_letter_later_changes_nothing(box: Box) -> None:
+async def test_what_is_told_of_a_sent_email_later_changes_nothing(box: Box) -> None:
     email_id = await box.write()
     await box.outbox.sent(email_id, NOW)
     before = await box.kept(email_id)

@@ -29,7 +29,7 @@ from mintscope.core.accounts.signups.form import parse_form
 from support.fakes.mistaken_review import WritesEmailsAfterwards
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import running
-from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.service import PEPPER
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
@@ -93,7 +93,7 @@ def work(tells: Any, shift: Shift) -> None:
 
 
 async def _work(tells: Any, shift: Shift) -> None:
-    async with open_desks(shift.folder, pepper=PEPPER, clock=SystemClock()) as accounts:
+    async with open_accounts_service(shift.folder, pepper=PEPPER, clock=SystemClock()) as accounts:
         if shift.is_mistaken:
             review = Reviews(
                 WritesEmailsAfterwards(accounts.file), clock=SystemClock(), entropy=os.urandom
@@ -159,7 +159,7 @@ async def go_on(folder: Path, told: list[Told]) -> list[str]:
     emails |= {email for (email,) in rows(folder / "money.sqlite", "SELECT email FROM application")}
     before = {(each.email, each.what): each.value for each in told}
     other: list[str] = []
-    async with open_desks(folder, pepper=PEPPER, clock=SystemClock()) as accounts:
+    async with open_accounts_service(folder, pepper=PEPPER, clock=SystemClock()) as accounts:
         for email in sorted(emails):
             other += [
                 f"{email}: another {each.what}"

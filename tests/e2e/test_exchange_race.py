@@ -21,7 +21,7 @@ from mintscope.core.accounts.store import AccountRows
 from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import processes
-from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.service import NOW, PEPPER
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def run(tells: Any, go: Event, race: Race) -> None:
 
 
 async def _exchange_all(tells: Any, go: Event, race: Race) -> list[str]:
-    async with open_desks(race.folder, pepper=PEPPER, clock=SystemClock()) as accounts:
+    async with open_accounts_service(race.folder, pepper=PEPPER, clock=SystemClock()) as accounts:
         desk = _mistaken(accounts) if race.is_mistaken else accounts.exchange
         applicants = [await desk.recognise(FORM.email, race.secret) for _ in range(TASKS)]
 
@@ -93,7 +93,7 @@ def _mistaken(accounts: Accounts) -> Exchanges:
 
 async def approved(folder: Path) -> Signup:
     """Return an application that is approved now."""
-    async with open_desks(folder, pepper=PEPPER, clock=ManualClock(NOW)) as accounts:
+    async with open_accounts_service(folder, pepper=PEPPER, clock=ManualClock(NOW)) as accounts:
         made = await accounts.signup.apply(FORM, redelivery_key=None)
         await accounts.signup.confirm_by_code(FORM.email, made.secret, accounts.code())
         await accounts.approve(made.signup_id)

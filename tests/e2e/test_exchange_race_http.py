@@ -25,7 +25,7 @@ from support.fakes.reports import FakeReports
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import running
 from support.processes.served import Client, Served, served
-from support.scenes.accounts_service import EMAIL, EXCHANGE_PATH, open_desks, signup_body
+from support.scenes.accounts_service import EMAIL, EXCHANGE_PATH, open_accounts_service, signup_body
 from support.scenes.service import PEPPER
 
 PROCESSES, CONNECTIONS, PIPELINED = 2, 250, 2
@@ -67,7 +67,7 @@ async def _serve(tells: Any, folder: Path) -> None:
 
 async def approved(folder: Path) -> str:
     """Return the secret of an application that is approved now."""
-    async with open_desks(folder, pepper=PEPPER, clock=SystemClock()) as accounts:
+    async with open_accounts_service(folder, pepper=PEPPER, clock=SystemClock()) as accounts:
         made = await accounts.signup.apply(FORM, redelivery_key=None)
         await accounts.signup.confirm_by_code(FORM.email, made.secret, accounts.code())
         await accounts.approve(made.signup_id)

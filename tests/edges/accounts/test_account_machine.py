@@ -30,7 +30,7 @@ from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.user import UserId
 from support.oracles.account_books import contradictions, dump, rows
-from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.service import NOW, PEPPER
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class AccountMachine(RuleBasedStateMachine):
         self.clock = ManualClock(NOW)
         self.accounts: Accounts = self.run(
             self.stack.enter_async_context(
-                open_desks(Path(self.folder.name), pepper=PEPPER, clock=self.clock)
+                open_accounts_service(Path(self.folder.name), pepper=PEPPER, clock=self.clock)
             )
         )
         self.kept: dict[str, Model] = {}

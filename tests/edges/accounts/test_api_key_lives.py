@@ -13,7 +13,7 @@ from mintscope.core.accounts.keys.api_key import KeyId, KeyStatus
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.accounts.signups.exchange import IssuedKey
-from support.scenes.desks import Desks, open_desks
+from support.scenes.people_service import PeopleService, open_people_service
 
 MINUTE_MS: Final = 60_000
 NEVER: Final = 10**9
@@ -45,7 +45,7 @@ class Kept:
 class Life:
     """The desk, and beside it the oracle."""
 
-    desks: Desks
+    service: PeopleService
     session: Session
     keys: dict[KeyId, Kept] = field(default_factory=dict)
     now: int = 0
@@ -54,7 +54,7 @@ class Life:
         verb, minutes, which = step
         if verb == "wait":
             self.now += minutes
-            self.desks.clock.advance(minutes * MINUTE_MS)
+            self.service.clock.advance(minutes * MINUTE_MS)
         elif verb == "make":
             await self.make(minutes)
         elif self.keys:
@@ -62,7 +62,7 @@ class Life:
             await (self.rotate if verb == "rotate" else self.revoke)(key_id, minutes)
 
     async def make(self, minutes: int) -> None:
-        issued = await self.desks.keys.create(
+        issued = await self.service.keys.create(
             self.session,
             name="bot",
             scopes=frozenset({Scope.TRADE_READ}),
@@ -72,7 +72,7 @@ class Life:
 
     async def rotate(self, key_id: KeyId, minutes: int) -> None:
         kept = self.keys[key_id]
-        new = await self.desks.keys.rotate(self.session, key_id, overlap_ms=minutes * MINUTE_MS)
+        new = await self.service.keys.rotate(self.session, key_id, overlap_ms=minutes * MINUTE_MS)
         assert (new is not None) is (self.now < kept.end and not kept.is_rotated)
         if new is not None:
             kept.is_rotated = True
@@ -81,7 +81,7 @@ class Life:
 
     async def revoke(self, key_id: KeyId, _minutes: int) -> None:
         kept = self.keys[key_id]
-        assert await self.desks.keys.revoke(self.session, key_id) is (self.now < kept.end)
+        assert await self.service.keys.revoke(self.session, key_id) is (self.now < kept.end)
         kept.end = min(kept.end, self.now)
 
     def learn(self, issued: IssuedKey, span: int) -> None:
@@ -90,9 +90,9 @@ class Life:
 
     async def expect_agreement(self) -> None:
         for kept in self.keys.values():
-            assert (await self.desks.keys.find(kept.bearer) is not None) is (self.now < kept.end)
-        now_ms = self.desks.clock.now()
-        lines = await self.desks.keys.of_user(self.session.user.user_id)
+            assert (await self.service.keys.find(kept.bearer) is not None) is (self.now < kept.end)
+        now_ms = self.service.clock.now()
+        lines = await self.service.keys.of_user(self.session.user.user_id)
         are_active = [line.status(now_ms) is KeyStatus.ACTIVE for line in lines]
         assert are_active == sorted(are_active, reverse=True)
         assert {line.key_id for line in lines} == set(self.keys)
@@ -103,8 +103,8 @@ class Life:
 def test_a_key_is_good_exactly_until_its_end(steps: list[Step]) -> None:
     async def run() -> None:
         with TemporaryDirectory() as folder:
-            async with open_desks(Path(folder)) as desks:
-                life = Life(desks, await desks.signed_up())
+            async with open_people_service(Path(folder)) as service:
+                life = Life(service, await service.signed_up())
                 for step in steps:
                     await life.play(step)
                     await life.expect_agreement()

@@ -34,7 +34,7 @@ from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.user import UserId, UserKind
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from support.oracles.account_books import contradictions, dump, rows
-from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.service import NOW, PEPPER
 
 FORM: Final = parse_form(
@@ -51,7 +51,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def accounts(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Accounts]:
-    async with open_desks(tmp_path, pepper=PEPPER, clock=clock) as accounts:
+    async with open_accounts_service(tmp_path, pepper=PEPPER, clock=clock) as accounts:
         yield accounts
 
 
@@ -173,7 +173,9 @@ async def test_the_number_of_a_deleted_application_is_not_given_again(accounts: 
 async def test_two_processes_share_what_they_know(tmp_path: Path, clock: ManualClock) -> None:
     async with AsyncExitStack() as stack:
         here, there = [
-            await stack.enter_async_context(open_desks(tmp_path, pepper=PEPPER, clock=clock))
+            await stack.enter_async_context(
+                open_accounts_service(tmp_path, pepper=PEPPER, clock=clock)
+            )
             for _ in range(2)
         ]
         made = await confirmed(here)
@@ -191,7 +193,9 @@ async def test_a_decision_made_twice_at_once_is_made_once(
 ) -> None:
     async with AsyncExitStack() as stack:
         here, there = [
-            await stack.enter_async_context(open_desks(tmp_path, pepper=PEPPER, clock=clock))
+            await stack.enter_async_context(
+                open_accounts_service(tmp_path, pepper=PEPPER, clock=clock)
+            )
             for _ in range(2)
         ]
         made = await confirmed(here)
@@ -259,7 +263,7 @@ async def test_forgetting_frees_the_address_and_ends_the_agent(accounts: Account
     await accounts.signup.apply(FORM, redelivery_key=None)
 
 
-async def test_a_rejection_is_not_written_to_a_mailbox_nobody_confirmed(
+async def test_a_rejection_is_not_written_to_a_address_that_is_unconfirmed(
     accounts: Accounts,
 ) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=None)
@@ -273,7 +277,7 @@ async def test_a_rejection_is_not_written_to_a_mailbox_nobody_confirmed(
     assert told == [("b@example.org",)]
 
 
-async def test_no_letter_carries_a_word_of_the_applicant(accounts: Accounts) -> None:
+async def test_no_email_carries_a_word_of_the_applicant(accounts: Accounts) -> None:
     made = await approved(accounts)
     await exchanged(accounts, made)
 
@@ -341,7 +345,7 @@ async def test_an_administrator_is_made_and_the_last_one_stays(accounts: Account
     assert again.user_id > bob.user_id
 
 
-async def test_who_never_verified_the_mailbox_is_taken_over_by_the_operator(
+async def test_who_never_verified_the_address_is_taken_over_by_the_operator(
     accounts: Accounts,
 ) -> None:
     review, email = accounts.review, form_of("alice").email
@@ -362,7 +366,7 @@ async def test_who_never_verified_the_mailbox_is_taken_over_by_the_operator(
     assert rows(accounts.path, "SELECT revoked_at FROM api_key") == [(NOW,)]
 
 
-async def test_who_verified_the_mailbox_keeps_password_and_sessions(accounts: Accounts) -> None:
+async def test_who_verified_the_address_keeps_password_and_sessions(accounts: Accounts) -> None:
     review, email = accounts.review, form_of("alice").email
     await review.make_administrator(email, password_hash="her own", actor=COMMAND_LINE)
     accounts.change(
@@ -387,7 +391,9 @@ async def test_a_file_that_does_not_answer_is_unavailable_and_nothing_is_done(
             super().__init__(path)
             self._writing.set_busy_timeout(1)
 
-    async with open_desks(tmp_path, pepper=PEPPER, clock=clock, open_file=Impatient) as accounts:
+    async with open_accounts_service(
+        tmp_path, pepper=PEPPER, clock=clock, open_file=Impatient
+    ) as accounts:
         made = await confirmed(accounts)
         before = dump(accounts.path)
         other = apsw.Connection(str(accounts.path))
@@ -405,7 +411,7 @@ async def test_a_file_that_does_not_answer_is_unavailable_and_nothing_is_done(
 
 
 @pytest.mark.parametrize("state", [STATES.AWAITING_APPROVAL, STATES.REJECTED])
-async def test_the_store_issues_nothing_without_approval_whatever_the_desk_believes(
+async def test_the_store_issues_nothing_without_approval_whatever_the_service_believes(
     accounts: Accounts, state: ApplicationState
 ) -> None:
     made = await confirmed(accounts)
@@ -473,7 +479,7 @@ async def test_an_application_lapses_where_its_address_applies_again(
         await accounts.signup.state(FORM.email, made.secret)
 
 
-async def test_the_sweep_deletes_only_what_nobody_confirmed(
+async def test_the_sweep_deletes_only_what_is_unconfirmed(
     accounts: Accounts, clock: ManualClock
 ) -> None:
     await accounts.signup.apply(form_of("a"), redelivery_key=None)
@@ -490,7 +496,7 @@ async def test_the_sweep_deletes_only_what_nobody_confirmed(
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
-async def test_what_somebody_decided_about_is_not_disowned(
+async def test_what_was_decided_about_is_not_disowned(
     accounts: Accounts, *, is_approved: bool
 ) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=None)

@@ -10,143 +10,157 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.login_limit import TooManyAttempts
 from mintscope.core.accounts.people.password import WrongPassword
 from mintscope.core.accounts.people.session import Browser
-from support.scenes.desks import ALICE, HERE, MALLORY, PASSWORD, THERE, Desks, open_desks
+from support.scenes.people_service import (
+    ALICE,
+    HERE,
+    MALLORY,
+    PASSWORD,
+    THERE,
+    PeopleService,
+    open_people_service,
+)
 
 FIVE_MINUTES_MS = 300_000
 QUARTER_MS = 900_000
 
 
 @pytest.fixture
-async def desks(tmp_path: Path) -> AsyncIterator[Desks]:
-    async with open_desks(tmp_path) as desks:
-        yield desks
+async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
+    async with open_people_service(tmp_path) as service:
+        yield service
 
 
-async def test_wrong_passwords_are_limited_and_right_ones_are_not(desks: Desks) -> None:
-    await desks.signed_up()
+async def test_wrong_passwords_are_limited_and_right_ones_are_not(service: PeopleService) -> None:
+    await service.signed_up()
     for _ in range(30):
-        await desks.people.sign_in(ALICE, PASSWORD, HERE)
+        await service.people.sign_in(ALICE, PASSWORD, HERE)
     for _ in range(10):
         with pytest.raises(WrongPassword):
-            await desks.people.sign_in(ALICE, "wrong password", HERE)
-    before = desks.hasher.count
+            await service.people.sign_in(ALICE, "wrong password", HERE)
+    before = service.hasher.count
 
     with pytest.raises(TooManyAttempts) as failure:
-        await desks.people.sign_in(ALICE, PASSWORD, HERE)
+        await service.people.sign_in(ALICE, PASSWORD, HERE)
 
     assert failure.value.retry_after_s == 900
-    assert desks.hasher.count == before
-    desks.clock.advance(QUARTER_MS)
-    await desks.people.sign_in(ALICE, PASSWORD, HERE)
+    assert service.hasher.count == before
+    service.clock.advance(QUARTER_MS)
+    await service.people.sign_in(ALICE, PASSWORD, HERE)
 
 
-async def test_strangers_cannot_lock_the_owner_out(desks: Desks) -> None:
-    await desks.signed_up()
+async def test_strangers_cannot_lock_the_owner_out(service: PeopleService) -> None:
+    await service.signed_up()
     for number in range(200):
         stranger = Browser(f"198.51.100.{number}", "")
         with pytest.raises(WrongPassword):
-            await desks.people.sign_in(ALICE, "wrong password", stranger)
+            await service.people.sign_in(ALICE, "wrong password", stranger)
 
-    await desks.people.sign_in(ALICE, PASSWORD, HERE)
+    await service.people.sign_in(ALICE, PASSWORD, HERE)
 
 
-async def test_one_client_cannot_try_a_few_passwords_on_everybody(desks: Desks) -> None:
+async def test_one_client_cannot_try_a_few_passwords_on_everybody(service: PeopleService) -> None:
     for number in range(50):
         with pytest.raises(WrongPassword):
-            await desks.people.sign_in(EmailAddress(f"p{number}@example.org"), PASSWORD, THERE)
+            await service.people.sign_in(EmailAddress(f"p{number}@example.org"), PASSWORD, THERE)
 
     with pytest.raises(TooManyAttempts):
-        await desks.people.sign_in(EmailAddress("another@example.org"), PASSWORD, THERE)
+        await service.people.sign_in(EmailAddress("another@example.org"), PASSWORD, THERE)
 
 
-async def test_what_was_refused_for_one_address_costs_nothing_for_others(desks: Desks) -> None:
+async def test_what_was_refused_for_one_address_costs_nothing_for_others(
+    service: PeopleService,
+) -> None:
     for _ in range(10):
         with pytest.raises(WrongPassword):
-            await desks.people.sign_in(ALICE, "wrong password", HERE)
+            await service.people.sign_in(ALICE, "wrong password", HERE)
     for _ in range(100):
         with pytest.raises(TooManyAttempts):
-            await desks.people.sign_in(ALICE, "wrong password", HERE)
+            await service.people.sign_in(ALICE, "wrong password", HERE)
 
-    await desks.signed_up(MALLORY)
-    await desks.people.sign_in(MALLORY, PASSWORD, HERE)
+    await service.signed_up(MALLORY)
+    await service.people.sign_in(MALLORY, PASSWORD, HERE)
 
 
-async def test_a_guess_nobody_looked_at_does_not_count(desks: Desks) -> None:
+async def test_a_guess_nobody_looked_at_does_not_count(service: PeopleService) -> None:
     async def be_busy() -> None:
         raise ServiceUnavailable("busy")
 
-    await desks.signed_up()
+    await service.signed_up()
     for _ in range(20):
-        desks.hasher.meanwhile = be_busy
+        service.hasher.meanwhile = be_busy
         with pytest.raises(ServiceUnavailable):
-            await desks.people.sign_in(ALICE, PASSWORD, HERE)
+            await service.people.sign_in(ALICE, PASSWORD, HERE)
 
-    await desks.people.sign_in(ALICE, PASSWORD, HERE)
+    await service.people.sign_in(ALICE, PASSWORD, HERE)
 
 
-async def test_a_stolen_session_has_few_guesses_and_uses_up_its_own(desks: Desks) -> None:
-    stolen = await desks.signed_up()
+async def test_a_stolen_session_has_few_guesses_and_uses_up_its_own(service: PeopleService) -> None:
+    stolen = await service.signed_up()
     for _ in range(10):
         with pytest.raises(WrongPassword):
-            await desks.people.prove(stolen, "wrong password")
+            await service.people.prove(stolen, "wrong password")
     with pytest.raises(TooManyAttempts):
-        await desks.people.prove(stolen, PASSWORD)
+        await service.people.prove(stolen, PASSWORD)
 
-    own = await desks.signed_in()
-    await desks.people.prove(own, PASSWORD)
+    own = await service.signed_in()
+    await service.people.prove(own, PASSWORD)
 
 
-async def test_accounts_of_one_client_are_limited(desks: Desks) -> None:
+async def test_accounts_of_one_client_are_limited(service: PeopleService) -> None:
     for number in range(20):
-        await desks.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, HERE)
+        await service.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, HERE)
     with pytest.raises(TooManyAttempts):
-        await desks.people.sign_up(ALICE, PASSWORD, HERE)
+        await service.people.sign_up(ALICE, PASSWORD, HERE)
 
-    await desks.people.sign_up(ALICE, PASSWORD, THERE)
+    await service.people.sign_up(ALICE, PASSWORD, THERE)
 
 
-async def test_accounts_of_all_networks_of_a_site_are_limited_together(desks: Desks) -> None:
+async def test_accounts_of_all_networks_of_a_site_are_limited_together(
+    service: PeopleService,
+) -> None:
     for number in range(80):
         network = Browser(f"2001:db8:0:{number:x}::/64", "")
-        await desks.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, network)
+        await service.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, network)
     for number in range(80, 160):
         network = Browser(f"2001:db8:0:{number:x}::/64", "")
         with pytest.raises(TooManyAttempts):
-            await desks.people.sign_up(ALICE, PASSWORD, network)
+            await service.people.sign_up(ALICE, PASSWORD, network)
 
-    await desks.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:1:1::/64", ""))
+    await service.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:1:1::/64", ""))
 
 
-async def test_an_account_refused_to_a_client_costs_its_site_nothing(desks: Desks) -> None:
+async def test_an_account_refused_to_a_client_costs_its_site_nothing(
+    service: PeopleService,
+) -> None:
     network = Browser("2001:db8:0:1::/64", "")
     for number in range(20):
-        await desks.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, network)
+        await service.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, network)
     for _ in range(100):
         with pytest.raises(TooManyAttempts):
-            await desks.people.sign_up(ALICE, PASSWORD, network)
+            await service.people.sign_up(ALICE, PASSWORD, network)
 
-    await desks.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:0:2::/64", ""))
+    await service.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:0:2::/64", ""))
 
 
-async def test_letters_about_one_thing_are_five_minutes_apart(desks: Desks) -> None:
-    session = await desks.signed_up()
+async def test_emails_about_one_thing_are_five_minutes_apart(service: PeopleService) -> None:
+    session = await service.signed_up()
     for _ in range(3):
-        await desks.people.request_reset(ALICE, HERE)
-        await desks.people.request_verification(session)
-    desks.clock.advance(FIVE_MINUTES_MS)
-    await desks.people.request_reset(ALICE, HERE)
+        await service.people.request_reset(ALICE, HERE)
+        await service.people.request_verification(session)
+    service.clock.advance(FIVE_MINUTES_MS)
+    await service.people.request_reset(ALICE, HERE)
 
-    assert [kind for kind, _ in desks.letters()] == [
+    assert [kind for kind, _ in service.letters()] == [
         "reset_password",
         "verify_email",
         "reset_password",
     ]
 
 
-async def test_as_much_is_written_for_a_stranger_but_no_letter(desks: Desks) -> None:
-    await desks.signed_up()
+async def test_as_much_is_written_for_a_stranger_but_no_email(service: PeopleService) -> None:
+    await service.signed_up()
     for email in (ALICE, MALLORY):
-        await desks.people.request_reset(email, HERE)
+        await service.people.request_reset(email, HERE)
 
-    assert desks.rows("SELECT email, length(nonce) FROM proof") == [(ALICE, 32), (MALLORY, 32)]
-    assert desks.letters() == [("reset_password", ALICE)]
+    assert service.rows("SELECT email, length(nonce) FROM proof") == [(ALICE, 32), (MALLORY, 32)]
+    assert service.letters() == [("reset_password", ALICE)]

@@ -14,7 +14,7 @@ from mintscope.core.accounts.signups.exchange import Applicant, IssuedKey
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from support.oracles.account_books import contradictions, dump
-from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.service import NOW, PEPPER
 
 FORM: Final = parse_form(signup_body())
@@ -29,7 +29,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def accounts(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Accounts]:
-    async with open_desks(tmp_path, pepper=PEPPER, clock=clock) as accounts:
+    async with open_accounts_service(tmp_path, pepper=PEPPER, clock=clock) as accounts:
         yield accounts
         assert contradictions(accounts.path) == []
 

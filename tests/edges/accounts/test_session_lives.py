@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.core.accounts.people.session import Lifetimes
-from support.scenes.desks import ALICE, HERE, PASSWORD, open_desks
+from support.scenes.people_service import ALICE, HERE, PASSWORD, open_people_service
 
 MINUTE_MS = 60_000
 
@@ -31,13 +31,13 @@ def test_a_session_lasts_while_it_is_used_and_not_too_long(
     async def run() -> None:
         with TemporaryDirectory() as folder:
             lifetimes = Lifetimes(idle_ms=idle_ms, absolute_ms=absolute_ms)
-            async with open_desks(Path(folder), lifetimes=lifetimes) as desks:
-                cookie = await desks.people.sign_up(ALICE, PASSWORD, HERE)
+            async with open_people_service(Path(folder), lifetimes=lifetimes) as service:
+                cookie = await service.people.sign_up(ALICE, PASSWORD, HERE)
                 age_ms = 0
                 for pause_s in pauses_s:
-                    desks.clock.advance(pause_s * 1000)
+                    service.clock.advance(pause_s * 1000)
                     age_ms += pause_s * 1000
-                    is_there = await desks.people.session(cookie) is not None
+                    is_there = await service.people.session(cookie) is not None
                     if age_ms >= absolute_ms or pause_s * 1000 >= idle_ms:
                         assert not is_there
                     elif pause_s * 1000 < idle_ms - slack_ms:

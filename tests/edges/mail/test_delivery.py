@@ -27,7 +27,7 @@ from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 from support.fakes.mail_server import MailRoom, mail_room, mail_room_beside
 from support.processes import posting_process
-from support.scenes.desks import NOW, SECRETS
+from support.scenes.people_service import NOW, SECRETS
 
 HOUR_MS = 3_600_000
 ALICE = EmailAddress("alice@example.org")
@@ -81,7 +81,7 @@ async def station(tmp_path: Path) -> AsyncIterator[Station]:
     await file.close()
 
 
-async def test_a_letter_is_sent_once(station: Station) -> None:
+async def test_an_email_is_sent_once(station: Station) -> None:
     await station.write()
     sent_before = count("sent")
     async with mail_room() as room:
@@ -96,7 +96,7 @@ async def test_a_letter_is_sent_once(station: Station) -> None:
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 0
 
 
-async def test_every_letter_goes_to_its_own_reader_alone(station: Station) -> None:
+async def test_every_email_goes_to_its_own_reader_alone(station: Station) -> None:
     readers = [EmailAddress(f"reader{number}@example.org") for number in range(9)]
     for reader in readers:
         await station.write(reader)
@@ -128,7 +128,7 @@ async def test_a_server_that_says_later_is_asked_again_ever_more_rarely(station:
     assert room.raw == []
 
 
-async def test_a_letter_put_off_arrives_when_the_server_takes_it(station: Station) -> None:
+async def test_an_email_put_off_arrives_when_the_server_takes_it(station: Station) -> None:
     await station.write()
     async with mail_room(rcpt="451 Later") as room:
         delivery = station.to(room)
@@ -142,7 +142,7 @@ async def test_a_letter_put_off_arrives_when_the_server_takes_it(station: Statio
     assert station.letter() == (2, NOW + 60_000, None, None)
 
 
-async def test_a_mailbox_that_is_not_there_is_given_up_at_once(station: Station) -> None:
+async def test_a_address_that_is_not_there_is_given_up_at_once(station: Station) -> None:
     await station.write()
     given_up_before = count("given_up")
     async with mail_room(rcpt="550 5.1.1 No such user") as room:
@@ -155,7 +155,7 @@ async def test_a_mailbox_that_is_not_there_is_given_up_at_once(station: Station)
     assert await station.outbox.count_waiting() == 0
 
 
-async def test_a_server_that_is_down_costs_no_letter(station: Station) -> None:
+async def test_a_server_that_is_down_costs_no_email(station: Station) -> None:
     await station.write()
     async with mail_room() as gone:
         pass
@@ -168,7 +168,7 @@ async def test_a_server_that_is_down_costs_no_letter(station: Station) -> None:
     assert len(room.raw) == 1
 
 
-async def test_a_letter_that_cannot_be_written_does_not_keep_others(station: Station) -> None:
+async def test_an_email_that_cannot_be_written_does_not_keep_others(station: Station) -> None:
     await station.write()
     await station.store.transact(  # of a kind that needs a link, and has none
         lambda rows: rows.emails.insert(EmailKind.VERIFY_EMAIL, ALICE, {}, None, NOW)
@@ -180,7 +180,7 @@ async def test_a_letter_that_cannot_be_written_does_not_keep_others(station: Sta
     assert await station.outbox.count_waiting() == 0
 
 
-async def test_on_a_page_letters_count_as_sent(station: Station) -> None:
+async def test_on_a_page_emails_count_as_sent(station: Station) -> None:
     await station.write()
     await station.delivery(PageTransport()).round()
 
@@ -188,7 +188,7 @@ async def test_on_a_page_letters_count_as_sent(station: Station) -> None:
     assert len(await station.outbox.recent(limit=10)) == 1
 
 
-async def test_without_delivery_letters_wait_and_are_counted(station: Station) -> None:
+async def test_without_delivery_emails_wait_and_are_counted(station: Station) -> None:
     await station.write()
     assert await station.delivery(None).round() == 0
 
@@ -196,7 +196,7 @@ async def test_without_delivery_letters_wait_and_are_counted(station: Station) -
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 1
 
 
-async def test_while_none_goes_letters_are_counted_once_a_minute(station: Station) -> None:
+async def test_while_none_goes_emails_are_counted_once_a_minute(station: Station) -> None:
     class Counted(Outbox):
         count = 0
 
@@ -215,7 +215,7 @@ async def test_while_none_goes_letters_are_counted_once_a_minute(station: Statio
         assert outbox.count == 5
 
 
-async def test_without_delivery_letters_are_given_up_after_three_days(station: Station) -> None:
+async def test_without_delivery_emails_are_given_up_after_three_days(station: Station) -> None:
     await station.write()
     given_up_before = count("given_up")
     delivery = station.delivery(None)
@@ -230,7 +230,7 @@ async def test_without_delivery_letters_are_given_up_after_three_days(station: S
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 0
 
 
-async def test_two_postmen_send_no_letter_twice(station: Station) -> None:
+async def test_two_deliveries_send_no_email_twice(station: Station) -> None:
     for _ in range(20):
         await station.write()
     second = AccountFile(station.path)
@@ -243,7 +243,7 @@ async def test_two_postmen_send_no_letter_twice(station: Station) -> None:
     assert len({message["Message-ID"] for message in room.messages}) == len(room.raw) == 20
 
 
-async def test_what_was_sent_but_not_noted_is_sent_again_as_the_same_letter(
+async def test_what_was_sent_but_not_noted_is_sent_again_as_the_same_email(
     station: Station,
 ) -> None:
     class Forgetful(Outbox):
@@ -266,7 +266,7 @@ async def test_what_was_sent_but_not_noted_is_sent_again_as_the_same_letter(
     assert station.letter()[1] == NOW + LEASE_MS
 
 
-async def test_a_process_killed_between_sending_and_noting_leaves_the_letter_to_the_next(
+async def test_a_process_killed_between_sending_and_noting_leaves_the_email_to_the_next(
     station: Station,
 ) -> None:
     clock = SystemClock()
@@ -290,7 +290,7 @@ async def test_a_process_killed_between_sending_and_noting_leaves_the_letter_to_
     assert station.letter()[1] is not None
 
 
-async def test_a_letter_goes_out_without_anybody_calling(station: Station) -> None:
+async def test_an_email_goes_out_without_anybody_calling(station: Station) -> None:
     is_there = asyncio.Event()
     async with mail_room(accepted=is_there.set) as room:
         running = asyncio.create_task(station.to(room).run())

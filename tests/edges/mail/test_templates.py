@@ -11,7 +11,7 @@ from mintscope.core.accounts.mail.email import Draft, Email, EmailId, EmailKind
 from mintscope.core.accounts.proof import ProofId, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.edges.mail.templates import EmailWithoutLink, compose
-from support.scenes.desks import NOW, SECRETS, proof
+from support.scenes.people_service import NOW, SECRETS, proof
 
 ORIGIN: Final = "https://api.example.org"
 NONCE: Final = bytes(range(32))
@@ -43,7 +43,7 @@ def letter(kind: EmailKind, *, origin: str = ORIGIN, **changes: Any) -> Email:
 
 
 @pytest.mark.parametrize("kind", EmailKind)
-def test_every_letter_is_plain_short_and_complete(kind: EmailKind) -> None:
+def test_every_email_is_plain_short_and_complete(kind: EmailKind) -> None:
     written = letter(kind)
     lines = written.text.splitlines()
 
@@ -76,7 +76,7 @@ def test_a_link_is_derived_from_the_nonce_and_stands_on_a_line_of_its_own(
 
 
 @pytest.mark.parametrize("kind", PATHS)
-def test_a_letter_says_until_when_its_link_is_good(kind: EmailKind) -> None:
+def test_an_email_says_until_when_its_link_is_good(kind: EmailKind) -> None:
     end = datetime.fromtimestamp(NOW // 1000 + HOURS[kind] * 3_600, UTC)
 
     assert f"{end:%d %B %Y, %H:%M} UTC" in letter(kind).text
@@ -88,7 +88,7 @@ def test_without_its_proof_there_is_nothing_to_send(kind: EmailKind) -> None:
         letter(kind, proof=None)
 
 
-def test_the_code_stands_in_the_letter_that_needs_it_and_in_no_other() -> None:
+def test_the_code_stands_in_the_email_that_needs_it_and_in_no_other() -> None:
     code = SECRETS.code_of(NONCE)
 
     assert code in letter(EmailKind.CONFIRM_APPLICATION).text.splitlines()
@@ -96,21 +96,21 @@ def test_the_code_stands_in_the_letter_that_needs_it_and_in_no_other() -> None:
         assert code not in letter(kind).text
 
 
-def test_a_letter_about_a_key_shows_its_hint_and_scopes() -> None:
+def test_an_email_about_a_key_shows_its_hint_and_scopes() -> None:
     text = letter(EmailKind.NEW_KEY).text
 
     assert "svc_live_...12345678" in text
     assert "trade:read, trade:write" in text
 
 
-def test_a_letter_is_called_the_same_whenever_it_is_sent() -> None:
+def test_an_email_is_called_the_same_whenever_it_is_sent() -> None:
     first, again = (letter(EmailKind.NEW_KEY, attempts=times).message_id for times in (0, 9))
 
     assert first == again
     assert re.fullmatch(r"<[0-9a-f]{32}@api\.example\.org>", first)
 
 
-def test_no_two_letters_are_called_the_same() -> None:
+def test_no_two_emails_are_called_the_same() -> None:
     names = [
         letter(EmailKind.NEW_KEY).message_id,
         letter(EmailKind.NEW_KEY, email_id=EmailId(4)).message_id,
@@ -136,7 +136,7 @@ def test_no_two_letters_are_called_the_same() -> None:
         ("https://b\u00fccher.example", "localhost"),
     ],
 )
-def test_a_letter_is_called_by_a_name_that_may_stand_in_its_header(
+def test_an_email_is_called_by_a_name_that_may_stand_in_its_header(
     origin: str, domain: str
 ) -> None:
     assert letter(EmailKind.NEW_KEY, origin=origin).message_id.endswith(f"@{domain}>")

@@ -33,7 +33,7 @@ async def send(server: MailServer, what: Email | None = None) -> None:
     await SmtpTransport(server, ManualClock(NOW)).send(what or letter())
 
 
-async def test_a_letter_arrives_as_it_was_written() -> None:
+async def test_an_email_arrives_as_it_was_written() -> None:
     async with mail_room() as room:
         await send(room.server())
 
@@ -100,7 +100,7 @@ async def test_a_wrong_password_is_for_the_operator_to_mend() -> None:
         ("250 OK", "554 5.7.1 Looks like spam", Unsent),
     ],
 )
-async def test_only_a_mailbox_that_is_not_there_is_final(
+async def test_only_a_address_that_is_not_there_is_final(
     rcpt: str, data: str, kind: type[Unsent]
 ) -> None:
     async with mail_room(rcpt=rcpt, data=data) as room:
@@ -192,7 +192,7 @@ async def test_a_domain_in_unicode_is_written_as_every_server_takes_it() -> None
     assert room.recipients == [["alice@xn--bcher-kva.example"]]
 
 
-async def test_letters_are_never_told_to_a_stranger_that_took_the_port() -> None:
+async def test_emails_are_never_told_to_a_stranger_that_took_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         async with mail_room() as room:
             port = taken.getsockname()[1]

@@ -8,8 +8,8 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.edges.mail.templates import compose
-from support.scenes.desks import NOW, proof
 from support.scenes.people.web_person import ORIGIN, Person
+from support.scenes.people_service import NOW, proof
 from support.scenes.website import Website
 
 SECRETS = AccountSecrets.derive(bytes(32))

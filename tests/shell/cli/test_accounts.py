@@ -21,7 +21,7 @@ from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.shell.cli.app import app
 from mintscope.shell.cli.output import visible
 from support.oracles.account_books import rows
-from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.service import NOW, PEPPER
 
 EMAIL: Final = "root@example.org"
@@ -44,12 +44,12 @@ def folder(tmp_path: Path) -> Path:
     """Return an installation in which an agent has confirmed its mailbox."""
     folder = tmp_path / "installation"
     folder.mkdir()
-    asyncio.run(at_desks(folder, _confirm))
+    asyncio.run(with_services(folder, _confirm))
     return folder
 
 
-async def at_desks(folder: Path, work: Any) -> Any:
-    async with open_desks(folder, pepper=PEPPER, clock=ManualClock(NOW)) as accounts:
+async def with_services(folder: Path, work: Any) -> Any:
+    async with open_accounts_service(folder, pepper=PEPPER, clock=ManualClock(NOW)) as accounts:
         return await work(accounts)
 
 
@@ -97,14 +97,14 @@ def test_an_application_goes_all_the_way(folder: Path) -> None:
     ]
     assert len(well(folder, "applications", "list").splitlines()) == 1
     assert "approved" in well(folder, "applications", "list", "--state", "all")
-    asyncio.run(at_desks(folder, _exchange))
+    asyncio.run(with_services(folder, _exchange))
     assert "key_issued" in well(folder, "applications", "list", "--state", "key_issued")
 
     users = well(folder, "users", "list").splitlines()
     assert users[1].split()[:2] == ["1", "agent"]
 
     assert "may exchange" in well(folder, "applications", "reset", "1")
-    asyncio.run(at_desks(folder, _exchange))
+    asyncio.run(with_services(folder, _exchange))
     assert well(folder, "users", "remove", "1") == "removed user 1\n"
     assert "key_issued, account removed" in well(folder, "applications", "show", "1")
     assert well(folder, "applications", "forget", "1") == "deleted application 1\n"
@@ -155,7 +155,7 @@ def test_control_characters_are_made_visible(text: str, shown: str) -> None:
 
 def test_an_unconfirmed_application_needs_a_word(folder: Path) -> None:
     asyncio.run(
-        at_desks(
+        with_services(
             folder,
             lambda accounts: accounts.signup.apply(
                 parse_form(signup_body("b@example.org")), redelivery_key=None

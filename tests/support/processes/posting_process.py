@@ -12,7 +12,7 @@ from mintscope.edges.mail.templates import compose
 from mintscope.edges.mail.transport import MailServer, SmtpTransport
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
-from support.scenes.desks import SECRETS
+from support.scenes.people_service import SECRETS
 
 
 async def main(path: Path, port: int) -> None:

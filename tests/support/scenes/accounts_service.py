@@ -1,4 +1,4 @@
-"""Accounts over a real store, and what an agent, its mailbox and an administrator do with them."""
+"""Accounts over a real store, and what an agent and an administrator do with them."""
 
 import os
 from collections.abc import AsyncIterator, Callable
@@ -37,7 +37,7 @@ def signup_body(email: str = EMAIL, **fields: Any) -> dict[str, Any]:
 
 @dataclass
 class Accounts:
-    """The desks of one process, and the file they share with all others."""
+    """The account services of one process, and the file they share with all others."""
 
     path: Path
     file: AccountFile
@@ -95,14 +95,14 @@ class Accounts:
 
 
 @asynccontextmanager
-async def open_desks(
+async def open_accounts_service(
     folder: Path,
     *,
     pepper: bytes,
     clock: Clock,
     open_file: Callable[[Path], AccountFile] = AccountFile,
 ) -> AsyncIterator[Accounts]:
-    """Open desks over the money file of *folder*."""
+    """Open the services over the money file of *folder*."""
     secrets = AccountSecrets.derive(pepper)
     file = open_file(folder / MONEY_FILE)
     store = SqliteAccountStore(file)

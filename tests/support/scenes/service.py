@@ -22,7 +22,7 @@ from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.fakes.reports import FakeReports
-from support.scenes.accounts_service import Accounts, open_desks
+from support.scenes.accounts_service import Accounts, open_accounts_service
 
 NOW = UnixMs(1_750_000_000_000)
 PEPPER = bytes(range(32))
@@ -105,7 +105,9 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         if failing:
             raise ServiceUnavailable(failing[0])
 
-    async with open_desks(folder, pepper=pepper, clock=clock, open_file=open_file) as accounts:
+    async with open_accounts_service(
+        folder, pepper=pepper, clock=clock, open_file=open_file
+    ) as accounts:
         app = create_app(
             reports=reports,
             ledger=ledger,

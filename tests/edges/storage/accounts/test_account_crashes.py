@@ -26,7 +26,7 @@ from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from support.fakes.mistaken_review import WritesEmailsAfterwards
 from support.oracles.account_books import contradictions, dump, rows
-from support.scenes.accounts_service import Accounts, open_desks, signup_body
+from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.service import NOW, PEPPER
 
 FORM: Final = parse_form(signup_body())
@@ -147,7 +147,7 @@ async def crashes_of(folder: Path, before: list[Step], verb: Step) -> tuple[Path
     (folder / "copies").mkdir()
     crashes = Crashes(folder / "copies")
     clock = ManualClock(NOW)
-    async with open_desks(
+    async with open_accounts_service(
         folder / "live", pepper=PEPPER, clock=clock, open_file=WatchedFile
     ) as accounts:
         assert isinstance(accounts.file, WatchedFile)
@@ -196,7 +196,7 @@ async def test_a_crash_leaves_the_state_before_or_the_state_after(
     assert done_count >= 1
 
 
-async def test_the_crash_points_find_a_letter_written_afterwards(tmp_path: Path) -> None:
+async def test_the_crash_points_find_an_email_written_afterwards(tmp_path: Path) -> None:
     async def approve_in_two_steps(accounts: Accounts, made: Signup) -> None:
         store = WritesEmailsAfterwards(accounts.file)
         mistaken = Reviews(store, clock=ManualClock(NOW), entropy=os.urandom)
@@ -208,7 +208,7 @@ async def test_the_crash_points_find_a_letter_written_afterwards(tmp_path: Path)
 
 
 async def test_the_books_find_a_state_that_nobody_logged(tmp_path: Path) -> None:
-    async with open_desks(tmp_path, pepper=PEPPER, clock=ManualClock(NOW)) as accounts:
+    async with open_accounts_service(tmp_path, pepper=PEPPER, clock=ManualClock(NOW)) as accounts:
         await accounts.signup.apply(FORM, redelivery_key=None)
         assert contradictions(accounts.path) == []
         accounts.change("UPDATE application SET state = 'approved', decided_at = 1")

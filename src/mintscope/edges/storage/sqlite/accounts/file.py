@@ -1,25 +1,26 @@
 """The database of accounts as one process uses it: one writer and one reader."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Final, NoReturn, TypeVar
 
 import apsw
-import structlog
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
-from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
+from mintscope.edges.storage.sqlite.connection import (
+    open_store,
+    snapshot,
+    transaction,
+    unavailable_on_error,
+)
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
 
 READ_PATIENCE_MS: Final = 100  # readers wait for a recovery alone
 UNAVAILABLE: Final = "The accounts cannot be reached just now."
-
-log = structlog.get_logger()
 
 
 class AccountFile:
@@ -46,19 +47,19 @@ class AccountFile:
         Raises    ServiceUnavailable when the file does not answer in time; nothing is done then
         """
         refused = Event()
-        with _unavailable_on_error():
+        with unavailable_on_error(UNAVAILABLE):
             try:
                 return await self._group.run(lambda: self._write(work, refused))
-            except ServiceUnavailable:
+            except ServiceUnavailable as cause:  # the queue's, which speaks of charges
                 refused.set()
-                raise
+                raise ServiceUnavailable(UNAVAILABLE) from cause
 
     def read(self, work: Work[T]) -> T:
         """Return what *work* returns; all its statements see one and the same commit.
 
         Raises    ServiceUnavailable
         """
-        with _unavailable_on_error(), snapshot(self._reading):
+        with unavailable_on_error(UNAVAILABLE), snapshot(self._reading):
             return work(self._reading)
 
     async def close(self) -> None:
@@ -74,14 +75,3 @@ class AccountFile:
             if refused.is_set():
                 raise ServiceUnavailable(UNAVAILABLE)
             return answer
-
-
-@contextmanager
-def _unavailable_on_error() -> Iterator[None]:
-    try:
-        yield
-    except ServiceUnavailable as cause:  # the queue's, which speaks of charges
-        raise ServiceUnavailable(UNAVAILABLE) from cause
-    except apsw.Error as cause:
-        log.exception("the money file does not answer")
-        raise ServiceUnavailable(UNAVAILABLE) from cause

@@ -74,7 +74,7 @@ class QuickHasher:
 
 
 @dataclass(frozen=True, slots=True)
-class Desks:
+class PeopleService:
     """What tests talk to, and what they look into."""
 
     people: People
@@ -136,16 +136,16 @@ class Desks:
 
 
 @asynccontextmanager
-async def open_desks(
+async def open_people_service(
     folder: Path, *, lifetimes: Lifetimes | None = None, guesses: LoginLimits | None = None
-) -> AsyncIterator[Desks]:
+) -> AsyncIterator[PeopleService]:
     path = folder / MONEY_FILE
     clock = ManualClock(NOW)
     file = AccountFile(path)
     store = SqliteAccountStore(file)
     hasher = QuickHasher()
     try:
-        yield Desks(
+        yield PeopleService(
             people=People(
                 store=store,
                 hasher=hasher,

@@ -19,9 +19,14 @@ from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.user import UserId
-from support.scenes import accounts_service, desks
-from support.scenes.accounts_service import Accounts, signup_body
-from support.scenes.desks import ALICE, Desks
+from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
+from support.scenes.people_service import (
+    ALICE,
+    HERE,
+    PASSWORD,
+    PeopleService,
+    open_people_service,
+)
 from support.scenes.service import PEPPER
 
 FORM = parse_form(signup_body(ALICE))
@@ -29,10 +34,10 @@ FORM = parse_form(signup_body(ALICE))
 
 @dataclass
 class House:
-    """Agents' desks and people's, over one file."""
+    """Agents' service and people's, over one file."""
 
     agents: Accounts
-    people: Desks
+    people: PeopleService
 
     async def approved(self, *, is_confirmed: bool) -> Signup:
         made = await self.agents.signup.apply(FORM, redelivery_key=None)
@@ -54,14 +59,14 @@ class House:
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
     async with AsyncExitStack() as stack:
-        people = await stack.enter_async_context(desks.open_desks(tmp_path))
+        people = await stack.enter_async_context(open_people_service(tmp_path))
         agents = await stack.enter_async_context(
-            accounts_service.open_desks(tmp_path, pepper=PEPPER, clock=people.clock)
+            open_accounts_service(tmp_path, pepper=PEPPER, clock=people.clock)
         )
         yield House(agents, people)
 
 
-async def test_a_confirmed_application_gives_its_key_to_the_person_of_the_mailbox(
+async def test_a_confirmed_application_gives_its_key_to_the_person_of_the_address(
     house: House,
 ) -> None:
     alice = await house.people.owned()
@@ -98,7 +103,7 @@ async def test_the_agent_of_an_unconfirmed_application_cannot_be_claimed(house: 
     assert not await house.people.people.request_claim(alice, issued.line.user_id)
 
 
-async def test_once_the_mailbox_is_confirmed_it_can(house: House) -> None:
+async def test_once_the_address_is_confirmed_it_can(house: House) -> None:
     made = await house.approved(is_confirmed=False)
     issued = await house.exchanged(made)
     alice = await house.people.owned()
@@ -133,14 +138,14 @@ async def test_guesses_do_not_close_the_link(house: House) -> None:
 
 
 async def test_a_session_ends_with_the_account(house: House) -> None:
-    cookie = await house.people.people.sign_up(ALICE, desks.PASSWORD, desks.HERE)
+    cookie = await house.people.people.sign_up(ALICE, PASSWORD, HERE)
     session = await house.people.enter(cookie)
 
     await house.agents.remove_user(session.user.user_id)
 
     assert await house.people.people.session(cookie) is None
     with pytest.raises(WrongPassword):
-        await house.people.people.sign_in(ALICE, desks.PASSWORD, desks.HERE)
+        await house.people.people.sign_in(ALICE, PASSWORD, HERE)
 
 
 @pytest.mark.parametrize("verb", ["reset", "forget"])
