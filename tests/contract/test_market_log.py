@@ -30,10 +30,14 @@ from mintscope.core.market.store import (
     DEFAULT_RETENTION,
     DeadSlot,
     FinalSlot,
+    MarketOverview,
+    MarketStatus,
     MarketStore,
     NewSlot,
     Retention,
     Tracking,
+    Unread,
+    UnreadCount,
 )
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.edges.ingest.fold import fold_once
@@ -57,6 +61,7 @@ class Market:
     store: MarketStore
     reader: LogReader
     tracking: Tracking
+    status: MarketStatus
 
 
 def sqlite(
@@ -79,7 +84,8 @@ async def open_market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIt
     def open_(*, follows_all: bool = False, retention: Retention = DEFAULT_RETENTION) -> Market:
         parts = engines[request.param](tmp_path, follows_all=follows_all, retention=retention)
         opened.extend(parts)
-        return Market(*parts)
+        store, reader, tracking = parts
+        return Market(store, reader, tracking, reader)
 
     yield open_
     for part in opened:
@@ -474,6 +480,27 @@ async def loaded(market: Market, mint: Mint) -> LoadedMint:
     assert found is not None
     assert found.seq == (await market.reader.tip()).seq
     return found
+
+
+async def test_an_overview_tells_where_the_market_stands(market: Market) -> None:
+    empty = await market.status.overview()
+    assert (empty.slot, empty.time, empty.folded_slot, empty.tracked_count) == (None, None, None, 2)
+    unread = Unread(slot=Slot(1), signature=None, program="a program", reason="bad_layout")
+    await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1)), unread, unread])
+    await market.store.write([slot(2), Gap(Slot(3), Slot(6), "lost")])
+    await fold(market)
+
+    assert await market.status.overview() == MarketOverview(
+        slot=Slot(2),
+        time=UnixS(START + 2),
+        folded_slot=Slot(1),
+        follows_files=False,
+        tracked_count=2,
+        gap_count=1,
+        gap_slots=4,
+        newest_gap=Slot(6),
+        unread=[UnreadCount("a program", "bad_layout", 2)],
+    )
 
 
 async def test_a_store_that_cannot_be_read_is_unavailable_and_no_bug(tmp_path: Path) -> None:

@@ -1,0 +1,174 @@
+"""What every store of the payment books must do.  Add an engine to `ENGINES`, nothing else."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.time import HOUR_MS, MINUTE_MS
+from mintscope.core.payments.books.store import (
+    AuditBooks,
+    MaintenanceBooks,
+    SalesBooks,
+    TreasuryBooks,
+)
+from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
+from mintscope.core.payments.store import PaymentStore, SalesClosed
+from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
+from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from support.scenes.payments.payment_promises import LANDED, LANDED_FOR_GOOD, NOW, promise
+
+SOME = Signature("signature of a")
+
+
+class Books(AuditBooks, TreasuryBooks, MaintenanceBooks, SalesBooks, Protocol):
+    """Every port of the books, over one store."""
+
+
+def sqlite(folder: Path) -> tuple[Books, PaymentStore, list[Any]]:
+    path = folder / "money.sqlite"
+    books, payments = SqlitePaymentBooks(path), SqlitePaymentStore(path)
+    return books, payments, [books, payments]
+
+
+ENGINES = {"sqlite": sqlite}
+
+
+@pytest.fixture(params=ENGINES)
+async def opened(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[Books, PaymentStore]]:
+    books, payments, closing = ENGINES[request.param](tmp_path)
+    yield books, payments
+    for each in closing:
+        await each.close()
+
+
+@pytest.fixture
+def books(opened: tuple[Books, PaymentStore]) -> Books:
+    return opened[0]
+
+
+@pytest.fixture
+def payments(opened: tuple[Books, PaymentStore]) -> PaymentStore:
+    return opened[1]
+
+
+async def test_sales_stop_for_the_first_reason_until_they_are_resumed(
+    books: Books, payments: PaymentStore
+) -> None:
+    assert await books.why_stopped() is None
+    await books.stop_sales(now=NOW, why="the first")
+    await books.stop_sales(now=NOW, why="the second")
+
+    assert await books.why_stopped() == "the first"
+    assert isinstance(await payments.begin(promise("a")), SalesClosed)
+    await books.resume_sales()
+    assert await books.why_stopped() is None
+
+
+async def test_each_scope_has_a_scan_of_its_own(books: Books) -> None:
+    assert await books.scan(ScanScope.NEW) is None
+    scan = Scan(mark=None, head=Signature("h"), cursor=Signature("c"), finished_at=NOW)
+    await books.keep_scan(ScanScope.NEW, scan)
+    await books.keep_scan(ScanScope.ALL, Scan())
+    await books.keep_scan(ScanScope.NEW, scan.end(NOW, scope=ScanScope.NEW))
+
+    assert await books.scan(ScanScope.NEW) == Scan(mark=Signature("h"), finished_at=NOW)
+    assert await books.scan(ScanScope.ALL) == Scan()
+
+
+async def test_the_fund_is_what_is_not_reserved(books: Books, payments: PaymentStore) -> None:
+    assert await books.fund() is None
+    await books.fill_fund(10**9, mark=await books.fund_mark())
+    assert await books.fund() == 10**9
+    fee = promise("a").payment.fee_lamports
+    await payments.begin(promise("a"))
+    assert await books.fund() == 10**9 - fee
+
+    before = await books.fund_mark()
+    await payments.resolve(promise("a").payment.message_hash, LANDED, now=NOW)
+    assert await books.fund_mark() > before
+    # The balance may have been read before the fee was taken.
+    await books.fill_fund(10**9, mark=before)
+    assert await books.fund() == 10**9 - fee
+
+
+async def test_pending_payments_are_counted_with_the_age_of_the_oldest(
+    books: Books, payments: PaymentStore
+) -> None:
+    assert await books.pending() == (0, None)
+    await payments.begin(promise("a", begun_at=UnixMs(NOW + 5)))
+    await payments.begin(promise("b"))
+    assert await books.pending() == (2, NOW)
+
+    await payments.resolve(promise("b").payment.message_hash, LANDED, now=NOW)
+    assert await books.pending() == (1, NOW + 5)
+
+
+async def test_what_is_issued_and_not_final_in_time_is_unsettled(
+    books: Books, payments: PaymentStore
+) -> None:
+    payment = promise("a").payment
+    await payments.begin(promise("a"))
+    await payments.resolve(payment.message_hash, LANDED, now=NOW)
+    height = payment.last_valid_height
+
+    async def unsettled(before: int, height: int, count_max: int = 9) -> list[Signature]:
+        found = await books.unsettled(before=UnixMs(before), height=height, count_max=count_max)
+        return list(found)
+
+    assert await unsettled(NOW + 1, height + 1) == [payment.signature]
+    assert await unsettled(NOW, height + 1) == []
+    assert await unsettled(NOW + 1, height) == []
+    assert await unsettled(NOW + 1, height + 1, 0) == []
+    await payments.resolve(payment.message_hash, LANDED_FOR_GOOD, now=NOW)
+    assert await unsettled(NOW + 1, height + 1) == []
+
+
+async def test_a_doubt_comes_back_later_each_time_and_goes_when_it_is_settled(
+    books: Books, payments: PaymentStore
+) -> None:
+    async def due(at: int) -> list[Signature]:
+        return list(await books.doubts(now=UnixMs(at), count_max=9))
+
+    await payments.begin(promise("a"))
+    await books.doubt(DoubtKind.ARRIVED, [SOME, Signature("other")], now=NOW)
+    assert await due(NOW + MINUTE_MS - 1) == []
+    assert sorted(await due(NOW + MINUTE_MS)) == sorted([SOME, "other"])
+    await books.dismiss([Signature("other")])
+    assert await due(NOW + MINUTE_MS) == [SOME]
+
+    later = NOW + 10 * MINUTE_MS
+    await books.doubt(DoubtKind.ARRIVED, [SOME], now=UnixMs(later))
+    assert await due(later + 10 * MINUTE_MS - 1) == []
+    assert await due(later + 10 * MINUTE_MS) == [SOME]
+    await payments.resolve(promise("a").payment.message_hash, LANDED, now=NOW)
+    await books.dismiss([])
+    assert await due(later + HOUR_MS) == []
+
+
+async def test_a_check_of_sound_books_finds_nothing_and_says_how_far_it_went(
+    books: Books, payments: PaymentStore
+) -> None:
+    assert (await books.check(after_entry=0)).entry_mark == 0
+    await payments.begin(promise("a"))
+    await payments.resolve(promise("a").payment.message_hash, LANDED, now=NOW)
+
+    checked = await books.check(after_entry=0)
+    assert (list(checked.violations), checked.entry_mark) == ([], 1)
+
+
+async def test_a_doubt_that_three_looks_have_not_settled_is_a_violation(
+    books: Books, payments: PaymentStore
+) -> None:
+    await payments.begin(promise("a"))
+    for minutes in (0, 3, 5):
+        assert (await books.check(after_entry=0)).violations == []
+        at = UnixMs(NOW + minutes * MINUTE_MS)
+        await books.doubt(DoubtKind.ARRIVED, [SOME], now=at)
+
+    (found,) = (await books.check(after_entry=0)).violations
+    assert found.subject == SOME

@@ -1,0 +1,146 @@
+"""What every Settlement, PaymentChain and TreasuryHistory must do.  Add an engine to `ENGINES`."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from solders.hash import Hash
+
+from mintscope.base.primitives import Signature, Wallet
+from mintscope.core.payments.books.treasury import TreasuryHistory
+from mintscope.core.payments.facilitator import Demand, VerifiedPayment
+from mintscope.core.payments.outcome import Settled
+from mintscope.core.payments.payment import Landed, Unseen
+from mintscope.core.payments.protocol.mint import UnusablePaymentToken
+from mintscope.core.payments.protocol.requirement import Terms
+from mintscope.core.payments.settlement import (
+    ChainUnavailable,
+    PaymentChain,
+    Rejected,
+    Settlement,
+    Simulated,
+    UnknownBlockhash,
+)
+from support.scenes.payments.payment_world import AMOUNT, RESOURCE, World, buy, world_at
+
+
+class Chain(Settlement, PaymentChain, TreasuryHistory, Protocol):
+    """Every port of the chain, over one node."""
+
+
+def rpc(world: World, terms: Terms | None = None) -> Chain:
+    chain = world.chain(terms)
+    world.chains.append(chain)  # which closes it
+    return chain
+
+
+ENGINES: dict[str, Callable[..., Chain]] = {"rpc": rpc}
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path) as world:
+        yield world
+
+
+@pytest.fixture(params=ENGINES)
+def open_chain(request: pytest.FixtureRequest) -> Callable[..., Chain]:
+    return ENGINES[request.param]
+
+
+async def verified(world: World, **changes: Any) -> VerifiedPayment:
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT), **changes)
+    demand = Demand(resource=RESOURCE, key=None, address="192.0.2.1")
+    found = await facilitator.present(payment, demand)
+    assert isinstance(found, VerifiedPayment)
+    return found
+
+
+async def test_a_simulation_says_what_would_be_left(
+    world: World, open_chain: Callable[..., Chain]
+) -> None:
+    good = (await verified(world)).verified
+    found = await open_chain(world).simulate(good.envelope, good.source)
+
+    assert isinstance(found, Simulated)
+    assert found.balance_after == 10**9 - AMOUNT
+
+
+async def test_a_payment_that_cannot_succeed_is_rejected(
+    world: World, open_chain: Callable[..., Chain]
+) -> None:
+    poor = (await verified(world, payer=world.fund("poor", atoms=AMOUNT - 1))).verified
+    old = (await verified(world, blockhash=Hash(b"old".ljust(32)))).verified
+    chain = open_chain(world)
+
+    assert isinstance(await chain.simulate(poor.envelope, poor.source), Rejected)
+    assert isinstance(await chain.simulate(old.envelope, old.source), UnknownBlockhash)
+
+
+async def test_what_was_sent_is_seen_to_land_and_arrives(
+    world: World, open_chain: Callable[..., Chain]
+) -> None:
+    envelope = (await verified(world)).verified.envelope
+    signed = envelope.sign(world.vm.genesis.fee_payer)
+    chain = open_chain(world)
+    assert await chain.wait(signed.signature, patience_s=0.01) == Unseen()
+    await chain.broadcast(signed)
+
+    assert await chain.wait(signed.signature, patience_s=5) == Landed(paid=AMOUNT, final=False)
+    world.slots(40)
+    landed, unknown = await chain.look([signed.signature, Signature("1" * 64)])
+    assert isinstance(landed, Landed)
+    assert isinstance(unknown, Unseen)
+    assert unknown.height > 0
+
+
+async def test_the_history_of_the_treasury_is_told_from_its_newest_end(
+    world: World, open_chain: Callable[..., Chain]
+) -> None:
+    facilitator = world.facilitator()
+    bought = [
+        await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)), key=f"key {n}")
+        for n in range(2)
+    ]
+    world.slots(40)
+    chain = open_chain(world)
+    signatures = [each.payment.signature for each in bought if isinstance(each, Settled)]
+    page = await chain.arrivals(after=None, before=None)
+
+    assert [each for each in page.succeeded if each in signatures] == signatures[::-1]
+    older = await chain.arrivals(after=None, before=page.oldest)
+    assert (older.succeeded, older.newest, older.oldest) == ([], None, None)
+    assert await chain.sponsored(signatures) == dict.fromkeys(signatures, True)
+    assert await chain.finalized_height() > 0
+
+
+async def test_what_selling_needs_to_know_of_the_chain(
+    world: World, open_chain: Callable[..., Chain]
+) -> None:
+    chain = open_chain(world)
+    await chain.expect_usable()
+
+    assert await chain.lamports(world.terms.fee_payer) == 10 * 10**9
+    assert await chain.block_time_s() == world.vm.block("processed").at_ms // 1000
+    nowhere = replace(world.terms, pay_to=Wallet(str(world.vm.genesis.key("new").pubkey())))
+    with pytest.raises(UnusablePaymentToken):
+        await open_chain(world, nowhere).expect_usable()
+
+
+async def test_a_node_that_does_not_answer_is_unavailable(
+    world: World, open_chain: Callable[..., Chain]
+) -> None:
+    chain = open_chain(world)
+    world.go_wrong(calls={"*": {"kind": "http", "status": 503}})
+    for verb in (
+        chain.look([Signature("1" * 64)]),
+        chain.block_time_s(),
+        chain.finalized_height(),
+        chain.arrivals(after=None, before=None),
+        chain.lamports(world.terms.fee_payer),
+    ):
+        with pytest.raises(ChainUnavailable):
+            await verb
