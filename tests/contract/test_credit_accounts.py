@@ -15,7 +15,8 @@ from mintscope.edges.storage.sqlite.money.credit_ledger import (
     SqliteCreditAccounts,
     SqliteCreditLedger,
 )
-from support.scenes.service import NOW, PEPPER, credit_token
+from support.scenes.service import NOW, credit_token
+from support.scenes.stores import PEPPER
 
 
 @dataclass

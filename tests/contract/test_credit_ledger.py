@@ -20,7 +20,8 @@ from mintscope.core.credits.ledger import (
     Statement,
 )
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
-from support.scenes.service import NOW, PEPPER, credit_token
+from support.scenes.service import NOW, credit_token
+from support.scenes.stores import PEPPER
 
 FIRST, SECOND, UNKNOWN = credit_token(1), credit_token(2), credit_token(3)
 

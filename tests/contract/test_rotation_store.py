@@ -17,7 +17,8 @@ from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from support.scenes.payments.payment_promises import DEAD, LANDED, NOW, promise
-from support.scenes.service import PEPPER, credit_token
+from support.scenes.service import credit_token
+from support.scenes.stores import PEPPER
 
 OLD, NEW = credit_token(1), credit_token(2)
 BOUGHT = Signature("signature of a")

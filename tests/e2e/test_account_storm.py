@@ -30,7 +30,7 @@ from support.fakes.mistaken_review import WritesEmailsAfterwards
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import running
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
-from support.scenes.service import PEPPER
+from support.scenes.stores import PEPPER
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 200 if FULL else 12

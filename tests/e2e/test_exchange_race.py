@@ -22,7 +22,8 @@ from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import processes
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
-from support.scenes.service import NOW, PEPPER
+from support.scenes.service import NOW
+from support.scenes.stores import PEPPER
 
 T = TypeVar("T")
 

@@ -8,16 +8,12 @@ from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import SecretStr
-
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections.accounts import AccountsConfig
-from mintscope.shell.config.sections.money import CreditsConfig
 from mintscope.shell.wiring.accounts import open_accounts
 from mintscope.shell.wiring.api import create_api
 from mintscope.shell.wiring.stores import open_money
@@ -26,7 +22,7 @@ from support.oracles.account_books import contradictions, rows
 from support.processes.processes import running
 from support.processes.served import Client, Served, served
 from support.scenes.accounts_service import EMAIL, EXCHANGE_PATH, open_accounts_service, signup_body
-from support.scenes.service import PEPPER
+from support.scenes.stores import PEPPER, config_in
 
 PROCESSES, CONNECTIONS, PIPELINED = 2, 250, 2
 ANSWER_S: Final = 60
@@ -41,8 +37,7 @@ def serve(tells: Any, folder: Path) -> None:
 
 async def _serve(tells: Any, folder: Path) -> None:
     clock = SystemClock()
-    pepper = CreditsConfig(pepper=SecretStr(PEPPER.hex()))
-    config = Config(data_dir=folder, accounts=RAISED, credits=pepper)
+    config = config_in(folder, accounts=RAISED)
     async with (
         open_money(config, clock) as money,
         open_accounts(

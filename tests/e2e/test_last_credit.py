@@ -18,7 +18,8 @@ from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.fakes.reports import TRACKED, FakeReports
 from support.processes.served import Client, served
-from support.scenes.service import NOW, PEPPER, credit_token
+from support.scenes.service import NOW, credit_token
+from support.scenes.stores import PEPPER
 
 CLIENTS, ROUNDS = 100, 50
 EXACTLY_ONE = Counter({200: 1, 402: CLIENTS - 1})

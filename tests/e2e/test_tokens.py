@@ -15,8 +15,8 @@ from mintscope.base.solana import WSOL
 from mintscope.core.dex.decode import decode_block
 from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.sources.files import FileSource
-from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
 from mintscope.shell.cli.tokens import app
+from support.scenes.stores import market_in
 
 MINT = "DKu9kykSfbN5LBfFXtNNDPaX35o4Fv6vJ9FKk7pZpump"
 Rows = Sequence[dict[str, Any]]
@@ -35,16 +35,15 @@ def tokens(config: Path, *arguments: str) -> Result:
 
 def replay(blocks: Path, folder: Path) -> None:
     async def ingest() -> None:
-        store = SqliteMarketStore(folder / "market.sqlite")
-        await Ingest(
-            source=FileSource([blocks]),
-            store=store,
-            decode=decode_block,
-            clock=SystemClock(),
-            mints=[WSOL],
-            follows_files=True,
-        ).run()
-        await store.close()
+        async with market_in(folder) as market:
+            await Ingest(
+                source=FileSource([blocks]),
+                store=market.store,
+                decode=decode_block,
+                clock=SystemClock(),
+                mints=[WSOL],
+                follows_files=True,
+            ).run()
 
     asyncio.run(ingest())
 

@@ -16,7 +16,8 @@ from mintscope.core.market.report import ReadReport
 from mintscope.core.payments.outcome import Outcome
 from mintscope.core.payments.protocol.headers import Presented
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
-from support.scenes.service import NOW, PEPPER, credit_token
+from support.scenes.service import NOW, credit_token
+from support.scenes.stores import PEPPER
 
 REPORT = ReadReport(b"{}", Slot(1), 0)
 ORDER = report_order(Mint("So11111111111111111111111111111111111111112"))

@@ -31,7 +31,8 @@ from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.user import UserId
 from support.oracles.account_books import contradictions, dump, rows
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
-from support.scenes.service import NOW, PEPPER
+from support.scenes.service import NOW
+from support.scenes.stores import PEPPER
 
 T = TypeVar("T")
 

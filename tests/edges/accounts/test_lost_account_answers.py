@@ -15,7 +15,8 @@ from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from support.oracles.account_books import contradictions, dump
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
-from support.scenes.service import NOW, PEPPER
+from support.scenes.service import NOW
+from support.scenes.stores import PEPPER
 
 FORM: Final = parse_form(signup_body())
 KEY, OTHER_KEY = "the-key-of-the-agent-0", "a-guess-of-a-stranger"

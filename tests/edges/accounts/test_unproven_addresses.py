@@ -27,7 +27,7 @@ from support.scenes.people_service import (
     PeopleService,
     open_people_service,
 )
-from support.scenes.service import PEPPER
+from support.scenes.stores import PEPPER
 
 FORM = parse_form(signup_body(ALICE))
 

@@ -17,7 +17,8 @@ from mintscope.edges.storage.sqlite.money.credit_book import (
     CreditBook,
 )
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
-from support.scenes.service import NOW, PEPPER, credit_token
+from support.scenes.service import NOW, credit_token
+from support.scenes.stores import PEPPER
 
 TOKEN = credit_token(1)
 ENTRY = "INSERT INTO credit_entry (account, kind, delta, balance, at) VALUES "

@@ -22,7 +22,8 @@ from mintscope.shell.cli.app import app
 from mintscope.shell.cli.output import visible
 from support.oracles.account_books import rows
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
-from support.scenes.service import NOW, PEPPER
+from support.scenes.service import NOW
+from support.scenes.stores import PEPPER
 
 EMAIL: Final = "root@example.org"
 PASSWORD: Final = "a long pass phrase"

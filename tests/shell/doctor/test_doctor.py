@@ -21,8 +21,6 @@ from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Gap
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.store import FinalSlot, NewSlot, Unread
-from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
-from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from mintscope.shell.cli.doctor.chain import MAINNET, check_chain
 from mintscope.shell.cli.doctor.doctor import app
 from mintscope.shell.cli.doctor.finding import Finding, Level, fail
@@ -33,6 +31,7 @@ from mintscope.shell.config.sections.api import ApiConfig
 from mintscope.shell.config.sections.chain import ChainConfig
 from mintscope.shell.config.sections.money import CreditsConfig
 from mintscope.shell.config.sections.telemetry import MetricsConfig
+from support.scenes.stores import market_in, money_in
 
 NOW = 1_750_000_000
 PEPPER = bytes(range(32))
@@ -215,16 +214,15 @@ def test_ports_are_free_ours_or_taken() -> None:
     assert "is served by mintscope" in findings[1].what
 
 
-async def market(path: Path, *, gap: bool = False, unread: bool = False) -> None:
-    store = SqliteMarketStore(path)
-    await store.start(mints=[WSOL], follows_files=False)
+async def market(folder: Path, *, gap: bool = False, unread: bool = False) -> None:
     header = SlotHeader(slot=Slot(5), parent_slot=Slot(4), blockhash="b", time=UnixS(NOW))
     gaps = [Gap(Slot(6), Slot(9), "lost")] if gap else []
     quarantined = Unread(slot=Slot(5), signature=None, program="raydium_v4", reason="bad_layout")
-    await store.write(
-        [NewSlot(header, []), FinalSlot(Slot(5)), *gaps, *([quarantined] * 3 if unread else [])]
-    )
-    await store.close()
+    async with market_in(folder) as opened:
+        await opened.store.start(mints=[WSOL], follows_files=False)
+        await opened.store.write(
+            [NewSlot(header, []), FinalSlot(Slot(5)), *gaps, *([quarantined] * 3 if unread else [])]
+        )
 
 
 async def market_findings(folder: Path, age_s: int) -> list[Finding]:
@@ -234,7 +232,7 @@ async def market_findings(folder: Path, age_s: int) -> list[Finding]:
 
 async def test_the_age_of_the_market_is_judged(tmp_path: Path) -> None:
     assert levels(await market_findings(tmp_path, 0)) == [Level.OK]
-    await market(tmp_path / "market.sqlite")
+    await market(tmp_path)
 
     assert levels(await market_findings(tmp_path, 2)) == [Level.OK]
     assert levels(await market_findings(tmp_path, 31)) == [Level.WARN]
@@ -242,7 +240,7 @@ async def test_the_age_of_the_market_is_judged(tmp_path: Path) -> None:
 
 
 async def test_gaps_and_quarantine_are_told(tmp_path: Path) -> None:
-    await market(tmp_path / "market.sqlite", gap=True, unread=True)
+    await market(tmp_path, gap=True, unread=True)
 
     _, gap, unread = await market_findings(tmp_path, 2)
 
@@ -259,12 +257,17 @@ async def test_a_market_that_is_no_database_fails(tmp_path: Path) -> None:
     assert "it is not one" in finding.what
 
 
+async def make_money(folder: Path) -> None:
+    async with money_in(folder) as money:
+        assert await money.credits.accounts() == []
+
+
 def test_money_needs_its_own_pepper(tmp_path: Path) -> None:
-    path, pepper = tmp_path / "money.sqlite", tmp_path / "pepper"
+    pepper = tmp_path / "pepper"
     config = Config(data_dir=tmp_path)
 
     assert levels(list(check_money(config))) == [Level.OK]
-    CreditBook(path, pepper=PEPPER).close()
+    asyncio.run(make_money(tmp_path))
     assert levels(list(check_money(config))) == [Level.FAIL]
     pepper.write_text(PEPPER.hex())
     assert levels(list(check_money(config))) == [Level.OK]

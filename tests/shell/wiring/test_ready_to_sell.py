@@ -20,14 +20,13 @@ from mintscope.core.payments.pricing.token_market import Reserves
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.shell.cli.doctor.finding import Finding, Level
 from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.sales import app as sales_app
 from mintscope.shell.wiring.payments import CannotSell, expect_funds
 from support.scenes.payments.payment_shop import listening
 from support.scenes.payments.payment_world import World, config_of, selling, world_at
+from support.scenes.stores import money_in
 
 
 @pytest.fixture
@@ -113,13 +112,13 @@ async def test_a_fee_payer_that_is_short_is_told(
     short = world.vm.genesis.key("short of SOL")
     world.vm.genesis.endow(world.vm.bank, short.pubkey(), lamports=2_890_879)
     found = await findings(world, fee_payer_key=SecretStr(str(short)))
-    books = SqlitePaymentBooks(tmp_path / MONEY_FILE)
-    await books.fill_fund(2_890_879, mark=await books.fund_mark())
     enable(monkeypatch, world, tmp_path)
-    told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
-    await books.fill_fund(2_890_880, mark=await books.fund_mark())
-    open_again = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
-    await books.close()
+    async with money_in(tmp_path) as money:
+        books = money.maintenance_books
+        await books.fill_fund(2_890_879, mark=await books.fund_mark())
+        told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
+        await books.fill_fund(2_890_880, mark=await books.fund_mark())
+        open_again = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
 
     assert any(
         finding.level is Level.FAIL and "nothing is sold" in finding.what for finding in found
@@ -161,8 +160,8 @@ async def test_the_start_refuses_what_cannot_work_and_waits_for_a_node(world: Wo
 async def test_stopped_sales_are_told_and_resumed(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    books = SqlitePaymentBooks(tmp_path / MONEY_FILE)
-    await books.stop_sales(now=world.clock.now(), why="a test")
+    async with money_in(tmp_path) as money:
+        await money.audit_books.stop_sales(now=world.clock.now(), why="a test")
     found = await findings(world)
     enable(monkeypatch, world, tmp_path)
     told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
@@ -173,8 +172,8 @@ async def test_stopped_sales_are_told_and_resumed(
     )
     assert told.stdout == "stopped: a test\n0 payments pending\n"
     assert resumed.stdout == "open\n"
-    assert await books.why_stopped() is None
-    await books.close()
+    async with money_in(tmp_path) as money:
+        assert await money.sales_books.why_stopped() is None
 
 
 def vault(mint: str, amount: int) -> dict[str, Any]:

@@ -10,9 +10,8 @@ from mintscope.core.accounts.mail.outbox import Outbox
 from mintscope.edges.mail.delivery import Delivery
 from mintscope.edges.mail.templates import compose
 from mintscope.edges.mail.transport import MailServer, SmtpTransport
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 from support.scenes.people_service import SECRETS
+from support.scenes.stores import money_in
 
 
 async def main(path: Path, port: int) -> None:
@@ -27,12 +26,15 @@ async def main(path: Path, port: int) -> None:
         timeout_s=5.0,
     )
     clock = SystemClock()
-    await Delivery(
-        outbox=Outbox(SqliteAccountStore(AccountFile(path))),
-        transport=SmtpTransport(server, clock),
-        compose=partial(compose, origin="https://example.org", secrets=SECRETS, name="mintscope"),
-        clock=clock,
-    ).run()
+    async with money_in(path.parent, clock=clock) as money:
+        await Delivery(
+            outbox=Outbox(money.accounts),
+            transport=SmtpTransport(server, clock),
+            compose=partial(
+                compose, origin="https://example.org", secrets=SECRETS, name="mintscope"
+            ),
+            clock=clock,
+        ).run()
 
 
 if __name__ == "__main__":

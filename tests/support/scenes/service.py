@@ -15,17 +15,17 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.base.primitives import UnixMs
 from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
 from mintscope.edges.api.app import HEALTH, PUBLIC, create_app
 from mintscope.edges.api.health import Check
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.fakes.reports import FakeReports
 from support.scenes.accounts_service import Accounts, open_accounts_service
+from support.scenes.stores import PEPPER, money_in
 
 NOW = UnixMs(1_750_000_000_000)
-PEPPER = bytes(range(32))
 
 
 def credit_token(number: int) -> CreditToken:
@@ -41,7 +41,7 @@ def bearer(value: str) -> dict[str, str]:
 class Service:
     app: ASGIApp
     clock: ManualClock
-    ledger: SqliteCreditLedger
+    ledger: CreditLedger
     reports: FakeReports
     client: httpx.AsyncClient
     failing_check: list[str]
@@ -98,16 +98,17 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     proxies: tuple[str, ...] = (),
 ) -> AsyncIterator[Service]:
     clock, reports = clock or ManualClock(NOW), FakeReports()
-    ledger = SqliteCreditLedger(folder / "money.sqlite", pepper=pepper, clock=clock)
     failing: list[str] = []
 
     async def probe() -> None:
         if failing:
             raise ServiceUnavailable(failing[0])
 
-    async with open_accounts_service(
-        folder, pepper=pepper, clock=clock, open_file=open_file
-    ) as accounts:
+    async with (
+        open_accounts_service(folder, pepper=pepper, clock=clock, open_file=open_file) as accounts,
+        money_in(folder, pepper=pepper, clock=clock) as money,
+    ):
+        ledger = money.ledger
         app = create_app(
             reports=reports,
             ledger=ledger,
@@ -124,4 +125,3 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"
         ) as client:
             yield Service(app, clock, ledger, reports, client, failing, accounts)
-    await ledger.close()

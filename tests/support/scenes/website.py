@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import apsw
-from pydantic import SecretStr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mintscope.base.clock import ManualClock
@@ -23,9 +22,7 @@ from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.parts import groups_of
 from mintscope.edges.web.routes import PageRoute
-from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections.mail import MailConfig
-from mintscope.shell.config.sections.money import CreditsConfig
 from mintscope.shell.config.sections.web import WebConfig
 from mintscope.shell.wiring.accounts import Accounts, open_accounts
 from mintscope.shell.wiring.api import create_api
@@ -33,7 +30,7 @@ from mintscope.shell.wiring.site import Pages
 from mintscope.shell.wiring.stores import open_money
 from support.fakes.reports import FakeReports
 from support.processes.served import served
-from support.scenes.service import PEPPER
+from support.scenes.stores import config_in
 
 NOW: Final = UnixMs(1_795_000_000_000)
 PASSWORD: Final = "correct horse battery"
@@ -135,12 +132,7 @@ async def website(
     """Build the service; forms are accepted from *origin*."""
     clock, addresses = ManualClock(NOW), ClientAddresses(())
     limits = MemoryLimits(clock)
-    config = Config(
-        data_dir=folder,
-        web=web,
-        mail=MailConfig(delivery="page"),
-        credits=CreditsConfig(pepper=SecretStr(PEPPER.hex())),
-    )
+    config = config_in(folder, web=web, mail=MailConfig(delivery="page"))
     async with (
         open_money(config, clock) as money,
         open_accounts(config, money=money, origin=origin, limits=limits, clock=clock) as accounts,

@@ -27,7 +27,8 @@ from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from support.fakes.mistaken_review import WritesEmailsAfterwards
 from support.oracles.account_books import contradictions, dump, rows
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
-from support.scenes.service import NOW, PEPPER
+from support.scenes.service import NOW
+from support.scenes.stores import PEPPER
 
 FORM: Final = parse_form(signup_body())
 KEY: Final = "the-key-of-the-agent-0"

@@ -48,7 +48,6 @@ from mintscope.devchain.pulse import SLOT_MS, Pulse
 from mintscope.devchain.server import Rpc
 from mintscope.devchain.svm.vm import Vm
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
-from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections.chain import ChainConfig
@@ -56,6 +55,7 @@ from mintscope.shell.config.sections.money import CreditsConfig, PaymentsConfig
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.stores import open_market, open_money
 from support.scenes.payments.payment_build import Recipe, present
+from support.scenes.stores import money_in
 
 START: Final = UnixMs(1_800_000_000_000)
 SECRETS: Final = Secrets.derive(b"r" * 32)
@@ -158,18 +158,15 @@ class World:
 
     async def audit(self, *, full: bool = False) -> list[Violation]:
         """Audit as the service does, but with a new auditor each time."""
-        books = SqlitePaymentBooks(self.path)
-        auditor = Auditor(
-            books=books,
-            treasury=books,
-            history=self.chains[0],
-            reconciler=self.reconciler(),
-            clock=self.clock,
-        )
-        try:
+        async with money_in(self.path.parent, clock=self.clock) as money:
+            auditor = Auditor(
+                books=money.audit_books,
+                treasury=money.treasury_books,
+                history=self.chains[0],
+                reconciler=self.reconciler(),
+                clock=self.clock,
+            )
             return list(await auditor.audit(full=full))
-        finally:
-            await books.close()
 
     def random(self, count: int) -> bytes:
         self.entropy += 1

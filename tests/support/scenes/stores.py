@@ -1,0 +1,31 @@
+"""The stores of an installation in a folder, opened as the service opens them."""
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import SecretStr
+
+from mintscope.base.clock import Clock, SystemClock
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.sections.market import MarketConfig
+from mintscope.shell.config.sections.money import CreditsConfig
+from mintscope.shell.wiring.stores import Market, Money, open_market, open_money
+
+PEPPER: Final = bytes(range(32))
+
+
+def config_in(folder: Path, *, pepper: bytes = PEPPER, **parts: Any) -> Config:
+    """Return a configuration that keeps its stores in *folder*."""
+    return Config(data_dir=folder, credits=CreditsConfig(pepper=SecretStr(pepper.hex())), **parts)
+
+
+def money_in(
+    folder: Path, *, pepper: bytes = PEPPER, clock: Clock | None = None
+) -> AbstractAsyncContextManager[Money]:
+    return open_money(config_in(folder, pepper=pepper), clock or SystemClock())
+
+
+def market_in(folder: Path, *, follows_all: bool = False) -> AbstractAsyncContextManager[Market]:
+    market = MarketConfig(track="all" if follows_all else "list")
+    return open_market(config_in(folder, market=market))
