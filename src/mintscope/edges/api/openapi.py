@@ -1,6 +1,7 @@
 """GET /openapi.json: the operation table and the wire structs, as OpenAPI 3.1."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -93,7 +94,7 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
         )
     )
     types = [Meta, *dict.fromkeys(shape for shape in shapes if shape is not None)]
-    schemas, components = msgspec.json.schema_components(types, ref_template=REF)
+    schemas, components = _schemas(tuple(types))
     names = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
@@ -111,6 +112,11 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
             "securitySchemes": PROOFS,
         },
     }
+
+
+@cache
+def _schemas(types: tuple[Any, ...]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+    return msgspec.json.schema_components(types, ref_template=REF)
 
 
 def _describe(operation: Operation, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import os
 import unicodedata
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from threading import BoundedSemaphore
 from typing import Final, TypeVar
 
@@ -27,6 +28,14 @@ SALT_BYTES: Final = 16
 HASH_BYTES: Final = 32
 THREADS: Final = 2
 WAITING_MAX: Final = 64
+ARGON2: Final = PasswordHasher(
+    time_cost=PASSES,
+    memory_cost=MEMORY_KIB,
+    parallelism=LANES,
+    hash_len=HASH_BYTES,
+    salt_len=SALT_BYTES,
+    type=Type.ID,
+)
 
 
 class Argon2Hasher:
@@ -36,16 +45,7 @@ class Argon2Hasher:
     """
 
     def __init__(self, *, waiting_max: int = WAITING_MAX) -> None:
-        self._argon2 = PasswordHasher(
-            time_cost=PASSES,
-            memory_cost=MEMORY_KIB,
-            parallelism=LANES,
-            hash_len=HASH_BYTES,
-            salt_len=SALT_BYTES,
-            type=Type.ID,
-        )
-        # Of a random password: comparing with it takes as long as with that of a user.
-        self._no_hash = self._argon2.hash(os.urandom(SALT_BYTES))
+        _hash_of_no_password()  # now, so that the first comparison takes no longer than others
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="argon2")
         self._places = BoundedSemaphore(waiting_max)
 
@@ -54,7 +54,7 @@ class Argon2Hasher:
 
         Raises    ServiceUnavailable when too many are waiting
         """
-        return await self._run(lambda: self._argon2.hash(_one_form(password)))
+        return await self._run(lambda: ARGON2.hash(_one_form(password)))
 
     async def matches(self, password: str, stored: str | None) -> bool:
         """Say whether *stored* was made of *password*; None takes as long and is never right.
@@ -69,7 +69,7 @@ class Argon2Hasher:
 
     def _verify(self, password: str, stored: str | None) -> bool:
         try:
-            self._argon2.verify(stored or self._no_hash, _one_form(password))
+            ARGON2.verify(stored or _hash_of_no_password(), _one_form(password))
         except (VerificationError, InvalidHashError):
             return False
         return stored is not None
@@ -80,6 +80,12 @@ class Argon2Hasher:
         future = self._threads.submit(work)
         future.add_done_callback(lambda _: self._places.release())  # not when its client leaves
         return await asyncio.wrap_future(future)
+
+
+@cache
+def _hash_of_no_password() -> str:
+    """Return the hash of a random password: comparing with it takes as long as with a user's."""
+    return ARGON2.hash(os.urandom(SALT_BYTES))
 
 
 def _one_form(password: str) -> str:

@@ -17,6 +17,7 @@ from solders.pubkey import Pubkey
 from mintscope.base.fair_queue import FairQueue
 from mintscope.base.primitives import Signature, Wallet
 from mintscope.base.solana import Endpoint
+from mintscope.base.tls import trusted_roots
 from mintscope.core.payments.protocol.mint import AccountState
 from mintscope.core.payments.settlement import ChainUnavailable, Unintelligible
 
@@ -180,10 +181,9 @@ class PaymentNode:
         limits = httpx.Limits(
             max_connections=CONNECTIONS_PER_POOL, max_keepalive_connections=CONNECTIONS_PER_POOL
         )
-        trusted = httpx.create_ssl_context()  # read from disk once
         self._pools = [
             httpx.AsyncClient(
-                verify=trusted,
+                verify=trusted_roots(),
                 headers={"Content-Type": "application/json", **endpoint.headers},
                 timeout=CALL_S,
                 limits=limits,

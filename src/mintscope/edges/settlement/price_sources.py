@@ -14,6 +14,7 @@ from mintscope.base.primitives import Mint, UnixMs
 from mintscope.base.quote import Quote
 from mintscope.base.solana import WSOL
 from mintscope.base.time import DAY_S, HOUR_S
+from mintscope.base.tls import trusted_roots
 from mintscope.core.market.log import LogReader
 from mintscope.core.payments.pricing.price import Doubt, FeedReading, price_of_feed, price_of_market
 from mintscope.core.payments.pricing.price_cache import PriceSource
@@ -98,7 +99,7 @@ class FeedPrice:
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._url = url
-        self._http = httpx.AsyncClient(timeout=READ_S, transport=transport)
+        self._http = httpx.AsyncClient(verify=trusted_roots(), timeout=READ_S, transport=transport)
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the feed's price while it is fresh, or why there is none."""

@@ -25,6 +25,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.metrics import RPC_REQUESTS
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Endpoint
+from mintscope.base.tls import trusted_roots
 from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.wire import (
     ABSENCES,
@@ -113,6 +114,7 @@ class Rpc:
         except httpx.InvalidURL as cause:
             raise RpcRefused("expected chain.rpc_url to be an http or https address") from cause
         self._http = httpx.AsyncClient(
+            verify=trusted_roots(),
             headers={"Content-Type": "application/json", **endpoint.headers},
             timeout=endpoint.timeout_s,
             limits=httpx.Limits(max_connections=endpoint.requests_in_flight + 2),

@@ -30,7 +30,7 @@ from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.routes import Router
 from mintscope.edges.web.endpoints import PageEndpoints
 from mintscope.edges.web.forms.origin import OwnOrigins
-from mintscope.edges.web.pages.files import StaticFiles
+from mintscope.edges.web.pages.files import static_files
 from mintscope.edges.web.pages.render import Features, Renderer
 from mintscope.edges.web.pages.responses import PageWriter
 from mintscope.edges.web.parts import WebParts, groups_of
@@ -57,7 +57,7 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
     features = features or Features()
     has_mailbox = features.has_people and parts.mailbox is not None
     features = replace(features, has_mailbox=has_mailbox)
-    files, own = StaticFiles(), OwnOrigins(origins)
+    files, own = static_files(), OwnOrigins(origins)
     endpoints = PageEndpoints(
         (page for group in groups_of(parts, features, origins) for page in group.routes()),
         people=parts.people,

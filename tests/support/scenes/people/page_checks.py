@@ -1,6 +1,7 @@
 """What every page must pass, whatever it is about: axe, no overflow, the keyboard, a picture."""
 
 import itertools
+import os
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -9,6 +10,7 @@ from playwright.async_api import Page
 from support.scenes.people.browsing import AXE, ROOT
 
 PICTURES: Final = ROOT / "build" / "screenshots"
+PICTURES_WANTED: Final = "SCREENSHOTS" in os.environ  # noqa: TID251 - they take a third of the time
 WIDTHS: Final = {"wide": (1280, 900), "narrow": (360, 780)}
 NARROWEST: Final = (320, 640)
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
@@ -33,23 +35,25 @@ MARK_STOPS: Final = """() => {
   }
   return count;
 }"""
-START_AT_THE_TOP: Final = """() => {
+# Start at the top, and note how each element looks while it has the focus.
+WATCH_FOCUS: Final = """() => {
   document.body.tabIndex = -1;
   document.body.focus();
   document.body.removeAttribute("tabindex");
-}"""
-LOOK_AT_FOCUS: Final = """() => {
-  const element = document.activeElement;
-  const style = getComputedStyle(element);
-  const box = element.getBoundingClientRect();
-  const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
-  return {
-    stop: element.dataset.stop === undefined ? null : Number(element.dataset.stop),
-    name: element.outerHTML.slice(0, 120),
-    outlined,
-    inside: box.width > 0 && box.bottom > 0 && box.top < innerHeight
-            && box.right > 0 && box.left < innerWidth,
-  };
+  window.focused = [];
+  document.addEventListener("keyup", () => window.focused.push(describe(document.activeElement)));
+  function describe(element) {
+    const style = getComputedStyle(element);
+    const box = element.getBoundingClientRect();
+    const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+    return {
+      stop: element.dataset.stop === undefined ? null : Number(element.dataset.stop),
+      name: element.outerHTML.slice(0, 120),
+      outlined,
+      inside: box.width > 0 && box.bottom > 0 && box.top < innerHeight
+              && box.right > 0 && box.left < innerWidth,
+    };
+  }
 }"""
 TOO_WIDE: Final = """() => {
   const root = document.documentElement;
@@ -68,7 +72,7 @@ class Fault(NamedTuple):
 
 
 async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[Fault]:
-    """Return what is wrong with the page as it stands, and put pictures of it into a folder."""
+    """Return what is wrong with the page as it stands; take pictures if SCREENSHOTS is set."""
     faults: list[Fault] = []
     await page.evaluate(AXE.read_text())
     for scheme, (width, size) in itertools.product(SCHEMES, WIDTHS.items()):
@@ -110,11 +114,13 @@ async def _keyboard(page: Page) -> list[str]:
     """Walk through the page with Tab: every stop once, in order, where it can be seen."""
     stops: int = await page.evaluate(MARK_STOPS)
     assert stops < TABS_MAX
-    await page.evaluate(START_AT_THE_TOP)
-    faults = []
-    for expected in range(stops):
+    await page.evaluate(WATCH_FOCUS)
+    for _ in range(stops):
         await page.keyboard.press("Tab")
-        seen: dict[str, Any] = await page.evaluate(LOOK_AT_FOCUS)
+    focused: list[dict[str, Any]] = await page.evaluate("window.focused")
+    assert len(focused) == stops
+    faults = []
+    for expected, seen in enumerate(focused):
         if seen["stop"] != expected:
             faults.append(f"Tab: expected stop {expected}; was {seen['stop']} {seen['name']}")
             break
@@ -126,5 +132,6 @@ async def _keyboard(page: Page) -> list[str]:
 
 
 async def _picture(page: Page, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    await page.screenshot(path=path, full_page=True)
+    if PICTURES_WANTED:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        await page.screenshot(path=path, full_page=True)

@@ -1,5 +1,6 @@
 """The static files: few, small, in memory, and kept by browsers until they change."""
 
+from functools import cache
 from importlib.resources import files
 from typing import Final
 
@@ -71,3 +72,9 @@ class StaticFiles:
             etag=self._etags[name],
             gzipped=self._gzipped[name],
         )
+
+
+@cache
+def static_files() -> StaticFiles:
+    """Return the files, read and compressed once a process."""
+    return StaticFiles()

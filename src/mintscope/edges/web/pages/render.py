@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -54,23 +55,7 @@ class Renderer:
 
     def __init__(self, *, static: Callable[[str], str], features: Features, clock: Clock) -> None:
         self._clock = clock
-        self._environment = Environment(
-            loader=PackageLoader("mintscope.edges.web"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.globals.update(static=static, features=features)
-        self._environment.filters.update(
-            utc=utc_text,
-            iso=iso_time,
-            ago=ago_text,
-            until=until_text,
-            agent=describe_agent,
-            visible=visible,
-            foreign=foreign_text,
-        )
+        self._environment = _environment(static, features)
 
     def render(self, page: Page, context: PageContext) -> str:
         """Return the text of *page*."""
@@ -83,6 +68,29 @@ class Renderer:
             values=page.values,
             now=self._clock.now(),
         )
+
+
+@lru_cache(maxsize=8)
+def _environment(static: Callable[[str], str], features: Features) -> Environment:
+    """Return the templates, each compiled once a process."""
+    environment = Environment(
+        loader=PackageLoader("mintscope.edges.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(static=static, features=features)
+    environment.filters.update(
+        utc=utc_text,
+        iso=iso_time,
+        ago=ago_text,
+        until=until_text,
+        agent=describe_agent,
+        visible=visible,
+        foreign=foreign_text,
+    )
+    return environment
 
 
 def foreign_text(text: str) -> Markup:
