@@ -16,7 +16,7 @@ class NotPossible(Exception):
 
 
 def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
-    """Return how the audit log names *reviewer*, who must be an administrator to this moment.
+    """Return how the audit log names *reviewer*, who must still be an administrator.
 
     An actor that is no session is vouched for by the machine, and not looked up.
     Raises    SessionEnded

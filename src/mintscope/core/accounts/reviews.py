@@ -101,7 +101,7 @@ class Reviews:
         )
 
     async def application(self, signup_id: SignupId) -> Application | None:
-        """Return one."""
+        """Return one application."""
         kept = await self._store.read(lambda rows: rows.applications.get(signup_id))
         return None if kept is None else kept.application
 
@@ -140,7 +140,7 @@ class Reviews:
         return await self._store.transact(lambda rows: _decide(rows, decision, now))
 
     async def reset(self, signup_id: SignupId, *, actor: Reviewer) -> Application:
-        """Revoke the issued key and let the same secret be exchanged once more.
+        """Revoke the issued key and let the same secret be exchanged again.
 
         Raises    NotPossible
         """
@@ -161,7 +161,7 @@ class Reviews:
         return await self._store.read(lambda rows: rows.users.newest(before, limit))
 
     async def user(self, user_id: UserId) -> User | None:
-        """Return one who was not removed."""
+        """Return a user who was not removed."""
         kept = await self._store.read(lambda rows: rows.users.get(user_id))
         return None if kept is None else kept.user
 

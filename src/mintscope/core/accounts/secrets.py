@@ -1,7 +1,7 @@
-"""What only this installation can make: each derived from the pepper, none of them stored.
+"""The secrets of one installation: each is derived from the pepper, none is stored.
 
 A stolen database alone opens nothing: it holds hashes, and nonces that are
-worth something only together with these keys.
+useful only together with these keys.
 """
 
 import hmac
@@ -97,11 +97,11 @@ class AccountSecrets:
         return drawn[:16].hex()
 
     def is_link_of(self, nonce: bytes, link: str) -> bool:
-        """Say whether *link* is that of *nonce*, in a time that tells nothing."""
+        """Say whether *link* is that of *nonce*, in constant time."""
         return _are_same(self.link_of(nonce), link)
 
     def is_code_of(self, nonce: bytes, code: str) -> bool:
-        """Say whether *code* is that of *nonce*, in a time that tells nothing."""
+        """Say whether *code* is that of *nonce*, in constant time."""
         return _are_same(self.code_of(nonce), code)
 
     def csrf_of(self, cookie: str) -> str:

@@ -1,7 +1,7 @@
 """Delivery: takes e-mails out of the outbox and hands them to the transport.
 
-At least once: after a process was killed between the two, the e-mail is handed over again, under
-the same Message-ID.
+At least once: if a process is killed after it handed an e-mail over and before it noted that, the
+e-mail is handed over again, under the same Message-ID.
 """
 
 import asyncio
@@ -32,19 +32,19 @@ class Transport(Protocol):
     """What e-mails are handed to."""
 
     async def send(self, email: Email) -> None:
-        """Send it.  Raises EmailRefused, or Unsent for all that may get better."""
+        """Send it.  Raises EmailRefused, or Unsent for what may succeed later."""
         ...
 
 
 class PageTransport:
-    """Delivers by doing nothing: a page shows what is in the outbox."""
+    """Sends nothing: a page shows what is in the outbox."""
 
     async def send(self, email: Email) -> None:
         """Do nothing."""
 
 
 class Delivery:
-    """Delivers what is due, for as long as it runs.
+    """Delivers e-mails that are due.
 
     transport   None: e-mails stay in the outbox and are counted; after three days they are given up
     compose     writes the e-mail of a draft

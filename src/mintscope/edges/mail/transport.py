@@ -67,7 +67,7 @@ class SmtpTransport:
     async def send(self, email: Email) -> None:
         """Hand *email* to the server; it is accepted when this returns.
 
-        Raises    EmailRefused, or Unsent for all that may get better
+        Raises    EmailRefused, or Unsent for what may succeed later
         """
         server = self._server
         now = self._clock.now()

@@ -23,7 +23,7 @@ LIFETIMES_MS: Final = {"30d": 30 * DAY_MS, "90d": 90 * DAY_MS, "1y": 365 * DAY_M
 
 
 class KeyStatus(StrEnum):
-    """Whether a key opens anything."""
+    """Whether a key is accepted."""
 
     ACTIVE = "active"
     EXPIRED = "expired"
@@ -52,7 +52,7 @@ class KeyLine:
     replaced_by: KeyId | None
 
     def status(self, now: UnixMs) -> KeyStatus:
-        """Return whether the key opens anything at *now*."""
+        """Return whether the key is accepted at *now*."""
         if self.revoked_at is not None:
             return KeyStatus.REVOKED
         if self.expires_at is not None and now >= self.expires_at:
@@ -61,7 +61,7 @@ class KeyLine:
 
     @property
     def lifetime_ms(self) -> int | None:
-        """How long it was to live when it was made; None: for ever."""
+        """Its lifetime when it was made; None: unlimited."""
         return None if self.expires_at is None else self.expires_at - self.created_at
 
 

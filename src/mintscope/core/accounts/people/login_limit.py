@@ -1,6 +1,6 @@
-"""How many passwords may be guessed: few for an address from one place, more from a place in all.
+"""How many passwords may be guessed: few for one address by a client, more by a client in all.
 
-The owner is never locked out by strangers: what they guess from elsewhere counts for them alone.
+Strangers never lock the owner out: guesses of other clients do not count for the owner's.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class LoginLimits:
 
 
 class LoginLimit:
-    """Counts guesses before they are looked at, so that many at once are not more than allowed."""
+    """Counts guesses before they are checked, so that many at once do not exceed the limit."""
 
     def __init__(self, admitted: LoginLimits, limits: Limits) -> None:
         def window(name: str, count: int, window_s: int) -> Limiter:
@@ -60,7 +60,7 @@ class LoginLimit:
             raise
 
     async def forgive(self, email: EmailAddress, address: str) -> None:
-        """Count a guess less: it was right, or was not looked at."""
+        """Count a guess less: it was right, or was not checked."""
         await self._all.give_back(address)
         await self._one.give_back(_pair(email, address))
 

@@ -1,4 +1,4 @@
-"""Passwords of people: what may be one, and who hashes it."""
+"""Passwords of people: what may be one, and the port that hashes it."""
 
 from typing import Final, Protocol
 

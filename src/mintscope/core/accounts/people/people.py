@@ -174,7 +174,7 @@ class People:
         await self._store.transact(lambda rows: person.change_password(rows, session, hashed, now))
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
-        """Write a link to the person of *email*; nothing tells whether there is one.
+        """Write a link to the person of *email*; the answer does not tell whether there is one.
 
         Requests that come too often from one site are dropped; those of other sites do not
         count.  After 20 e-mails in a day there is none as long as one has a link that is good for
@@ -281,7 +281,7 @@ class People:
         return await find_proof(self._store, text, purpose, self._secrets, self._clock.now())
 
     async def _write_one(self, what: str, write: Callable[[AccountRows, bytes], None]) -> None:
-        """Let *write* write an e-mail, of a fresh nonce, unless one about *what* went lately."""
+        """Let *write* write an e-mail with a new nonce, unless the limit of *what* is reached."""
         if not await self._email_limit.take(what):
             return
         nonce = self._entropy(NONCE_BYTES)

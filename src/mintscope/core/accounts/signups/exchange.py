@@ -108,14 +108,14 @@ class Exchanges:
         """Issue the one key, to the account it belongs to, and write to its e-mail address.
 
         The change is one transaction, conditional on the state `approved`: of any number at
-        once, in any number of processes, one is told the key, the others KeyAlreadyExists. With
-        the *redelivery_key* of an exchange in the last ten minutes the key is told again.
+        once, in any number of processes, one gets the key, the others KeyAlreadyExists. With the
+        *redelivery_key* of an exchange in the last ten minutes the key is returned again.
 
         The key goes to the account of an earlier key; else to the person who has verified the
         same address, if the application has confirmed it, too; else to a new agent account.
         Scopes    the read scopes and those granted at approval
         Raises    NotApproved, KeyAlreadyExists, AccountNotFound (the account was removed;
-                  told before KeyAlreadyExists), InvalidCredentials (the application is gone),
+                  raised before KeyAlreadyExists), InvalidCredentials (the application is gone),
                   ServiceUnavailable
         """
         application = applicant.application
@@ -138,12 +138,12 @@ class Exchanges:
             at=self._clock.now(),
         )
         line, username, issued_nonce = await self._store.transact(lambda rows: _issue(rows, offer))
-        told = self._secrets.key_of(application.signup_id, issued_nonce, secret)
-        return IssuedKey(told, line, username)
+        issued = self._secrets.key_of(application.signup_id, issued_nonce, secret)
+        return IssuedKey(issued, line, username)
 
 
 def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
-    """Refuse what needs no look at the store, so that waiting agents take no write lock."""
+    """Refuse what the application itself shows, so that waiting agents take no write lock."""
     if application.user_removed:
         raise AccountNotFound
     if application.state is ApplicationState.KEY_ISSUED and not is_repeated:
@@ -172,7 +172,7 @@ def _issue(rows: AccountRows, offer: Offer) -> tuple[KeyLine, str, bytes]:
 
 
 def _is_answer_to(kept: KeptApplication, line: KeyLine, again: Offer) -> bool:
-    """Say whether *again* is the request that the key was issued for, sent once more."""
+    """Say whether *again* is the request that the key was issued for, sent again."""
     issued_at = kept.application.issued_at
     return (
         issued_at is not None

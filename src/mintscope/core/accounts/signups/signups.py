@@ -98,8 +98,8 @@ class Signups:
             return Signup(kept, secret)
         if redelivery_key is None or not _is_answer_to(kept, new):
             raise DuplicateApplication
-        told = self._secrets.secret_of(kept.secret_nonce, redelivery_key)
-        return Signup(kept.application.signup_id, told)
+        earlier = self._secrets.secret_of(kept.secret_nonce, redelivery_key)
+        return Signup(kept.application.signup_id, earlier)
 
     async def confirm_by_code(self, email: EmailAddress, secret: str, code: str) -> None:
         """Confirm the e-mail address with the code sent there; at most five guesses.
@@ -201,7 +201,7 @@ def _apply(
 
 
 def _is_answer_to(earlier: KeptApplication, again: NewApplication) -> bool:
-    """Say whether *again* is the request that *earlier* was made by, sent once more."""
+    """Say whether *again* is the request that *earlier* was made by, sent again."""
     after_ms = again.at - earlier.application.applied_at
     return (
         is_sent_again(earlier.signup_redeem, again.signup_redeem, after_ms=after_ms)
