@@ -45,6 +45,8 @@ class Router(Generic[R]):
         self._segment = segment
         self._by_path: dict[str, dict[str, R]] = {}
         self._literal: dict[str, dict[str, R]] = {}
+        # By what stands before a variable segment that is the last, and any text: the paid path.
+        self._last: dict[str, tuple[str, dict[str, R]]] = {}
         # By what stands before the first variable segment.
         self._variable: dict[str, list[tuple[re.Pattern[str], dict[str, R]]]] = {}
         for route in routes:
@@ -80,6 +82,11 @@ class Router(Generic[R]):
         if not brace:
             self._literal[path] = methods
             return
+        name, brace, rest = path.removeprefix(f"{start}/{{").partition("}")
+        if not rest and self._segment == SEGMENT:
+            assert start not in self._last, f"{path} is there by another name"
+            self._last[start] = name, methods
+            return
         pattern = re.sub(r"\\{(\w+)\\}", rf"(?P<\1>{self._segment})", re.escape(path))
         self._variable.setdefault(start, []).append((re.compile(pattern), methods))
 
@@ -87,6 +94,10 @@ class Router(Generic[R]):
         methods = self._literal.get(path)
         if methods is not None:
             return methods, NO_PARAMS
+        start, _, text = path.rpartition("/")
+        if text and start in self._last:
+            name, methods = self._last[start]
+            return methods, {name: text}
         start = path
         while start:
             start = start.rpartition("/")[0]
