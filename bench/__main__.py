@@ -13,7 +13,14 @@ MODULES = (
 )
 
 
+DATA = (
+    "made: transactions of the project's own chain, the same in every clone; recorded: mainnet's,\n"
+    "where ../shared/data is; all other figures: seeded random numbers or traffic of their own.\n"
+)
+
+
 def main() -> int:
+    print(DATA)
     print(f"{'what':44} {'who':34} {'value':>14} {'unit':14} {'ours is':>11}  goal")
     codes = [
         subprocess.run([sys.executable, "-m", module], check=False).returncode for module in MODULES

@@ -18,6 +18,8 @@ from mintscope.base.transaction import (
 )
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.outcome import Decoded
+from mintscope.devchain.chain import Devchain
+from support.oracles.devchain_blocks import NOW
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
     ALPHABET,
@@ -101,6 +103,22 @@ def test_recorded_transactions_are_the_same(shared_data: Path) -> None:
             count += len(text.swaps)
 
     assert count == 91
+
+
+def test_transactions_of_our_own_chain_are_the_same() -> None:
+    """Six programs, routes, votes, payments, liquidity: in every clone."""
+    chain = Devchain(seed=5, now=NOW, mints=40, history_days=0)
+    count = 0
+    for _ in range(40):
+        block = chain.ledger.block(chain.tick())
+        assert block is not None
+        for entry in map(dict[str, Any], chain.entries(block)):
+            if entry["meta"]["err"] is None:
+                bytes_, text = decoded_from_both(entry)
+                assert bytes_ == text
+                count += len(text.swaps)
+
+    assert count > 50
 
 
 @pytest.mark.parametrize("loaded", [(), ("vault a", "amm")])

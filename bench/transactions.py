@@ -1,0 +1,95 @@
+"""What the decoder is measured on: transactions of the project's own chain, and recorded ones.
+
+Those of our own chain are the same in every clone: a seeded market trades in the transaction
+shapes of six programs and a router.  They are shorter than mainnet's (7 kB against 12), so the
+same figure on the recorded ones, where they are at hand, comes out higher in ms and lower in rate.
+"""
+
+import gzip
+import json
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mintscope.base.primitives import UnixMs
+from mintscope.core.dex.programs import BY_ADDRESS
+from mintscope.devchain.addresses import VOTE
+from mintscope.devchain.chain import Devchain
+
+SHARED_DATA: Final = Path(__file__).resolve().parents[2] / "shared" / "data"
+MADE, RECORDED = "made", "recorded"
+NOW: Final = UnixMs(1_700_000_000_000)
+HISTORY_DAYS: Final = 0.1
+MINTS: Final = 60
+# A block of mainnet: two thirds are votes; of the rest every fourth fails, mostly in a DEX.
+VOTES, DEX, FAILED, OTHERS = 1_000, 300, 131, 69
+SLIPPAGE: Final = {"InstructionError": [2, {"Custom": 6001}]}
+
+
+class Sample(NamedTuple):
+    """Transactions in the JSON of getBlock, without whitespace, as a node sends them.
+
+    data          made or recorded, as figures say it
+    transactions  each with a DEX program among its accounts
+    block         a getBlock result of 1,500, of which 300 are such
+    """
+
+    data: str
+    transactions: list[bytes]
+    block: bytes
+
+
+def samples() -> list[Sample]:
+    """Return what there is to measure on: always the made, then the recorded."""
+    found = recorded()
+    return [made()] if found is None else [made(), found]
+
+
+def recorded() -> Sample | None:
+    """Return mainnet's, None in a clone without the recorded data beside it."""
+    folder = SHARED_DATA / "transactions"
+    if not folder.is_dir():
+        return None
+    listed = (folder / "fixtures.jsonl").read_text().splitlines()
+    files = [one["file"] for one in map(json.loads, listed) if "no_dex_program" not in one["tags"]]
+    packed = SHARED_DATA / "blocks" / "synthetic_1500_transactions.json.gz"
+    entries = [msgspec.json.format((folder / file).read_bytes(), indent=-1) for file in files]
+    return Sample(RECORDED, entries, gzip.decompress(packed.read_bytes()))
+
+
+def made(seed: int = 1) -> Sample:
+    """Return those of the project's own chain."""
+    chain = Devchain(seed=seed, now=NOW, mints=MINTS, history_days=HISTORY_DAYS)
+    kinds: dict[str, list[Any]] = {"vote": [], "dex": [], "other": []}
+    for slot in chain.ledger.slots:
+        block = chain.ledger.block(slot)
+        assert block is not None
+        for entry in chain.entries(block):
+            kinds[_kind(entry)].append(entry)
+    random = Random(seed)
+    trades = random.sample(kinds["dex"], DEX)
+    mixed = [
+        *random.choices(kinds["vote"], k=VOTES),
+        *trades,
+        *(_failed(entry) for entry in random.sample(kinds["dex"], FAILED)),
+        *random.choices(kinds["other"], k=OTHERS),
+    ]
+    random.shuffle(mixed)
+    block_text = msgspec.json.encode({"transactions": mixed})
+    return Sample(MADE, [msgspec.json.encode(entry) for entry in trades], block_text)
+
+
+def _kind(entry: dict[str, Any]) -> str:
+    loaded = entry["meta"].get("loadedAddresses") or {"writable": [], "readonly": []}
+    keys = {*entry["transaction"]["message"]["accountKeys"], *loaded["writable"]}
+    if VOTE in keys:
+        return "vote"
+    return "dex" if BY_ADDRESS.keys() & (keys | {*loaded["readonly"]}) else "other"
+
+
+def _failed(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return *entry* as it would be with too little received."""
+    meta = {**entry["meta"], "err": SLIPPAGE, "status": {"Err": SLIPPAGE}}
+    return {**entry, "meta": meta}

@@ -1,0 +1,67 @@
+"""What figures are measured on is the same in every clone, and every benchmark can be loaded."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mintscope.core.dex.decode import decode_block
+from mintscope.edges.sources.json_transactions import JsonTransactions
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(f"bench.{path.stem}" for path in (ROOT / "bench").glob("*.py"))
+
+
+class Block(msgspec.Struct):
+    """As much of a getBlock result as it takes to find its transactions."""
+
+    transactions: list[msgspec.Raw]
+
+
+@pytest.fixture(autouse=True)
+def bench_is_importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+def test_the_made_block_has_the_shares_of_mainnet() -> None:
+    """Two thirds votes; the rest trades, failed trades and others; all of it understood."""
+    made = importlib.import_module("bench.transactions").made()
+    entries = msgspec.json.decode(made.block, type=Block).transactions
+    decoded = decode_block(JsonTransactions(entries))
+    alone = decode_block(JsonTransactions([msgspec.Raw(one) for one in made.transactions]))
+
+    assert len(entries) == 1_500
+    assert sum(b"Vote111" in bytes(entry) for entry in entries) == 1_000
+    assert sum(b'"err":{' in bytes(entry) for entry in entries) == 131
+    assert len({swap.signature for swap in decoded.swaps}) > 250
+    assert len({swap.program for swap in decoded.swaps}) == 6
+    assert sorted(s.signature for s in decoded.swaps) == sorted(s.signature for s in alone.swaps)
+    assert not decoded.quarantined
+
+
+def test_the_made_block_is_the_same_every_time() -> None:
+    transactions = importlib.import_module("bench.transactions")
+
+    assert transactions.made(3) == transactions.made(3)
+    assert transactions.made(3).block != transactions.made(4).block
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_benchmark_can_be_loaded(module: str) -> None:
+    """A peer that is not installed is no failure: `make bench` installs it."""
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import {module}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    told = ran.stderr.splitlines()[-1] if ran.stderr else ""
+
+    if told.startswith("ModuleNotFoundError") and "mintscope" not in told and "bench" not in told:
+        pytest.skip(f"did not run: {told}")
+    assert ran.returncode == 0, ran.stderr
