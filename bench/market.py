@@ -27,12 +27,12 @@ class Watched(Methods):
 
     def __init__(self, chain: Devchain) -> None:
         super().__init__(chain, VmMethods(chain.vm).by_name)
-        self._ledger = chain.ledger
+        self._blockstore = chain.blockstore
         self._confirmed: dict[int, float] = {}
 
     def watch(self) -> None:
         """Note which block is the newest confirmed one now."""
-        slot = self._ledger.reached(Commitment.CONFIRMED)
+        slot = self._blockstore.reached(Commitment.CONFIRMED)
         self._confirmed.setdefault(slot, time.monotonic())
 
     @override

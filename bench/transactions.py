@@ -63,8 +63,8 @@ def made(seed: int = 1) -> Sample:
     """Return those of the project's own chain."""
     chain = Devchain(seed=seed, now=NOW, mints=MINTS, history_days=HISTORY_DAYS)
     kinds: dict[str, list[Any]] = {"vote": [], "dex": [], "other": []}
-    for slot in chain.ledger.slots:
-        block = chain.ledger.block(slot)
+    for slot in chain.blockstore.slots:
+        block = chain.blockstore.block(slot)
         assert block is not None
         for entry in chain.entries(block):
             kinds[_kind(entry)].append(entry)

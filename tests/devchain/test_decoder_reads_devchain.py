@@ -15,8 +15,8 @@ def test_every_intended_swap_is_decoded_and_nothing_else(seed: int) -> None:
     for _ in range(120):
         chain.tick()
     venues = set()
-    for slot in chain.ledger.slots:
-        block = chain.ledger.block(slot)
+    for slot in chain.blockstore.slots:
+        block = chain.blockstore.block(slot)
         assert block is not None
         decoded = decode_block(
             [msgspec.Raw(msgspec.json.encode(entry)) for entry in chain.entries(block)]

@@ -52,7 +52,7 @@ def test_busy_tokens_have_200_candles_of_every_width(history: Devchain, meant: M
 
 
 def test_tokens_go_from_several_swaps_a_block_to_hardly_any(history: Devchain) -> None:
-    live = [slot for slot in history.ledger.slots if slot > FIRST_SLOT]
+    live = [slot for slot in history.blockstore.slots if slot > FIRST_SLOT]
     counts: dict[str, int] = defaultdict(int)
     for slot in live:
         for swap in history.swaps(slot):
@@ -107,7 +107,7 @@ def test_some_tokens_are_mostly_bought_and_some_mostly_sold(
 def test_balances_move_as_the_swaps_say(history: Devchain) -> None:
     """The vaults of a pool change by exactly what its swap received and paid."""
     pools = {pool.address: pool for pool in history.world.pools()}
-    for slot in history.ledger.slots[-60:]:
+    for slot in history.blockstore.slots[-60:]:
         meant = defaultdict(list)
         for swap in history.swaps(slot):
             meant[swap.transaction_index].append(swap)
@@ -163,8 +163,8 @@ def test_pools_never_pay_more_than_their_product_allows(young: Devchain) -> None
     for _ in range(40):
         young.tick()
     pools = {pool.address: pool for pool in young.world.pools()}
-    for slot in young.ledger.slots:
-        block = young.ledger.block(slot)
+    for slot in young.blockstore.slots:
+        block = young.blockstore.block(slot)
         assert block is not None
         for transaction in block.transactions:
             if transaction.envelope.failed_at is not None:

@@ -53,13 +53,13 @@ async def node(history: Devchain) -> AsyncIterator[Node]:
 
 def missing_after(chain: Devchain, slot: int) -> int:
     """Return the first slot after *slot* that has no block."""
-    while chain.ledger.block(slot) is not None:
+    while chain.blockstore.block(slot) is not None:
         slot += 1
     return slot
 
 
 async def test_slot_is_of_the_commitment_asked_for_and_finalized_by_default(node: Node) -> None:
-    reached = {each: node.chain.ledger.reached(each) for each in Commitment}
+    reached = {each: node.chain.blockstore.reached(each) for each in Commitment}
 
     for commitment, slot in reached.items():
         assert await node.call("getSlot", {"commitment": commitment}) == slot
@@ -68,7 +68,7 @@ async def test_slot_is_of_the_commitment_asked_for_and_finalized_by_default(node
 
 
 async def test_blocks_lists_only_slots_with_a_block(node: Node) -> None:
-    slots = [slot for slot in node.chain.ledger.slots if slot > FIRST_SLOT]
+    slots = [slot for slot in node.chain.blockstore.slots if slot > FIRST_SLOT]
     first, last = slots[3], slots[20]
 
     assert await node.call("getBlocks", first, last, {"commitment": "confirmed"}) == slots[3:21]
@@ -82,13 +82,13 @@ async def test_blocks_end_at_what_the_commitment_has_reached(node: Node) -> None
     first = FIRST_SLOT + 1
     for commitment in ("confirmed", "finalized"):
         listed = await node.call("getBlocks", first, {"commitment": commitment})
-        assert listed[-1] == node.chain.ledger.reached(Commitment(commitment))
+        assert listed[-1] == node.chain.blockstore.reached(Commitment(commitment))
     assert await node.call("getBlocks", first) == listed
     assert await node.call("getBlocks", first, None) == listed
 
 
 async def test_a_range_of_500_000_is_the_largest(node: Node) -> None:
-    first = node.chain.ledger.first
+    first = node.chain.blockstore.first
 
     assert await node.call("getBlocks", first, first + 500_000)
     error = await node.refusal("getBlocks", first, first + 500_001)
@@ -96,8 +96,8 @@ async def test_a_range_of_500_000_is_the_largest(node: Node) -> None:
 
 
 async def test_a_block_carries_its_links_and_its_transactions(node: Node) -> None:
-    slot = node.chain.ledger.slots[-40]
-    block = node.chain.ledger.block(slot)
+    slot = node.chain.blockstore.slots[-40]
+    block = node.chain.blockstore.block(slot)
     assert block is not None
     shown = await node.call("getBlock", slot, {"maxSupportedTransactionVersion": 0})
 
@@ -111,7 +111,7 @@ async def test_a_block_carries_its_links_and_its_transactions(node: Node) -> Non
 
 
 async def test_signatures_or_nothing_instead_of_transactions(node: Node) -> None:
-    slot = node.chain.ledger.slots[-40]
+    slot = node.chain.blockstore.slots[-40]
     full = await node.call(
         "getBlock", slot, {"maxSupportedTransactionVersion": 0, "rewards": False}
     )
@@ -129,7 +129,7 @@ async def test_signatures_or_nothing_instead_of_transactions(node: Node) -> None
 
 
 async def test_versioned_transactions_go_to_those_who_can_read_them(node: Node) -> None:
-    error = await node.refusal("getBlock", node.chain.ledger.slots[-40])
+    error = await node.refusal("getBlock", node.chain.blockstore.slots[-40])
 
     assert error["code"] == -32015
     assert "maxSupportedTransactionVersion" in error["message"]
@@ -137,7 +137,7 @@ async def test_versioned_transactions_go_to_those_who_can_read_them(node: Node) 
 
 async def test_a_skipped_slot_says_so(node: Node) -> None:
     skipped = missing_after(node.chain, FIRST_SLOT)
-    gap = node.chain.ledger.first + 1
+    gap = node.chain.blockstore.first + 1
 
     assert await node.refusal("getBlock", skipped, {"commitment": "confirmed"}) == {
         "code": -32007,
@@ -150,7 +150,7 @@ async def test_a_skipped_slot_says_so(node: Node) -> None:
 
 
 async def test_a_block_is_not_there_before_its_commitment(node: Node) -> None:
-    tip = node.chain.ledger.tip
+    tip = node.chain.blockstore.tip
     ahead = tip + 100
     for slot, commitment in ((ahead, "confirmed"), (tip - 5, "finalized")):
         assert await node.refusal("getBlock", slot, {"commitment": commitment}) == {
@@ -168,14 +168,14 @@ async def test_what_was_cleaned_up_is_gone() -> None:
     ) as client:
         node = Node(chain, client)
         error = await node.refusal("getBlock", FIRST_SLOT)
-        assert await node.call("getFirstAvailableBlock") == chain.ledger.first
+        assert await node.call("getFirstAvailableBlock") == chain.blockstore.first
 
     assert error["code"] == -32001
-    assert error["message"].endswith(f"First available block: {chain.ledger.first}")
+    assert error["message"].endswith(f"First available block: {chain.blockstore.first}")
 
 
 async def test_small_answers(node: Node) -> None:
-    finalized = node.chain.ledger.block(node.chain.ledger.reached(Commitment.FINALIZED))
+    finalized = node.chain.blockstore.block(node.chain.blockstore.reached(Commitment.FINALIZED))
     assert finalized is not None
 
     assert await node.call("getHealth") == "ok"
@@ -183,7 +183,7 @@ async def test_small_answers(node: Node) -> None:
     assert (await node.call("getVersion"))["solana-core"]
     assert await node.call("getBlockHeight") == finalized.height
     assert await node.call("getBlockTime", finalized.slot) == finalized.time
-    assert await node.call("minimumLedgerSlot") == node.chain.ledger.first
+    assert await node.call("minimumLedgerSlot") == node.chain.blockstore.first
     assert (await node.client.get("/health")).text == "ok"
 
 

@@ -69,7 +69,7 @@ def trades(peer: Path, chain: Devchain) -> Mapping[str, Sequence[Mapping[str, An
     """Return what the parser says of every transaction, by signature."""
     read = subprocess.run(
         [BIN / "node", READER, peer],
-        input=b"".join(lines(chain, len(chain.ledger.slots))),
+        input=b"".join(lines(chain, len(chain.blockstore.slots))),
         stdout=subprocess.PIPE,
         check=True,
         timeout=60,
@@ -85,7 +85,7 @@ def test_the_peer_reads_every_intended_swap(
     chain: Devchain, trades: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> None:
     venues, routes, pools = set(), 0, 0
-    for slot in chain.ledger.slots:
+    for slot in chain.blockstore.slots:
         meant = defaultdict(list)
         for swap in chain.swaps(slot):
             meant[swap.signature].append(swap)
@@ -120,7 +120,7 @@ def test_failed_transactions_are_there_to_be_mistaken(
 ) -> None:
     failed = [
         entry["transaction"]["signatures"][0]
-        for slot in chain.ledger.slots
+        for slot in chain.blockstore.slots
         for entry in shown(chain, slot)
         if entry["meta"]["err"] is not None
     ]

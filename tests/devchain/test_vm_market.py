@@ -135,14 +135,14 @@ async def test_what_vanishes_forks_the_chain(market: Market) -> None:
     gone = await market.pay("gone")
     slot = market.chain.tick()
     before = await market.received()
-    hash_before = market.chain.ledger.block(slot)
+    hash_before = market.chain.blockstore.block(slot)
     for _ in range(5):
         market.chain.tick()
     statuses = await market.call("getSignatureStatuses", [gone])
 
     assert before == PRICE
     assert hash_before is not None
-    assert market.chain.ledger.block(slot) is None
+    assert market.chain.blockstore.block(slot) is None
     assert statuses["value"] == [None]
     assert await market.received() == 0
 

@@ -159,7 +159,7 @@ async def test_a_poller_follows_it_through_a_fork() -> None:
 
     followed: list[Block] = []
     died: list[Block] = []
-    forks_at, ends_at = len(chain.ledger.slots) + 20, len(chain.ledger.slots) + 60
+    forks_at, ends_at = len(chain.blockstore.slots) + 20, len(chain.blockstore.slots) + 60
     transport = httpx.ASGITransport(chain.app)
     async with Rpc(Endpoint(url="http://devchain/"), clock=clock, transport=transport) as rpc:
         poller = Poller(rpc, Polling(start="first"), clock=clock, sleep=wait)
@@ -178,7 +178,7 @@ async def test_a_poller_follows_it_through_a_fork() -> None:
     assert len(died) >= 5
     assert [(block.slot, block.blockhash) for block in followed] == [
         (slot, shown.blockhash)
-        for slot in chain.ledger.slots[:ends_at]
-        if (shown := chain.ledger.block(slot)) is not None
+        for slot in chain.blockstore.slots[:ends_at]
+        if (shown := chain.blockstore.block(slot)) is not None
     ]
     assert not {block.blockhash for block in died} & {block.blockhash for block in followed}

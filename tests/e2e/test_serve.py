@@ -91,7 +91,7 @@ def ask(client: httpx.Client, mint: str) -> httpx.Response:
 def test_a_replay_of_sixty_mints_is_what_the_definitions_say(tmp_path: Path) -> None:
     chain = Devchain(seed=11, now=NOW, mints=MINTS, history_days=HISTORY_DAYS)
     file = tmp_path / "blocks.jsonl"
-    file.write_bytes(b"".join(lines(chain, len(chain.ledger.slots))))
+    file.write_bytes(b"".join(lines(chain, len(chain.blockstore.slots))))
     mints = [token.mint for token in chain.tokens]
     expected, now = _expected(chain, [*mints])
     environment = settings(tmp_path, [file], MINTSCOPE_MARKET__MINTS=",".join(mints))
@@ -138,7 +138,7 @@ def _expected(chain: Devchain, mints: list[str]) -> tuple[dict[str, list[definit
             time=UnixS(_block(chain, slot).time),
             transactions=[made_transaction(swap) for swap in chain.swaps(Slot(slot))],
         )
-        for slot in chain.ledger.slots
+        for slot in chain.blockstore.slots
     ]
     trades: dict[str, list[definitions.Trade]] = {mint: [] for mint in mints}
     swaps = [[swap_in(transaction) for transaction in b.transactions] for b in blocks]
@@ -156,7 +156,7 @@ def _expected(chain: Devchain, mints: list[str]) -> tuple[dict[str, list[definit
 
 
 def _block(chain: Devchain, slot: int) -> Any:
-    block = chain.ledger.block(Slot(slot))
+    block = chain.blockstore.block(Slot(slot))
     assert block is not None
     return block
 

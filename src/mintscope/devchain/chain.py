@@ -64,18 +64,18 @@ class Devchain:
         self._random = Random(seed)  # noqa: S311  # a market, not a secret
         self._now = now
         self.world = World(seed=seed, mints=mints)
-        self.ledger = Blockstore(kept_blocks)
+        self.blockstore = Blockstore(kept_blocks)
         # Until somebody gives it the time, what is sent is due in the next block.
         self.vm = Vm(
             clock=ManualClock(now),
             seed=seed,
-            reached=lambda commitment: self.ledger.reached(Commitment(commitment)),
+            reached=lambda commitment: self.blockstore.reached(Commitment(commitment)),
             elsewhere=MarketAccounts(self.world).account,
         )
         opens = UnixS(now // 1_000)
         self._market = Market(self.world, self._random, opens=opens)
         self._make_history(opens, history_days)
-        self.opened_slot: int = self.ledger.tip
+        self.opened_slot: int = self.blockstore.tip
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -101,19 +101,19 @@ class Devchain:
         while self._random.random() < SKIPPED:
             slots += self._random.randint(1, LEADER_SLOTS)
         self._now = UnixMs(self._now + slots * SLOT_MS) if now is None else max(self._now, now)
-        return self._append(Slot(self.ledger.tip + slots), self._now)
+        return self._append(Slot(self.blockstore.tip + slots), self._now)
 
     def fork(self, depth: int) -> None:
         """Replace the newest *depth* blocks by as many others, in later slots.
 
         Raises ValueError where one of them is final.
         """
-        if not 0 < depth <= self.ledger.unfinalized():
+        if not 0 < depth <= self.blockstore.unfinalized():
             raise ValueError(
-                f"expected a depth of 1 to {self.ledger.unfinalized()} blocks that are not final;"
-                f" was {depth}"
+                f"expected a depth of 1 to {self.blockstore.unfinalized()}"
+                f" blocks that are not final; was {depth}"
             )
-        for block in self.ledger.drop(depth):
+        for block in self.blockstore.drop(depth):
             self.world.undo(reversed(block.transactions))
         self.vm.rewind(depth)
         for _ in range(depth):
@@ -121,7 +121,7 @@ class Devchain:
 
     def swaps(self, slot: Slot) -> tuple[Swap, ...]:
         """Return the swaps the market meant in *slot*: what a decoder has to find."""
-        block = self.ledger.block(slot)
+        block = self.blockstore.block(slot)
         return () if block is None else tuple(s for each in self._render(block) for s in each.swaps)
 
     def entries(self, block: Block) -> list[Json]:
@@ -150,15 +150,15 @@ class Devchain:
             self._append(Slot(slot), UnixMs(at * 1_000))
 
     def _append(self, slot: Slot, at_ms: UnixMs) -> Slot:
-        ledger, at = self.ledger, UnixS(at_ms // 1_000)
-        if ledger.slots:
-            parent = ledger.last
+        blockstore, at = self.blockstore, UnixS(at_ms // 1_000)
+        if blockstore.slots:
+            parent = blockstore.last
             parent_slot, height, parent_hash = parent.slot, parent.height + 1, parent.blockhash
             after_s = max(at - parent.time, SLOT_MS / 1_000)
         else:
             parent_slot, height = Slot(slot - 1), FIRST_HEIGHT
             parent_hash, after_s = address(self.seed, "before the first"), 0.0
-        ledger.append(
+        blockstore.append(
             Block(
                 slot=slot,
                 parent_slot=parent_slot,
@@ -169,16 +169,18 @@ class Devchain:
                 transactions=self._market.block(slot, at, parent_hash, after_s),
             )
         )
-        self.vm.close_block(Closed(slot, height, Hash.from_string(ledger.last.blockhash), at_ms))
+        self.vm.close_block(
+            Closed(slot, height, Hash.from_string(blockstore.last.blockhash), at_ms)
+        )
         return slot
 
 
 def lines(chain: Devchain, blocks: int) -> Iterator[bytes]:
     """Yield *blocks* lines of a block file, oldest first, making those that are missing."""
-    ledger = chain.ledger
-    made = list(ledger.slots[:blocks])
+    blockstore = chain.blockstore
+    made = list(blockstore.slots[:blocks])
     for number in range(blocks):
-        block = ledger.block(made[number] if number < len(made) else chain.tick())
+        block = blockstore.block(made[number] if number < len(made) else chain.tick())
         assert block is not None
         shown = {"slot": block.slot} | head(block) | {"transactions": chain.entries(block)}
         yield msgspec.json.encode(shown) + b"\n"

@@ -110,7 +110,7 @@ def test_transactions_of_our_own_chain_are_the_same() -> None:
     chain = Devchain(seed=5, now=NOW, mints=40, history_days=0)
     count = 0
     for _ in range(40):
-        block = chain.ledger.block(chain.tick())
+        block = chain.blockstore.block(chain.tick())
         assert block is not None
         for entry in map(dict[str, Any], chain.entries(block)):
             if entry["meta"]["err"] is None:

@@ -26,7 +26,7 @@ class Node(NamedTuple):
 
 def shown(chain: Devchain, slot: int) -> Sequence[Entry]:
     """Return the transactions of *slot* as a client gets them: through JSON."""
-    block = chain.ledger.block(slot)
+    block = chain.blockstore.block(slot)
     assert block is not None
     decoded: Sequence[Entry] = msgspec.json.decode(msgspec.json.encode(chain.entries(block)))
     return decoded
@@ -34,7 +34,7 @@ def shown(chain: Devchain, slot: int) -> Sequence[Entry]:
 
 def everything(chain: Devchain) -> Iterator[Entry]:
     """Yield every transaction kept, oldest first."""
-    for slot in chain.ledger.slots:
+    for slot in chain.blockstore.slots:
         yield from shown(chain, slot)
 
 

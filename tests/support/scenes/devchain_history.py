@@ -19,8 +19,8 @@ def history() -> Devchain:
 def meant(history: Devchain) -> Meant:
     """Return the time of every block of `history` and the swaps the market meant in it."""
     found = {}
-    for slot in history.ledger.slots:
-        block = history.ledger.block(slot)
+    for slot in history.blockstore.slots:
+        block = history.blockstore.block(slot)
         assert block is not None
         found[slot] = (block.time, history.swaps(slot))
     return found

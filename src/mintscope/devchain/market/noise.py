@@ -6,10 +6,11 @@ from random import Random
 from typing import Final
 
 from mintscope.base.primitives import Slot, UnixS
+from mintscope.devchain.market import vote
 from mintscope.devchain.market.listing import DOLLAR
 from mintscope.devchain.market.pool import Venue
 from mintscope.devchain.market.world import World
-from mintscope.devchain.shapes import pumpswap, spl, vote
+from mintscope.devchain.shapes import pumpswap, spl
 from mintscope.devchain.transaction import SIGNATURE_FEE, Call, Envelope, Token, Transaction
 
 PAID: Final = 0.4

@@ -45,7 +45,7 @@ class Market:
         self._random = random
         self._opens = opens
         self._prices = Prices(world, random)
-        self._side_show = Noise(world, random)
+        self._noise = Noise(world, random)
 
     def block(self, slot: Slot, at: UnixS, parent: str, after_s: float) -> tuple[Transaction, ...]:
         """Return what happens in *slot*, *after_s* seconds after the block *parent*."""
@@ -56,7 +56,7 @@ class Market:
             for _ in range(self._count(listed, at))
         ]
         intents.append(partial(self._trade_sol, at))
-        intents.append(partial(self._side_show.transactions, slot, at, raw(parent)))
+        intents.append(partial(self._noise.transactions, slot, at, raw(parent)))
         if self._random.random() < FAILED:
             intents.append(partial(self._fail, at))
         self._random.shuffle(intents)

@@ -45,7 +45,7 @@ class Chain(Protocol):
     """The chain that is asked."""
 
     genesis_hash: str
-    ledger: Blockstore
+    blockstore: Blockstore
     opened_slot: int
     vm: Vm
 
@@ -90,12 +90,12 @@ class Methods:
             "getBlockTime": self._time,
             "getBlocks": self._blocks,
             "getBlocksWithLimit": self._blocks_with_limit,
-            "getFirstAvailableBlock": lambda _: chain.ledger.first,
+            "getFirstAvailableBlock": lambda _: chain.blockstore.first,
             "getGenesisHash": lambda _: chain.genesis_hash,
             "getHealth": lambda _: "ok",
             "getSlot": self._slot,
             "getVersion": lambda _: VERSION,
-            "minimumLedgerSlot": lambda _: chain.ledger.first,
+            "minimumLedgerSlot": lambda _: chain.blockstore.first,
         }
 
     def call(self, method: str, params: Sequence[object]) -> object:
@@ -109,11 +109,11 @@ class Methods:
         return answer(params)
 
     def _slot(self, params: Sequence[object]) -> int:
-        return self._chain.ledger.reached(_config(params, 0).commitment)
+        return self._chain.blockstore.reached(_config(params, 0).commitment)
 
     def _height(self, params: Sequence[object]) -> int:
-        ledger = self._chain.ledger
-        block = ledger.block(ledger.reached(_config(params, 0).commitment))
+        blockstore = self._chain.blockstore
+        block = blockstore.block(blockstore.reached(_config(params, 0).commitment))
         assert block is not None
         return block.height
 
@@ -127,16 +127,16 @@ class Methods:
         commitment = _at_least_confirmed(_config(params, 2 if has_end else 1))
         if last - first > RANGE_MAX:
             raise RpcError(INVALID_PARAMS, f"Slot range too large; max {RANGE_MAX}")
-        ledger = self._chain.ledger
-        return ledger.between(first, min(last, ledger.reached(commitment)))
+        blockstore = self._chain.blockstore
+        return blockstore.between(first, min(last, blockstore.reached(commitment)))
 
     def _blocks_with_limit(self, params: Sequence[object]) -> Sequence[int]:
         first, limit = _slot(params, 0), _slot(params, 1)
         if limit > RANGE_MAX:
             raise RpcError(INVALID_PARAMS, f"Limit too large; max {RANGE_MAX}")
-        ledger = self._chain.ledger
-        reached = ledger.reached(_at_least_confirmed(_config(params, 2)))
-        return ledger.between(first, reached)[:limit]
+        blockstore = self._chain.blockstore
+        reached = blockstore.reached(_at_least_confirmed(_config(params, 2)))
+        return blockstore.between(first, reached)[:limit]
 
     def _block(self, params: Sequence[object]) -> Json:
         config = _block_config(params)
@@ -164,16 +164,16 @@ class Methods:
         return [{key: entry[key] for key in ("transaction", "meta")} for entry in entries]
 
     def _find(self, slot: int, commitment: Commitment) -> Block:
-        ledger = self._chain.ledger
-        if slot > ledger.reached(commitment):
+        blockstore = self._chain.blockstore
+        if slot > blockstore.reached(commitment):
             raise RpcError(BLOCK_NOT_AVAILABLE, f"Block not available for slot {slot}")
-        if slot < ledger.first:
+        if slot < blockstore.first:
             raise RpcError(
                 BLOCK_CLEANED_UP,
                 f"Block {slot} cleaned up, does not exist on node. First available block:"
-                f" {ledger.first}",
+                f" {blockstore.first}",
             )
-        block = ledger.block(slot)
+        block = blockstore.block(slot)
         if block is not None:
             return block
         if slot < self._chain.opened_slot:

@@ -56,7 +56,7 @@ def devchain(
         _tell(f"payment token {chain.vm.genesis.mint}")
         asyncio.run(serve(chain, clock, listener, slot_s=SLOT_MS / 1_000 / speed))
     elif to_file is not None:
-        count = blocks or len(chain.ledger.slots)
+        count = blocks or len(chain.blockstore.slots)
         _write(to_file, lines(chain, count))
         _tell(f"wrote {count} blocks to {to_file}")
 

@@ -15,7 +15,7 @@ from support.oracles.devchain_blocks import NOW, shown
 
 def blocks(chain: Devchain) -> list[tuple[int, int, str, str, int, int]]:
     """Return (slot, parent, hash, parent hash, height, time) of every block."""
-    found = [chain.ledger.block(slot) for slot in chain.ledger.slots]
+    found = [chain.blockstore.block(slot) for slot in chain.blockstore.slots]
     return [
         (b.slot, b.parent_slot, b.blockhash, b.parent_blockhash, b.height, b.time)
         for b in found
@@ -59,7 +59,7 @@ def test_slots_of_the_history_are_as_far_apart_as_its_time(history: Devchain) ->
 
 
 def test_leaders_miss_slots_now_and_then(history: Devchain) -> None:
-    live = [slot for slot in history.ledger.slots if slot >= FIRST_SLOT]
+    live = [slot for slot in history.blockstore.slots if slot >= FIRST_SLOT]
     steps = [later - earlier for earlier, later in pairwise(live)]
 
     assert 0 < sum(step > 1 for step in steps) < len(steps) / 5
@@ -72,8 +72,8 @@ def test_the_same_seed_makes_the_same_chain() -> None:
             chain.tick()
 
     assert blocks(one) == blocks(two)
-    assert [shown(one, slot) for slot in one.ledger.slots[-20:]] == [
-        shown(two, slot) for slot in two.ledger.slots[-20:]
+    assert [shown(one, slot) for slot in one.blockstore.slots[-20:]] == [
+        shown(two, slot) for slot in two.blockstore.slots[-20:]
     ]
 
 
@@ -89,7 +89,7 @@ def test_another_seed_makes_other_tokens_and_another_start_another_chain() -> No
 
 def test_a_block_is_shown_the_same_way_twice(young: Devchain) -> None:
     young.tick()
-    slot = young.ledger.tip
+    slot = young.blockstore.tip
     first = shown(young, slot)
     for _ in range(10):
         young.tick()
@@ -100,11 +100,11 @@ def test_a_block_is_shown_the_same_way_twice(young: Devchain) -> None:
 def test_finality_lags_32_slots_and_confirmation_one(young: Devchain) -> None:
     for _ in range(80):
         young.tick()
-    slots, tip = list(young.ledger.slots), young.ledger.tip
+    slots, tip = list(young.blockstore.slots), young.blockstore.tip
 
     for commitment, lag in (("processed", 0), ("confirmed", 1), ("finalized", 32)):
         expected = slots[bisect_right(slots, tip - lag) - 1]
-        assert young.ledger.reached(Commitment(commitment)) == expected
+        assert young.blockstore.reached(Commitment(commitment)) == expected
 
 
 def test_ticks_follow_the_clock_they_are_given_but_never_back(young: Devchain) -> None:
@@ -120,7 +120,7 @@ def test_a_fork_replaces_the_newest_blocks_by_others_in_later_slots(
 ) -> None:
     for _ in range(50):
         young.tick()
-    before, tip = blocks(young), young.ledger.tip
+    before, tip = blocks(young), young.blockstore.tip
     young.fork(depth)
     after = blocks(young)
 
@@ -139,7 +139,7 @@ def test_a_fork_takes_back_what_its_blocks_moved(young: Devchain) -> None:
     transactions: list[Transaction] = []
     for _ in range(10):
         young.tick()
-        transactions += young.ledger.last.transactions
+        transactions += young.blockstore.last.transactions
     young.world.undo(reversed(transactions))
 
     assert young.world.balances == balances
@@ -148,7 +148,7 @@ def test_a_fork_takes_back_what_its_blocks_moved(young: Devchain) -> None:
 def test_what_is_final_cannot_fork(young: Devchain) -> None:
     for _ in range(60):
         young.tick()
-    limit = young.ledger.unfinalized()
+    limit = young.blockstore.unfinalized()
 
     with pytest.raises(
         ValueError, match=f"1 to {limit} blocks that are not final; was {limit + 1}"
@@ -161,7 +161,7 @@ def test_only_so_many_blocks_are_kept() -> None:
     for _ in range(200):
         chain.tick()
 
-    assert 40 <= len(chain.ledger.slots) <= 44
+    assert 40 <= len(chain.blockstore.slots) <= 44
     assert_linked(chain)
 
 
