@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 import typer
 
+from mintscope.shell.config.display import allowed, shown
 from mintscope.shell.config.load import ConfigError, Loaded, Origin, Setting, load, settings
-from mintscope.shell.config.words import allowed, shown
 
 EXIT_BAD_INPUT: Final = 2
 VALUE_WIDTH_MAX: Final = 40

@@ -151,7 +151,7 @@ def _problem(
     environ: Mapping[str, str],
     known: Mapping[str, Setting],
 ) -> str:
-    """Return what is wrong with a key in the operator's words, never with the value of a secret."""
+    """Return what is wrong with a key, for the operator and without the value of a secret."""
     key = _key(details["loc"], known)
     variable = Setting(key, FieldInfo()).variable
     where = f"{variable} (environment)" if variable in environ else f"{key} ({file})"

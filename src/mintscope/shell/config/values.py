@@ -172,7 +172,7 @@ Share = Annotated[Decimal, Field(gt=0, le=1_000, allow_inf_nan=False)]
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach *host*."""
+    """Return whether only this machine can reach *host*."""
     if host == "localhost":
         return True
     try:

@@ -49,7 +49,7 @@ PAYMENT_LAMPORTS: Final = 10_001
 
 
 class CannotSell(Exception):
-    """The configuration cannot sell; the message says why and how to mend it."""
+    """The configuration cannot sell; the message says why, and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Sales:
     maintenance: PaymentMaintenance
 
     async def expect_ready(self) -> None:
-        """Look at the payment token, the treasury and the fee payer before anything is sold.
+        """Check the payment token, the treasury and the fee payer before anything is sold.
 
         A node that does not answer is no reason to refuse those who have credits.
         Raises    UnusablePaymentToken, CannotSell
@@ -125,7 +125,7 @@ async def open_sales(
     fee_payer = fee_payer_of(payments)
     terms = terms_of(payments, fee_payer)
     async with AsyncExitStack() as stack:
-        chain = await stack.enter_async_context(RpcSettlement(endpoint, terms=terms, clock=clock))
+        chain = await stack.enter_async_context(open_settlement(config.chain, terms, clock))
         price = price_source(payments, endpoint, reader, stack)
         price_cache = PriceCache(
             UsableToken(TrueClock(price, chain, clock), chain, clock),
@@ -228,6 +228,11 @@ def fee_payer_of(payments: PaymentsConfig) -> Keypair:
     if payments.fee_payer_file is None:
         raise CannotSell("payments.fee_payer_file: expected a key that pays the network fees")
     return read_keypair(payments.fee_payer_file)
+
+
+def open_settlement(chain: ChainConfig, terms: Terms, clock: Clock) -> RpcSettlement:
+    """Return the client that settles payments, a context manager."""
+    return RpcSettlement(payment_endpoint(chain), terms=terms, clock=clock)
 
 
 def payment_endpoint(chain: ChainConfig) -> Endpoint:

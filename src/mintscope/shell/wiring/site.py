@@ -69,12 +69,12 @@ class Site:
 
 
 def is_for_api(path: str) -> bool:
-    """Say whether *path* is one of the API's, answered or not."""
+    """Return whether *path* is one of the API's, answered or not."""
     return path in API_PATHS or path.startswith(API_PREFIXES)
 
 
 def _accepts_html(scope: Scope) -> bool:
-    """Say whether the client is a browser: it accepts HTML, or the page's script asks for parts."""
+    """Return whether the client is a browser: it accepts HTML, or a script of ours sends it."""
     return any(
         (name == b"accept" and b"text/html" in value.lower()) or name == b"hx-request"
         for name, value in scope["headers"]

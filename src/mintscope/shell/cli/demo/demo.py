@@ -129,7 +129,7 @@ def _until(children: Children, is_done: Callable[[], bool]) -> None:
 
 
 def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
-    """Say whether *url* answers well."""
+    """Return whether *url* answers with success."""
     try:
         return httpx.get(url, headers=headers, timeout=2).is_success
     except httpx.HTTPError:

@@ -1,19 +1,20 @@
-"""Whether the source of blocks delivers."""
+"""Checks the source of blocks: a node or files."""
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.primitives import Slot
-from mintscope.base.solana import Endpoint
 from mintscope.edges.sources.files import FileError, FileSource
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcFailure, RpcRefused
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
+from mintscope.shell.config.display import shown
 from mintscope.shell.config.sections.chain import ChainConfig
-from mintscope.shell.config.words import shown
+from mintscope.shell.wiring.ingest import node_endpoint
 
 MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 TIMEOUT_S_MAX: Final = 10.0
@@ -43,13 +44,8 @@ async def _check_file(source: FileSource, name: str) -> Finding:
 
 async def _check_node(chain: ChainConfig, clock: Clock) -> list[Finding]:
     where = f"node: {shown(chain.rpc_url)}"
-    endpoint = Endpoint(
-        url=chain.rpc_url.get_secret_value(),
-        headers={name: value.get_secret_value() for name, value in chain.rpc_headers.items()},
-        timeout_s=min(chain.timeout_s, TIMEOUT_S_MAX),
-        attempts_max=ATTEMPTS_MAX,
-        max_transaction_version=chain.max_transaction_version,
-    )
+    timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
+    endpoint = replace(node_endpoint(chain), timeout_s=timeout_s, attempts_max=ATTEMPTS_MAX)
     found: list[Finding] = []
     try:
         async with Rpc(endpoint, clock=clock) as rpc:

@@ -1,4 +1,4 @@
-"""`mintscope doctor`: what is wrong with this installation, and how to mend it."""
+"""`mintscope doctor`: what is wrong with this installation, and how to fix it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

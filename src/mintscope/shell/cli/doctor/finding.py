@@ -21,7 +21,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what there is, and how to mend it."""
+    """One line: what was found, and how to fix it."""
 
     level: Level
     what: str

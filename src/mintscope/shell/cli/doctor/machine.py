@@ -1,4 +1,4 @@
-"""Whether this machine is fit: folder, disk, SQLite, pepper, ports."""
+"""Checks this machine: folder, disk, SQLite, pepper, ports."""
 
 import os
 import shutil
@@ -59,7 +59,7 @@ def check_sqlite(_config: Config) -> Iterator[Finding]:
 
 
 def check_pepper(config: Config) -> Iterator[Finding]:
-    """Look for the key of the credit tokens, and who may read it."""
+    """Check that the pepper is there, and that other users cannot read it."""
     path = config.data_dir / PEPPER_FILE
     if config.credits.pepper is not None:
         yield ok("pepper: configured; keep a copy, without it every credit token is void")

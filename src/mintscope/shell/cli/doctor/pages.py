@@ -1,4 +1,4 @@
-"""Whether people can use the pages from where they are."""
+"""Checks the pages: their address, and whether passwords are sent in the clear."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from mintscope.shell.wiring.site import origins_of
 
 
 def check_pages(config: Config) -> Iterator[Finding]:
-    """Look at the address that forms are accepted from, and whether passwords cross a network."""
+    """Check the origin of forms, and whether passwords cross a network in the clear."""
     api = config.api
     if not config.web.enabled:
         yield ok("pages: not served; set web.enabled to serve them")
@@ -18,11 +18,11 @@ def check_pages(config: Config) -> Iterator[Finding]:
     if api.origin is None and not is_loopback(api.host):
         yield warn(
             f"pages: forms are accepted from {origin} only",
-            "set api.origin to the address people see",
+            "set api.origin to the address in the browser",
         )
     elif not origin.startswith("https://") and not is_loopback(api.host):
         yield warn(
-            f"pages: {origin} sends passwords in the clear, and browsers keep no session there",
+            f"pages: {origin} sends passwords in the clear, and browsers drop its session cookie",
             "serve them behind a TLS proxy, and set api.origin to its https address",
         )
     else:

@@ -1,4 +1,4 @@
-"""Whether the service can sell: key, payment token, treasury, funds for fees, price, sales."""
+"""Checks payments: fee payer, payment token, treasury, price and sales."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -14,7 +14,6 @@ from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.core.payments.store import Budget
-from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
 from mintscope.shell.cli.doctor.finding import Finding, Level, collect, fail, ok, warn
 from mintscope.shell.cli.doctor.machine import OTHERS
@@ -25,6 +24,7 @@ from mintscope.shell.wiring.payments import (
     CannotSell,
     expect_funds,
     fee_payer_of,
+    open_settlement,
     payment_endpoint,
     price_source,
     terms_of,
@@ -35,7 +35,7 @@ SOL: Final = 10**9
 
 
 def check_payments(config: Config) -> Iterator[Finding]:
-    """Look at everything a sale needs."""
+    """Check everything that a sale needs."""
     payments = config.payments
     if not payments.enabled:
         yield ok("payments: not enabled; set payments.enabled to sell")
@@ -60,8 +60,7 @@ def _check_key(payments: PaymentsConfig, fee_payer: Keypair) -> Finding:
 
 
 async def _check_chain(config: Config, terms: Terms) -> AsyncIterator[Finding]:
-    endpoint = payment_endpoint(config.chain)
-    async with RpcSettlement(endpoint, terms=terms, clock=SystemClock()) as chain:
+    async with open_settlement(config.chain, terms, SystemClock()) as chain:
         try:
             await chain.expect_usable()
             yield ok(f"payments: token {terms.asset} and treasury account {terms.treasury}")

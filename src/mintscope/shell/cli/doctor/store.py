@@ -1,4 +1,4 @@
-"""Whether the stores hold what they should."""
+"""Checks the stores: the age of the market, and the sums of the money."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ UNREAD_SHOWN_MAX: Final = 5
 
 
 def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
-    """Look how old the market is, and what is missing in it."""
+    """Check how old the market is, and what is missing in it."""
     path = config.data_dir / MARKET_FILE
     if not path.exists():
         yield ok(f"market: {path} is made at the first start")

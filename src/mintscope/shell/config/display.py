@@ -1,4 +1,4 @@
-"""Settings in words, for people; of a secret only what may be seen."""
+"""Settings as people read them; secrets are masked."""
 
 import json
 from collections.abc import Mapping
