@@ -29,7 +29,7 @@ check: $(VENV)/dev ## format, lint, types, layers: fastest first
 storm: $(VENV)/dev ## the kill -9 storms at full length
 	@STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
 
-bench: $(VENV)/bench ## every figure of the README, beside its peer
+bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer
 	@$(BIN)/python -m bench
 
 format: $(VENV)/dev ## rewrite the code as `make check` wants it

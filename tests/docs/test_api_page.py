@@ -1,0 +1,60 @@
+"""docs/api.md names every endpoint and every error code; architecture.md files that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mintscope.base.errors import ErrorCode
+from mintscope.edges.api.errors import STATUS
+from support.scenes.service import Service
+
+ROOT = Path(__file__).resolve().parents[2]
+API = (ROOT / "docs" / "api.md").read_text()
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+OWN_PATHS = ("shell/", "edges/", "core/", "base/", "client/", "devchain/")
+
+
+async def test_every_endpoint_is_named_and_no_other(service: Service) -> None:
+    paths = (await service.client.get("/openapi.json")).json()["paths"]
+    served = {f"{method.upper()} {path}" for path, ways in paths.items() for method in ways}
+
+    named = set(re.findall(r"^\| `((?:GET|POST) /[^`]*)` \|", API, re.MULTILINE))
+
+    assert served - named == set()
+    assert {row for row in named - served if not row.split()[1].startswith("/api/")} == {
+        "GET /openapi.json",
+        *({"GET /v1/me"} - served),
+    }
+
+
+@pytest.mark.parametrize("code", list(ErrorCode))
+def test_every_error_code_says_what_to_do(code: ErrorCode) -> None:
+    (row,) = re.findall(rf"^\| `{code}` \| (\d+) \| (.+) \| (.+) \|$", API, re.MULTILINE)
+
+    assert int(row[0]) == STATUS[code]
+    assert all(cell.strip() for cell in row)
+
+
+def test_every_file_of_the_architecture_exists() -> None:
+    quoted = re.findall(r"`([a-z_]+(?:/[a-z_0-9]+)+(?:\.py)?)`", ARCHITECTURE)
+    named = [name for name in quoted if name.startswith(OWN_PATHS)]
+
+    assert len(named) > 40
+    assert [name for name in named if not (ROOT / "src" / "mintscope" / name).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("the 402 answer", "PAYMENT_REQUIRED"),
+        ("its seed", "mean of the first"),
+        ("debits a credit", "-min(a.balance"),
+        ("a new DEX program", "pumpswap"),
+        ("the e-mail about a new API key", "_new_key"),
+    ],
+)
+def test_a_contributor_finds_the_file(what: str, text: str) -> None:
+    (row,) = re.findall(rf"^\|[^|]*{what}[^|]*\| `([^`]+)`", ARCHITECTURE, re.MULTILINE)
+
+    assert text.lower() in (ROOT / "src" / "mintscope" / row).read_text().lower()
