@@ -10,7 +10,8 @@ from solders.hash import Hash
 
 from mintscope.base.primitives import Signature, Wallet
 from mintscope.core.payments.books.treasury import TreasuryHistory
-from mintscope.core.payments.facilitator import Demand, VerifiedPayment
+from mintscope.core.payments.demand import Demand
+from mintscope.core.payments.facilitator import VerifiedPayment
 from mintscope.core.payments.outcome import Settled
 from mintscope.core.payments.payment import Landed, Unseen
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken

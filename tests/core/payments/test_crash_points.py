@@ -27,7 +27,7 @@ from mintscope.core.payments import reconciler as reconciler_module
 from mintscope.core.payments.books import audit as audit_module
 from mintscope.core.payments.books.invariants import Checked, Invariant
 from mintscope.core.payments.books.treasury import Arrivals, DoubtKind, Scan, ScanScope
-from mintscope.core.payments.facilitator import Demand
+from mintscope.core.payments.demand import Credits, Demand
 from mintscope.core.payments.outcome import AlreadyUsed, Outcome, Settled, Unresolved
 from mintscope.core.payments.payment import (
     MISSED_BLOCKS,
@@ -330,7 +330,7 @@ class Run:
         demand = Demand(resource=RESOURCE, key=key, address="192.0.2.1")
         answer = await facilitator.present(presented, demand)
         if hasattr(answer, "settle"):
-            answer = await answer.settle(self.build.facilitator.Credits(CREDITS))
+            answer = await answer.settle(Credits(CREDITS))
         self.judge(answer, key)
 
     def reconciler(self) -> Any:

@@ -11,7 +11,8 @@ from solders.hash import Hash
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
 from mintscope.base.primitives import Wallet
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.payments.facilitator import Contradiction, Demand, VerifiedPayment
+from mintscope.core.payments.demand import Demand
+from mintscope.core.payments.facilitator import Contradiction, VerifiedPayment
 from mintscope.core.payments.outcome import (
     AlreadyUsed,
     Obstacle,

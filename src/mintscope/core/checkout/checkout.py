@@ -27,7 +27,8 @@ from mintscope.core.checkout.refusal import (
 )
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
 from mintscope.core.market.report import ReadReport
-from mintscope.core.payments.facilitator import Contradiction, Demand, VerifiedPayment, Wanted
+from mintscope.core.payments.demand import Demand, Wanted
+from mintscope.core.payments.facilitator import Contradiction, VerifiedPayment
 from mintscope.core.payments.outcome import Outcome, Settled
 from mintscope.core.payments.payment import PaidReport
 from mintscope.core.payments.protocol.headers import Presented

@@ -22,9 +22,10 @@ from typing import Final
 from solders.keypair import Keypair
 
 from mintscope.base.clock import Clock
-from mintscope.base.credentials import hash_credential, hint
+from mintscope.base.credentials import hash_credential
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
+from mintscope.core.payments.demand import Demand, Wanted, paid_item
 from mintscope.core.payments.outcome import (
     AlreadyUsed,
     Obstacle,
@@ -33,16 +34,15 @@ from mintscope.core.payments.outcome import (
     Unavailable,
     Unresolved,
     Used,
+    not_begun,
 )
 from mintscope.core.payments.payment import (
     VALID_BLOCKS,
     NewToken,
     PaidItem,
-    PaidReport,
     Payment,
     Sighting,
     State,
-    TopUp,
     weigh,
 )
 from mintscope.core.payments.protocol.envelope import Envelope, Signed, open_envelope
@@ -62,12 +62,9 @@ from mintscope.core.payments.settlement import (
 from mintscope.core.payments.store import (
     Begun,
     Budget,
-    KeyTaken,
     KnownPayment,
-    Overdrawn,
     PaymentStore,
     PendingPayment,
-    SalesClosed,
 )
 
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
@@ -78,29 +75,6 @@ BLOCKHASH_KNOWN_MS: Final = 45_000
 
 class Contradiction(Exception):
     """What is stored is not what it must be: nothing is handed out on the strength of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Credits:
-    """So many credits on a new token."""
-
-    count: int
-
-
-Wanted = PaidReport | Credits | TopUp
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """What the request is for and who sends it.
-
-    key        the client's own redelivery key, None where it sent none
-    address    the client's, for the failure budget
-    """
-
-    resource: Resource
-    key: str | None
-    address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +167,11 @@ class Facilitator:
         signed = envelope.sign(self.fee_payer)
         key = candidate.demand.key or self.entropy(GENERATED_KEY_BYTES).hex()
         pending = self._make_pending(
-            candidate, trial, signed, self._purchase(candidate, wanted, key), key
+            candidate,
+            trial,
+            signed,
+            paid_item(wanted, self.secrets, envelope.message_hash, key),
+            key,
         )
         begun = await self.store.begin(pending)
         if isinstance(begun, Begun):
@@ -201,7 +179,7 @@ class Facilitator:
             return self._answer(payment, key, is_key_ours=candidate.demand.key is None)
         if isinstance(begun, KnownPayment):
             return await self._recall(begun.payment, envelope, candidate.demand)
-        return _not_begun(begun)
+        return not_begun(begun)
 
     def _untried(self, candidate: VerifiedPayment, trial: Rejected | UnknownBlockhash) -> Outcome:
         """Say whose fault it is that the payment would not succeed now."""
@@ -290,16 +268,6 @@ class Facilitator:
                 )
         return Settled(payment=payment, token=token, redelivered=redelivered)
 
-    def _purchase(self, candidate: VerifiedPayment, wanted: Wanted, key: str) -> PaidItem:
-        if not isinstance(wanted, Credits):
-            return wanted
-        token = self.secrets.credit_token(candidate.verified.envelope.message_hash, key)
-        return NewToken(
-            credits=wanted.count,
-            token_hash=hash_credential(token, pepper=self.secrets.pepper),
-            hint=hint(token),
-        )
-
     def _make_pending(
         self,
         candidate: VerifiedPayment,
@@ -329,13 +297,3 @@ class Facilitator:
             budget=self.budget,
             lease_until=UnixMs(now + int((self.patience_s + LEASE_MARGIN_S) * 1000)),
         )
-
-
-def _not_begun(why: KeyTaken | Overdrawn | SalesClosed) -> Outcome:
-    match why:
-        case KeyTaken():
-            return AlreadyUsed(Used.KEY)
-        case Overdrawn(reason):
-            return Refused(reason)
-        case SalesClosed():
-            return Unavailable(Obstacle.SALES_CLOSED)

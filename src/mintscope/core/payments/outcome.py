@@ -13,6 +13,7 @@ from enum import Enum, auto
 from mintscope.base.credentials import CreditToken
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.protocol.refusal import Refused
+from mintscope.core.payments.store import KeyTaken, Overdrawn, SalesClosed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +70,14 @@ class Unavailable:
 
 
 Outcome = Settled | Refused | AlreadyUsed | Unresolved | Unavailable
+
+
+def not_begun(why: KeyTaken | Overdrawn | SalesClosed) -> Outcome:
+    """Return the outcome of a payment that the store has refused to begin."""
+    match why:
+        case KeyTaken():
+            return AlreadyUsed(Used.KEY)
+        case Overdrawn(reason):
+            return Refused(reason)
+        case SalesClosed():
+            return Unavailable(Obstacle.SALES_CLOSED)

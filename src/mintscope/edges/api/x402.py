@@ -31,7 +31,7 @@ from mintscope.core.checkout.refusal import (
 )
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import ReadReport
-from mintscope.core.payments.facilitator import Wanted
+from mintscope.core.payments.demand import Wanted
 from mintscope.core.payments.outcome import (
     AlreadyUsed,
     Obstacle,

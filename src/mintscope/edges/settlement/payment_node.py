@@ -1,7 +1,7 @@
 """The questions that payments ask a node: one try each, answered soon or not at all.
 
-Unlike `chain.rpc`, which follows the chain and may wait, a payment has a
-client on the line: nothing that was answered is asked again here.
+Unlike `edges/sources`, which follows the chain and may wait, a client waits for a
+payment: nothing that was answered is asked again here.
 """
 
 import asyncio
@@ -20,6 +20,22 @@ from mintscope.base.solana import Endpoint
 from mintscope.base.tls import trusted_roots
 from mintscope.core.payments.protocol.mint import AccountState
 from mintscope.core.payments.settlement import ChainUnavailable, Unintelligible
+from mintscope.edges.settlement.node_answers import (
+    ACCOUNT,
+    ANSWER,
+    ARRIVALS,
+    BALANCE,
+    NUMBER,
+    SIMULATED,
+    STATUSES,
+    TEXT,
+    TIP,
+    TRANSACTION,
+    Arrival,
+    ConfirmedTransaction,
+    EpochInfo,
+    Statuses,
+)
 
 T = TypeVar("T")
 
@@ -40,137 +56,6 @@ CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
 _UNIX_TIME: Final = slice(32, 40)  # of the clock's data
 _TROUBLES: Final = {-32015: Unintelligible}  # a transaction of a version we do not know
 _AMOUNT: Final = slice(64, 72)  # of a token account's data
-
-
-class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """How sure the cluster is of a transaction; *err* is None where it succeeded."""
-
-    err: Any = None
-    confirmation_status: str | None = None
-
-    @property
-    def is_confirmed(self) -> bool:
-        """Whether two thirds of the stake have voted for its block."""
-        return self.confirmation_status in {"confirmed", "finalized"}
-
-    @property
-    def is_final(self) -> bool:
-        """Whether no fork can take it back."""
-        return self.confirmation_status == "finalized"
-
-
-class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """How far the chain has come, at one commitment."""
-
-    absolute_slot: int
-    block_height: int
-
-
-class _Context(msgspec.Struct, frozen=True):
-    slot: int
-
-
-class Statuses(msgspec.Struct, frozen=True):
-    """What a node that had come to the slot of *context* knew of some signatures."""
-
-    context: _Context
-    value: list[Status | None]
-
-
-class _TokenAmount(msgspec.Struct, frozen=True):
-    amount: str
-
-
-class AccountTokenBalance(msgspec.Struct, frozen=True, rename="camel"):
-    """What a token account held before or after a transaction."""
-
-    account_index: int
-    mint: str
-    ui_token_amount: _TokenAmount
-
-
-class _Loaded(msgspec.Struct, frozen=True):
-    writable: list[str] = []
-    readonly: list[str] = []
-
-
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
-    err: Any = None
-    pre_token_balances: list[AccountTokenBalance] = []
-    post_token_balances: list[AccountTokenBalance] = []
-    loaded_addresses: _Loaded = _Loaded()
-
-
-class _Message(msgspec.Struct, frozen=True, rename="camel"):
-    account_keys: list[str]
-
-
-class _Body(msgspec.Struct, frozen=True):
-    message: _Message
-
-
-class ConfirmedTransaction(msgspec.Struct, frozen=True):
-    """A transaction in a block, as far as payments care."""
-
-    transaction: _Body
-    meta: _Meta
-
-
-class _Simulated(msgspec.Struct, frozen=True):
-    class Value(msgspec.Struct, frozen=True):
-        """What the node says of the transaction."""
-
-        class Account(msgspec.Struct, frozen=True):
-            """An account as the transaction would leave it."""
-
-            data: tuple[str, str]
-
-        err: Any = None
-        accounts: list[Account | None] | None = None
-
-    value: Value
-
-
-class Arrival(msgspec.Struct, frozen=True):
-    """A transaction that touched an address."""
-
-    signature: str
-    err: Any = None
-
-
-class _Account(msgspec.Struct, frozen=True):
-    owner: str
-    data: tuple[str, str]
-
-
-class _AccountInfo(msgspec.Struct, frozen=True):
-    value: _Account | None = None
-
-
-class _Lamports(msgspec.Struct, frozen=True):
-    value: int
-
-
-class _Error(msgspec.Struct, frozen=True):
-    code: int
-    message: str = ""
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    result: msgspec.Raw = msgspec.Raw(b"null")
-    error: _Error | None = None
-
-
-_ANSWER: Final = msgspec.json.Decoder(_Answer)
-_NUMBER: Final = msgspec.json.Decoder(int)
-_TEXT: Final = msgspec.json.Decoder(str)
-_TIP: Final = msgspec.json.Decoder(EpochInfo)
-_STATUSES: Final = msgspec.json.Decoder(Statuses)
-_TRANSACTION: Final = msgspec.json.Decoder(ConfirmedTransaction | None)
-_SIMULATED: Final = msgspec.json.Decoder(_Simulated)
-_ARRIVALS: Final = msgspec.json.Decoder(list[Arrival])
-_ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
-_BALANCE: Final = msgspec.json.Decoder(_Lamports)
 
 
 class PaymentNode:
@@ -212,7 +97,7 @@ class PaymentNode:
             "accounts": {"encoding": "base64", "addresses": [str(source)]},
         }
         params = [b64encode(wire).decode(), options]
-        trial = await self._ask("simulateTransaction", params, _SIMULATED)
+        trial = await self._ask("simulateTransaction", params, SIMULATED)
         error = trial.value.err
         if error is not None:
             if _is_ours(error):
@@ -226,20 +111,20 @@ class PaymentNode:
     async def send(self, wire: bytes) -> None:
         """Send the transaction; the node itself goes on sending it until it expires."""
         options = {"encoding": "base64", "skipPreflight": True, "preflightCommitment": "confirmed"}
-        await self._ask("sendTransaction", [b64encode(wire).decode(), options], _TEXT)
+        await self._ask("sendTransaction", [b64encode(wire).decode(), options], TEXT)
 
     async def height(self, commitment: str) -> int:
         """Return the block height at *commitment*."""
-        return await self._ask("getBlockHeight", [{"commitment": commitment}], _NUMBER)
+        return await self._ask("getBlockHeight", [{"commitment": commitment}], NUMBER)
 
     async def tip(self, commitment: str) -> EpochInfo:
         """Return slot and height at *commitment*, of the same block."""
-        return await self._ask("getEpochInfo", [{"commitment": commitment}], _TIP)
+        return await self._ask("getEpochInfo", [{"commitment": commitment}], TIP)
 
     async def statuses(self, signatures: Sequence[Signature], *, search: bool) -> Statuses:
         """Return what is known of each; *search* looks beyond the last 150 blocks."""
         params = [list(signatures), {"searchTransactionHistory": search}]
-        found = await self._ask("getSignatureStatuses", params, _STATUSES)
+        found = await self._ask("getSignatureStatuses", params, STATUSES)
         if len(found.value) != len(signatures):
             raise ChainUnavailable(f"expected {len(signatures)} statuses; was {len(found.value)}")
         return found
@@ -252,12 +137,12 @@ class PaymentNode:
             "maxSupportedTransactionVersion": 0,
         }
         async with self._reads:
-            return await self._ask("getTransaction", [signature, options], _TRANSACTION)
+            return await self._ask("getTransaction", [signature, options], TRANSACTION)
 
     async def account(self, address: str) -> AccountState | None:
         """Return what is at *address*."""
         params = [address, {"commitment": "confirmed", "encoding": "base64"}]
-        found = (await self._ask("getAccountInfo", params, _ACCOUNT)).value
+        found = (await self._ask("getAccountInfo", params, ACCOUNT)).value
         if found is None:
             return None
         return AccountState(owner=Wallet(found.owner), data=b64decode(found.data[0]))
@@ -272,7 +157,7 @@ class PaymentNode:
     async def lamports(self, wallet: Wallet) -> int:
         """Return what *wallet* has to pay fees with."""
         params = [wallet, {"commitment": "confirmed"}]
-        return (await self._ask("getBalance", params, _BALANCE)).value
+        return (await self._ask("getBalance", params, BALANCE)).value
 
     async def arrivals(
         self, treasury: str, after: Signature | None, before: str | None
@@ -282,7 +167,7 @@ class PaymentNode:
         options |= {} if after is None else {"until": after}
         options |= {} if before is None else {"before": before}
         params = [treasury, options]
-        return await self._ask("getSignaturesForAddress", params, _ARRIVALS)
+        return await self._ask("getSignaturesForAddress", params, ARRIVALS)
 
     async def _ask(self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]") -> T:
         """Return the result of *method*; an error of the node's is an outage like any other."""
@@ -290,7 +175,7 @@ class PaymentNode:
         try:
             async with asyncio.timeout(CALL_S):
                 body = await self._post_again(method, msgspec.json.encode(request))
-            answer = _ANSWER.decode(body)
+            answer = ANSWER.decode(body)
             if answer.error is not None:
                 said = f"{method}: {answer.error.message[:200]} ({answer.error.code})"
                 raise _TROUBLES.get(answer.error.code, ChainUnavailable)(said)

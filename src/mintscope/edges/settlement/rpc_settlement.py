@@ -7,7 +7,6 @@ treasury's balance before and after, in that very transaction.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import httpx
@@ -28,17 +27,11 @@ from mintscope.core.payments.settlement import (
     Unintelligible,
     UnknownBlockhash,
 )
-from mintscope.edges.settlement.payment_node import (
-    STATUSES_MAX,
-    AccountTokenBalance,
-    ConfirmedTransaction,
-    PaymentNode,
-    Status,
-)
+from mintscope.edges.settlement.node_answers import ConfirmedTransaction, Status, received
+from mintscope.edges.settlement.payment_node import STATUSES_MAX, PaymentNode
 
 Answer = TypeVar("Answer")
 
-ATOMS_MAX: Final = 2**63 - 1  # more cannot be stored, and no token of any worth has as many
 POLL_S: Final = 0.05
 PATIENT_POLL_S: Final = 0.5  # once nothing is fresh any more
 FRESH_S: Final = 10.0
@@ -79,12 +72,7 @@ class RpcSettlement:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -291,22 +279,7 @@ class RpcSettlement:
             return None
 
     def _received(self, found: ConfirmedTransaction) -> int:
-        """Return by how much the treasury's balance grew, in atoms of the payment token.
-
-        Raises    ValueError for amounts that are none
-        """
-        loaded = found.meta.loaded_addresses
-        keys = [*found.transaction.message.account_keys, *loaded.writable, *loaded.readonly]
-
-        def balance(entries: list[AccountTokenBalance]) -> int:
-            return sum(
-                _atoms(entry)
-                for entry in entries
-                if entry.mint == self._terms.asset
-                and keys[entry.account_index : entry.account_index + 1] == [self._treasury]
-            )
-
-        return balance(found.meta.post_token_balances) - balance(found.meta.pre_token_balances)
+        return received(found, asset=self._terms.asset, treasury=self._treasury)
 
 
 def _answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
@@ -319,16 +292,6 @@ def _answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> 
         if not isinstance(trouble, ChainUnavailable) or len(troubles) == len(answers):
             raise trouble
     return [or_else if isinstance(each, BaseException) else each for each in answers]
-
-
-def _atoms(entry: AccountTokenBalance) -> int:
-    text = entry.ui_token_amount.amount
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(ATOMS_MAX))):
-        raise ValueError(f"expected an amount of atoms; was {text[:40]!r}")
-    atoms = int(text)
-    if atoms > ATOMS_MAX:
-        raise ValueError(f"expected {ATOMS_MAX} atoms at most; was {text}")
-    return atoms
 
 
 def _failed(task: "asyncio.Task[int]") -> bool:

@@ -13,13 +13,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mintscope.base.errors import InvalidPayment
-from mintscope.core.payments.facilitator import (
-    Credits,
-    Demand,
-    Facilitator,
-    VerifiedPayment,
-    Wanted,
-)
+from mintscope.core.payments.demand import Credits, Demand, Wanted
+from mintscope.core.payments.facilitator import Facilitator, VerifiedPayment
 from mintscope.core.payments.outcome import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
 from mintscope.core.payments.payment import PaidReport
 from mintscope.core.payments.protocol.headers import (

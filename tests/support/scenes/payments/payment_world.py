@@ -26,13 +26,8 @@ from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.base.solana import Endpoint
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.invariants import Violation
-from mintscope.core.payments.facilitator import (
-    Credits,
-    Demand,
-    Facilitator,
-    VerifiedPayment,
-    Wanted,
-)
+from mintscope.core.payments.demand import Credits, Demand, Wanted
+from mintscope.core.payments.facilitator import Facilitator, VerifiedPayment
 from mintscope.core.payments.outcome import Outcome
 from mintscope.core.payments.payment import MISSED_BLOCKS
 from mintscope.core.payments.protocol.headers import Presented

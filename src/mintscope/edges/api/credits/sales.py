@@ -9,7 +9,8 @@ from mintscope.base.errors import InvalidBundle, MissingToken, PriceUnavailable
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.checkout.order import bundle_order
 from mintscope.core.credits.ledger import CreditLedger
-from mintscope.core.payments.facilitator import Contradiction, Credits, Wanted
+from mintscope.core.payments.demand import Credits, Wanted
+from mintscope.core.payments.facilitator import Contradiction
 from mintscope.core.payments.outcome import Settled
 from mintscope.core.payments.payment import PaidReport, TopUp
 from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle, PriceList, parse_bundle

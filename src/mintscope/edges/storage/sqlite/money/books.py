@@ -20,6 +20,7 @@ from mintscope.core.payments.books.invariants import (
 )
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
+from mintscope.edges.storage.sqlite.money.credit_book import BALANCE_IS_SUM
 
 T = TypeVar("T")
 
@@ -61,21 +62,7 @@ SELECT e.id FROM credit_entry AS e LEFT JOIN payment AS p ON p.entry = e.id
 SELECT signature FROM payment
  WHERE (entry > :after OR :after = 0) AND state = 'issued' AND paid < amount
 """,
-    # An entry continues the one before it, and the last one is the balance.
-    Invariant.BALANCE_IS_SUM: """
-WITH entry AS (
-    SELECT account, delta, balance,
-           lag(balance) OVER account_entries AS before,
-           lead(id) OVER account_entries AS later
-      FROM credit_entry WHERE id > :after
-    WINDOW account_entries AS (PARTITION BY account ORDER BY id))
-SELECT account FROM entry
- WHERE balance <> delta + coalesce(before, iif(:after = 0, 0, balance - delta))
- UNION
-SELECT a.id FROM credit_account AS a
-  LEFT JOIN entry ON entry.account = a.id AND entry.later IS NULL
- WHERE a.balance <> coalesce(entry.balance, iif(:after = 0, 0, a.balance))
-""",
+    Invariant.BALANCE_IS_SUM: BALANCE_IS_SUM,
     Invariant.ROTATIONS_CANCEL: """
 SELECT sum(delta) FROM credit_entry WHERE id > :after AND kind = 'rotate' HAVING sum(delta) <> 0
 """,

@@ -76,15 +76,21 @@ RECEIVED: Final = """
 SELECT coalesce(sum(delta), 0) FROM credit_entry WHERE account = ? AND kind <> 'spend'
 """
 
-# Both must find nothing: a balance is the sum of its entries, and the last of them says so.
-CONTRADICTIONS: Final = """
-SELECT a.id FROM credit_account AS a LEFT JOIN credit_entry AS e ON e.account = a.id
- GROUP BY a.id HAVING a.balance <> coalesce(sum(e.delta), 0)
+# What contradicts it: an entry continues the one before it, and the last one is the balance.
+# Of the journal only what came after the entry :after is read; whole tables only where that is 0.
+BALANCE_IS_SUM: Final = """
+WITH entry AS (
+    SELECT account, delta, balance,
+           lag(balance) OVER account_entries AS before,
+           lead(id) OVER account_entries AS later
+      FROM credit_entry WHERE id > :after
+    WINDOW account_entries AS (PARTITION BY account ORDER BY id))
+SELECT account FROM entry
+ WHERE balance <> delta + coalesce(before, iif(:after = 0, 0, balance - delta))
  UNION
-SELECT account FROM (
-    SELECT account, balance, sum(delta) OVER (PARTITION BY account ORDER BY id) AS implied
-      FROM credit_entry)
- WHERE balance <> implied
+SELECT a.id FROM credit_account AS a
+  LEFT JOIN entry ON entry.account = a.id AND entry.later IS NULL
+ WHERE a.balance <> coalesce(entry.balance, iif(:after = 0, 0, a.balance))
 """
 
 CHECKPOINT_PAGES: Final = 1_000  # of the write-ahead log, when there is nothing else to do
@@ -161,7 +167,8 @@ class CreditBook:
 
     def contradictions(self) -> list[CreditAccount]:
         """Return the accounts whose balance is not what their entries say; always none."""
-        return [CreditAccount(account) for (account,) in self._db.execute(CONTRADICTIONS)]
+        found = self._db.execute(BALANCE_IS_SUM, {"after": 0})
+        return [CreditAccount(account) for (account,) in found]
 
     def expect_writable(self) -> None:
         """Write something durably, or raise."""

@@ -10,6 +10,7 @@ from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.payment import NewToken, PaidReport, Payment, State, TopUp
 from mintscope.core.payments.rotation import Purchased
 from mintscope.core.payments.store import Inconsistent
+from mintscope.edges.storage.sqlite.money.credit_book import ADD, BALANCE, OPEN_ACCOUNT
 
 PURCHASED: Final = "SELECT id, holder, entry, frozen, begun_at FROM payment WHERE message_hash = ?"
 HAND_OUT: Final = """
@@ -17,18 +18,7 @@ UPDATE payment SET account = coalesce(account, ?2), holder = ?2, entry = ?3 WHER
 """
 FREEZE: Final = "UPDATE payment SET frozen = ?2 WHERE id = ?1"
 
-OPEN_ACCOUNT: Final = """
-INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES (?, ?, '', ?)
-RETURNING id
-"""
-
-ENTER: Final = """
-INSERT INTO credit_entry (account, kind, delta, balance, at)
-SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1
-RETURNING id
-"""
-
-BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
+ENTER: Final = ADD + "RETURNING id"
 
 # Where the credits of an account went, rotation by rotation, since a moment.  A top-up of a
 # token that was rotated before means that token: a thief may have rotated it.
@@ -94,7 +84,7 @@ class PurchasedCredits:
     ) -> int:
         """Move all credits of *holder* to a new account, and their purchases with them."""
         balance = int(self._db.execute(BALANCE, (holder,)).get)
-        opened = self._db.execute(OPEN_ACCOUNT, (token_hash, hint, now)).get
+        opened = self._db.execute(OPEN_ACCOUNT, (token_hash, hint, "", now)).get
         if balance:
             self._enter(holder, "rotate", -balance, now)
             self._enter(opened, "rotate", balance, now)
@@ -106,7 +96,9 @@ class PurchasedCredits:
         self, row_id: int, purchase: NewToken | TopUp, begun_at: UnixMs, now: UnixMs
     ) -> None:
         if isinstance(purchase, NewToken):
-            opened = self._db.execute(OPEN_ACCOUNT, (purchase.token_hash, purchase.hint, now)).get
+            opened = self._db.execute(
+                OPEN_ACCOUNT, (purchase.token_hash, purchase.hint, "", now)
+            ).get
             entry = self._enter(opened, "payment", purchase.credits, now)
             self._db.execute(HAND_OUT, (row_id, opened, entry))
         else:  # the token may have been rotated meanwhile

@@ -1,0 +1,44 @@
+"""What a request wants for its payment, and who sends it."""
+
+from dataclasses import dataclass
+
+from mintscope.base.credentials import hash_credential, hint
+from mintscope.core.payments.payment import NewToken, PaidItem, PaidReport, TopUp
+from mintscope.core.payments.protocol.envelope import MessageHash
+from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.core.payments.redelivery import Secrets
+
+
+@dataclass(frozen=True, slots=True)
+class Credits:
+    """So many credits on a new token."""
+
+    count: int
+
+
+Wanted = PaidReport | Credits | TopUp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What the request is for and who sends it.
+
+    key        the client's own redelivery key, None where it sent none
+    address    the client's, for the failure budget
+    """
+
+    resource: Resource
+    key: str | None
+    address: str
+
+
+def paid_item(wanted: Wanted, secrets: Secrets, message_hash: MessageHash, key: str) -> PaidItem:
+    """Return what the payment *message_hash* of the holder of *key* buys."""
+    if not isinstance(wanted, Credits):
+        return wanted
+    token = secrets.credit_token(message_hash, key)
+    return NewToken(
+        credits=wanted.count,
+        token_hash=hash_credential(token, pepper=secrets.pepper),
+        hint=hint(token),
+    )

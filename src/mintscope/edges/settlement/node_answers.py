@@ -1,0 +1,169 @@
+"""What a node answers to the questions that payments ask, as far as payments care."""
+
+from typing import Any, Final
+
+import msgspec
+
+from mintscope.base.primitives import Mint
+
+ATOMS_MAX: Final = 2**63 - 1  # more cannot be stored, and no token of any worth has as many
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    """How sure the cluster is of a transaction; *err* is None where it succeeded."""
+
+    err: Any = None
+    confirmation_status: str | None = None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether two thirds of the stake have voted for its block."""
+        return self.confirmation_status in {"confirmed", "finalized"}
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no fork can take it back."""
+        return self.confirmation_status == "finalized"
+
+
+class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
+    """How far the chain has come, at one commitment."""
+
+    absolute_slot: int
+    block_height: int
+
+
+class _Context(msgspec.Struct, frozen=True):
+    slot: int
+
+
+class Statuses(msgspec.Struct, frozen=True):
+    """What a node that had come to the slot of *context* knew of some signatures."""
+
+    context: _Context
+    value: list[Status | None]
+
+
+class _TokenAmount(msgspec.Struct, frozen=True):
+    amount: str
+
+
+class AccountTokenBalance(msgspec.Struct, frozen=True, rename="camel"):
+    """What a token account held before or after a transaction."""
+
+    account_index: int
+    mint: str
+    ui_token_amount: _TokenAmount
+
+
+class _Loaded(msgspec.Struct, frozen=True):
+    writable: list[str] = []
+    readonly: list[str] = []
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    err: Any = None
+    pre_token_balances: list[AccountTokenBalance] = []
+    post_token_balances: list[AccountTokenBalance] = []
+    loaded_addresses: _Loaded = _Loaded()
+
+
+class _Message(msgspec.Struct, frozen=True, rename="camel"):
+    account_keys: list[str]
+
+
+class _Body(msgspec.Struct, frozen=True):
+    message: _Message
+
+
+class ConfirmedTransaction(msgspec.Struct, frozen=True):
+    """A transaction in a block, as far as payments care."""
+
+    transaction: _Body
+    meta: _Meta
+
+
+class _Simulated(msgspec.Struct, frozen=True):
+    class Value(msgspec.Struct, frozen=True):
+        """What the node says of the transaction."""
+
+        class Account(msgspec.Struct, frozen=True):
+            """An account as the transaction would leave it."""
+
+            data: tuple[str, str]
+
+        err: Any = None
+        accounts: list[Account | None] | None = None
+
+    value: Value
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """A transaction that touched an address."""
+
+    signature: str
+    err: Any = None
+
+
+class _Account(msgspec.Struct, frozen=True):
+    owner: str
+    data: tuple[str, str]
+
+
+class _AccountInfo(msgspec.Struct, frozen=True):
+    value: _Account | None = None
+
+
+class _Lamports(msgspec.Struct, frozen=True):
+    value: int
+
+
+class _Error(msgspec.Struct, frozen=True):
+    code: int
+    message: str = ""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: _Error | None = None
+
+
+ANSWER: Final = msgspec.json.Decoder(_Answer)
+NUMBER: Final = msgspec.json.Decoder(int)
+TEXT: Final = msgspec.json.Decoder(str)
+TIP: Final = msgspec.json.Decoder(EpochInfo)
+STATUSES: Final = msgspec.json.Decoder(Statuses)
+TRANSACTION: Final = msgspec.json.Decoder(ConfirmedTransaction | None)
+SIMULATED: Final = msgspec.json.Decoder(_Simulated)
+ARRIVALS: Final = msgspec.json.Decoder(list[Arrival])
+ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
+BALANCE: Final = msgspec.json.Decoder(_Lamports)
+
+
+def received(found: ConfirmedTransaction, *, asset: Mint, treasury: str) -> int:
+    """Return by how much the balance of *treasury* grew, in atoms of *asset*.
+
+    Raises    ValueError for amounts that are none
+    """
+    loaded = found.meta.loaded_addresses
+    keys = [*found.transaction.message.account_keys, *loaded.writable, *loaded.readonly]
+
+    def balance(entries: list[AccountTokenBalance]) -> int:
+        return sum(
+            _atoms(entry)
+            for entry in entries
+            if entry.mint == asset
+            and keys[entry.account_index : entry.account_index + 1] == [treasury]
+        )
+
+    return balance(found.meta.post_token_balances) - balance(found.meta.pre_token_balances)
+
+
+def _atoms(entry: AccountTokenBalance) -> int:
+    text = entry.ui_token_amount.amount
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(ATOMS_MAX))):
+        raise ValueError(f"expected an amount of atoms; was {text[:40]!r}")
+    atoms = int(text)
+    if atoms > ATOMS_MAX:
+        raise ValueError(f"expected {ATOMS_MAX} atoms at most; was {text}")
+    return atoms
