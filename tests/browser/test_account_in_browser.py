@@ -171,10 +171,10 @@ class TestScripts:
     ) -> None:
         async with visiting(chromium, own_site.origin) as ann:
             await ann.open("/mailbox")
-            await ann.reads("No letters yet.")
+            await ann.reads("No e-mails yet.")
             await own_site.apply("late@browser.example")
             await ann.reads("to late@browser.example")
-            letter = ann.page.locator("#letter-1")
+            letter = ann.page.locator("#email-1")
             await letter.focus()
             await own_site.apply("later@browser.example")
             await ann.reads("to later@browser.example")

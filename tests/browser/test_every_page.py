@@ -36,7 +36,7 @@ ADDRESSES: Final = {
         "disowned": "/disowned",
         "mailbox": "/mailbox",
         "mailbox-of-nobody": "/mailbox?to=nobody@every.example",
-        "letter": "/mailbox/{letter}",
+        "letter": "/mailbox/{email_id}",
         "missing": "/nothing-here",
     },
     "newcomer": {

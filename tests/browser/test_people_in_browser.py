@@ -17,7 +17,7 @@ async def letter(visitor: Visitor, email: str, subject: str) -> None:
     await visitor.open(f"/mailbox?to={email}")
     await visitor.page.get_by_role("link", name=subject).first.click()
     async with visitor.page.expect_navigation():
-        await visitor.page.locator(".letter a").first.click()
+        await visitor.page.locator(".email a").first.click()
 
 
 @pytest.mark.parametrize("scripts", ["with", "without"])

@@ -38,7 +38,7 @@ async def test_the_longest_waiting_is_approved_and_hears_of_it(
     await visitor.page.get_by_label("trade:write").check()
     await visitor.fill(Note_optional="Known from the forum.")
     await visitor.press("Approve")
-    await visitor.reads("Approved. A letter is on its way to the applicant.")
+    await visitor.reads("Approved. An e-mail is on its way to the applicant.")
     assert "approved" in await live_site.letter("early@review.example")
 
     await visitor.follow("Audit log")
@@ -65,7 +65,7 @@ async def test_the_reason_of_a_rejection_stays_inside(live_site: Website, visito
     await go_to(visitor, f"/admin/applications/{signup_id}")
     await visitor.fill(Reason_optional="Spam, the third time.")
     await visitor.press("Reject")
-    await visitor.reads("Rejected. A letter is on its way to the applicant.")
+    await visitor.reads("Rejected. An e-mail is on its way to the applicant.")
     assert "Spam" not in await live_site.letter("no@review.example")
     await visitor.open(f"/admin/applications/{signup_id}")
     await visitor.reads("Spam, the third time.")
@@ -83,7 +83,7 @@ async def test_an_unconfirmed_mailbox_takes_a_tick(live_site: Website, visitor: 
     await visitor.page.get_by_label("Approve without a confirmed mailbox").check()
     await visitor.press("Approve")
 
-    await visitor.reads("Approved. A letter is on its way to the applicant.")
+    await visitor.reads("Approved. An e-mail is on its way to the applicant.")
 
 
 async def test_notes_have_a_length(live_site: Website, visitor: Visitor) -> None:
@@ -128,7 +128,7 @@ async def test_deciding_takes_a_fresh_password(live_site: Website, visitor: Visi
     await visitor.press("Go on")
     await visitor.press("Approve")
 
-    await visitor.reads("Approved. A letter is on its way to the applicant.")
+    await visitor.reads("Approved. An e-mail is on its way to the applicant.")
 
 
 async def test_an_issued_key_is_reset_and_an_application_forgotten(

@@ -29,7 +29,7 @@ async def test_it_tells_the_state_in_words_too(service: Service, secret: str) ->
     assert response.json() == {
         "success": True,
         "state": "awaiting_confirmation",
-        "message": "Confirm the mailbox with the code of the letter.",
+        "message": "Confirm the mailbox with the code of the e-mail.",
     }
 
 

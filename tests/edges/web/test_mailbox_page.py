@@ -54,7 +54,7 @@ async def test_letters_are_listed_newest_first(site: Website) -> None:
         assert AGENT in only
         assert ALICE not in only
         none = words(await person.open("/mailbox?to=nobody@example.org"))
-        assert "No letters yet to nobody@example.org" in none
+        assert "No e-mails yet to nobody@example.org" in none
 
 
 async def test_a_script_reads_a_letter_as_it_would_have_been_sent(site: Website) -> None:

@@ -37,7 +37,7 @@ async def scene_at(site: Website) -> dict[str, object]:
         **keys,
         "reset": await site.link(PERSON),
         "user": users[-1].user_id,
-        "letter": letters[0].letter_id,
+        "email_id": letters[0].email_id,
     }
 
 

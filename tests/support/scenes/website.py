@@ -111,7 +111,7 @@ class Website:
         """Return the newest letter to *email*."""
         assert self.accounts.mailbox is not None
         posted = await self.accounts.mailbox.recent(limit=100)
-        return next(each.letter.text for each in posted if each.letter.recipient == email)
+        return next(each.email.text for each in posted if each.email.recipient == email)
 
     async def link(self, email: str) -> str:
         """Return the path that the newest letter to *email* leads to."""

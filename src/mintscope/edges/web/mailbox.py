@@ -1,4 +1,4 @@
-"""The mailbox of a demo: every letter, for everyone; served only where mail is delivered to it."""
+"""The mailbox of a demo: every e-mail, for everyone; served only where mail is delivered to it."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,23 +18,23 @@ ADDRESS: Final = re.compile(r"(https?://[^\s<>]+)")
 
 
 class SentEmail(NamedTuple):
-    """A letter, as it would have been sent."""
+    """An e-mail as it would have been sent."""
 
-    letter_id: EmailId
+    email_id: EmailId
     written_at: UnixMs
-    letter: Email
+    email: Email
 
 
 class Mailbox(Protocol):
-    """Where letters are read."""
+    """Where e-mails are read."""
 
     async def recent(self, *, limit: int) -> Sequence[SentEmail]:
-        """Return the newest letters, newest first."""
+        """Return the newest e-mails, newest first."""
         ...
 
 
 class MailboxPages:
-    """Letters in a list, one at a time, and as plain text for scripts."""
+    """E-mails in a list, one at a time, and as plain text for scripts."""
 
     def __init__(self, mailbox: Mailbox, origins: Sequence[str]) -> None:
         self._mailbox = mailbox
@@ -43,27 +43,27 @@ class MailboxPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         yield get("/mailbox", self.list)
-        yield get("/mailbox/{letter}", self.show)
+        yield get("/mailbox/{email}", self.show)
 
     async def list(self, request: PageRequest) -> PageResponse:
         """Show what was written; with `to` to that address, with `after` if any is newer."""
         wanted, after = request.query_params.line("to").lower(), request.query_params.line("after")
-        posted = await self._mailbox.recent(limit=SHOWN_MAX)
-        shown = [each for each in posted if wanted in {"", each.letter.recipient}]
-        newest = shown[0].letter_id if shown else 0
+        sent = await self._mailbox.recent(limit=SHOWN_MAX)
+        shown = [each for each in sent if wanted in {"", each.email.recipient}]
+        newest = shown[0].email_id if shown else 0
         if after and newest <= parse_id(after):
             return NoContent()
-        return Page("mailbox.html", {"letters": shown, "wanted": wanted, "newest": newest})
+        return Page("mailbox.html", {"emails": shown, "wanted": wanted, "newest": newest})
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show one; with `.txt` behind its number, nothing but its text."""
-        name = request.path_params["letter"]
+        name = request.path_params["email"]
         number = parse_id(name.removesuffix(PLAIN))
         for each in await self._mailbox.recent(limit=SHOWN_MAX):
-            if each.letter_id == number:
+            if each.email_id == number:
                 if name.endswith(PLAIN):
-                    return PlainText(each.letter.text)
-                return Page("letter.html", {"posted": each, "parts": self._parts(each.letter.text)})
+                    return PlainText(each.email.text)
+                return Page("email.html", {"sent": each, "parts": self._parts(each.email.text)})
         raise NotFound
 
     def _parts(self, text: str) -> Iterator[tuple[str, str]]:

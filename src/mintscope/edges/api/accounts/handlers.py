@@ -37,8 +37,8 @@ from mintscope.edges.server.response import NO_STORE, Response
 
 INSTRUCTIONS: Final = (
     "Store applicationSecret where you keep passwords: it is shown only here and is exchanged once"
-    " for the API key. A letter with a code is on its way to the mailbox: confirm it with POST"
-    " /api/auth/confirm-email, or by the letter's link. An administrator then reviews the"
+    " for the API key. An e-mail with a code is on its way to the mailbox: confirm it with POST"
+    " /api/auth/confirm-email, or by the e-mail's link. An administrator then reviews the"
     " application, usually within 24 to 48 hours; POST /api/auth/application-status tells how far"
     " it is. Once approved, POST /api/auth/exchange-secret, at most once every 5 seconds."
 )
@@ -48,7 +48,7 @@ KEY_SHOWN: Final = (
     " secret is void. Send it as Authorization: Bearer <apiKey>, for example to GET /v1/me."
 )
 STANDINGS: Final = {
-    ApplicationState.AWAITING_CONFIRMATION: "Confirm the mailbox with the code of the letter.",
+    ApplicationState.AWAITING_CONFIRMATION: "Confirm the mailbox with the code of the e-mail.",
     ApplicationState.AWAITING_APPROVAL: "An administrator is yet to review the application.",
     ApplicationState.APPROVED: "Exchange the secret for the API key.",
     ApplicationState.REJECTED: "The application was rejected.",

@@ -52,7 +52,7 @@ class Credentials(Wire):
 
 
 class Confirmation(Credentials):
-    """Body of POST /api/auth/confirm-email: the code is in the letter."""
+    """Body of POST /api/auth/confirm-email: the code is in the e-mail."""
 
     code: CodeText
 
