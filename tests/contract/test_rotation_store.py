@@ -11,8 +11,8 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import hash_credential, hint
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.credits.rotation import RotationStore
 from mintscope.core.payments.payment import NewToken
-from mintscope.core.payments.rotation import RotationStore
 from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from mintscope.core.checkout.order import Order
+from mintscope.core.credits.rotation import RotationStore
 from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.pricing.price_cache import PriceCache
 from mintscope.core.payments.protocol.requirement import Requirement
 from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
-from mintscope.core.payments.rotation import RotationStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

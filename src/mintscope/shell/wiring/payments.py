@@ -17,6 +17,7 @@ from mintscope.base.errors import PriceUnavailable, ServiceUnavailable
 from mintscope.base.primitives import Mint, Wallet
 from mintscope.base.solana import Endpoint
 from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.credits.rotation import RotationStore
 from mintscope.core.market.log import LogReader
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.facilitator import Facilitator
@@ -24,7 +25,6 @@ from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceCache,
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import Secrets
-from mintscope.core.payments.rotation import RotationStore
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.core.payments.store import WALLET_LAMPORTS_MIN, Budget
 from mintscope.edges.maintenance.payment_maintenance import PaymentMaintenance, tell_unreadable

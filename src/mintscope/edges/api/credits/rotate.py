@@ -25,9 +25,7 @@ from mintscope.base.errors import (
 from mintscope.base.primitives import Signature, Wallet
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger
-from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES
-from mintscope.core.payments.rotation import (
+from mintscope.core.credits.rotation import (
     NONCE_BYTES,
     VALID_S,
     Claim,
@@ -36,6 +34,8 @@ from mintscope.core.payments.rotation import (
     find_flaw,
     write_challenge,
 )
+from mintscope.core.payments.protocol.envelope import MessageHash
+from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES
 from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.wire import (
     Challenge,

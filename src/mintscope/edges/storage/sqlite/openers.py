@@ -14,6 +14,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.installation import UnusableStore
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.credits.ledger import CreditAccounts, CreditLedger
+from mintscope.core.credits.rotation import RotationStore
 from mintscope.core.market.log import LogReader
 from mintscope.core.market.store import (
     DEFAULT_RETENTION,
@@ -28,7 +29,6 @@ from mintscope.core.payments.books.store import (
     SalesBooks,
     TreasuryBooks,
 )
-from mintscope.core.payments.rotation import RotationStore
 from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.edges.storage.pepper import load_pepper

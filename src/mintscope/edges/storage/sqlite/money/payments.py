@@ -16,9 +16,9 @@ from mintscope.base.credentials import CredentialHash
 from mintscope.base.metrics import FREEZES
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.credits.rotation import Purchased
 from mintscope.core.payments.payment import Evidence, Payment, State
 from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.rotation import Purchased
 from mintscope.core.payments.store import (
     Begun,
     Found,

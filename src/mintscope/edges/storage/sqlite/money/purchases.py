@@ -7,8 +7,8 @@ import apsw
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.credits.rotation import Purchased
 from mintscope.core.payments.payment import NewToken, PaidReport, Payment, State, TopUp
-from mintscope.core.payments.rotation import Purchased
 from mintscope.core.payments.store import Inconsistent
 from mintscope.edges.storage.sqlite.money.credit_book import ADD, BALANCE, OPEN_ACCOUNT
 

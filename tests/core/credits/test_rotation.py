@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.payments.rotation import (
+from mintscope.core.credits.rotation import (
     EVERY_MS,
     SETTLED_MS,
     VALID_S,
