@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip --quiet --quiet
 PACKAGES := tests/browser src/mintscope/edges/web/assets
 
-.PHONY: help setup demo test check bench storm lock format clean
+.PHONY: help setup demo quick test check bench storm lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -15,6 +15,10 @@ setup: $(VENV)/run ## install mintscope into .venv
 
 demo: $(VENV)/demo ## devchain, ingest and api, a market that trades and a buyer who pays
 	@exec $(BIN)/mintscope demo
+
+# What needs no process, no browser and no storm; the marks are checked by tests/conftest.py.
+quick: $(VENV)/dev ## the tests that need neither processes nor a browser, within a minute
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile -m "not process and not browser and not storm" $(ARGS)
 
 # Two files at a time: most tests in real processes wait for each other, not for the machine.
 test: $(VENV)/browser ## every test, about six minutes on two cores

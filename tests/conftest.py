@@ -1,7 +1,9 @@
-"""What every test may ask for."""
+"""What every test may ask for, and the marks that `make quick` goes by."""
 
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -15,7 +17,38 @@ pytest_plugins = [
     "support.scenes.people.web_person",
 ]
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+TESTS: Final = Path(__file__).resolve().parent
+SHARED_DATA: Final = TESTS.parents[1] / "shared" / "data"
+MARK_OF_FOLDER: Final = {"e2e": "process", "browser": "browser"}
+MAY_START_PROCESSES: Final = {"process", "browser"}
+
+started: list[str] = []  # processes that tests have started
+
+
+def _note_process(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "subprocess.Popen" and arguments[0] != "uname":  # the platform module asks it
+        started.append(str(arguments[1]))
+
+
+sys.addaudithook(_note_process)
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark the tests of whole folders."""
+    for item in items:
+        mark = MARK_OF_FOLDER.get(item.path.relative_to(TESTS).parts[0])
+        if mark is not None:
+            item.add_marker(mark)
+
+
+@pytest.fixture(autouse=True)
+def _marked_if_it_starts_a_process(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that starts a process without saying so: `make quick` runs what starts none."""
+    yield
+    mine = started[:]  # those of fixtures of its module, too
+    started.clear()
+    if mine and not any(map(request.node.get_closest_marker, MAY_START_PROCESSES)):
+        pytest.fail(f"expected the mark 'process'; it started {mine}")
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ def test_metrics_are_served_as_prometheus_reads_them(host: str) -> None:
     assert "mintscope_chain_slot 123.0" in answer.text.splitlines()
 
 
+@pytest.mark.process
 def test_a_gauge_that_another_process_keeps_is_not_shown() -> None:
     code = """
 import httpx

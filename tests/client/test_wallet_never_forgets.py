@@ -11,6 +11,7 @@ from collections import defaultdict
 from typing import Any, Final
 
 import httpx
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -148,7 +149,7 @@ def _demand(amount: int, memo: str) -> str:
     return encode_required(requirement, origin="http://shop", error="")
 
 
-TestBuying = Buying.TestCase
+TestBuying = pytest.mark.storm(Buying.TestCase)
 TestBuying.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 
 

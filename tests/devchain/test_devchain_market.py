@@ -184,6 +184,7 @@ def test_pools_never_pay_more_than_their_product_allows(young: Devchain) -> None
                     )
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("seed", range(3))
 def test_any_seed_trades_for_days(seed: int) -> None:
     chain = Devchain(seed=seed, now=NOW, mints=60, history_days=3)

@@ -22,6 +22,8 @@ from mintscope.devchain.chain import Devchain, lines
 from mintscope.devchain.market.pool import Venue
 from support.oracles.devchain_blocks import NOW, shown
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / "bench" / "peers"
 BIN = Path(sys.prefix) / "bin"

@@ -53,6 +53,7 @@ def test_every_file_of_the_package_is_in_the_wheel(installed: Path) -> None:
     assert {path.suffix for path in found} >= {".py", ".sql", ".html", ".js", ".css", ".typed"}
 
 
+@pytest.mark.process
 def test_what_the_demo_tells_people_to_run_is_installed(installed: Path) -> None:
     assert "--approve-with" in run(installed, AGENT, "--help")
     assert "demo" in run(installed, "mintscope", "--help")

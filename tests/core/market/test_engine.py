@@ -199,6 +199,7 @@ print(hasattr(kernels.apply, "py_func"), digest.hexdigest())
 """
 
 
+@pytest.mark.process
 def test_plain_python_computes_the_same_bits() -> None:
     found = []
     for disabled in ("0", "1"):

@@ -524,6 +524,7 @@ def follow(run: Run, prefix: list[int], depth: int, taken: list[str]) -> list[in
     return widths
 
 
+@pytest.mark.storm
 def test_no_schedule_loses_or_doubles_a_payment() -> None:
     count = 0
     for fate in set(Fate) - set(LISTED):
@@ -534,6 +535,7 @@ def test_no_schedule_loses_or_doubles_a_payment() -> None:
     assert count >= SCHEDULES_MIN
 
 
+@pytest.mark.storm
 def test_no_schedule_raises_a_false_alarm_or_hides_a_true_one() -> None:
     count = 0
     for fate in Fate:
@@ -578,6 +580,7 @@ ANSWER_FROM_MEMORY: Final = (
 )
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize(
     ("build", "symptom"),
     [
@@ -620,6 +623,7 @@ MARK_MOVES_FIRST: Final = (
 )
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize(
     ("change", "fate", "symptom"),
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -376,7 +377,7 @@ class AccountMachine(RuleBasedStateMachine):
             model.state = PENDING
 
 
-TestAccountMachine = AccountMachine.TestCase
+TestAccountMachine = pytest.mark.storm(AccountMachine.TestCase)
 TestAccountMachine.settings = settings(
     max_examples=20, stateful_step_count=30, deadline=None, print_blob=True
 )

@@ -227,6 +227,7 @@ async def both_folds(
 FLOORS = [None, Floor(swaps_min=4, volume_min=10**6, dead_after_days=1)]
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("floor", FLOORS, ids=["listed", "all"])
 @settings(max_examples=500 if STORM_IS_FULL else 12, derandomize=True, deadline=None)
 @given(
@@ -263,6 +264,7 @@ def test_candles_are_what_their_definition_says(seed: int, spread_s: int) -> Non
             assert ours == theirs if theirs is None else math.isclose(ours, theirs, rel_tol=1e-14)
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("floor", FLOORS, ids=["listed", "all"])
 def test_a_crash_before_any_commit_leaves_no_trace(floor: Floor | None, tmp_path: Path) -> None:
     """What kill -9 finds by chance, one by one: everything after the commit before is lost."""

@@ -266,6 +266,7 @@ async def test_what_was_sent_but_not_noted_is_sent_again_as_the_same_email(
     assert station.letter()[1] == NOW + LEASE_MS
 
 
+@pytest.mark.process
 async def test_a_process_killed_between_sending_and_noting_leaves_the_email_to_the_next(
     station: Station,
 ) -> None:

@@ -62,6 +62,7 @@ async def test_a_request_that_is_cut_at_any_byte_costs_nothing(
     assert shop.world.fees() == FEE_LAMPORTS
 
 
+@pytest.mark.storm
 async def test_an_answer_that_is_cut_at_any_byte_is_given_again(
     shop: Shopfront, server: Served, world: World
 ) -> None:

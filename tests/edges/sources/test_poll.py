@@ -494,6 +494,7 @@ faults: st.SearchStrategy[list[Fault | None]] = st.lists(
 )
 
 
+@pytest.mark.storm
 @settings(
     max_examples=150,
     derandomize=True,

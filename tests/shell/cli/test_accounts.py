@@ -317,6 +317,7 @@ def matches(folder: Path, password: str) -> bool:
     return asyncio.run(compare())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("again", [PASSWORD, "another pass phrase"])
 def test_on_a_terminal_the_password_is_asked_for_twice_and_not_shown(
     tmp_path: Path, again: str

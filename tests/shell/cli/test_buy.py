@@ -136,6 +136,7 @@ async def test_a_payment_on_its_way_is_remembered_by_the_next_run(
     assert list((tmp_path / "id.json.payments").iterdir()) == []
 
 
+@pytest.mark.process
 async def test_a_buyer_killed_after_it_paid_gets_what_it_paid_for(
     world: World, tmp_path: Path
 ) -> None:

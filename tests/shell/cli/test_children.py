@@ -4,6 +4,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from mintscope.shell.cli.service.children import Children
 
 # Tells that it runs; on SIGTERM does its last work for a while, then says how the others were.
@@ -26,6 +28,7 @@ time.sleep(30)
 """
 
 
+@pytest.mark.process
 def test_the_chain_ends_after_the_server_that_asks_it(tmp_path: Path) -> None:
     """So nothing warns, while the server ends, of a chain that does not answer."""
     with Children(command=(sys.executable, "-c", PROGRAM)) as children:

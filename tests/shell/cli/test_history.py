@@ -28,6 +28,7 @@ with History() as history:
 """
 
 
+@pytest.mark.process
 def test_on_a_terminal_it_is_a_bar() -> None:
     ours, theirs = os.openpty()
     environment = {"TERM": "xterm", "COLUMNS": "80", "PATH": ""}
@@ -43,6 +44,7 @@ def test_on_a_terminal_it_is_a_bar() -> None:
     assert shown.rstrip().endswith("history read, following the chain")
 
 
+@pytest.mark.process
 def test_elsewhere_it_is_a_line_now_and_then() -> None:
     ran = subprocess.run([sys.executable, "-c", READ_ALL], check=True, capture_output=True)
 

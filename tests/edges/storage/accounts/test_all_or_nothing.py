@@ -102,6 +102,7 @@ async def fail_at(service: PeopleService, number: int | None) -> None:
     done = -1
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_failure_at_any_statement_undoes_all_of_it(
     service: PeopleService, verb: str
