@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -14,6 +14,7 @@ from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
 from mintscope.edges.sources.finality import Fate, Finality
 from mintscope.edges.sources.lineage import Fit, Lineage, Position
+from mintscope.edges.sources.patience import Patience, Sleep
 from mintscope.edges.sources.rpc import (
     BLOCKS_RANGE_MAX,
     Commitment,
@@ -32,10 +33,7 @@ log = structlog.get_logger()
 OVERLAP_SLOTS: Final = 512
 WALK_BLOCKS_MAX: Final = 1_000
 HOLE_PAUSE_S: Final = 0.25
-FAILURE_PAUSE_S: Final = 0.5
-FAILURE_PAUSE_S_MAX: Final = 30.0
 
-Sleep = Callable[[float], Awaitable[None]]
 Progress = Callable[[int, int], None]
 
 
@@ -82,7 +80,7 @@ class Poller:
 
     async def genesis_hash(self) -> str | None:
         """Return the node's; None if it refuses to tell.  An unreachable node is waited for."""
-        patience = _Patience(self._sleep)
+        patience = Patience(self._sleep)
         while True:
             try:
                 return await self._rpc.genesis_hash()
@@ -98,7 +96,7 @@ class Poller:
         Raises RpcRefused if the node turns us away at the start, OtherChain if it
         follows another cluster.  Later troubles are logged and waited out.
         """
-        patience = _Patience(self._sleep)
+        patience = Patience(self._sleep)
         lineage, missed = await self._begin(after, patience)
         if missed is not None:
             yield missed
@@ -120,7 +118,7 @@ class Poller:
         finally:
             await walk.reset()
 
-    async def _begin(self, after: Tip | None, patience: "_Patience") -> tuple[Lineage, Gap | None]:
+    async def _begin(self, after: Tip | None, patience: "Patience") -> tuple[Lineage, Gap | None]:
         while True:
             try:
                 return await self._locate(after)
@@ -150,23 +148,6 @@ class Poller:
         if start == "latest":
             return Slot(max(head - self._polling.backfill_slots, 0))
         return start
-
-
-class _Patience:
-    """Wait out a node's troubles, longer each time in a row."""
-
-    def __init__(self, sleep: Sleep) -> None:
-        self._sleep = sleep
-        self._pause_s = FAILURE_PAUSE_S
-
-    async def wait(self, failure: RpcFailure) -> None:
-        event = "chain_refused" if isinstance(failure, RpcRefused) else "chain_unreachable"
-        log.warning(event, reason=str(failure), pause_s=self._pause_s)
-        await self._sleep(self._pause_s)
-        self._pause_s = min(self._pause_s * 2, FAILURE_PAUSE_S_MAX)
-
-    def renew(self) -> None:
-        self._pause_s = FAILURE_PAUSE_S
 
 
 class _Walk:

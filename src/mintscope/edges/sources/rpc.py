@@ -2,17 +2,16 @@
 
 * RpcFailure
   x Unreachable     no usable answer, after every retry; trying later may help
-  x RpcRefused         the node will not do it; only a change of configuration helps
+  x RpcRefused      the node will not do it; only a change of configuration helps
 
 A block that is not there is not a failure: `block` and `header` return a
-Missing that says why, and that is only a hint (see `chain.poll`).
+Missing that says why, and that is only a hint (see `poll`).
 """
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -27,6 +26,7 @@ from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Endpoint
 from mintscope.base.tls import trusted_roots
 from mintscope.edges.sources.json_transactions import JsonTransactions
+from mintscope.edges.sources.pace import Pace, retry_after_s
 from mintscope.edges.sources.wire import (
     ABSENCES,
     BLOCK,
@@ -40,9 +40,6 @@ from mintscope.edges.sources.wire import (
     HeaderWire,
 )
 
-BACKOFF_S: Final = 0.25
-BACKOFF_S_MAX: Final = 10.0
-RETRY_AFTER_S_MAX: Final = 60.0
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
 BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
 
@@ -106,9 +103,7 @@ class Rpc:
     ) -> None:
         self._endpoint = endpoint
         self._clock = clock
-        self._jitter = jitter
-        self._sleep = sleep
-        self._not_before_s = 0.0
+        self._pace = Pace(clock, jitter, sleep)
         try:
             self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
         except httpx.InvalidURL as cause:
@@ -225,12 +220,12 @@ class Rpc:
         )
         trouble = _Trouble("not asked")
         for attempt in range(self._endpoint.attempts_max):
-            await self._wait(attempt)
+            await self._pace.wait(attempt)
             try:
                 answer = await self._attempt(request, decoder)
             except _Trouble as again:
                 trouble = again
-                self._postpone(again.retry_after_s)
+                self._pace.postpone(again.retry_after_s)
                 RPC_REQUESTS.labels(method, "retried").inc()
                 continue
             except RpcRefused as cause:
@@ -267,7 +262,8 @@ class Rpc:
         async with self._http.stream("POST", self._endpoint.url, content=request) as response:
             status = response.status_code
             if status in {408, 429} or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-                raise _Trouble(f"HTTP {status}", self._retry_after_s(response))
+                text = response.headers.get("Retry-After", "")
+                raise _Trouble(f"HTTP {status}", retry_after_s(text, self._clock.now() / 1000))
             if status != httpx.codes.OK:
                 raise RpcRefused(
                     f"expected HTTP 200; was {status}: check chain.rpc_url and its key"
@@ -287,30 +283,6 @@ class Rpc:
             log.warning("block_from_the_future", slot=slot, block_time=time)
             return None
         return UnixS(time)
-
-    def _retry_after_s(self, response: httpx.Response) -> float:
-        """Return what the server asked us to wait, in either form of the header; 0 if nothing."""
-        text = response.headers.get("Retry-After", "")
-        if text.isascii() and text.isdigit():
-            return float(text)
-        try:
-            return parsedate_to_datetime(text).timestamp() - self._clock.now() / 1000
-        except (ValueError, OverflowError):
-            return 0.0
-
-    def _postpone(self, wait_s: float) -> None:
-        """Let no request start for *wait_s*: a limit is the client's, not one request's."""
-        wait_s = min(wait_s, RETRY_AFTER_S_MAX)
-        self._not_before_s = max(self._not_before_s, self._clock.monotonic_s() + wait_s)
-
-    async def _wait(self, attempt: int) -> None:
-        """Wait for our turn, and longer with every failed *attempt*."""
-        backoff_s = min(BACKOFF_S_MAX, BACKOFF_S * 2 ** (attempt - 1)) if attempt else 0.0
-        wait_s = max(
-            self._not_before_s - self._clock.monotonic_s(), backoff_s * (1 + self._jitter()) / 2
-        )
-        if wait_s > 0:
-            await self._sleep(wait_s)
 
 
 class _Trouble(Exception):
