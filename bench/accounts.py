@@ -45,7 +45,7 @@ TIMEOUT_S: Final = 30
 ENOUGH: Final = "1000000000"
 PATH: Final = "/api/auth/exchange-secret"
 WRONG: Final = make_application_secret(bytes(28))
-UNKNOWN, WAITING, ISSUED = (f"somebody-{number}@example.org" for number in range(3))
+UNKNOWN, WAITING, ISSUED = (f"applicant-{number}@example.org" for number in range(3))
 
 
 def run() -> list[Figure]:
@@ -113,7 +113,7 @@ def _request(email: str, secret: str) -> bytes:
 
 @contextmanager
 def _api(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield where an api process listens that limits nobody."""
+    """Yield where an api process without limits listens."""
     settings = {
         "MINTSCOPE_DATA_DIR": str(folder),
         "MINTSCOPE_CHAIN__SOURCE": "files",

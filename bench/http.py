@@ -7,7 +7,7 @@ process of its own; the three servers take turns, and the median round counts.
     bare    uvicorn sends the same bytes from memory, through the same parser
     usual   the same endpoint with FastAPI, pydantic, SQLAlchemy's ORM and slowapi
 
-The report is encoded beforehand in ours, as it is by whoever keeps the reports;
+The report is encoded beforehand in ours, as the cache of reports does it;
 `bench.engine` measures that part.
 """
 

@@ -24,7 +24,7 @@ def python_running(module: str, *arguments: str) -> Iterator[int]:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     return port

@@ -26,7 +26,7 @@ class Heart:
     """ASGI middleware that answers /stall: the longest time the loop stood since last asked.
 
     What its thread waited for a core is not counted where the system tells it
-    (Linux): on a shared machine that is somebody else's doing.
+    (Linux): on a shared machine other work causes those.
     """
 
     def __init__(self, app: ASGIApp) -> None:

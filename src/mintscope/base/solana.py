@@ -1,4 +1,4 @@
-"""What a chain tells us, as plain data, and the port of whoever tells it.
+"""Blocks, finality and gaps as plain data, and the port of the sources that yield them.
 
 A source yields blocks at `confirmed` in slot order, says which slots became
 final, and names ranges it could not deliver.  It may repeat itself: every

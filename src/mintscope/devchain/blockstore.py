@@ -28,7 +28,7 @@ LAG: Final = {
 
 
 class Block(NamedTuple):
-    """One block; what it shows is rendered when somebody asks."""
+    """One block; its JSON is rendered on request."""
 
     slot: Slot
     parent_slot: Slot

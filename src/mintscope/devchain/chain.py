@@ -65,7 +65,7 @@ class Devchain:
         self._now = now
         self.world = World(seed=seed, mints=mints)
         self.blockstore = Blockstore(kept_blocks)
-        # Until somebody gives it the time, what is sent is due in the next block.
+        # Until a clock is set, a transaction that is sent is due in the next block.
         self.vm = Vm(
             clock=ManualClock(now),
             seed=seed,

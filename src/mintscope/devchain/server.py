@@ -43,7 +43,7 @@ def application(chain: Chain) -> Starlette:
 
 
 class Calls(Protocol):
-    """Whoever answers calls."""
+    """What answers calls."""
 
     def call(self, method: str, params: Sequence[object]) -> object:
         """Return the result of *method*, or raise RpcError."""

@@ -85,7 +85,7 @@ class Envelope(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """A transaction the market made, to be rendered when somebody asks.
+    """A transaction the market made, to be rendered on request.
 
     build    its instructions, the same ones at every call
     before   balances of the accounts it names in a move, as they were

@@ -17,7 +17,7 @@ class QuarantineReason(StrEnum):
     BAD_BASE58 = "bad_base58"
     TRUNCATED_INSTRUCTION = "truncated_instruction"  # fewer bytes or accounts than its layout
     TRUNCATED_EVENT = "truncated_event"
-    UNRESOLVED_MINT = "unresolved_mint"  # a transfer of nobody knows what
+    UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint nothing tells
     NO_MOVEMENT = "no_movement"  # a swap after which no pool had given one mint for another
     OVERFLOW = "overflow"  # amounts that no mint can supply: more than a u64
     EVENT_DISAGREES = "event_disagrees"  # the program says other amounts than its transfers

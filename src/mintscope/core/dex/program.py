@@ -65,5 +65,5 @@ class Program(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def is_closed(self) -> bool:
-        """True where nobody published which instructions are swaps."""
+        """True where it is not published which instructions are swaps."""
         return b"" in self.swaps

@@ -1,4 +1,4 @@
-"""Swaps from what moved: the pool is whoever received one mint and paid another.
+"""Swaps from what moved: the pool is the owner that received one mint and paid another.
 
 Amounts are those of the pool's side.  Where the vaults' owner is not known
 the trader's side is turned around.
@@ -226,7 +226,7 @@ def _opposite(moved: list[Move], token_accounts: TokenAccounts) -> Exchange | No
 
 
 def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) -> str:
-    """Return who trades: a signer, or else (a router trades for its user) whoever pays first."""
+    """Return who trades: a signer, or else (a router trades for its user) the first who pays."""
     for signer in token_accounts.signers:
         if signer in exchanges:
             return signer

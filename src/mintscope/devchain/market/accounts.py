@@ -1,4 +1,4 @@
-"""The accounts of the market, for whoever reads them: vaults, mints, wallets.
+"""The accounts of the market, as JSON-RPC shows them: vaults, mints, wallets.
 
 They are shown as they are now, at every commitment, and no transaction of the
 virtual machine finds them: the market moves them by itself.

@@ -125,7 +125,7 @@ class Market:
     def _settle(
         self, pool: Pool, amount_in: int, at: UnixS, trader: str, *, is_buy: bool
     ) -> Fill | None:
-        """Return what *trader* gets for *amount_in*; None where somebody cannot pay."""
+        """Return what *trader* gets for *amount_in*; None where a party cannot pay."""
         world = self._world
         reserves = pool.reserves(world.balances)
         amount_out = pool.amount_out(reserves, amount_in, is_buy=is_buy)

@@ -38,7 +38,7 @@ def convert(params: object, kind: type[T]) -> T:
 
 
 def method(kind: type[T], answer: Callable[[T], object]) -> Answer:
-    """Return *answer* as something that takes parameters nobody has looked at."""
+    """Return *answer* as a method that takes unchecked parameters."""
     return lambda params: answer(convert(params, kind))
 
 

@@ -118,7 +118,7 @@ class Bank:
         if isinstance(result, TransactionMetadata):
             return replace(_told(case, result), landed=True, after=self._now(case))
         failed = replace(_told(case, result.meta()), error=_error(result))
-        if self.account(payer) == taken:  # nobody paid, so no block holds it
+        if self.account(payer) == taken:  # no fee was paid, so no block holds it
             self.put(payer, case.before[payer])
             return failed
         return replace(failed, landed=True, after=self._now(case))

@@ -1,6 +1,6 @@
 """Who exists on a dev chain before its first block: made from a seed, so always the same.
 
-None of these keys is a secret: whoever knows the seed has them.
+None of these keys is a secret: all follow from the seed.
 """
 
 from hashlib import sha256
@@ -28,7 +28,7 @@ FEE_PAYER_LAMPORTS: Final = 10 * 10**9
 class Genesis:
     """The keys of a dev chain, and the accounts it starts with.
 
-    mint       of the payment token: classic SPL, nobody can freeze it, and the one
+    mint       of the payment token: classic SPL, it has no freeze authority, and the one
                that the market of the same seed trades under PAYMENT_SYMBOL
     treasury   receives payments, in the token account `treasury_tokens`
     fee_payer  sponsors the fees of payments, with 10 SOL to begin with

@@ -1,6 +1,6 @@
 """Transactions on their way into blocks, and what became of them.
 
-Whoever makes the blocks calls `close_block` for each, and `rewind` for those
+The maker of the blocks calls `close_block` for each, and `rewind` for those
 that a fork takes back: the market's chain, or a Pulse where there is no market.
 Its time is that of the newest block; the clock only says when a transaction came.
 """
@@ -127,7 +127,7 @@ class Vm:
     def rewind(self, depth: int) -> None:
         """Take the newest *depth* blocks back; what they held is on its way again.
 
-        What had to vanish is not: somebody would have to send it again.
+        A transaction that had to vanish is not: a client would have to send it again.
         """
         gone = {landed.signature for landed in self._to_vanish()}
         dropped = [self._blocks.pop() for _ in range(depth)]

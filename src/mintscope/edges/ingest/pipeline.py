@@ -135,7 +135,7 @@ async def _read_ahead(updates: AsyncIterator[Update]) -> AsyncIterator[_Queue]:
     try:
         yield queue
     finally:
-        while not reading.done():  # whoever the source awaits may swallow a cancellation
+        while not reading.done():  # what the source awaits may swallow a cancellation
             reading.cancel()
             await asyncio.wait([reading], timeout=CANCEL_AGAIN_S)
         if isinstance(updates, AsyncGenerator):

@@ -25,7 +25,7 @@ class Fate(Enum):
 FATES: Final[Mapping[Absence, Fate]] = {
     Absence.SKIPPED: Fate.DEAD,
     Absence.NOT_READY: Fate.UNKNOWN,  # a node that lags proves nothing
-    Absence.PURGED: Fate.FINAL,  # nobody can contradict us any more
+    Absence.PURGED: Fate.FINAL,  # no node can contradict it any more
 }
 
 

@@ -154,7 +154,7 @@ class _Walk:
     """One following of the chain, a step at a time.
 
     plan     slots to ask for, ascending, all above those in the window
-    head     the newest confirmed slot heard of
+    head     the newest confirmed slot that the node named
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class _Walk:
                 return ()
 
     async def _missing(self, missing: Missing) -> Sequence[Update]:
-        """Believe it only until a later block proves otherwise."""
+        """Treat the slot as skipped, until the parent of a later block proves otherwise."""
         self._window.drop(missing.slot)
         owed_since = self._owed_since.get(missing.slot)
         if owed_since is None:

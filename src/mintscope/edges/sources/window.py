@@ -67,6 +67,6 @@ class Window:
 
 
 def _look_at(task: asyncio.Task[Answer]) -> None:
-    """Mark the failure of a request nobody waits for any longer as seen."""
+    """Retrieve the failure of a request that is no longer awaited, so that it is not logged."""
     if not task.cancelled():
         task.exception()

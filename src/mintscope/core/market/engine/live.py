@@ -1,6 +1,6 @@
 """The confirmed fold: the newest events of the swap log, applied to the mints in use.
 
-Pure and synchronous: whoever reads the log calls `apply` for each event and
+Pure and synchronous: the reader of the log calls `apply` for each event and
 `insert` for each mint it has loaded.  Every report is a function of the log
 up to `seq`, whenever its mint was loaded and however often it was evicted.
 
