@@ -87,7 +87,7 @@ async def test_the_lack_of_credits_is_told_before_a_failure(tmp_path: Path) -> N
     empty, pointless = await causes(front, [None, failure])
 
     assert isinstance(empty.cause, NoCredits)
-    assert (empty.failure, empty.offer) == (None, None)
+    assert (empty.failure, empty.option) == (None, None)
     assert isinstance(pointless.cause, NoCredits)
     assert pointless.failure is failure
     await front.ledger.close()

@@ -23,7 +23,7 @@ from mintscope.core.checkout.refusal import (
     NoCredits,
     NothingForSale,
     NothingPresented,
-    Offer,
+    PaymentOption,
 )
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
 from mintscope.core.market.report import ReadReport
@@ -76,8 +76,8 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
                 raise await self._refuse(None)
 
     async def _refuse(self, failure: ServiceError | None) -> CheckoutRefused:
-        offer = await self.checkout.offer(self.order)
-        return CheckoutRefused(NoCredits(), offer=offer, failure=failure)
+        option = await self.checkout.option(self.order)
+        return CheckoutRefused(NoCredits(), option=option, failure=failure)
 
 
 class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
@@ -169,35 +169,35 @@ class Checkout:
             failure = caught
         return CheckoutRefused(
             NothingPresented(),
-            offer=await self.offer(order),
+            option=await self.option(order),
             failure=failure,
             is_ready=failure is None,
         )
 
-    async def offer(self, order: Order) -> Offer | None:
+    async def option(self, order: Order) -> PaymentOption | None:
         """Return how *order* can be paid for; None where nothing is sold now."""
         if self.merchant is not None:
             with suppress(PriceUnavailable):
-                return Offer(requirement=await self.merchant.quote(order))
+                return PaymentOption(requirement=await self.merchant.quote(order))
         return None
 
     async def expect_settled(self, merchant: Merchant, order: Order, outcome: Outcome) -> Settled:
         """Return *outcome* if the payment has settled.
 
-        Raises CheckoutRefused; PriceUnavailable where no new offer can be made, unless the
+        Raises CheckoutRefused; PriceUnavailable where no new option can be made, unless the
         payment was sent: then what became of it is told.
         """
         self.on_outcome(outcome)
         if isinstance(outcome, Settled):
             return outcome
-        offer = None
+        option = None
         if isinstance(outcome, Refused):
             try:
-                offer = Offer(requirement=await merchant.quote(order))
+                option = PaymentOption(requirement=await merchant.quote(order))
             except PriceUnavailable:
                 if not outcome.signature:
                     raise
-        raise CheckoutRefused(outcome, offer=offer)
+        raise CheckoutRefused(outcome, option=option)
 
 
 def _pack(report: ReadReport, *, now: UnixMs) -> bytes:

@@ -26,7 +26,7 @@ Cause = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class PaymentOption:
     """How the client may pay instead.
 
     requirement    the terms of a payment; None where only credits are taken now
@@ -38,7 +38,7 @@ class Offer:
 class CheckoutRefused(Exception):
     """Nothing was handed out, and nothing was charged unless *cause* says so.
 
-    offer       None where nothing can be bought now, and where nothing more is to be paid
+    option       None where nothing can be bought now, and where nothing more is to be paid
     failure     why what was asked for could not have been handed out anyway
     is_ready    what was asked for can be handed out to a client that pays
     """
@@ -47,12 +47,12 @@ class CheckoutRefused(Exception):
         self,
         cause: Cause,
         *,
-        offer: Offer | None = None,
+        option: PaymentOption | None = None,
         failure: ServiceError | None = None,
         is_ready: bool = False,
     ) -> None:
         super().__init__(type(cause).__name__)
         self.cause = cause
-        self.offer = offer
+        self.option = option
         self.failure = failure
         self.is_ready = is_ready

@@ -27,7 +27,7 @@ from mintscope.core.checkout.refusal import (
     NoCredits,
     NothingForSale,
     NothingPresented,
-    Offer,
+    PaymentOption,
 )
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import ReadReport
@@ -168,8 +168,8 @@ class ResourceServer:
         )
 
     async def _refuse_unpaid(self, merchant: Merchant, order: Order) -> NoReturn:
-        offer = Offer(requirement=await merchant.quote(order))
-        raise CheckoutRefused(NothingPresented(), offer=offer)
+        option = PaymentOption(requirement=await merchant.quote(order))
+        raise CheckoutRefused(NothingPresented(), option=option)
 
     async def _tell_settled(self, request: Request, settled: Settled) -> None:
         if not settled.redelivered:
@@ -184,13 +184,13 @@ class ResourceServer:
 
     def _told(self, request: Request, refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
         """Add the headers of *refused* to the response, and return the error that tells it."""
-        headers, cause, offer = request.response_headers, refused.cause, refused.offer
+        headers, cause, option = request.response_headers, refused.cause, refused.option
         error = _error(refused, unpaid=unpaid)
         if refused.is_ready:
             headers.append(READY)
-        if offer is not None and offer.requirement is not None and self._merchant is not None:
+        if option is not None and option.requirement is not None and self._merchant is not None:
             why = cause.reason if isinstance(cause, Refused) else str(error)
-            demand = encode_required(offer.requirement, origin=self._merchant.origin, error=why)
+            demand = encode_required(option.requirement, origin=self._merchant.origin, error=why)
             headers.append(_header(PAYMENT_REQUIRED, demand))
         match cause:
             case Refused(reason=reason, signature=signature) if self._merchant is not None:
@@ -205,7 +205,7 @@ class ResourceServer:
                 headers.append((b"retry-after", b"%d" % OBSTACLE_RETRY_S[obstacle]))
             case _:
                 pass
-        if offer is not None and offer.requirement is None:
+        if option is not None and option.requirement is None:
             return type(error)(f"{error} {ONLY_CREDITS}")
         return error
 
