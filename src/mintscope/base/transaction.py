@@ -16,11 +16,11 @@ Index = Annotated[int, msgspec.Meta(ge=0, le=255)]
 Height = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class Wire(msgspec.Struct, rename="camel", gc=False):
+class NodeRecord(msgspec.Struct, rename="camel", gc=False):
     """A record as a node spells it; it can form no cycle, so the collector skips it."""
 
 
-class Instruction(Wire):
+class Instruction(NodeRecord):
     """A call of a program.
 
     accounts       indices into the keys of the transaction; one byte each in protobuf
@@ -34,14 +34,14 @@ class Instruction(Wire):
     stack_height: Height | None = None
 
 
-class InnerInstructions(Wire):
+class InnerInstructions(NodeRecord):
     """The instructions that top-level instruction *index* called, in order of execution."""
 
     index: Index
     instructions: Sequence[Instruction]
 
 
-class TokenAmount(Wire):
+class TokenAmount(NodeRecord):
     """The balance of a token account.
 
     amount   raw units, decimal digits in a string as JSON and protobuf have it
@@ -51,7 +51,7 @@ class TokenAmount(Wire):
     amount: str = ""
 
 
-class TokenBalance(Wire):
+class TokenBalance(NodeRecord):
     """A token account before or after the transaction."""
 
     account_index: Index

@@ -25,7 +25,7 @@ from mintscope.devchain.addresses import address, text
 from mintscope.devchain.blockstore import Block, Blockstore, Commitment
 from mintscope.devchain.market.accounts import MarketAccounts
 from mintscope.devchain.market.listing import SOL
-from mintscope.devchain.market.traffic import Market
+from mintscope.devchain.market.traffic import Traffic
 from mintscope.devchain.market.world import World
 from mintscope.devchain.methods.rpc import head
 from mintscope.devchain.render import Json, Place, Rendered, render
@@ -73,7 +73,7 @@ class Devchain:
             elsewhere=MarketAccounts(self.world).account,
         )
         opens = UnixS(now // 1_000)
-        self._market = Market(self.world, self._random, opens=opens)
+        self._traffic = Traffic(self.world, self._random, opens=opens)
         self._make_history(opens, history_days)
         self.opened_slot: int = self.blockstore.tip
 
@@ -166,7 +166,7 @@ class Devchain:
                 time=at,
                 blockhash=address(parent_hash, slot, self._random.getrandbits(64)),
                 parent_blockhash=parent_hash,
-                transactions=self._market.block(slot, at, parent_hash, after_s),
+                transactions=self._traffic.block(slot, at, parent_hash, after_s),
             )
         )
         self.vm.close_block(

@@ -20,7 +20,7 @@ DECIMALS: Final = 6  # of every mint the program makes
 TRANSFERS: Final = frozenset({b"\x03", b"\x0c"})  # Transfer, TransferChecked
 
 
-class Accounts(NamedTuple):
+class SwapAccounts(NamedTuple):
     """Positions of the accounts of a swap instruction."""
 
     mint: int
@@ -29,8 +29,8 @@ class Accounts(NamedTuple):
     quote: int | None
 
 
-V1: Final = Accounts(mint=2, user=6, curve=3, quote=None)
-V2: Final = Accounts(mint=1, user=13, curve=10, quote=2)
+V1: Final = SwapAccounts(mint=2, user=6, curve=3, quote=None)
+V2: Final = SwapAccounts(mint=1, user=13, curve=10, quote=2)
 LEG_V1: Final = Leg((V1.curve,), V1.curve)
 LEG_V2: Final = Leg((V2.curve,), V2.curve)
 

@@ -36,7 +36,7 @@ UNIT_PRICES: Final = (1_000, 200_000)
 AFFORDABLE: Final = 0.9  # of what a trader holds; the rest is for fees
 
 
-class Market:
+class Traffic:
     """Makes the transactions of one block after the other."""
 
     def __init__(self, world: World, random: Random, *, opens: UnixS) -> None:

@@ -2,7 +2,7 @@
 
 The real virtual machine (LiteSVM) does the work.  What it leaves out is done
 here: the priority fee, and going back.  Whether a blockhash is still good is
-the Window's to say, whether a signature is right its caller's.
+the BlockhashQueue's to say, whether a signature is right its caller's.
 """
 
 from collections.abc import Mapping, Sequence

@@ -18,9 +18,9 @@ from solders.transaction import VersionedTransaction
 from mintscope.base.clock import Clock
 from mintscope.devchain.faults import Faults, Landing
 from mintscope.devchain.svm.bank import Bank, Outcome
+from mintscope.devchain.svm.blockhash_queue import BlockhashQueue, Refusal
 from mintscope.devchain.svm.entry import Json, entry
 from mintscope.devchain.svm.genesis import Genesis
-from mintscope.devchain.svm.window import Refusal, Window
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -93,7 +93,7 @@ class Vm:
         self.genesis.apply(self.bank)
         self._reached = reached or self._aged
         self._elsewhere = elsewhere
-        self._window = Window()
+        self._blockhashes = BlockhashQueue()
         self._blocks: deque[Closed] = deque(maxlen=BLOCKS_KEPT)
         self._pending: dict[str, _Pending] = {}
         self._fates: dict[str, Landing] = {}
@@ -110,7 +110,7 @@ class Vm:
             if (one := self._land(each, block)) is not None:
                 self._landed[one.signature] = one
                 landed.append(one)
-        self._window.open(block.blockhash, height=block.height)
+        self._blockhashes.open(block.blockhash, height=block.height)
         self._blocks.append(block)
         if landed:
             self._held[block.slot] = landed
@@ -134,7 +134,7 @@ class Vm:
         undone = list(self._since(dropped[-1].slot - 1))
         for landed in undone:
             self.bank.undo(landed.outcome)
-            self._window.forget(landed.transaction.message)
+            self._blockhashes.forget(landed.transaction.message)
             del self._landed[landed.signature]
         for landed in reversed(undone):
             if landed.signature in gone:
@@ -142,7 +142,7 @@ class Vm:
             else:
                 self._enqueue(landed.transaction, landed.landing, due_ms=0)
         for block in dropped:
-            self._window.close(block.blockhash)
+            self._blockhashes.close(block.blockhash)
             self._held.pop(block.slot, None)
 
     def send(self, transaction: VersionedTransaction) -> None:
@@ -167,11 +167,11 @@ class Vm:
 
     def refusal(self, transaction: VersionedTransaction) -> Refusal | None:
         """Say why the next block could not hold *transaction*."""
-        return self._window.refusal(transaction.message, height=self._blocks[-1].height + 1)
+        return self._blockhashes.refusal(transaction.message, height=self._blocks[-1].height + 1)
 
     def last_valid_height(self, blockhash: Hash) -> int | None:
         """Return the height of the last block *blockhash* is good for; None if it is unknown."""
-        return self._window.last_valid_height(blockhash)
+        return self._blockhashes.last_valid_height(blockhash)
 
     def block(self, commitment: Commitment) -> Closed:
         """Return the newest block that has *commitment*."""
@@ -208,13 +208,13 @@ class Vm:
     def _land(self, pending: "_Pending", block: Closed) -> Landed | None:
         signature, transaction, landing, _ = pending
         message = transaction.message
-        if landing.kind == "never" or self._window.refusal(message, height=block.height):
+        if landing.kind == "never" or self._blockhashes.refusal(message, height=block.height):
             return None
         run = self.bank.fail if landing.kind == "failed" else self.bank.execute
         outcome = run(transaction)
         if not outcome.landed:
             return None
-        self._window.remember(message)
+        self._blockhashes.remember(message)
         shown = entry(transaction, outcome, self.bank.account)
         return Landed(signature, transaction, outcome, shown, block, landing)
 

@@ -17,10 +17,10 @@ from mintscope.base.transaction import (
     Index,
     InnerInstructions,
     Instruction,
+    NodeRecord,
     TokenBalance,
     Transaction,
     UnreadableTransaction,
-    Wire,
 )
 
 # A transaction that called nothing moved no pool.  Most of a block are votes, short and of this
@@ -28,7 +28,7 @@ from mintscope.base.transaction import (
 NOTHING_CALLED: Final = b'"innerInstructions":[]'
 SEARCH_MAX: Final = 4096
 
-# Where the parser stops at a failed transaction: `Meta.err` can only be null.
+# Where the parser stops at a failed transaction: `TransactionMeta.err` can only be null.
 FAILED: Final = "`$.meta.err`"
 # What parsing can raise: bad JSON or shape, bad UTF-8, nesting without end.
 UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -50,14 +50,14 @@ class JsonInnerInstructions(InnerInstructions):
     instructions: list[JsonInstruction]
 
 
-class LoadedAddresses(Wire):
+class LoadedAddresses(NodeRecord):
     """The accounts that the lookup tables added."""
 
     writable: list[str] = msgspec.field(default_factory=list)
     readonly: list[str] = msgspec.field(default_factory=list)
 
 
-class Meta(Wire):
+class TransactionMeta(NodeRecord):
     """The outcome of a transaction; the earlier balances stay unparsed."""
 
     err: None = None
@@ -67,13 +67,13 @@ class Meta(Wire):
     pre_token_balances: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class MessageHeader(Wire):
+class MessageHeader(NodeRecord):
     """How many of the first accounts sign."""
 
     num_required_signatures: Index = 1
 
 
-class Message(Wire, kw_only=True):
+class TransactionMessage(NodeRecord, kw_only=True):
     """The signed part."""
 
     account_keys: list[str]
@@ -81,17 +81,17 @@ class Message(Wire, kw_only=True):
     instructions: list[JsonInstruction]
 
 
-class SignedMessage(Wire):
+class SignedMessage(NodeRecord):
     """A message and its signatures."""
 
-    message: Message
+    message: TransactionMessage
     signatures: Annotated[list[Signature], msgspec.Meta(min_length=1)]
 
 
-class JsonTransaction(Wire, kw_only=True):
+class JsonTransaction(NodeRecord, kw_only=True):
     """One entry of a getBlock result, or a getTransaction result."""
 
-    meta: Meta | None = None
+    meta: TransactionMeta | None = None
     transaction: SignedMessage
 
 

@@ -12,7 +12,7 @@ FORK_DEPTH_MAX: Final = 64
 Refusal = Literal["BlockhashNotFound", "AlreadyProcessed"]
 
 
-class Window:
+class BlockhashQueue:
     """The newest blockhashes, each with the messages processed under it.
 
     LiteSVM by itself accepts its newest blockhash only.  The chain accepts one
