@@ -1,0 +1,75 @@
+"""docs/glossary.md: each term is in the code, and no banned word is used.
+
+ALLOWED says how often each is still used in the code, the tests and the documents; it may only
+shrink. Names of tables and columns of stored data stay in it.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GLOSSARY = ROOT / "docs" / "glossary.md"
+ALLOWED = Path(__file__).with_name("banned_words_left.json")
+TERMS = re.findall(r"^\| [^|]+ \| `([A-Za-z_]+)` \|", GLOSSARY.read_text(), re.MULTILINE)
+BANNED = re.findall(r"```\n(.*?)```", GLOSSARY.read_text(), re.DOTALL)[0].split()
+LOWER, TITLE = "|".join(BANNED), "|".join(map(str.title, BANNED))
+WORD = re.compile(rf"(?<![A-Za-z])(?:{LOWER})(?![a-z])|(?<![A-Z])(?:{TITLE})(?![a-z])")
+
+
+def texts() -> Iterator[Path]:
+    """Yield what people read: code, pages, documents."""
+    for pattern in ("*.py", "*.html", "*.css", "*.sql"):
+        for path in (ROOT / "src").rglob(pattern):
+            if "node_modules" not in path.parts:
+                yield path
+    yield from (ROOT / "tests").rglob("*.py")
+    yield from ROOT.glob("*.md")
+    yield from (ROOT / "docs").rglob("*.md")
+
+
+def banned_words(text: str) -> Counter[str]:
+    """Return how often each banned word is in *text*, alone or as a part of a name."""
+    return Counter(word.lower() for word in WORD.findall(text))
+
+
+def counted() -> dict[str, Counter[str]]:
+    """Return how often each banned word is in the code, the tests and the documents."""
+    own = {GLOSSARY, Path(__file__).resolve()}
+    found: dict[str, Counter[str]] = {"src": Counter(), "tests": Counter(), "docs": Counter()}
+    for path in texts():
+        if path not in own and "node_modules" not in path.parts:
+            part = path.relative_to(ROOT).parts[0]
+            found[part if part in found else "docs"] += banned_words(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_every_term_is_in_the_code(term: str) -> None:
+    sources = (path.read_text() for path in (ROOT / "src").rglob("*.py"))
+
+    assert any(re.search(rf"\b{term}\b", source) for source in sources)
+
+
+def test_no_banned_word_is_used() -> None:
+    allowed: dict[str, dict[str, int]] = json.loads(ALLOWED.read_text())
+
+    more = {part: words - Counter(allowed[part]) for part, words in counted().items()}
+
+    assert not any(more.values()), f"use words of docs/glossary.md instead: {more}"
+
+
+@pytest.mark.parametrize(
+    "text", ["the till is shut", "class Purse:", "a_letter_to", "sign_up_desk", "Nobody knows"]
+)
+def test_a_banned_word_is_found(text: str) -> None:
+    assert banned_words(text).total() == 1
+
+
+@pytest.mark.parametrize("text", ["until then", "inherit", "keyboard", "desktop", "whiteboard"])
+def test_a_longer_word_is_not_taken_for_one(text: str) -> None:
+    assert banned_words(text).total() == 0

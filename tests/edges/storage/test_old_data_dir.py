@@ -1,0 +1,126 @@
+"""A data_dir written before the code was laid out in rows opens, serves and balances.
+
+data/old_*.sql are its files as SQL: a market of some blocks of the devchain, a token issued and
+spent, a paid report and a purchase, an administrator, an agent with an API key, an application that
+is approved and one that waits. data/old_facts.json has its credentials and an answer of then.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import httpx
+import pytest
+
+from mintscope.base.clock import SystemClock
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.edges.storage.sqlite.openers import open_money
+
+DATA = Path(__file__).with_name("data")
+FACTS: dict[str, Any] = json.loads((DATA / "old_facts.json").read_text())
+START_S = 60.0
+END_S = 15
+# Data older than a day is not served, whatever the settings.
+NEWEST_BLOCK_IS_NEW = "UPDATE header SET time = ? WHERE seq = (SELECT max(seq) FROM header)"
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    for name, dump in ((MONEY_FILE, "old_money.sql"), (MARKET_FILE, "old_market.sql")):
+        with closing(apsw.Connection(str(tmp_path / name))) as db:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"BEGIN; {(DATA / dump).read_text()} COMMIT")
+            if name == MARKET_FILE:
+                db.execute(NEWEST_BLOCK_IS_NEW, (SystemClock().now() // 1000,))
+    pepper = tmp_path / PEPPER_FILE
+    pepper.write_text(FACTS["pepper"] + "\n")
+    pepper.chmod(0o600)
+    return tmp_path
+
+
+@pytest.fixture
+def service(data_dir: Path) -> Iterator[httpx.Client]:
+    """Yield a client of today's api on that folder."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = int(probe.getsockname()[1])
+    environment = {
+        "PATH": os.environ["PATH"],  # noqa: TID251 - handed on, not read
+        "MINTSCOPE_DATA_DIR": str(data_dir),
+        "MINTSCOPE_API__PORT": str(port),
+        "MINTSCOPE_API__STALE_AFTER_S": "86400",
+        "MINTSCOPE_CHAIN__RPC_URL": "http://127.0.0.1:1",
+        "MINTSCOPE_METRICS__ENABLED": "false",
+    }
+    command = [sys.executable, "-m", "mintscope", "api"]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+            _wait(client, process)
+            yield client
+    finally:
+        process.kill()
+        process.communicate(timeout=END_S)
+
+
+def _wait(client: httpx.Client, process: "subprocess.Popen[str]") -> None:
+    until_s = time.monotonic() + START_S
+    while time.monotonic() < until_s:
+        assert process.poll() is None, process.communicate()[1]
+        try:
+            client.get("/healthz").raise_for_status()
+        except httpx.HTTPError:
+            continue
+        return
+    raise AssertionError("the api did not start")
+
+
+def bearer(credential: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {credential}"}
+
+
+@pytest.mark.process
+@pytest.mark.timeout(120)
+def test_it_serves(service: httpx.Client) -> None:
+    balance = service.get("/v1/credits/balance", headers=bearer(FACTS["token"]))
+    me = service.get("/v1/me", headers=bearer(FACTS["key"]["apiKey"]))
+    exchanged = service.post(
+        "/api/auth/exchange-secret",
+        json={"email": "approved@example.org", "applicationSecret": FACTS["approved_secret"]},
+    )
+    signed_in = service.post(
+        "/sign-in",
+        data={"email": FACTS["admin"], "password": FACTS["password"]},
+        headers={"Origin": str(service.base_url).rstrip("/")},
+    )
+
+    assert balance.json()["data"] == {"balance": FACTS["left"]}, balance.text
+    assert me.json()["data"]["scopes"] == FACTS["key"]["scopes"], me.text
+    assert exchanged.json()["apiKey"].startswith("svc_live_"), exchanged.text
+    assert signed_in.status_code == 303, signed_in.text
+
+
+@pytest.mark.parametrize("spent", [0, 3])
+async def test_it_balances(data_dir: Path, spent: int) -> None:
+    async with open_money(data_dir, pepper=None, clock=SystemClock()) as money:
+        account = await money.ledger.find(FACTS["token"])
+        assert account is not None
+        for _ in range(spent):
+            await money.ledger.spend(account)
+        checked = await money.audit_books.check(after_entry=0)
+
+        assert await money.ledger.balance(account) == FACTS["left"] - spent
+    assert list(checked.violations) == []
+
+
+def test_the_folder_names_no_machine() -> None:
+    for path in DATA.glob("old_*"):
+        assert "/work" not in path.read_text()
+        assert "/home" not in path.read_text()
