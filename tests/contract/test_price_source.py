@@ -7,10 +7,9 @@ import httpx
 import pytest
 
 from mintscope.base.primitives import Mint, UnixMs
-from mintscope.base.quote import Quote
 from mintscope.base.solana import WSOL
 from mintscope.core.market.log import PricedSwap
-from mintscope.core.payments.pricing.price import Doubt
+from mintscope.core.payments.pricing.price import Doubt, Quote
 from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceSource
 from mintscope.core.payments.pricing.token_market import Reserves
 from mintscope.core.payments.settlement import ChainUnavailable

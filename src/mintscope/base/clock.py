@@ -11,11 +11,9 @@ class Clock(Protocol):
 
     def now(self) -> UnixMs:
         """Return the wall time; it may step."""
-        ...
 
     def monotonic_s(self) -> float:
         """Return seconds that never step; for durations and limits."""
-        ...
 
 
 class SystemClock:

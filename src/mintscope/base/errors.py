@@ -1,52 +1,17 @@
-"""Every failure a client is meant to see.
+"""Every failure a client is meant to see, and those of stores, which are for the operator.
 
-* ServiceError
-  x InvalidTokenAddress     INVALID_TOKEN_ADDRESS
-  x TokenNotFound           TOKEN_NOT_FOUND
-  x InsufficientData        INSUFFICIENT_DATA
-  x MissingToken            MISSING_TOKEN
-  x InvalidToken            INVALID_TOKEN
-  x PaymentRequired         PAYMENT_REQUIRED
-  x InsufficientCredits     INSUFFICIENT_CREDITS
-  x RateLimited             RATE_LIMITED
-  x DataStale               DATA_STALE
-  x ServiceUnavailable      SERVICE_UNAVAILABLE
-  x InvalidBundle           INVALID_BUNDLE
-  x InvalidPayment          INVALID_PAYMENT
-  x PriceUnavailable        PRICE_UNAVAILABLE
-  x PaymentFailed           PAYMENT_FAILED
-  x PaymentAlreadyUsed      PAYMENT_ALREADY_USED
-  x PaymentPending          PAYMENT_PENDING
-  x PaymentUnavailable      PAYMENT_UNAVAILABLE
-  x InvalidProof            INVALID_PROOF
-  x RotatedRecently         ROTATED_RECENTLY
-  x InvalidFields           VALIDATION_ERROR
-  x DuplicateApplication    DUPLICATE_APPLICATION
-  x InvalidCredentials      INVALID_CREDENTIALS
-  x NotApproved             NOT_APPROVED
-  x InvalidSecretFormat     INVALID_SECRET_FORMAT
-  x KeyAlreadyExists        KEY_ALREADY_EXISTS
-  x AccountNotFound         ACCOUNT_NOT_FOUND
-  x InsufficientScope       INSUFFICIENT_SCOPE
-  x BadRequest              BAD_REQUEST
-  x NotFound                NOT_FOUND
-  x MethodNotAllowed        METHOD_NOT_ALLOWED
-  x RequestTimeout          REQUEST_TIMEOUT
-  x PayloadTooLarge         PAYLOAD_TOO_LARGE
-  x HeadersTooLarge         HEADERS_TOO_LARGE
-  x InternalError           INTERNAL_ERROR
-
-The four of a payment are what its outcomes (`payments.outcome`) become for
-whoever sent it.
-
-The message is public: it is sent to the client as it stands.  What only the
+The message of a ServiceError is public: it is sent to the client as it stands.  What only the
 operator may read goes into `raise ... from cause` or `add_note`.  HTTP does
 not appear here; `api.errors` owns the one table from code to status.
 """
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
+
+from typing_extensions import override
+
+ADDRESS_SHOWN_MAX: Final = 50
 
 
 class ErrorCode(StrEnum):
@@ -93,11 +58,13 @@ class ServiceError(Exception):
 
     code: ClassVar[ErrorCode]
 
+    @override
+    def __init_subclass__(cls, *, code: ErrorCode) -> None:
+        cls.code = code
 
-class InvalidTokenAddress(ServiceError):
+
+class InvalidTokenAddress(ServiceError, code=ErrorCode.INVALID_TOKEN_ADDRESS):
     """The path segment is not the base58 form of 32 bytes."""
-
-    code = ErrorCode.INVALID_TOKEN_ADDRESS
 
     def __init__(self, text: str) -> None:
         shown = text if len(text) <= ADDRESS_SHOWN_MAX else text[:ADDRESS_SHOWN_MAX] + "..."
@@ -107,116 +74,80 @@ class InvalidTokenAddress(ServiceError):
         )
 
 
-class TokenNotFound(ServiceError):
+class TokenNotFound(ServiceError, code=ErrorCode.TOKEN_NOT_FOUND):
     """The mint is well formed but not tracked."""
 
-    code = ErrorCode.TOKEN_NOT_FOUND
 
-
-class InsufficientData(ServiceError):
+class InsufficientData(ServiceError, code=ErrorCode.INSUFFICIENT_DATA):
     """The mint is tracked but has too little price history yet."""
 
-    code = ErrorCode.INSUFFICIENT_DATA
 
-
-class MissingToken(ServiceError):
+class MissingToken(ServiceError, code=ErrorCode.MISSING_TOKEN):
     """No usable Authorization header where one is required."""
 
-    code = ErrorCode.MISSING_TOKEN
 
-
-class InvalidToken(ServiceError):
+class InvalidToken(ServiceError, code=ErrorCode.INVALID_TOKEN):
     """The bearer value is not a credit token that exists."""
 
-    code = ErrorCode.INVALID_TOKEN
 
-
-class PaymentRequired(ServiceError):
+class PaymentRequired(ServiceError, code=ErrorCode.PAYMENT_REQUIRED):
     """Neither a payment nor a credit token was presented."""
 
-    code = ErrorCode.PAYMENT_REQUIRED
 
-
-class InsufficientCredits(ServiceError):
+class InsufficientCredits(ServiceError, code=ErrorCode.INSUFFICIENT_CREDITS):
     """The credit token is good, its balance is zero."""
 
-    code = ErrorCode.INSUFFICIENT_CREDITS
 
-
-class RateLimited(ServiceError):
+class RateLimited(ServiceError, code=ErrorCode.RATE_LIMITED):
     """The caller must wait *retry_after_s* seconds."""
-
-    code = ErrorCode.RATE_LIMITED
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(f"Too many requests: wait {retry_after_s} seconds before retrying.")
         self.retry_after_s = retry_after_s
 
 
-class DataStale(ServiceError):
+class DataStale(ServiceError, code=ErrorCode.DATA_STALE):
     """The newest data is too old to be sold."""
 
-    code = ErrorCode.DATA_STALE
 
-
-class ServiceUnavailable(ServiceError):
+class ServiceUnavailable(ServiceError, code=ErrorCode.SERVICE_UNAVAILABLE):
     """A part of the service that this request needs does not answer."""
 
-    code = ErrorCode.SERVICE_UNAVAILABLE
 
-
-class InvalidBundle(ServiceError):
+class InvalidBundle(ServiceError, code=ErrorCode.INVALID_BUNDLE):
     """No bundle of this size is for sale."""
 
-    code = ErrorCode.INVALID_BUNDLE
 
-
-class InvalidPayment(ServiceError):
+class InvalidPayment(ServiceError, code=ErrorCode.INVALID_PAYMENT):
     """The payment header cannot be read; nothing was looked at, nothing was charged."""
 
-    code = ErrorCode.INVALID_PAYMENT
 
-
-class PriceUnavailable(ServiceError):
+class PriceUnavailable(ServiceError, code=ErrorCode.PRICE_UNAVAILABLE):
     """The payment token has no price that may be sold at; credits go on working."""
 
-    code = ErrorCode.PRICE_UNAVAILABLE
 
-
-class PaymentFailed(ServiceError):
+class PaymentFailed(ServiceError, code=ErrorCode.PAYMENT_FAILED):
     """The payment is refused, or failed on chain; the payer was not charged."""
 
-    code = ErrorCode.PAYMENT_FAILED
 
-
-class PaymentAlreadyUsed(ServiceError):
+class PaymentAlreadyUsed(ServiceError, code=ErrorCode.PAYMENT_ALREADY_USED):
     """The payment, or its redelivery key, belongs to an earlier request."""
 
-    code = ErrorCode.PAYMENT_ALREADY_USED
 
-
-class PaymentPending(ServiceError):
+class PaymentPending(ServiceError, code=ErrorCode.PAYMENT_PENDING):
     """The payment was sent and nobody can say yet whether it arrives; it can be redeemed."""
 
-    code = ErrorCode.PAYMENT_PENDING
 
-
-class PaymentUnavailable(ServiceError):
+class PaymentUnavailable(ServiceError, code=ErrorCode.PAYMENT_UNAVAILABLE):
     """No payment can be taken just now; nothing was sent."""
 
-    code = ErrorCode.PAYMENT_UNAVAILABLE
 
-
-class InvalidProof(ServiceError):
+class InvalidProof(ServiceError, code=ErrorCode.INVALID_PROOF):
     """Nothing shows that the wallet of the caller has paid for these credits."""
 
-    code = ErrorCode.INVALID_PROOF
 
-
-class RotatedRecently(ServiceError):
+class RotatedRecently(ServiceError, code=ErrorCode.ROTATED_RECENTLY):
     """The credits were moved, or bought and used, too short a time ago to be moved by a wallet."""
-
-    code = ErrorCode.ROTATED_RECENTLY
 
 
 class FieldMessage(NamedTuple):
@@ -226,61 +157,49 @@ class FieldMessage(NamedTuple):
     message: str
 
 
-class InvalidFields(ServiceError):
+class InvalidFields(ServiceError, code=ErrorCode.VALIDATION_ERROR):
     """Fields are missing, or hold what they must not."""
-
-    code = ErrorCode.VALIDATION_ERROR
 
     def __init__(self, messages: Sequence[FieldMessage]) -> None:
         super().__init__("; ".join(f"{field}: {message}" for field, message in messages))
         self.messages = tuple(messages)
 
 
-class DuplicateApplication(ServiceError):
+class DuplicateApplication(ServiceError, code=ErrorCode.DUPLICATE_APPLICATION):
     """There is an application for this mailbox, in whatever state."""
-
-    code = ErrorCode.DUPLICATE_APPLICATION
 
     def __init__(self) -> None:
         super().__init__("There is an application for this e-mail address already.")
 
 
-NOT_TOLD_APART = (
+NOT_TOLD_APART: Final = (
     "The e-mail address or the secret is wrong, or the application is not approved yet."
 )
 
 
-class InvalidCredentials(ServiceError):
+class InvalidCredentials(ServiceError, code=ErrorCode.INVALID_CREDENTIALS):
     """No application has this mailbox and this secret."""
 
-    code = ErrorCode.INVALID_CREDENTIALS
-
     def __init__(self) -> None:
         super().__init__(NOT_TOLD_APART)
 
 
-class NotApproved(ServiceError):
+class NotApproved(ServiceError, code=ErrorCode.NOT_APPROVED):
     """The secret is right, the application is not approved."""
 
-    code = ErrorCode.NOT_APPROVED
-
     def __init__(self) -> None:
         super().__init__(NOT_TOLD_APART)
 
 
-class InvalidSecretFormat(ServiceError):
+class InvalidSecretFormat(ServiceError, code=ErrorCode.INVALID_SECRET_FORMAT):
     """The secret cannot be one of ours."""
 
-    code = ErrorCode.INVALID_SECRET_FORMAT
-
     def __init__(self) -> None:
         super().__init__(NOT_TOLD_APART)
 
 
-class KeyAlreadyExists(ServiceError):
+class KeyAlreadyExists(ServiceError, code=ErrorCode.KEY_ALREADY_EXISTS):
     """The secret was exchanged before."""
-
-    code = ErrorCode.KEY_ALREADY_EXISTS
 
     def __init__(self) -> None:
         super().__init__(
@@ -288,74 +207,65 @@ class KeyAlreadyExists(ServiceError):
         )
 
 
-class AccountNotFound(ServiceError):
+class AccountNotFound(ServiceError, code=ErrorCode.ACCOUNT_NOT_FOUND):
     """The account that the application led to was removed."""
-
-    code = ErrorCode.ACCOUNT_NOT_FOUND
 
     def __init__(self) -> None:
         super().__init__("The account of this application was removed.")
 
 
-class InsufficientScope(ServiceError):
+class InsufficientScope(ServiceError, code=ErrorCode.INSUFFICIENT_SCOPE):
     """The API key is good, but not for this."""
-
-    code = ErrorCode.INSUFFICIENT_SCOPE
 
     def __init__(self, *, scope: str) -> None:
         super().__init__(f"expected an API key with the scope {scope}; this one lacks it")
 
 
-class BadRequest(ServiceError):
+class BadRequest(ServiceError, code=ErrorCode.BAD_REQUEST):
     """The request breaks HTTP, or says two things at once."""
 
-    code = ErrorCode.BAD_REQUEST
 
-
-class NotFound(ServiceError):
+class NotFound(ServiceError, code=ErrorCode.NOT_FOUND):
     """No route has this path."""
-
-    code = ErrorCode.NOT_FOUND
 
     def __init__(self) -> None:
         super().__init__("There is nothing at this path.")
 
 
-class MethodNotAllowed(ServiceError):
+class MethodNotAllowed(ServiceError, code=ErrorCode.METHOD_NOT_ALLOWED):
     """The path exists, the method does not."""
-
-    code = ErrorCode.METHOD_NOT_ALLOWED
 
     def __init__(self, *, allowed: str) -> None:
         super().__init__(f"This path answers {allowed} only.")
         self.allowed = allowed
 
 
-class RequestTimeout(ServiceError):
+class RequestTimeout(ServiceError, code=ErrorCode.REQUEST_TIMEOUT):
     """The request did not arrive whole in time."""
 
-    code = ErrorCode.REQUEST_TIMEOUT
 
-
-class PayloadTooLarge(ServiceError):
+class PayloadTooLarge(ServiceError, code=ErrorCode.PAYLOAD_TOO_LARGE):
     """The body is larger than any route takes."""
 
-    code = ErrorCode.PAYLOAD_TOO_LARGE
 
-
-class HeadersTooLarge(ServiceError):
+class HeadersTooLarge(ServiceError, code=ErrorCode.HEADERS_TOO_LARGE):
     """Request line and headers together are larger than any route needs."""
 
-    code = ErrorCode.HEADERS_TOO_LARGE
 
-
-class InternalError(ServiceError):
+class InternalError(ServiceError, code=ErrorCode.INTERNAL_ERROR):
     """A bug; the client learns the request id and nothing else."""
-
-    code = ErrorCode.INTERNAL_ERROR
 
     def __init__(self) -> None:
         super().__init__("The service failed; the request id tells its operator where.")
 
 
-ADDRESS_SHOWN_MAX = 50
+class UnusableStore(Exception):
+    """A store cannot be used as it is; the message says what was expected and what was there."""
+
+
+class UnusablePepper(UnusableStore):
+    """There is no usable pepper, the key of every stored hash."""
+
+
+class FolderInUse(UnusableStore):
+    """Another process already has this role in this folder."""

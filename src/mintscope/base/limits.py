@@ -59,11 +59,9 @@ class Limiter(Protocol):
 
     async def take(self, key: LimitKey) -> Admitted | Denied:
         """Admit one request of *key* if its window has room, and count it."""
-        ...
 
     async def give_back(self, key: LimitKey) -> None:
         """Count one admitted request of *key* less, if any still counts."""
-        ...
 
 
 class Limits(Protocol):
@@ -71,7 +69,6 @@ class Limits(Protocol):
 
     def limiter(self, limit: Limit) -> Limiter:
         """Return a limiter that counts for itself, also beside another of the same *limit*."""
-        ...
 
 
 class MemoryLimits:

@@ -64,7 +64,6 @@ class Source(Protocol):
 
     async def genesis_hash(self) -> str | None:
         """Return the name of the chain, None where the source cannot know it."""
-        ...
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         """Yield what follows *after*, oldest first; from its own start when None.
@@ -73,7 +72,6 @@ class Source(Protocol):
         A source that finds the chain forked below *after* simply yields the
         block that replaces it: its parent_slot tells the consumer what died.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

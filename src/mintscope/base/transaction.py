@@ -105,4 +105,3 @@ class Transactions(Protocol):
 
     def __len__(self) -> int:
         """Return how many transactions the source delivered, left out or not."""
-        ...

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import PriceUnavailable
 from mintscope.base.primitives import UnixMs, UnixS
-from mintscope.base.quote import Quote
 from mintscope.core.payments.pricing.price import (
     Doubt,
     FeedReading,
     Minute,
+    Quote,
     TokenMarket,
     is_jump,
     price_of_feed,

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 
 from mintscope.base.errors import InvalidBundle
 from mintscope.base.primitives import UnixMs
-from mintscope.base.quote import Quote, atoms_for_usd
-from mintscope.core.payments.pricing.price_list import BUNDLES, PriceList, parse_bundle
+from mintscope.core.payments.pricing.price import Quote
+from mintscope.core.payments.pricing.price_list import (
+    BUNDLES,
+    PriceList,
+    atoms_for_usd,
+    parse_bundle,
+)
 
 prices = st.decimals(
     min_value=Decimal("0.000000001"), max_value=Decimal(200_000), allow_nan=False, places=12

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
-from mintscope.base.errors import InsufficientData
-from mintscope.base.installation import UnusableStore
+from mintscope.base.errors import InsufficientData, UnusableStore
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs
 from mintscope.base.solana import USDC, WSOL, Block, Finalized, Gap, Source, Tip, Update
 from mintscope.base.transaction import Transaction, UnreadableTransaction

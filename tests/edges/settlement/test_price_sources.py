@@ -9,10 +9,9 @@ from structlog.testing import capture_logs
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs, Wallet
-from mintscope.base.quote import Quote
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.market.log import PricedSwap
-from mintscope.core.payments.pricing.price import Doubt
+from mintscope.core.payments.pricing.price import Doubt, Quote
 from mintscope.core.payments.pricing.price_cache import PinnedPrice
 from mintscope.core.payments.pricing.token_market import Reserves
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken

@@ -5,7 +5,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mintscope.base.installation import UnusableStore
+from mintscope.base.errors import UnusableStore
 from mintscope.edges.storage.sqlite import connection
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
 

@@ -8,8 +8,7 @@ import apsw
 import pytest
 
 from mintscope.base.clock import ManualClock
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.installation import UnusableStore
+from mintscope.base.errors import ServiceUnavailable, UnusableStore
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
 from mintscope.edges.storage.sqlite.connection import transaction
 from mintscope.edges.storage.sqlite.money.credit_book import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.installation import UnusablePepper
+from mintscope.base.errors import UnusablePepper
 from mintscope.edges.storage.pepper import load_pepper
 
 

@@ -57,7 +57,6 @@ class CreditLedger(Protocol):
 
     async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
         """Open the account of *token* with a grant of *credit_count* (>= 1)."""
-        ...
 
     async def find(self, bearer: str) -> CreditAccount | None:
         """Return the account of the credit token *bearer*, None where there is none.
@@ -65,23 +64,18 @@ class CreditLedger(Protocol):
         Any text may be asked for: malformed, mistyped and unknown ones go the
         same way, in the same time.
         """
-        ...
 
     async def spend(self, account: CreditAccount) -> Spent | Empty:
         """Take one credit if there is one; return once that is durable."""
-        ...
 
     async def balance(self, account: CreditAccount) -> int:
         """Return the credits left."""
-        ...
 
     async def statement(self, account: CreditAccount) -> Statement:
         """Return where the credits came from and went."""
-        ...
 
     async def expect_writable(self) -> None:
         """Write something durably, or raise ServiceUnavailable."""
-        ...
 
 
 class AccountLine(msgspec.Struct, frozen=True):
@@ -112,12 +106,9 @@ class CreditAccounts(Protocol):
 
     async def accounts(self, ending: str = "") -> Sequence[AccountLine]:
         """Return the accounts whose credit token ends in *ending*, oldest first."""
-        ...
 
     async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
         """Return what moved the balance of *account*, by kind."""
-        ...
 
     async def contradictions(self) -> Sequence[CreditAccount]:
         """Return the accounts whose balance is not what their entries say; always none."""
-        ...

@@ -56,13 +56,11 @@ class RotationStore(Protocol):
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
         """Return the issued purchase of credits that the transaction paid for."""
-        ...
 
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int:
         """Move all credits of *holder* to a new token, in one transaction; return how many."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,22 +163,18 @@ class LogReader(Protocol):
 
     async def tip(self) -> LogTip:
         """Return the newest committed position."""
-        ...
 
     async def events(self, after_seq: int, limit: int) -> Sequence[Event]:
         """Return up to *limit* events after *after_seq*, in order.
 
         Raises LogTrimmed when the first of them is no longer kept.
         """
-        ...
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
         """Return a seq and the mints tracked at it."""
-        ...
 
     async def load(self, mint: Mint) -> LoadedMint | None:
         """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
-        ...
 
 
 class LogTrimmed(Exception):

@@ -176,4 +176,3 @@ class Reports(Protocol):
         Raises TokenNotFound for a mint that is not tracked and InsufficientData
         for one without a priced swap or with fewer than 9 m1 candles.
         """
-        ...

@@ -137,15 +137,12 @@ class Folding(Protocol):
 
     async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
         """Return what is kept of each of *mints*."""
-        ...
 
     async def followed(self) -> dict[Mint, Activity]:
         """Return the mints a rule may drop: tracked, and not listed by an operator."""
-        ...
 
     async def save(self, folded: Folded) -> None:
         """Write *folded* and move the checkpoint to its last slot."""
-        ...
 
 
 class MarketStore(Protocol):
@@ -158,27 +155,21 @@ class MarketStore(Protocol):
 
         follows_files   recorded for the readers: the market's clock is the files'
         """
-        ...
 
     async def claim(self, genesis_hash: str) -> str:
         """Return the genesis hash of the log's chain: *genesis_hash* if none was recorded."""
-        ...
 
     async def write(self, changes: Sequence[Change]) -> None:
         """Add *changes* to the log, all or none of them."""
-        ...
 
     def fold(self, slots_max: int) -> AbstractAsyncContextManager[Folding]:
         """Open the transaction that folds up to *slots_max* final slots."""
-        ...
 
     async def trim(self, events_max: int) -> int:
         """Forget up to *events_max* of the oldest events that are not needed; return how many."""
-        ...
 
     async def close(self) -> None:
         """Let go of the store."""
-        ...
 
 
 class TrackedMint(NamedTuple):
@@ -205,22 +196,18 @@ class Tracking(Protocol):
 
     async def add(self, mint: Mint) -> bool:
         """Follow *mint* from the next slot on; False if it was listed already."""
-        ...
 
     async def remove(self, mint: Mint) -> bool:
         """Stop following *mint* and drop what was kept; False if it was not tracked.
 
         No rule follows it again, until `add` does.
         """
-        ...
 
     async def all(self) -> Sequence[TrackedMint]:
         """Return every tracked mint, by address."""
-        ...
 
     async def one(self, mint: Mint) -> TrackedMint | None:
         """Return *mint* if it is tracked."""
-        ...
 
 
 class UnreadCount(NamedTuple):
@@ -258,4 +245,3 @@ class MarketStatus(Protocol):
 
         Raises ServiceUnavailable, and UnusableStore for a store that is not one.
         """
-        ...

@@ -59,13 +59,7 @@ from mintscope.core.payments.settlement import (
     Simulated,
     UnknownBlockhash,
 )
-from mintscope.core.payments.store import (
-    Begun,
-    Budget,
-    KnownPayment,
-    PaymentStore,
-    PendingPayment,
-)
+from mintscope.core.payments.store import Begun, Budget, KnownPayment, PaymentStore, PendingPayment
 
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
 # A blockhash lives a minute and may be 13 s old when it is handed out: for a quote younger than

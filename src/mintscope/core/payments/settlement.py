@@ -49,19 +49,15 @@ class Settlement(Protocol):
         self, envelope: Envelope, source: Pubkey
     ) -> Simulated | Rejected | UnknownBlockhash:
         """Try the transaction, not signed by us yet, against the chain as confirmed."""
-        ...
 
     async def broadcast(self, signed: Signed) -> None:
         """Send the transaction; when this raises, it may have been sent all the same."""
-        ...
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
         """Wait for a freshly broadcast transaction to be confirmed, for *patience_s* at most."""
-        ...
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
         """Search the whole history for *signatures*, in their order."""
-        ...
 
 
 class PaymentChain(Protocol):
@@ -75,12 +71,9 @@ class PaymentChain(Protocol):
 
         Raises UnusablePaymentToken.
         """
-        ...
 
     async def block_time_s(self) -> int:
         """Return the time of the newest confirmed block, in Unix seconds."""
-        ...
 
     async def lamports(self, wallet: Wallet) -> int:
         """Return what *wallet* has to pay network fees with."""
-        ...

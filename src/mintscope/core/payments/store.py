@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.errors import ErrorCode, ServiceUnavailable
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.payments.payment import Evidence, Payment
 from mintscope.core.payments.protocol.envelope import MessageHash
@@ -16,7 +16,7 @@ WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its 
 SPARE_LAMPORTS: Final = 2_000_000  # a hundred payments at the highest fee
 
 
-class Inconsistent(ServiceUnavailable):
+class Inconsistent(ServiceUnavailable, code=ErrorCode.SERVICE_UNAVAILABLE):
     """The store refuses a change that contradicts what it holds; only that change is lost."""
 
 
@@ -172,7 +172,6 @@ class PaymentStore(Protocol):
 
     async def find(self, message_hash: MessageHash) -> Found:
         """Return the payment of that name, if there is one."""
-        ...
 
     async def begin(
         self, pending: PendingPayment
@@ -183,7 +182,6 @@ class PaymentStore(Protocol):
         every other payment of that payer that is pending or was resolved after
         *mark*, because the simulation cannot have seen those.
         """
-        ...
 
     async def resolve(
         self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
@@ -193,20 +191,15 @@ class PaymentStore(Protocol):
         Raises    Inconsistent for a payment that was never begun, and for a
                   change that the books refuse
         """
-        ...
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         """Take over payments that are not final and whose lease has ended at *now*."""
-        ...
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
         """Let no lease of the payment begin before *until*."""
-        ...
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
         """Return those payments among *signatures* that are ours, in any order."""
-        ...
 
     async def forget_reports(self, before: UnixMs) -> None:
         """Drop the bodies of final reports that were begun at *before* or earlier."""
-        ...

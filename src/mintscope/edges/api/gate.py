@@ -5,11 +5,7 @@ from typing import Final
 import msgspec
 
 from mintscope.base.credentials import CredentialKind
-from mintscope.base.errors import (
-    BadRequest,
-    InvalidToken,
-    MissingToken,
-)
+from mintscope.base.errors import BadRequest, InvalidToken, MissingToken
 from mintscope.base.limits import Limiter
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger
 from mintscope.edges.server.client_address import ClientAddresses

@@ -18,14 +18,12 @@ from mintscope.edges.server.response import Response
 
 REF: Final = "#/components/schemas/{name}"
 EVERYWHERE: Final = (ErrorCode.BAD_REQUEST, ErrorCode.INTERNAL_ERROR)
-RESPONSE_HEADERS: Final = {
-    "X-Request-Id": "Names this request; quote it when something is wrong.",
-}
+RESPONSE_HEADERS: Final = {"X-Request-Id": "Names this request; quote it when something is wrong."}
 PAYMENT_HEADERS: Final = {
-    "PAYMENT-RESPONSE": "x402: what became of the payment, where one was presented.",
+    "PAYMENT-RESPONSE": "x402: what became of the payment, where one was presented."
 }
 DEMAND_HEADERS: Final = {
-    "PAYMENT-REQUIRED": "x402: what to pay, to whom; absent while there is no price.",
+    "PAYMENT-REQUIRED": "x402: what to pay, to whom; absent while there is no price."
 }
 PENDING_HEADERS: Final = {
     "Retry-After": "Seconds to wait.",
@@ -37,12 +35,8 @@ CREDIT_HEADERS: Final = {
     "X-Data-Age-Ms": "Age of the data in milliseconds.",
     "X-Data-Status": "live, or degraded when the data is older than 30 s.",
 }
-CODE_HEADERS: Final = {
-    "X-Error-Code": "The code, which the body does not carry.",
-}
-WAIT_HEADERS: Final = {
-    "Retry-After": "Seconds to wait.",
-}
+CODE_HEADERS: Final = {"X-Error-Code": "The code, which the body does not carry."}
+WAIT_HEADERS: Final = {"Retry-After": "Seconds to wait."}
 PROOFS: Final = {
     "apiKey": {
         "type": "http",
@@ -107,10 +101,7 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
             "summary": "Real-time analytics for Solana tokens.",
         },
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": PROOFS,
-        },
+        "components": {"schemas": components, "securitySchemes": PROOFS},
     }
 
 

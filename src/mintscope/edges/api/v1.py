@@ -5,11 +5,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import (
-    DataStale,
-    ErrorCode,
-    ServiceError,
-)
+from mintscope.base.errors import DataStale, ErrorCode, ServiceError
 from mintscope.base.primitives import Mint, parse_mint
 from mintscope.core.checkout.order import report_order
 from mintscope.core.market.report import ReadReport, Reports

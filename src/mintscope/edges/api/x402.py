@@ -58,11 +58,7 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header
 
 PENDING_RETRY_S: Final = 2
-OBSTACLE_RETRY_S: Final = {
-    Obstacle.CHAIN: 10,
-    Obstacle.NODE_BEHIND: 2,
-    Obstacle.SALES_CLOSED: 10,
-}
+OBSTACLE_RETRY_S: Final = {Obstacle.CHAIN: 10, Obstacle.NODE_BEHIND: 2, Obstacle.SALES_CLOSED: 10}
 IDEMPOTENCY_KEY: Final = b"idempotency-key"
 NO_SALES: Final = "This service takes no payments; send a credit token instead."
 NOTHING_PRESENTED: Final = (

@@ -11,12 +11,17 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.metrics import CLOCK_SKEW_S, TOKEN_USD
 from mintscope.base.primitives import Mint, UnixMs
-from mintscope.base.quote import Quote
 from mintscope.base.solana import WSOL
 from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.base.tls import trusted_roots
 from mintscope.core.market.log import LogReader
-from mintscope.core.payments.pricing.price import Doubt, FeedReading, price_of_feed, price_of_market
+from mintscope.core.payments.pricing.price import (
+    Doubt,
+    FeedReading,
+    Quote,
+    price_of_feed,
+    price_of_market,
+)
 from mintscope.core.payments.pricing.price_cache import PriceSource
 from mintscope.core.payments.pricing.token_market import PoolReserves, market_of, minutes_of
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
@@ -39,12 +44,7 @@ class MarketPrice:
     """Implements PriceSource by the token's own market."""
 
     def __init__(
-        self,
-        reader: LogReader,
-        reserves: PoolReserves,
-        *,
-        asset: Mint,
-        decimals: int,
+        self, reader: LogReader, reserves: PoolReserves, *, asset: Mint, decimals: int
     ) -> None:
         self._reader = reader
         self._reserves = reserves

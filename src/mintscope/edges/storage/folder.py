@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from mintscope.base.installation import FolderInUse
+from mintscope.base.errors import FolderInUse
 
 MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"

@@ -125,10 +125,7 @@ class GroupCommit(Generic[Item, Outcome]):
         )
 
     def _deliver(
-        self,
-        taken_count: int,
-        told: Sequence[Waiter],
-        outcomes: Sequence[Any] | Exception,
+        self, taken_count: int, told: Sequence[Waiter], outcomes: Sequence[Any] | Exception
     ) -> None:
         """Wake those whose turn it was; in the event loop."""
         self._stuck = False

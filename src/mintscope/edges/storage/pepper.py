@@ -5,7 +5,7 @@ from pathlib import Path
 from secrets import token_bytes, token_hex
 
 from mintscope.base.credentials import PEPPER_BYTES_MIN
-from mintscope.base.installation import UnusablePepper
+from mintscope.base.errors import UnusablePepper
 
 
 def load_pepper(path: Path) -> bytes:

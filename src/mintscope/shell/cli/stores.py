@@ -10,8 +10,7 @@ import structlog
 import typer
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.installation import UnusableStore
+from mintscope.base.errors import ServiceUnavailable, UnusableStore
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.wiring.stores import Market, Money, open_market, open_money
 

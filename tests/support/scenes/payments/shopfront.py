@@ -15,10 +15,9 @@ from solders.keypair import Keypair
 
 from mintscope.base.limits import Limit
 from mintscope.base.primitives import UnixMs
-from mintscope.base.quote import Quote
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.payments.facilitator import Facilitator
-from mintscope.core.payments.pricing.price import Doubt
+from mintscope.core.payments.pricing.price import Doubt, Quote
 from mintscope.core.payments.pricing.price_cache import PriceCache
 from support.scenes.payments.payment_build import Recipe, as_base64
 from support.scenes.payments.payment_world import SECRETS, World, world_at

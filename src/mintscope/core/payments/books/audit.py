@@ -5,11 +5,7 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import Signature, UnixMs
-from mintscope.core.payments.books.invariants import (
-    SETTLED_AFTER_MS,
-    Invariant,
-    Violation,
-)
+from mintscope.core.payments.books.invariants import SETTLED_AFTER_MS, Invariant, Violation
 from mintscope.core.payments.books.store import AuditBooks, TreasuryBooks
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope, TreasuryHistory
 from mintscope.core.payments.payment import Payment, State

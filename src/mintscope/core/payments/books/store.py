@@ -16,17 +16,14 @@ class AuditBooks(Protocol):
 
     async def check(self, *, after_entry: int) -> Checked:
         """Compare payments, entries, balances and doubts; of entries, those after *after_entry*."""
-        ...
 
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int
     ) -> Sequence[Signature]:
         """Return what was issued before *before*, had to land by *height*, and is not final."""
-        ...
 
     async def stop_sales(self, *, now: UnixMs, why: str) -> None:
         """Stop sales until an operator resumes them; the first reason is kept."""
-        ...
 
 
 class TreasuryBooks(Protocol):
@@ -34,23 +31,18 @@ class TreasuryBooks(Protocol):
 
     async def scan(self, scope: ScanScope) -> Scan | None:
         """Return how far the scan of *scope* has come, None where there was none."""
-        ...
 
     async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:
         """Remember how far the scan of *scope* has come."""
-        ...
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
         """Note that *signatures* were looked at in vain, except those that are settled by now."""
-        ...
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
         """Return the arrivals to look at again: each after as long as it has been in doubt."""
-        ...
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
         """Forget every doubt about *signatures*, and every doubt that is settled by now."""
-        ...
 
 
 class MaintenanceBooks(Protocol):
@@ -58,27 +50,21 @@ class MaintenanceBooks(Protocol):
 
     async def pending(self) -> tuple[int, UnixMs | None]:
         """Return how many payments have no outcome yet, and when the oldest was begun."""
-        ...
 
     async def scan(self, scope: ScanScope) -> Scan | None:
         """Return how far the scan of *scope* has come, None where there was none."""
-        ...
 
     async def why_stopped(self) -> str | None:
         """Return why sales are stopped, None while they are open."""
-        ...
 
     async def fund_mark(self) -> int:
         """Return the mark after which the fee payer's balance is to be read."""
-        ...
 
     async def fill_fund(self, lamports: int, *, mark: int) -> None:
         """Note what the fee payer had after *mark*."""
-        ...
 
     async def fund(self) -> int | None:
         """Return the lamports not reserved for payments yet, None before the first look."""
-        ...
 
 
 class SalesBooks(Protocol):
@@ -86,16 +72,12 @@ class SalesBooks(Protocol):
 
     async def why_stopped(self) -> str | None:
         """Return why sales are stopped, None while they are open."""
-        ...
 
     async def resume_sales(self) -> None:
         """Open sales again; what stopped them must be understood first."""
-        ...
 
     async def pending(self) -> tuple[int, UnixMs | None]:
         """Return how many payments have no outcome yet, and when the oldest was begun."""
-        ...
 
     async def fund(self) -> int | None:
         """Return the lamports not reserved for payments yet, None before the first look."""
-        ...

@@ -32,18 +32,15 @@ class TreasuryHistory(Protocol):
 
     async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
         """Return a page of what came after *after* and before *before*; None for no such bound."""
-        ...
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
         """Say of each whether it is a payment that we signed: the fee is ours, and it paid us.
 
         None where that cannot be told: it is not there yet, or not to be read.
         """
-        ...
 
     async def finalized_height(self) -> int:
         """Return the height of the newest block that no fork can take back."""
-        ...
 
 
 class ScanScope(StrEnum):

@@ -15,7 +15,6 @@ from enum import StrEnum
 from typing import Final
 
 from mintscope.base.primitives import UnixMs, UnixS
-from mintscope.base.quote import Quote
 from mintscope.base.time import DAY_S, MINUTE_MS, MINUTE_S
 
 VWAP_MINUTES: Final = 5
@@ -28,6 +27,18 @@ TRADE_AGE_S_MAX: Final = DAY_S
 LAG_S_MAX: Final = 60.0
 FEED_AGE_MS_MAX: Final = MINUTE_MS
 FEED_AHEAD_MS_MAX: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """What one whole token costs in USD, finite and > 0, and when that was so."""
+
+    usd: Decimal
+    observed_at: UnixMs
+
+    def __post_init__(self) -> None:
+        if not (self.usd.is_finite() and self.usd > 0):
+            raise ValueError(f"expected a price that is finite and above 0; was {self.usd}")
 
 
 class Doubt(StrEnum):

@@ -6,8 +6,7 @@ from typing import Final, Protocol
 from mintscope.base.clock import Clock
 from mintscope.base.errors import PriceUnavailable
 from mintscope.base.primitives import UnixMs
-from mintscope.base.quote import Quote
-from mintscope.core.payments.pricing.price import Doubt, is_jump
+from mintscope.core.payments.pricing.price import Doubt, Quote, is_jump
 from mintscope.core.payments.pricing.price_list import FEE_SHARE_MAX, PriceList
 
 SNAPSHOT_S: Final = 60.0
@@ -31,7 +30,6 @@ class PriceSource(Protocol):
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price, or why there is none; ends within its own time limit."""
-        ...
 
 
 class SolSource(Protocol):
@@ -39,7 +37,6 @@ class SolSource(Protocol):
 
     async def read(self, now: UnixMs) -> Decimal | None:
         """Return the price, None where it is not known; ends within its own time limit."""
-        ...
 
 
 class PinnedPrice:
@@ -121,10 +118,7 @@ class PriceCache:
             return
         self._previous = found
         self._price_list = PriceList(
-            quote=found,
-            decimals=self._decimals,
-            sol_usd=sol_usd,
-            fee_share_max=self._fee_share_max,
+            quote=found, decimals=self._decimals, sol_usd=sol_usd, fee_share_max=self._fee_share_max
         )
         self.doubt = None
         self._read_at_s = self._clock.monotonic_s()

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Final
 
 from mintscope.base.errors import InvalidBundle
-from mintscope.base.quote import Quote, atoms_for_usd
 from mintscope.base.solana import LAMPORTS_PER_SOL
+from mintscope.core.payments.pricing.price import Quote
 
 REQUEST_USD: Final = Decimal("0.0025")
 FEE_SHARE_MAX: Final = Decimal(1)  # beyond it a request costs us more than it brings
@@ -59,6 +60,16 @@ class BundlePrice:
     bundle: Bundle
     per_credit: int
     price: int
+
+
+def atoms_for_usd(usd: Decimal, quote: Quote, *, decimals: int) -> int:
+    """Return the fewest atoms of a token with *decimals* that are worth at least *usd* (>= 0).
+
+    Exact: the quotient is a fraction of integers, rounded up once.
+    """
+    atoms_per_token: int = 10**decimals
+    exact = Fraction(usd) * atoms_per_token / Fraction(quote.usd)
+    return -(-exact.numerator // exact.denominator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

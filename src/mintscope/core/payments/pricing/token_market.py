@@ -34,7 +34,6 @@ class PoolReserves(Protocol):
 
         Raises ChainUnavailable, and UnusablePaymentToken for a pool of another token.
         """
-        ...
 
 
 def minutes_of(loaded: LoadedMint) -> Sequence[Minute]:

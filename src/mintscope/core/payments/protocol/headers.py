@@ -130,11 +130,7 @@ def encode_required(requirement: Requirement, *, origin: str, error: str) -> str
         amount=str(requirement.amount),
         pay_to=terms.pay_to,
         max_timeout_seconds=HELD_OPEN_S,
-        extra={
-            "feePayer": terms.fee_payer,
-            "decimals": terms.decimals,
-            "memo": requirement.memo,
-        },
+        extra={"feePayer": terms.fee_payer, "decimals": terms.decimals, "memo": requirement.memo},
     )
     return _encode(
         PaymentRequired(

@@ -12,8 +12,7 @@ from typing import Final
 import apsw
 import structlog
 
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.installation import UnusableStore
+from mintscope.base.errors import ServiceUnavailable, UnusableStore
 
 # Older versions can corrupt a write-ahead log that two connections checkpoint at once.
 SQLITE_VERSION_MIN: Final = (3, 51, 3)

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 
 from mintscope.base.clock import Clock
-from mintscope.base.installation import UnusableStore
+from mintscope.base.errors import UnusableStore
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.core.credits.rotation import RotationStore

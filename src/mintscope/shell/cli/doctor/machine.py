@@ -12,7 +12,7 @@ from typing import Final
 import httpx
 
 from mintscope.base.credentials import PEPPER_BYTES_MIN
-from mintscope.base.installation import UnusablePepper, UnusableStore
+from mintscope.base.errors import UnusablePepper, UnusableStore
 from mintscope.edges.storage.folder import PEPPER_FILE
 from mintscope.edges.storage.pepper import load_pepper
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn

@@ -7,8 +7,7 @@ from typing import Final
 from solders.keypair import Keypair
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.installation import UnusableStore
+from mintscope.base.errors import ServiceUnavailable, UnusableStore
 from mintscope.core.payments.pricing.price import Doubt
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import Terms

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.installation import UnusablePepper, UnusableStore
+from mintscope.base.errors import ServiceUnavailable, UnusablePepper, UnusableStore
 from mintscope.core.market.store import MarketOverview
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn

@@ -9,7 +9,7 @@ from typing import Final
 import typer
 import uvloop
 
-from mintscope.base.installation import UnusableStore
+from mintscope.base.errors import UnusableStore
 from mintscope.base.metrics import configure_logging
 from mintscope.core.market.engine.tail import ForkBelowFinalized
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken

@@ -165,6 +165,5 @@ class SqliteFolding:
         if self._db.execute(HAS_OLD, (mint_id, timeframe, cut)).get is None:
             return
         self._db.execute(
-            DROP_OLD,
-            {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": CANDLES_MIN},
+            DROP_OLD, {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": CANDLES_MIN}
         )

@@ -88,11 +88,7 @@ class SqliteMarketStore:
     """Implements market.store.MarketStore; one of them per file writes."""
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        follows_all: bool = False,
-        retention: Retention = DEFAULT_RETENTION,
+        self, path: Path, *, follows_all: bool = False, retention: Retention = DEFAULT_RETENTION
     ) -> None:
         """Open *path*; with *follows_all* the swaps of untracked mints are logged too."""
         self._db = open_store(path, "market")

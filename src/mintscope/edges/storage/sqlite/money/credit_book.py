@@ -12,7 +12,7 @@ import apsw
 import msgspec
 
 from mintscope.base.credentials import CreditToken, hash_credential, hint
-from mintscope.base.installation import UnusableStore
+from mintscope.base.errors import UnusableStore
 from mintscope.base.primitives import UnixMs
 from mintscope.core.credits.ledger import (
     STATEMENT_LINES,
