@@ -23,8 +23,7 @@ from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.chain import ChainConfig
-from mintscope.shell.config.sections.money import CreditsConfig, PaymentsConfig
+from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
 from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.payments import open_sales
 from mintscope.shell.wiring.stores import open_market, open_money

@@ -13,7 +13,7 @@ from mintscope.base.limits import MemoryLimits
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.shell.config.sections.accounts import AccountsConfig
+from mintscope.shell.config.sections import AccountsConfig
 from mintscope.shell.wiring.accounts import open_accounts
 from mintscope.shell.wiring.api import create_api
 from mintscope.shell.wiring.stores import open_money

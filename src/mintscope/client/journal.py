@@ -105,10 +105,7 @@ class Journal:
         return sent
 
     def add(self, sent: Sent) -> None:
-        """Remember *sent*, durably where there is a folder.
-
-        Raises    JournalUnusable
-        """
+        """Remember *sent*, durably where there is a folder.  Raises JournalUnusable."""
         assert sent.key not in self._sent
         if self._folder is not None:
             try:

@@ -73,10 +73,7 @@ class _Answered(msgspec.Struct, frozen=True):
 
 
 def latest(url: str) -> Conversation[Recent]:
-    """Ask for a recent blockhash.
-
-    Raises    NodeSilent
-    """
+    """Ask for a recent blockhash.  Raises NodeSilent."""
     found = yield from _ask(url, "getLatestBlockhash", {"commitment": "confirmed"}, kind=_Latest)
     return Recent(
         blockhash=found.value.blockhash,

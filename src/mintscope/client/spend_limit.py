@@ -27,10 +27,7 @@ class SpendLimit:
     _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     def expect_room(self, amount: int) -> None:
-        """Expect that a payment of *amount* is allowed now.
-
-        Raises    WillNotPay, OverSpendLimit
-        """
+        """Expect that a payment of *amount* is allowed now.  Raises WillNotPay, OverSpendLimit."""
         if amount > self.atoms_per_payment:
             raise WillNotPay(
                 f"expected at most {self.atoms_per_payment} atoms a payment; was {amount}"
@@ -42,10 +39,7 @@ class SpendLimit:
             )
 
     def spend(self, amount: int) -> None:
-        """Count *amount* as spent if it is allowed.
-
-        Raises    WillNotPay, OverSpendLimit
-        """
+        """Count *amount* as spent if it is allowed.  Raises WillNotPay, OverSpendLimit."""
         with self._lock:  # another thread may have spent since `expect_room`
             self.expect_room(amount)
             self.spent += amount

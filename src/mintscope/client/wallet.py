@@ -154,10 +154,7 @@ def _read(header: str) -> PaymentRequired:
 
 
 def amount_of(offer: PaymentRequirements) -> int:
-    """Return what *offer* asks for, in atoms.
-
-    Raises    WillNotPay
-    """
+    """Return what *offer* asks for, in atoms.  Raises WillNotPay."""
     if not (offer.amount.isascii() and offer.amount.isdecimal()):
         raise WillNotPay("expected an amount in atoms")
     amount = int(offer.amount)

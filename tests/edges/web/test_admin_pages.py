@@ -9,7 +9,7 @@ from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.user import User
 from mintscope.edges.web.routes import PageRoute
-from mintscope.shell.config.sections.web import WebConfig
+from mintscope.shell.config.sections import WebConfig
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, expect_harmless, where, words
 from support.scenes.website import ADMINISTRATOR, PASSWORD, Website, website
 

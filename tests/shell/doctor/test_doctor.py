@@ -27,10 +27,7 @@ from mintscope.shell.cli.doctor.finding import Finding, Level, fail
 from mintscope.shell.cli.doctor.machine import check_folder, check_pepper, check_ports, check_sqlite
 from mintscope.shell.cli.doctor.store import check_market, check_money
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.api import ApiConfig
-from mintscope.shell.config.sections.chain import ChainConfig
-from mintscope.shell.config.sections.money import CreditsConfig
-from mintscope.shell.config.sections.telemetry import MetricsConfig
+from mintscope.shell.config.sections import ApiConfig, ChainConfig, CreditsConfig, MetricsConfig
 from support.scenes.stores import market_in, money_in
 
 NOW = 1_750_000_000

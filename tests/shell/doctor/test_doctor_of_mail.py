@@ -8,8 +8,7 @@ from pydantic import SecretStr
 from mintscope.shell.cli.doctor.finding import Finding, Level
 from mintscope.shell.cli.doctor.mail import check_mail
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.api import ApiConfig
-from mintscope.shell.config.sections.mail import MailConfig
+from mintscope.shell.config.sections import ApiConfig, MailConfig
 from support.fakes.mail_server import CERTIFICATE, MailRoom, mail_room_beside
 
 PUBLIC = ApiConfig(origin="https://api.example.org")

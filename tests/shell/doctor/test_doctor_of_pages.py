@@ -5,8 +5,7 @@ import pytest
 from mintscope.shell.cli.doctor.finding import Level
 from mintscope.shell.cli.doctor.pages import check_pages
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.api import ApiConfig
-from mintscope.shell.config.sections.web import WebConfig
+from mintscope.shell.config.sections import ApiConfig, WebConfig
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.accounts import AccountsConfig
-from mintscope.shell.config.sections.mail import MailConfig
+from mintscope.shell.config.sections import AccountsConfig, MailConfig
 from mintscope.shell.wiring.accounts import account_parts, open_accounts
 from mintscope.shell.wiring.site import origins_of
 from mintscope.shell.wiring.stores import open_money

@@ -31,8 +31,7 @@ from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import listen, make_server
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.chain import ChainConfig
-from mintscope.shell.config.sections.money import CreditsConfig, PaymentsConfig
+from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
 from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.stores import open_market, open_money

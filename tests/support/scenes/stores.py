@@ -8,8 +8,7 @@ from pydantic import SecretStr
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.market import MarketConfig
-from mintscope.shell.config.sections.money import CreditsConfig
+from mintscope.shell.config.sections import CreditsConfig, MarketConfig
 from mintscope.shell.wiring.stores import Market, Money, open_market, open_money
 
 PEPPER: Final = bytes(range(32))

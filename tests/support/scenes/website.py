@@ -22,8 +22,7 @@ from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.parts import groups_of
 from mintscope.edges.web.routes import PageRoute
-from mintscope.shell.config.sections.mail import MailConfig
-from mintscope.shell.config.sections.web import WebConfig
+from mintscope.shell.config.sections import MailConfig, WebConfig
 from mintscope.shell.wiring.accounts import Accounts, open_accounts
 from mintscope.shell.wiring.api import create_api
 from mintscope.shell.wiring.site import Pages

@@ -103,7 +103,7 @@ def markdown_page() -> Iterator[str]:
             default = shown(setting.field.default)
             yield (
                 f"| `{setting.key}` | `{setting.variable}` | `{default}` | {allowed(setting)}"
-                f" | {setting.field.description} |"
+                f" | {setting.meaning} |"
             )
 
 
@@ -118,5 +118,5 @@ def toml_template() -> Iterator[str]:
         for setting in group:
             default = setting.field.default
             value = '""' if default is None else shown(default)
-            yield f"# {setting.field.description}"
+            yield f"# {setting.meaning}"
             yield f"# {setting.key.rpartition('.')[2]} = {value}"

@@ -37,8 +37,7 @@ CandlesFile = Annotated[
     ),
 ]
 SwapsFile = Annotated[
-    Path,
-    typer.Argument(help="CSV with columns t, key, price, volume, side.", metavar="SWAPS.csv"),
+    Path, typer.Argument(help="CSV with columns t, key, price, volume, side.", metavar="SWAPS.csv")
 ]
 
 

@@ -101,9 +101,7 @@ def show(
 
 
 def _change(
-    mints: list[str],
-    config: ConfigFile,
-    change: Callable[[Tracking, Mint], Awaitable[bool]],
+    mints: list[str], config: ConfigFile, change: Callable[[Tracking, Mint], Awaitable[bool]]
 ) -> list[tuple[Mint, bool]]:
     """Apply *change* to each of *mints*, none of them if one is no address."""
     parsed = [_parsed(mint) for mint in mints]

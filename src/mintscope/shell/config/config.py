@@ -3,18 +3,21 @@
 from pathlib import Path
 from typing import Final
 
-from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
-from mintscope.shell.config.sections.accounts import AccountsConfig
-from mintscope.shell.config.sections.api import ApiConfig
-from mintscope.shell.config.sections.chain import ChainConfig
-from mintscope.shell.config.sections.mail import MailConfig
-from mintscope.shell.config.sections.market import MarketConfig
-from mintscope.shell.config.sections.money import CreditsConfig, PaymentsConfig
-from mintscope.shell.config.sections.telemetry import LogConfig, MetricsConfig
-from mintscope.shell.config.sections.web import WebConfig
+from mintscope.shell.config.sections import (
+    AccountsConfig,
+    ApiConfig,
+    ChainConfig,
+    CreditsConfig,
+    LogConfig,
+    MailConfig,
+    MarketConfig,
+    MetricsConfig,
+    PaymentsConfig,
+    WebConfig,
+)
 
 PREFIX: Final = "MINTSCOPE_"
 DELIMITER: Final = "__"
@@ -29,12 +32,11 @@ class Config(BaseSettings):
         enable_decoding=False,
         frozen=True,
         extra="forbid",
+        use_attribute_docstrings=True,
     )
 
-    data_dir: Path = Field(
-        default=Path("mintscope-data"),
-        description="The folder of all files; one installation each.",
-    )
+    data_dir: Path = Path("mintscope-data")
+    """The folder of all files; one installation each."""
     chain: ChainConfig = ChainConfig()
     market: MarketConfig = MarketConfig()
     api: ApiConfig = ApiConfig()

@@ -18,10 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from mintscope.shell.config.config import DELIMITER, PREFIX, Config
-from mintscope.shell.config.sections.api import ApiConfig
-from mintscope.shell.config.sections.chain import ChainConfig
-from mintscope.shell.config.sections.money import PaymentsConfig
-from mintscope.shell.config.sections.section import Section
+from mintscope.shell.config.sections import ApiConfig, ChainConfig, PaymentsConfig, Section
 from mintscope.shell.config.values import is_loopback
 
 FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"
@@ -55,6 +52,11 @@ class Setting:
     def variable(self) -> str:
         """The environment variable that sets it."""
         return PREFIX + self.key.replace(".", DELIMITER).upper()
+
+    @property
+    def meaning(self) -> str:
+        """What it means, in one line."""
+        return " ".join((self.field.description or "").split())
 
     def value(self, config: Config) -> Any:
         """Return what *config* says."""

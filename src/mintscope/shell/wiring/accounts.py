@@ -31,8 +31,7 @@ from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.web.parts import WebParts
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.accounts import AccountsConfig
-from mintscope.shell.config.sections.web import WebConfig
+from mintscope.shell.config.sections import AccountsConfig, WebConfig
 from mintscope.shell.wiring.mail import ShownOutbox, Templates, make_delivery, make_mailbox
 from mintscope.shell.wiring.stores import Money
 

@@ -24,7 +24,7 @@ from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.api import ApiConfig
+from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
 from mintscope.shell.wiring.maintenance import running, serving_metrics
 from mintscope.shell.wiring.payments import Sales, open_sales

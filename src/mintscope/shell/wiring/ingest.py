@@ -14,8 +14,7 @@ from mintscope.edges.sources.files import FileSource
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.chain import ChainConfig
-from mintscope.shell.config.sections.market import MarketConfig
+from mintscope.shell.config.sections import ChainConfig, MarketConfig
 from mintscope.shell.wiring.maintenance import run_until_signalled, serving_metrics
 from mintscope.shell.wiring.stores import hold, open_market
 

@@ -13,7 +13,7 @@ from mintscope.edges.mail.delivery import Delivery, PageTransport, Transport
 from mintscope.edges.mail.templates import EmailWithoutLink, compose
 from mintscope.edges.mail.transport import MailServer, SmtpTransport
 from mintscope.edges.web.mailbox import SentEmail
-from mintscope.shell.config.sections.mail import MailConfig
+from mintscope.shell.config.sections import MailConfig
 
 NAME: Final = "mintscope"
 

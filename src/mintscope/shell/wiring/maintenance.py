@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 from mintscope.base.metrics import serve_metrics
-from mintscope.shell.config.sections.telemetry import MetricsConfig
+from mintscope.shell.config.sections import MetricsConfig
 
 
 def serving_metrics(metrics: MetricsConfig, port: int) -> AbstractContextManager[object]:

@@ -39,8 +39,7 @@ from mintscope.edges.settlement.reserves import RpcReserves, Vaults
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.keypair import parse_keypair, read_keypair
-from mintscope.shell.config.sections.chain import ChainConfig
-from mintscope.shell.config.sections.money import PaymentsConfig
+from mintscope.shell.config.sections import ChainConfig, PaymentsConfig
 from mintscope.shell.wiring.stores import Money
 
 log = structlog.get_logger()
@@ -101,10 +100,7 @@ class Sales:
 
 
 def expect_funds(lamports: int, fee_payer: Wallet) -> None:
-    """Expect the fee payer to afford a payment.
-
-    Raises    CannotSell
-    """
+    """Expect the fee payer to afford a payment.  Raises CannotSell."""
     needed = WALLET_LAMPORTS_MIN + PAYMENT_LAMPORTS
     if lamports < needed:
         raise CannotSell(
@@ -117,10 +113,7 @@ def expect_funds(lamports: int, fee_payer: Wallet) -> None:
 async def open_sales(
     config: Config, *, money: Money, reader: LogReader, clock: Clock
 ) -> AsyncIterator[Sales]:
-    """Build what sells.
-
-    Raises    CannotSell, UnusableKeypair
-    """
+    """Build what sells.  Raises CannotSell, UnusableKeypair."""
     payments, endpoint = config.payments, payment_endpoint(config.chain)
     fee_payer = fee_payer_of(payments)
     terms = terms_of(payments, fee_payer)
@@ -197,10 +190,7 @@ def _maintenance(
 
 
 def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
-    """Return the terms of every payment.
-
-    Raises    CannotSell
-    """
+    """Return the terms of every payment.  Raises CannotSell."""
     if payments.pay_to is None:
         raise CannotSell("payments.pay_to: expected the treasury's wallet; none is configured")
     if str(fee_payer.pubkey()) == payments.pay_to:
@@ -219,10 +209,7 @@ def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
 
 
 def fee_payer_of(payments: PaymentsConfig) -> Keypair:
-    """Return the key that pays the network fees.
-
-    Raises    UnusableKeypair, CannotSell
-    """
+    """Return the key that pays the network fees.  Raises UnusableKeypair, CannotSell."""
     if payments.fee_payer_key is not None:
         return parse_keypair(payments.fee_payer_key.get_secret_value())
     if payments.fee_payer_file is None:

@@ -19,7 +19,7 @@ from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.server import listen, make_server, serving_beside
 from mintscope.edges.web.app import create_web
 from mintscope.edges.web.pages.render import Features
-from mintscope.shell.config.sections.web import WebConfig
+from mintscope.shell.config.sections import WebConfig
 from mintscope.shell.config.values import is_loopback
 from mintscope.shell.wiring.accounts import Accounts
 

@@ -12,14 +12,7 @@ from mintscope.edges.storage.sqlite.connection import engine_version
 from mintscope.edges.storage.sqlite.openers import Market, Money
 from mintscope.shell.config.config import Config
 
-__all__ = [
-    "Market",
-    "Money",
-    "engine_version",
-    "hold",
-    "open_market",
-    "open_money",
-]
+__all__ = ["Market", "Money", "engine_version", "hold", "open_market", "open_money"]
 
 
 def hold(config: Config, role: str) -> AbstractContextManager[None]:

@@ -45,8 +45,7 @@ from mintscope.devchain.svm.vm import Vm
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.chain import ChainConfig
-from mintscope.shell.config.sections.money import CreditsConfig, PaymentsConfig
+from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.stores import open_market, open_money
 from support.scenes.payments.payment_build import Recipe, present

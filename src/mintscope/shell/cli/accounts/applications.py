@@ -32,8 +32,7 @@ application_commands = typer.Typer(help="Review applications for access.", no_ar
 app.add_typer(application_commands, name="applications")
 
 Number = Annotated[
-    int,
-    typer.Argument(help="Number of the application.", metavar="NUMBER", min=1, max=NUMBER_MAX),
+    int, typer.Argument(help="Number of the application.", metavar="NUMBER", min=1, max=NUMBER_MAX)
 ]
 Note = Annotated[str, typer.Option(help="A reason; only administrators see it.")]
 StateName = Annotated[

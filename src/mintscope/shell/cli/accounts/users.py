@@ -41,8 +41,7 @@ def list_users(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
 @user_commands.command()
 def remove(
     number: Annotated[
-        int,
-        typer.Argument(help="Number of the user.", metavar="NUMBER", min=1, max=NUMBER_MAX),
+        int, typer.Argument(help="Number of the user.", metavar="NUMBER", min=1, max=NUMBER_MAX)
     ],
     config: ConfigFile = None,
 ) -> None:

@@ -155,9 +155,7 @@ def _official(task: BuyerTask) -> httpx.AsyncClient:
     client = x402Client()
     register_exact_svm_client(client, KeypairSigner(task.wallet), rpc_url=task.rpc_url)
     asset = SpendControlAsset(
-        network=MAINNET,
-        asset=str(task.genesis.mint),
-        max_amount_per_payment=str(ATOMS_PER_PAYMENT),
+        network=MAINNET, asset=str(task.genesis.mint), max_amount_per_payment=str(ATOMS_PER_PAYMENT)
     )
     client.set_spend_controls({"allowed_assets": [asset]})
     return x402HttpxClient(client, base_url=task.origin, timeout=TIMEOUT_S)

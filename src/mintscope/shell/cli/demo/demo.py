@@ -20,7 +20,7 @@ from mintscope.shell.cli.demo.buyer import BuyerTask, DemoFailed, buy
 from mintscope.shell.cli.demo.people import invite_people, make_administrator
 from mintscope.shell.cli.service.children import ChildEnded, Children
 from mintscope.shell.config.child import child_environment
-from mintscope.shell.config.sections.api import ApiConfig
+from mintscope.shell.config.sections import ApiConfig
 
 SEED: Final = 0
 MINTS: Final = 20

@@ -13,7 +13,7 @@ from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcFailure, Rp
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.display import shown
-from mintscope.shell.config.sections.chain import ChainConfig
+from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.ingest import node_endpoint
 
 MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"

@@ -9,7 +9,7 @@ from aiosmtplib import SMTPException
 from mintscope.edges.mail.transport import MailServer, connected
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections.mail import MailConfig
+from mintscope.shell.config.sections import MailConfig
 from mintscope.shell.config.values import is_loopback
 from mintscope.shell.wiring.mail import mail_server_of
 

@@ -18,7 +18,7 @@ from mintscope.shell.cli.doctor.finding import Finding, Level, collect, fail, ok
 from mintscope.shell.cli.doctor.machine import OTHERS
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.keypair import UnusableKeypair
-from mintscope.shell.config.sections.money import PaymentsConfig
+from mintscope.shell.config.sections import PaymentsConfig
 from mintscope.shell.wiring.payments import (
     CannotSell,
     expect_funds,

@@ -20,7 +20,7 @@ from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.service.children import ChildEnded, Children
 from mintscope.shell.cli.service.history import History
 from mintscope.shell.config.keypair import UnusableKeypair
-from mintscope.shell.config.sections.telemetry import LogConfig
+from mintscope.shell.config.sections import LogConfig
 from mintscope.shell.wiring.api import run_api
 from mintscope.shell.wiring.ingest import run_ingest
 from mintscope.shell.wiring.payments import CannotSell

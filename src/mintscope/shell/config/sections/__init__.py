@@ -1,1 +1,0 @@
-"""Every setting: its name with the unit, its default, its bounds, its meaning."""
