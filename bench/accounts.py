@@ -33,8 +33,8 @@ from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import parse_email
 from mintscope.core.accounts.signups.form import parse_form
-from mintscope.shell.config.child import child_environment
 from mintscope.shell.config.config import Config
+from mintscope.shell.config.load import child_environment
 from mintscope.shell.wiring.accounts import Accounts, open_accounts
 from mintscope.shell.wiring.stores import open_money
 

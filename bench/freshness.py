@@ -19,7 +19,7 @@ from typing import NamedTuple
 from bench.figure import Figure, line
 from bench.process import free_port, python_running, wait_for
 from mintscope.base.solana import WSOL
-from mintscope.shell.config.child import child_environment
+from mintscope.shell.config.load import child_environment
 
 BLOCKS = 200
 CATCH_UP_S = 10.0  # from the first answer that is live

@@ -7,7 +7,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from mintscope.shell.cli.demo.people import AGENT
+from mintscope.shell.cli.demo.demo import AGENT
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "mintscope"

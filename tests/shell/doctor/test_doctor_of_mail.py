@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from mintscope.shell.cli.doctor.finding import Finding, Level
-from mintscope.shell.cli.doctor.mail import check_mail
+from mintscope.shell.cli.doctor.site import check_mail
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig, MailConfig
 from support.fakes.mail_server import CERTIFICATE, MailRoom, mail_room_beside

@@ -3,7 +3,7 @@
 import pytest
 
 from mintscope.shell.cli.doctor.finding import Level
-from mintscope.shell.cli.doctor.pages import check_pages
+from mintscope.shell.cli.doctor.site import check_pages
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig, WebConfig
 

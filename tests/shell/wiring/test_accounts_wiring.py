@@ -10,7 +10,7 @@ from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import AccountsConfig, MailConfig
 from mintscope.shell.wiring.accounts import account_parts, open_accounts
-from mintscope.shell.wiring.site import origins_of
+from mintscope.shell.wiring.site import origins_of, resource_origin
 from mintscope.shell.wiring.stores import open_money
 from support.scenes.service import NOW
 
@@ -78,3 +78,18 @@ def test_the_pages_are_seen_at_the_configured_address_or_where_the_api_listens(
     configured: str | None, host: str, expected: list[str]
 ) -> None:
     assert origins_of(configured, host, 8402) == expected
+
+
+@pytest.mark.parametrize(
+    ("configured", "host", "expected"),
+    [
+        ("https://a.example.org", "0.0.0.0", "https://a.example.org"),
+        (None, "127.0.0.1", "http://127.0.0.1:8402"),
+        (None, "0.0.0.0", "http://0.0.0.0:8402"),
+        (None, "::", "http://[::]:8402"),
+    ],
+)
+def test_what_is_sold_is_named_by_the_configured_address_or_by_where_the_api_listens(
+    configured: str | None, host: str, expected: str
+) -> None:
+    assert resource_origin(configured, host, 8402) == expected

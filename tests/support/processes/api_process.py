@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from mintscope.shell.config.child import child_environment
+from mintscope.shell.config.load import child_environment
 
 READY_S = 60.0
 END_S = 20.0

@@ -138,7 +138,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
         open_market(config) as market,
         open_money(config, clock) as money,
         open_sales(config, money=money, reader=market.reader, clock=clock) as sales,
-        running(sales.run(), "sales"),
+        running(sales.maintenance.run(), "sales"),
     ):
         await sales.expect_ready()
         if manner.mistake == "NeverFlushes":
@@ -166,7 +166,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
 
 
 def _shop(sales: Sales, manner: Manner) -> Merchant:
-    chain: RpcSettlement = sales.chain
+    chain = sales.facilitator.chain
     if manner.mistake in CHAINS:
         chain.__class__ = CHAINS[manner.mistake]
     facilitator = replace(sales.facilitator, chain=chain, patience_s=manner.patience_s)

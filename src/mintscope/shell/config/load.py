@@ -125,6 +125,16 @@ def load(path: Path | None = None) -> Loaded:
     )
 
 
+def child_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment with *settings* in place of every setting in it."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()  # noqa: TID251 - handed on, not read
+        if not name.upper().startswith(PREFIX)
+    }
+    return inherited | dict(settings)
+
+
 def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -28,7 +28,7 @@ from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
 from mintscope.shell.wiring.maintenance import running, serving_metrics
 from mintscope.shell.wiring.payments import Sales, open_sales
-from mintscope.shell.wiring.site import Pages, origins_of
+from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
 from mintscope.shell.wiring.stores import Money, hold, open_market, open_money
 
 Ready: TypeAlias = Callable[[str, int], None]
@@ -60,6 +60,7 @@ async def _serve(
         checks.append(Check("chain", sales.expect_chain))
     addresses, bounds = ClientAddresses(config.api.trusted_proxies), _bounds(config.api)
     origins, limits = origins_of(config.api.origin, host, port), MemoryLimits(clock)
+    sold_at = resource_origin(config.api.origin, host, port)
     accounts = await enter(
         open_accounts(config, money=money, origin=origins[0], limits=limits, clock=clock)
     )
@@ -69,7 +70,7 @@ async def _serve(
         reports=follower,
         ledger=ledger,
         checks=checks,
-        merchant=None if sales is None else sales.merchant(origins[0]),
+        merchant=None if sales is None else sales.merchant(sold_at),
         accounts=accounts,
         addresses=addresses,
         limits=limits,
@@ -97,7 +98,7 @@ async def _selling(
         return
     async with open_sales(config, money=money, reader=reader, clock=clock) as sales:
         await sales.expect_ready()
-        async with running(sales.run(), "sales"):
+        async with running(sales.maintenance.run(), "sales"):
             yield sales
 
 

@@ -25,7 +25,7 @@ from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceCache,
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import Secrets
-from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.core.payments.settlement import ChainUnavailable, PaymentChain
 from mintscope.core.payments.store import WALLET_LAMPORTS_MIN, Budget
 from mintscope.edges.maintenance.payment_maintenance import PaymentMaintenance, tell_unreadable
 from mintscope.edges.settlement.price_sources import (
@@ -58,7 +58,7 @@ class Sales:
     config: PaymentsConfig
     facilitator: Facilitator
     price_cache: PriceCache
-    chain: RpcSettlement
+    chain: PaymentChain
     rotations: RotationStore
     maintenance: PaymentMaintenance
 
@@ -82,10 +82,6 @@ class Sales:
             await self.chain.lamports(self.facilitator.terms.fee_payer)
         except ChainUnavailable as trouble:
             raise ServiceUnavailable("the chain's node does not answer") from trouble
-
-    async def run(self) -> None:
-        """Keep what was sold true, until cancelled."""
-        await self.maintenance.run()
 
     def merchant(self, origin: str) -> Merchant:
         """Return what the API sells with; clients reach it at *origin*."""

@@ -153,6 +153,11 @@ def origins_of(configured: str | None, host: str, port: int) -> list[str]:
     return [f"http://{name}:{port}" for name in dict.fromkeys(names)]
 
 
+def resource_origin(configured: str | None, host: str, port: int) -> str:
+    """Return what the URL of a resource for sale begins with: by default where the API listens."""
+    return configured or f"http://{in_url(host)}:{port}"
+
+
 def in_url(host: str) -> str:
     """Return *host* as a URL writes it: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host

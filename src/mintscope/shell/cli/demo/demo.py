@@ -1,5 +1,6 @@
 """`mintscope demo`: the whole service on a market of its own."""
 
+import secrets
 import shlex
 import socket
 import subprocess
@@ -17,9 +18,8 @@ from mintscope.base.solana import WSOL
 from mintscope.devchain.market.world import World
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
 from mintscope.shell.cli.demo.buyer import BuyerTask, DemoFailed, buy
-from mintscope.shell.cli.demo.people import invite_people, make_administrator
 from mintscope.shell.cli.service.children import ChildEnded, Children
-from mintscope.shell.config.child import child_environment
+from mintscope.shell.config.load import child_environment
 from mintscope.shell.config.sections import ApiConfig
 
 SEED: Final = 0
@@ -28,6 +28,9 @@ CREDITS: Final = 100
 READY_TIMEOUT_S: Final = 180.0  # seconds are the rule, a crowded machine the exception
 POLL_S: Final = 0.1
 HOST: Final = "127.0.0.1"
+ADMINISTRATOR: Final = "admin@example.org"
+PASSWORD_BYTES: Final = 12
+AGENT: Final = "mintscope.client.examples.agent_signup"
 
 app = typer.Typer()
 
@@ -83,12 +86,12 @@ def _run(folder: Path, api_port: int) -> None:
         children.start("ingest", ["ingest"])
         children.start("api", ["api"])
         credit_token = _issue(environment)
-        password = make_administrator(environment)
+        password = _make_administrator(environment)
         _until(children, lambda: _is_ready(origin, credit_token))
         if not children.stopping:
             _show(BuyerTask(origin=origin, rpc_url=rpc_url, genesis=genesis))
             _invite(origin, credit_token, traded)
-            invite_people(origin, password, folder)
+            _invite_people(origin, password, folder)
             typer.echo("\nCtrl-C ends all of it.")
             sys.stdout.flush()
         children.wait()
@@ -145,15 +148,7 @@ def _is_ready(origin: str, credit_token: str) -> bool:
 
 def _issue(environment: Mapping[str, str]) -> str:
     """Return a new credit token."""
-    command = [sys.executable, "-m", "mintscope", "credits", "issue"]
-    issued = subprocess.run(  # noqa: S603 - our own interpreter, our own arguments
-        [*command, str(CREDITS), "--note", "demo"],
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return issued.stdout.strip()
+    return _command(environment, "credits", "issue", str(CREDITS), "--note", "demo").strip()
 
 
 def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
@@ -171,6 +166,45 @@ def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
     typer.echo("Other tokens on this market:\n")
     for symbol, mint in traded.items():
         typer.echo(f"  {symbol:6} {mint}")
+
+
+def _make_administrator(environment: Mapping[str, str]) -> str:
+    """Make the administrator of the demo; return the password."""
+    password = secrets.token_urlsafe(PASSWORD_BYTES)
+    _command(environment, "admin", "create", ADMINISTRATOR, typed=f"{password}\n")
+    return password
+
+
+def _invite_people(origin: str, password: str, folder: Path) -> None:
+    """Print the addresses of the pages, and how an agent gets an API key."""
+    typer.echo("\nFor people:\n")
+    typer.echo(f"  pages           {origin}/")
+    typer.echo(f"  administrator   {ADMINISTRATOR}, password {password}")
+    typer.echo(f"  mailbox         {origin}/mailbox, where e-mails are shown instead of sent")
+    typer.echo(f"  applications    {origin}/admin, or on the command line:\n")
+    mintscope = f"{shlex.quote(sys.executable)} -m mintscope"
+    command = f"env MINTSCOPE_DATA_DIR={shlex.quote(str(folder))} {mintscope}"
+    typer.echo(f"  {command} applications list")
+    agent = f"{shlex.quote(sys.executable)} -m {AGENT} {origin}"
+    approve = shlex.quote(f"{command} applications approve {{id}} --scopes trade:write")
+    remove = shlex.quote(f"{command} users remove {{user}}")
+    typer.echo("\nAn agent that signs up, and waits until you approve it at /admin:\n")
+    typer.echo(f"  {agent}\n")
+    typer.echo("One that has itself approved, and at the end removed:\n")
+    typer.echo(f"  {agent} --approve-with {approve} --remove-with {remove}")
+
+
+def _command(environment: Mapping[str, str], *words: str, typed: str = "") -> str:
+    """Run `mintscope` with *words*; return what it prints."""
+    done = subprocess.run(  # noqa: S603 - our own interpreter, our own arguments
+        [sys.executable, "-m", "mintscope", *words],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+        input=typed,
+    )
+    return done.stdout
 
 
 def _free_port(preferred: int) -> int:

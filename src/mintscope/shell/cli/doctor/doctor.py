@@ -1,22 +1,21 @@
 """`mintscope doctor`: what is wrong with this installation, and how to fix it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import typer
 
 from mintscope.shell.cli.config import ConfigFile
 from mintscope.shell.cli.doctor.chain import check_chain
-from mintscope.shell.cli.doctor.finding import Check, Finding, Level, fail, ok
+from mintscope.shell.cli.doctor.finding import Finding, Level, fail, ok
 from mintscope.shell.cli.doctor.machine import check_folder, check_pepper, check_ports, check_sqlite
-from mintscope.shell.cli.doctor.mail import check_mail
-from mintscope.shell.cli.doctor.pages import check_pages
 from mintscope.shell.cli.doctor.payments import check_payments
+from mintscope.shell.cli.doctor.site import check_mail, check_pages
 from mintscope.shell.cli.doctor.store import check_market, check_money
 from mintscope.shell.cli.output import AsJson, print_json
 from mintscope.shell.config.load import ConfigError, load
 
-CHECKS: Final[Sequence[Check]] = (
+CHECKS: Final = (
     check_folder,
     check_sqlite,
     check_pepper,

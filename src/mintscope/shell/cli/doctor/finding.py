@@ -1,14 +1,11 @@
 """What a check of the installation found."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
 
 from typing_extensions import override
-
-from mintscope.shell.config.config import Config
 
 
 class Level(StrEnum):
@@ -58,6 +55,3 @@ def collect(findings: AsyncIterator[Finding]) -> list[Finding]:
         return [finding async for finding in findings]
 
     return asyncio.run(collected())
-
-
-Check: TypeAlias = Callable[[Config], Iterable[Finding]]

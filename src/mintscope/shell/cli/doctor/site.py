@@ -1,4 +1,4 @@
-"""Checks e-mail: where it goes, who sends it, and where its links lead."""
+"""Checks what people see: the address of the pages, and e-mails, their sender and their links."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,7 +11,29 @@ from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import MailConfig
 from mintscope.shell.config.values import is_loopback
-from mintscope.shell.wiring.mail import mail_server_of
+from mintscope.shell.wiring.accounts import mail_server_of
+from mintscope.shell.wiring.site import origins_of
+
+
+def check_pages(config: Config) -> Iterator[Finding]:
+    """Check the origin of forms, and whether passwords cross a network in the clear."""
+    api = config.api
+    if not config.web.enabled:
+        yield ok("pages: not served; set web.enabled to serve them")
+        return
+    origin = origins_of(api.origin, api.host, api.port)[0]
+    if api.origin is None and not is_loopback(api.host):
+        yield warn(
+            f"pages: forms are accepted from {origin} only",
+            "set api.origin to the address in the browser",
+        )
+    elif not origin.startswith("https://") and not is_loopback(api.host):
+        yield warn(
+            f"pages: {origin} sends passwords in the clear, and browsers drop its session cookie",
+            "serve them behind a TLS proxy, and set api.origin to its https address",
+        )
+    else:
+        yield ok(f"pages: {origin}")
 
 
 def check_mail(config: Config) -> Iterator[Finding]:
