@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.errors import ErrorCode
-from mintscope.edges.api.errors import STATUS
+from mintscope.edges.api.failures import STATUS
 from support.scenes.service import Service
 
 ROOT = Path(__file__).resolve().parents[2]

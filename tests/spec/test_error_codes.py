@@ -1,7 +1,7 @@
 """Every wire code has a status, and every ServiceError a wire code."""
 
 from mintscope.base import errors
-from mintscope.edges.api.errors import STATUS
+from mintscope.edges.api.failures import STATUS
 
 
 def test_every_code_has_a_status() -> None:

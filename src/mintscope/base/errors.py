@@ -2,7 +2,7 @@
 
 The message of a ServiceError is public: it is sent to the client as it stands.  What only the
 operator may read goes into `raise ... from cause` or `add_note`.  HTTP does
-not appear here; `api.errors` owns the one table from code to status.
+not appear here; `api.failures` owns the one table from code to status.
 """
 
 from collections.abc import Sequence

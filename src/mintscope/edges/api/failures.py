@@ -7,6 +7,7 @@ import msgspec
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import (
+    ErrorCode,
     InternalError,
     InvalidFields,
     MethodNotAllowed,
@@ -15,13 +16,43 @@ from mintscope.base.errors import (
     ServiceError,
 )
 from mintscope.base.primitives import UnixMs
-from mintscope.edges.api.errors import STATUS
 from mintscope.edges.api.wire import ErrorBody, Failure, Wire, envelope_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import JSON, NO_STORE, Header, Response
 
 GENERAL: Final = "general"
 PRICE_RETRY_S: Final = 5  # as often as the source of a price is asked again
+CODES: Final = {
+    400: (
+        ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.INVALID_BUNDLE, ErrorCode.INVALID_PAYMENT,
+        ErrorCode.VALIDATION_ERROR, ErrorCode.BAD_REQUEST,
+    ),
+    401: (
+        ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN, ErrorCode.INVALID_PROOF,
+        ErrorCode.INVALID_CREDENTIALS, ErrorCode.NOT_APPROVED, ErrorCode.INVALID_SECRET_FORMAT,
+    ),
+    402: (ErrorCode.PAYMENT_REQUIRED, ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.PAYMENT_FAILED),
+    403: (ErrorCode.INSUFFICIENT_SCOPE,),
+    404: (
+        ErrorCode.TOKEN_NOT_FOUND, ErrorCode.INSUFFICIENT_DATA, ErrorCode.ACCOUNT_NOT_FOUND,
+        ErrorCode.NOT_FOUND,
+    ),
+    405: (ErrorCode.METHOD_NOT_ALLOWED,),
+    408: (ErrorCode.REQUEST_TIMEOUT,),
+    409: (
+        ErrorCode.PAYMENT_ALREADY_USED, ErrorCode.ROTATED_RECENTLY, ErrorCode.DUPLICATE_APPLICATION,
+        ErrorCode.KEY_ALREADY_EXISTS,
+    ),
+    413: (ErrorCode.PAYLOAD_TOO_LARGE,),
+    429: (ErrorCode.RATE_LIMITED,),
+    431: (ErrorCode.HEADERS_TOO_LARGE,),
+    500: (ErrorCode.INTERNAL_ERROR,),
+    503: (
+        ErrorCode.DATA_STALE, ErrorCode.SERVICE_UNAVAILABLE, ErrorCode.PRICE_UNAVAILABLE,
+        ErrorCode.PAYMENT_PENDING, ErrorCode.PAYMENT_UNAVAILABLE,
+    ),
+}  # fmt: skip
+STATUS: Final = {code: status for status, codes in CODES.items() for code in codes}
 
 
 class Message(Wire):

@@ -8,11 +8,11 @@ from typing import Final
 from mintscope import __version__
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.edges.api.wire import Alive, Health, Meta, success, timestamp
+from mintscope.edges.api.wire import Alive, Health, success
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.rate_limit import RateLimit
 from mintscope.edges.server.request import Request
-from mintscope.edges.server.response import NO_STORE, Response
+from mintscope.edges.server.response import Response
 
 CHECK_TIMEOUT_S: Final = 2.0
 REMEMBERED_S: Final = 1.0  # so that asking often costs little
@@ -58,9 +58,7 @@ class HealthRoutes:
         return self._response(request, Alive(status="alive"))
 
     def _response(self, request: Request, data: Health | Alive) -> Response:
-        request.response_headers.append(NO_STORE)
-        meta = Meta(timestamp=timestamp(self.clock.now()), request_id=request.request_id.decode())
-        return Response(200, success(data, meta))
+        return success(request, data, at=self.clock.now(), names_request=True)
 
     async def _checked(self) -> dict[str, str]:
         now_s = self.clock.monotonic_s()

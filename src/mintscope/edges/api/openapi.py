@@ -8,7 +8,7 @@ import msgspec
 
 from mintscope import __version__
 from mintscope.base.errors import ErrorCode
-from mintscope.edges.api.errors import STATUS
+from mintscope.edges.api.failures import ENVELOPE, STATUS
 from mintscope.edges.api.operation import Operation
 from mintscope.edges.api.wire import Meta
 from mintscope.edges.server.compression import compress
@@ -80,12 +80,7 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     shapes = (
         shape
         for operation in operations
-        for shape in (
-            operation.error_format.body_type,
-            operation.data,
-            operation.body,
-            operation.whole_body,
-        )
+        for shape in (operation.error_format.body_type, operation.data, operation.body)
     )
     types = [Meta, *dict.fromkeys(shape for shape in shapes if shape is not None)]
     schemas, components = _schemas(tuple(types))
@@ -160,15 +155,13 @@ def _success(operation: Operation, names: dict[Any, dict[str, Any]]) -> dict[str
         headers = headers | PAYMENT_HEADERS
         if ("creditToken",) in operation.proofs:
             headers = headers | CREDIT_HEADERS
-    schema: dict[str, Any] = {"type": "object"}
-    if operation.whole_body is not None:
-        schema = names[operation.whole_body]
-    elif operation.data is not None:
+    schema = names[operation.data]
+    if operation.error_format is ENVELOPE:
         schema = {
             "type": "object",
             "properties": {
                 "success": {"const": True},
-                "data": names[operation.data],
+                "data": schema,
                 "meta": names[Meta],
             },
             "required": ["success", "data", "meta"],

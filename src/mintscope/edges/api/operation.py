@@ -1,7 +1,7 @@
 """The operations of the API: its routes, with what their documentation tells."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 from mintscope.base.errors import ErrorCode
@@ -17,28 +17,28 @@ class Query(NamedTuple):
     choices: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Operation(Route):
     """A route of the API, and what OpenAPI tells of it.
 
-    data                the type of the envelope's data; None for a body without envelope
-    refusals            the codes a client must expect, besides those of every route
-    status              of its success
-    proofs              what it may be called with, as names of PROOFS in `openapi`; each an
-                        alternative, none for a route that is open to everyone
-    body                the type of its body
-    whole_body          the type of its whole body, where that is no envelope
-    error_format        what its failures look like
+    data           the type of the envelope's data, or of a body without envelope
+    summary        what it is for
+    refusals       the codes a client must expect, besides those of every route
+    status         of its success
+    proofs         what it may be called with, as names of PROOFS in `openapi`; each an
+                   alternative, none for a route that is open to everyone
+    body           the type of the request's body
+    error_format   what its failures look like; there is an envelope where they have one
     """
 
+    data: type[Any]
     summary: str
-    data: Any
+    _: KW_ONLY
     refusals: tuple[ErrorCode, ...] = ()
     status: int = 200
     proofs: tuple[tuple[str, ...], ...] = ()
     query: tuple[Query, ...] = ()
     body: Any = None
-    whole_body: Any = None
     error_format: ErrorFormat = ENVELOPE
 
     @property

@@ -10,10 +10,10 @@ from mintscope.base.primitives import Mint, parse_mint
 from mintscope.core.checkout.order import report_order
 from mintscope.core.market.report import ReadReport, Reports
 from mintscope.edges.api.gate import Gate
-from mintscope.edges.api.wire import Balance, Meta, success, success_with_body, timestamp
+from mintscope.edges.api.wire import Balance, success, success_with_body
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.request import Request
-from mintscope.edges.server.response import NO_STORE, Header, Response
+from mintscope.edges.server.response import Header, Response
 
 DEGRADED_AFTER_S: Final = 30.0
 STALE_AFTER_S: Final = 300.0
@@ -95,9 +95,7 @@ class V1:
     async def get_balance(self, request: Request) -> Response:
         """Endpoint 4: the credits left, 0 included."""
         balance = await self.gate.balance(await self.gate.admit(request))
-        request.response_headers.append(NO_STORE)
-        meta = Meta(timestamp=timestamp(self.clock.now()))
-        return Response(200, success(Balance(balance=balance), meta))
+        return success(request, Balance(balance=balance), at=self.clock.now())
 
 
 def token_status(failure: ServiceError) -> Header:

@@ -12,6 +12,8 @@ import msgspec
 from mintscope.base.errors import ErrorCode, ServiceError
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import iso_time_ms
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import NO_STORE, Response
 
 timestamp: Final = lru_cache(maxsize=4)(iso_time_ms)  # a busy millisecond has many answers
 
@@ -142,9 +144,14 @@ class Alive(Wire):
     status: str
 
 
-def success(data: Wire, meta: Meta) -> bytes:
-    """Return the envelope around *data*."""
-    return msgspec.json.encode({"success": True, "data": data, "meta": meta})
+def success(
+    request: Request, data: Wire, *, at: UnixMs, status: int = 200, names_request: bool = False
+) -> Response:
+    """Return the response whose envelope holds *data*, made at *at*; no cache keeps it."""
+    request.response_headers.append(NO_STORE)
+    request_id = request.request_id.decode() if names_request else None
+    meta = Meta(timestamp=timestamp(at), request_id=request_id)
+    return Response(status, msgspec.json.encode({"success": True, "data": data, "meta": meta}))
 
 
 def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
@@ -154,11 +161,6 @@ def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
         timestamp(at).encode(),
         request_id,
     )
-
-
-def failure(error: ServiceError, *, at: UnixMs, request_id: bytes) -> bytes:
-    """Return the envelope that tells *error*, encoded."""
-    return msgspec.json.encode(envelope_of(error, at, request_id))
 
 
 def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:

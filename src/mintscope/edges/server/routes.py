@@ -6,7 +6,7 @@ exactly the request it was made for.
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from mintscope.base.errors import MethodNotAllowed, NotFound
@@ -17,7 +17,7 @@ Endpoint = Callable[[Request], Awaitable[AnyResponse]]
 SEGMENT: Final = "[^/]+"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Route:
     """One endpoint.
 
@@ -28,7 +28,7 @@ class Route:
     method: str
     path: str
     endpoint: Endpoint
-    is_charged: bool = False
+    is_charged: bool = field(default=False, kw_only=True)
 
 
 R = TypeVar("R", bound=Route)

@@ -28,7 +28,7 @@ from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.limits import ExchangeLimit, SignupLimit
 from mintscope.edges.api.accounts.wire import BetaSignedUp, Confirmed, Exchanged, Me, Standing
 from mintscope.edges.api.failures import GENERAL
-from mintscope.edges.api.wire import Meta, Wire, success, timestamp
+from mintscope.edges.api.wire import Wire, success
 from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.rate_limit import RateLimit
@@ -164,9 +164,7 @@ class AccountRoutes:
             expires_at=_seconds(line.expires_at),
             last_used_at=_seconds(line.last_used_at),
         )
-        request.response_headers.append(NO_STORE)
-        meta = Meta(timestamp=timestamp(self.clock.now()), request_id=request.request_id.decode())
-        return Response(200, success(me, meta))
+        return success(request, me, at=self.clock.now(), names_request=True)
 
     async def _admit(self, request: Request) -> str:
         """Return the client's address.  Raises RateLimited."""

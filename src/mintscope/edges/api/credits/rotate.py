@@ -40,16 +40,14 @@ from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.wire import (
     Challenge,
     Claimed,
-    Meta,
     Proof,
     Rotated,
     Wire,
     success,
-    timestamp,
 )
 from mintscope.edges.api.x402 import NO_SALES, idempotency_key
 from mintscope.edges.server.request import Request
-from mintscope.edges.server.response import NO_STORE, Response
+from mintscope.edges.server.response import Response
 
 T = TypeVar("T", bound=Wire)
 
@@ -91,9 +89,8 @@ class RotateRoutes:
             now=now,
             nonce=merchant.facilitator.entropy(NONCE_BYTES),
         )
-        return self._response(
-            request, 200, Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
-        )
+        challenge = Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
+        return success(request, challenge, at=now)
 
     async def rotate(self, request: Request) -> Response:
         """Move all credits of a token to a new one, which is answered once."""
@@ -112,7 +109,7 @@ class RotateRoutes:
             rotated = await self._rotate_by_wallet(merchant, _read(body, Proof))
         else:
             raise MissingToken(NOTHING_PRESENTED)
-        return self._response(request, 201, rotated)
+        return success(request, rotated, at=self.clock.now(), status=201)
 
     async def _rotate_by_wallet(self, merchant: Merchant, proof: Proof) -> Rotated:
         """Move what a signed challenge proves.
@@ -161,10 +158,6 @@ class RotateRoutes:
         if self.merchant is None:
             raise PaymentUnavailable(NO_SALES)
         return self.merchant
-
-    def _response(self, request: Request, status: int, data: Wire) -> Response:
-        request.response_headers.append(NO_STORE)
-        return Response(status, success(data, Meta(timestamp=timestamp(self.clock.now()))))
 
 
 def _new_token(merchant: Merchant, proven: str, key: str) -> CreditToken:

@@ -21,15 +21,12 @@ from mintscope.edges.api.wire import (
     Currency,
     History,
     HistoryLine,
-    Meta,
     Purchase,
-    Wire,
     success,
-    timestamp,
 )
 from mintscope.edges.api.x402 import NO_SALES, ResourceServer
 from mintscope.edges.server.request import Request
-from mintscope.edges.server.response import NO_STORE, Response
+from mintscope.edges.server.response import Response
 
 ON_ANOTHER: Final = (
     "The payment has arrived and its credits are on the credit token that was sent with it;"
@@ -66,7 +63,8 @@ class CreditRoutes:
             symbol=self.merchant.asset_symbol,
         )
         lines = [_line(price_list, bundle) for bundle in BUNDLES]
-        return self._response(request, 200, Bundles(bundles=lines, currency=currency))
+        bundles = Bundles(bundles=lines, currency=currency)
+        return success(request, bundles, at=self.clock.now())
 
     async def buy(self, request: Request) -> Response:
         """Endpoint 3: check, settle, hand out; a credit token sent along is topped up."""
@@ -83,7 +81,7 @@ class CreditRoutes:
         settled = await self.resource_server.sell_credits(request, bundle_order(bundle), wanted)
         token, count = _handed_out(settled, caller)
         purchase = Purchase(token=token, credits=count, price_paid=settled.payment.paid)
-        return self._response(request, 201, purchase)
+        return success(request, purchase, at=self.clock.now(), status=201)
 
     async def get_history(self, request: Request) -> Response:
         """Tell what moved the balance of a credit token, newest first."""
@@ -96,11 +94,7 @@ class CreditRoutes:
             for entry in statement.entries
         ]
         history = History(balance=statement.balance, spent=statement.spent, entries=entries)
-        return self._response(request, 200, history)
-
-    def _response(self, request: Request, status: int, data: Wire) -> Response:
-        request.response_headers.append(NO_STORE)
-        return Response(status, success(data, Meta(timestamp=timestamp(self.clock.now()))))
+        return success(request, history, at=self.clock.now())
 
 
 def _bundle(request: Request) -> Bundle:

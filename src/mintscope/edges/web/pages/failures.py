@@ -32,22 +32,16 @@ FAILURES: Final[dict[type[Exception], FailureText]] = {
     BadRequest: FailureText(400, "That request cannot be read", ""),
     OriginRefused: FailureText(403, "That form was refused", ""),
     NotFound: FailureText(
-        404,
-        "There is nothing here",
-        "The address may be mistyped, or what was here is gone.",
+        404, "There is nothing here", "The address may be mistyped, or what was here is gone."
     ),
     MethodNotAllowed: FailureText(
-        405,
-        "That is not how this page is used",
-        "Go back to the page before, and use its buttons.",
+        405, "That is not how this page is used", "Go back to the page before, and use its buttons."
     ),
     PayloadTooLarge: FailureText(413, "That is too much text", ""),
     RateLimited: FailureText(429, "Too many requests", TOO_FAST),
     TooManyAttempts: FailureText(429, "Too many attempts", TOO_FAST),
     ServiceUnavailable: FailureText(
-        503,
-        "The service is not available just now",
-        "Nothing was changed. Try again in a moment.",
+        503, "The service is not available just now", "Nothing was changed. Try again in a moment."
     ),
     InternalError: FailureText(
         500,
