@@ -1,7 +1,7 @@
 """What every test may ask for, and the marks that `make quick` goes by."""
 
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -33,12 +33,17 @@ def _note_process(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(_note_process)
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark the tests of whole folders."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of whole folders, and begin with them: they take longest."""
     for item in items:
-        mark = MARK_OF_FOLDER.get(item.path.relative_to(TESTS).parts[0])
+        mark = MARK_OF_FOLDER.get(_folder(item))
         if mark is not None:
             item.add_marker(mark)
+    items.sort(key=lambda item: _folder(item) not in MARK_OF_FOLDER)
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(TESTS).parts[0]
 
 
 @pytest.fixture(autouse=True)

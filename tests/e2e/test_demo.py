@@ -61,10 +61,10 @@ class Demo:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Demo]:
+def running(folder: Path, *, until: str = "Ctrl-C ends all of it") -> Iterator[Demo]:
     demo = Demo(folder)
     try:
-        demo.read_until("Ctrl-C ends all of it")
+        demo.read_until(until)
         yield demo
     finally:
         if demo.process.poll() is None:
@@ -177,7 +177,7 @@ def _expect_a_buyer(lines: list[str]) -> None:
 
 @pytest.mark.timeout(150)
 def test_nothing_of_it_outlives_a_kill(tmp_path: Path) -> None:
-    with running(tmp_path) as demo:
+    with running(tmp_path, until="A buyer with a wallet") as demo:
         children = children_of(demo.process.pid)
         assert len(children) == 3
         demo.process.kill()
