@@ -11,7 +11,7 @@ from support.scenes.service import Service, running_service
 
 pytest_plugins = [
     "support.scenes.devchain_history",
-    "support.scenes.payments.payment_desks",
+    "support.scenes.payments.payment_engines",
     "support.scenes.payments.shopfront",
     "support.scenes.people.browsing",
     "support.scenes.people.web_person",

@@ -1,4 +1,4 @@
-"""Network fees that all payers together may burn or promise, in memory and on SQLite alike."""
+"""Network fees that all payers together may burn or reserve, in memory and on SQLite alike."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,8 +21,8 @@ from mintscope.core.payments.store import (
 )
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from support.fakes.payment_memory import MemoryPaymentStore
-from support.scenes.payments.payment_desks import Desk, MemoryDesk, SqliteDesk, resolve
-from support.scenes.payments.payment_promises import DEAD, LANDED, NOW, REVERTED, promise
+from support.scenes.payments.payment_engines import Engine, MemoryEngine, SqliteEngine, resolve
+from support.scenes.payments.pending_payments import DEAD, LANDED, NOW, REVERTED, new_payment
 
 FEE: Final = 10_000
 SMALL: Final = Budget(
@@ -36,7 +36,7 @@ def paid_by(
     name: str, *, now: int = NOW, budget: Budget = SMALL, nonce: str = ""
 ) -> PendingPayment:
     """Return a payment of a payer at an address of its own."""
-    return promise(
+    return new_payment(
         f"{name} {nonce}",
         payer=name,
         address=name,
@@ -46,81 +46,83 @@ def paid_by(
     )
 
 
-async def sell_to(desk: Desk, name: str, now: int = NOW) -> None:
+async def sell_to(engine: Engine, name: str, now: int = NOW) -> None:
     bought = paid_by(name, nonce="bought", now=now)
-    assert isinstance(await desk.store.begin(bought), Begun)
-    await resolve(desk, bought, LANDED, now)
+    assert isinstance(await engine.store.begin(bought), Begun)
+    await resolve(engine, bought, LANDED, now)
 
 
-async def begun(desk: Desk, names: Iterable[str], now: int = NOW) -> list[bool]:
-    return [isinstance(await desk.store.begin(paid_by(name, now=now)), Begun) for name in names]
+async def begun(engine: Engine, names: Iterable[str], now: int = NOW) -> list[bool]:
+    return [isinstance(await engine.store.begin(paid_by(name, now=now)), Begun) for name in names]
 
 
-async def test_payments_that_never_land_close_sales_to_nobody(desk: Desk) -> None:
+async def test_payments_that_never_land_close_sales_to_nobody(engine: Engine) -> None:
     """More than the fees of the hour are promised, and none is spent."""
     budget = Budget(fee_lamports=2_000_000, in_flight_fee_lamports=10_000_000)
     for n in range(120):
-        doomed = promise(
+        doomed = new_payment(
             f"{n}", payer=f"{n}", address=f"{n // 10}", fee_lamports=20_000, budget=budget
         )
-        assert isinstance(await desk.store.begin(doomed), Begun)
+        assert isinstance(await engine.store.begin(doomed), Begun)
 
-    assert isinstance(await desk.store.begin(paid_by("bob", budget=budget)), Begun)
+    assert isinstance(await engine.store.begin(paid_by("bob", budget=budget)), Begun)
 
 
 def test_five_times_as_much_may_be_promised_as_burned() -> None:
     assert Budget().in_flight_fee_lamports == 5 * Budget().fee_lamports == 100_000_000
 
 
-async def test_fees_that_were_burned_close_sales_for_an_hour(desk: Desk) -> None:
-    await sell_to(desk, "buyer")  # has earned its fee back
+async def test_fees_that_were_burned_close_sales_for_an_hour(engine: Engine) -> None:
+    await sell_to(engine, "buyer")  # has earned its fee back
     for n in range(10):
-        assert isinstance(await desk.store.begin(paid_by(str(n))), Begun)
-        await resolve(desk, paid_by(str(n)), REVERTED)
+        assert isinstance(await engine.store.begin(paid_by(str(n))), Begun)
+        await resolve(engine, paid_by(str(n)), REVERTED)
 
     for name in ("stranger", "buyer"):
-        assert isinstance(await desk.store.begin(paid_by(name)), SalesClosed)
-        assert isinstance(await desk.store.begin(paid_by(name, now=NOW + HOUR_MS)), Begun)
+        assert isinstance(await engine.store.begin(paid_by(name)), SalesClosed)
+        assert isinstance(await engine.store.begin(paid_by(name, now=NOW + HOUR_MS)), Begun)
 
 
-async def test_who_has_bought_within_the_day_has_half_of_what_may_be_promised(desk: Desk) -> None:
+async def test_who_has_bought_within_the_day_has_half_of_what_may_be_promised(
+    engine: Engine,
+) -> None:
     buyers = [f"buyer {n}" for n in range(12)]
     for name in buyers:
-        await sell_to(desk, name)
+        await sell_to(engine, name)
     strangers = [f"stranger {n}" for n in range(12)]
 
-    assert await begun(desk, strangers) == [True] * 10 + [False] * 2
-    assert await begun(desk, buyers) == [True] * 10 + [False] * 2
+    assert await begun(engine, strangers) == [True] * 10 + [False] * 2
+    assert await begun(engine, buyers) == [True] * 10 + [False] * 2
     for name in strangers[:10]:
-        await resolve(desk, paid_by(name), DEAD)  # has cost nothing, and counts no more
-    assert await begun(desk, strangers[10:] + buyers[10:]) == [True] * 4
+        await resolve(engine, paid_by(name), DEAD)  # has cost nothing, and counts no more
+    assert await begun(engine, strangers[10:] + buyers[10:]) == [True] * 4
 
 
-async def test_a_purchase_counts_for_a_day(desk: Desk) -> None:
+async def test_a_purchase_counts_for_a_day(engine: Engine) -> None:
     for name in ("of yesterday", "of today"):
-        await sell_to(desk, name, NOW if name == "of yesterday" else NOW + 1)
+        await sell_to(engine, name, NOW if name == "of yesterday" else NOW + 1)
     now = NOW + DAY_MS
-    assert all(await begun(desk, (f"stranger {n}" for n in range(10)), now))
+    assert all(await begun(engine, (f"stranger {n}" for n in range(10)), now))
 
-    assert await begun(desk, ["of yesterday", "of today"], now) == [False, True]
+    assert await begun(engine, ["of yesterday", "of today"], now) == [False, True]
 
 
-async def test_strangers_promise_half_of_what_the_fee_payer_has(desk: Desk) -> None:
+async def test_strangers_promise_half_of_what_the_fee_payer_has(engine: Engine) -> None:
     """It has the rent of its account, which stays, and ten fees."""
     budget = Budget(
         fee_lamports=10**9, in_flight_fee_lamports=10**9, fund_lamports_min=WALLET_LAMPORTS_MIN
     )
-    await sell_to(desk, "buyer")
-    desk.fill_fund(WALLET_LAMPORTS_MIN + 10 * FEE)
-    outcomes = [await desk.store.begin(paid_by(str(n), budget=budget)) for n in range(7)]
+    await sell_to(engine, "buyer")
+    engine.fill_fund(WALLET_LAMPORTS_MIN + 10 * FEE)
+    outcomes = [await engine.store.begin(paid_by(str(n), budget=budget)) for n in range(7)]
 
     assert [type(each) for each in outcomes] == [Begun] * 5 + [SalesClosed] * 2
     of_buyer = [paid_by("buyer", budget=budget, nonce=str(n)) for n in range(7)]
-    outcomes = [await desk.store.begin(each) for each in of_buyer]
+    outcomes = [await engine.store.begin(each) for each in of_buyer]
     assert [type(each) for each in outcomes] == [Begun] * 5 + [SalesClosed] * 2
-    await resolve(desk, paid_by("0", budget=budget), DEAD)
-    assert isinstance(await desk.store.begin(of_buyer[5]), Begun)
-    assert isinstance(await desk.store.begin(of_buyer[6]), SalesClosed)
+    await resolve(engine, paid_by("0", budget=budget), DEAD)
+    assert isinstance(await engine.store.begin(of_buyer[5]), Begun)
+    assert isinstance(await engine.store.begin(of_buyer[6]), SalesClosed)
 
 
 TIGHT: Final = Budget(
@@ -181,28 +183,28 @@ async def test_no_schedule_promises_or_burns_more_than_it_may(
     """And sales are closed to nobody while every bound would hold."""
     path = tmp_path_factory.mktemp("money") / "money.sqlite"
     sqlite, db = SqlitePaymentStore(path), apsw.Connection(str(path))
-    desks: list[Desk] = [MemoryDesk(MemoryPaymentStore()), SqliteDesk(sqlite, db)]
+    engines: list[Engine] = [MemoryEngine(MemoryPaymentStore()), SqliteEngine(sqlite, db)]
     diary = Diary(lamports=WALLET_LAMPORTS_MIN + fund)
-    for desk in desks:
-        desk.fill_fund(diary.lamports)
+    for engine in engines:
+        engine.fill_fund(diary.lamports)
     for n, (act, times, who) in enumerate(acts):
         for again in range(times):
             diary.now += HOUR_MS if act == "wait" else 1
             if act == "begin":
                 asked = paid_by(f"{who} {again}", nonce=f"{n}", now=diary.now, budget=TIGHT)
-                await ask(desks, diary, asked)
+                await ask(engines, diary, asked)
             elif act in EVIDENCE and diary.waiting:
                 ending = diary.waiting.pop(0)
-                for desk in desks:
-                    await resolve(desk, ending, EVIDENCE[act], diary.now)
+                for engine in engines:
+                    await resolve(engine, ending, EVIDENCE[act], diary.now)
                 diary.ended.append((act, ending, diary.now))
     await sqlite.close()
     db.close()
     assert diary.is_hour_sound()
 
 
-async def ask(desks: list[Desk], diary: Diary, asked: PendingPayment) -> None:
-    one, other = [await desk.store.begin(asked) for desk in desks]
+async def ask(engines: list[Engine], diary: Diary, asked: PendingPayment) -> None:
+    one, other = [await engine.store.begin(asked) for engine in engines]
     assert type(one) is type(other)
     if isinstance(one, Begun):
         assert diary.is_sound_with(asked)

@@ -18,7 +18,7 @@ from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.core.payments.store import PaymentStore, SalesClosed
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
-from support.scenes.payments.payment_promises import LANDED, LANDED_FOR_GOOD, NOW, promise
+from support.scenes.payments.pending_payments import LANDED, LANDED_FOR_GOOD, NOW, new_payment
 
 SOME = Signature("signature of a")
 
@@ -64,7 +64,7 @@ async def test_sales_stop_for_the_first_reason_until_they_are_resumed(
     await books.stop_sales(now=NOW, why="the second")
 
     assert await books.why_stopped() == "the first"
-    assert isinstance(await payments.begin(promise("a")), SalesClosed)
+    assert isinstance(await payments.begin(new_payment("a")), SalesClosed)
     await books.resume_sales()
     assert await books.why_stopped() is None
 
@@ -84,12 +84,12 @@ async def test_the_fund_is_what_is_not_reserved(books: Books, payments: PaymentS
     assert await books.fund() is None
     await books.fill_fund(10**9, mark=await books.fund_mark())
     assert await books.fund() == 10**9
-    fee = promise("a").payment.fee_lamports
-    await payments.begin(promise("a"))
+    fee = new_payment("a").payment.fee_lamports
+    await payments.begin(new_payment("a"))
     assert await books.fund() == 10**9 - fee
 
     before = await books.fund_mark()
-    await payments.resolve(promise("a").payment.message_hash, LANDED, now=NOW)
+    await payments.resolve(new_payment("a").payment.message_hash, LANDED, now=NOW)
     assert await books.fund_mark() > before
     # The balance may have been read before the fee was taken.
     await books.fill_fund(10**9, mark=before)
@@ -100,19 +100,19 @@ async def test_pending_payments_are_counted_with_the_age_of_the_oldest(
     books: Books, payments: PaymentStore
 ) -> None:
     assert await books.pending() == (0, None)
-    await payments.begin(promise("a", begun_at=UnixMs(NOW + 5)))
-    await payments.begin(promise("b"))
+    await payments.begin(new_payment("a", begun_at=UnixMs(NOW + 5)))
+    await payments.begin(new_payment("b"))
     assert await books.pending() == (2, NOW)
 
-    await payments.resolve(promise("b").payment.message_hash, LANDED, now=NOW)
+    await payments.resolve(new_payment("b").payment.message_hash, LANDED, now=NOW)
     assert await books.pending() == (1, NOW + 5)
 
 
 async def test_what_is_issued_and_not_final_in_time_is_unsettled(
     books: Books, payments: PaymentStore
 ) -> None:
-    payment = promise("a").payment
-    await payments.begin(promise("a"))
+    payment = new_payment("a").payment
+    await payments.begin(new_payment("a"))
     await payments.resolve(payment.message_hash, LANDED, now=NOW)
     height = payment.last_valid_height
 
@@ -134,7 +134,7 @@ async def test_a_doubt_comes_back_later_each_time_and_goes_when_it_is_settled(
     async def due(at: int) -> list[Signature]:
         return list(await books.doubts(now=UnixMs(at), count_max=9))
 
-    await payments.begin(promise("a"))
+    await payments.begin(new_payment("a"))
     await books.doubt(DoubtKind.ARRIVED, [SOME, Signature("other")], now=NOW)
     assert await due(NOW + MINUTE_MS - 1) == []
     assert sorted(await due(NOW + MINUTE_MS)) == sorted([SOME, "other"])
@@ -145,7 +145,7 @@ async def test_a_doubt_comes_back_later_each_time_and_goes_when_it_is_settled(
     await books.doubt(DoubtKind.ARRIVED, [SOME], now=UnixMs(later))
     assert await due(later + 10 * MINUTE_MS - 1) == []
     assert await due(later + 10 * MINUTE_MS) == [SOME]
-    await payments.resolve(promise("a").payment.message_hash, LANDED, now=NOW)
+    await payments.resolve(new_payment("a").payment.message_hash, LANDED, now=NOW)
     await books.dismiss([])
     assert await due(later + HOUR_MS) == []
 
@@ -154,8 +154,8 @@ async def test_a_check_of_sound_books_finds_nothing_and_says_how_far_it_went(
     books: Books, payments: PaymentStore
 ) -> None:
     assert (await books.check(after_entry=0)).entry_mark == 0
-    await payments.begin(promise("a"))
-    await payments.resolve(promise("a").payment.message_hash, LANDED, now=NOW)
+    await payments.begin(new_payment("a"))
+    await payments.resolve(new_payment("a").payment.message_hash, LANDED, now=NOW)
 
     checked = await books.check(after_entry=0)
     assert (list(checked.violations), checked.entry_mark) == ([], 1)
@@ -164,7 +164,7 @@ async def test_a_check_of_sound_books_finds_nothing_and_says_how_far_it_went(
 async def test_a_doubt_that_three_looks_have_not_settled_is_a_violation(
     books: Books, payments: PaymentStore
 ) -> None:
-    await payments.begin(promise("a"))
+    await payments.begin(new_payment("a"))
     for minutes in (0, 3, 5):
         assert (await books.check(after_entry=0)).violations == []
         at = UnixMs(NOW + minutes * MINUTE_MS)

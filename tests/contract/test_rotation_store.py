@@ -16,7 +16,7 @@ from mintscope.core.payments.payment import NewToken
 from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
-from support.scenes.payments.payment_promises import DEAD, LANDED, NOW, promise
+from support.scenes.payments.pending_payments import DEAD, LANDED, NOW, new_payment
 from support.scenes.service import credit_token
 from support.scenes.stores import PEPPER
 
@@ -54,16 +54,16 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 async def buy(engine: Engine) -> None:
     bought = NewToken(credits=10, token_hash=hash_credential(OLD, pepper=PEPPER), hint=hint(OLD))
-    pending = promise("a", purchase=bought)
+    pending = new_payment("a", purchase=bought)
     await engine.payments.begin(pending)
     await engine.payments.resolve(pending.payment.message_hash, LANDED, now=NOW)
 
 
 async def test_a_purchase_is_found_once_it_is_issued(engine: Engine) -> None:
     assert await engine.rotations.find_purchase(BOUGHT) is None
-    await engine.payments.begin(promise("b"))
+    await engine.payments.begin(new_payment("b"))
     assert await engine.rotations.find_purchase(Signature("signature of b")) is None
-    await engine.payments.resolve(promise("b").payment.message_hash, DEAD, now=NOW)
+    await engine.payments.resolve(new_payment("b").payment.message_hash, DEAD, now=NOW)
     assert await engine.rotations.find_purchase(Signature("signature of b")) is None
     await buy(engine)
 

@@ -67,13 +67,13 @@ def run(tells: Any, go: Event, race: Race) -> None:
 
 async def _exchange_all(tells: Any, go: Event, race: Race) -> list[str]:
     async with open_accounts_service(race.folder, pepper=PEPPER, clock=SystemClock()) as accounts:
-        desk = _mistaken(accounts) if race.is_mistaken else accounts.exchange
-        applicants = [await desk.recognise(FORM.email, race.secret) for _ in range(TASKS)]
+        exchanges = _mistaken(accounts) if race.is_mistaken else accounts.exchange
+        applicants = [await exchanges.recognise(FORM.email, race.secret) for _ in range(TASKS)]
 
         async def exchange(applicant: Applicant | None) -> str:
             assert applicant is not None
             try:
-                issued = await desk.exchange(applicant, race.secret, redelivery_key=race.key)
+                issued = await exchanges.exchange(applicant, race.secret, redelivery_key=race.key)
             except ServiceError as refusal:
                 return refusal.code
             return issued.api_key
@@ -153,7 +153,7 @@ async def test_with_one_idempotency_key_all_of_them_get_that_key(tmp_path: Path)
     assert contradictions(tmp_path / "money.sqlite") == []
 
 
-async def test_the_race_finds_a_desk_that_selects_then_updates(tmp_path: Path) -> None:
+async def test_the_race_finds_an_exchange_that_selects_then_updates(tmp_path: Path) -> None:
     made = await approved(tmp_path)
     db = apsw.Connection(str(tmp_path / "money.sqlite"))
     db.execute("DROP INDEX api_key_signup")

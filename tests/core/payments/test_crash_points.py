@@ -174,9 +174,9 @@ class SteppedStore:
         await step()
         return await self.world.store.find(message_hash)
 
-    async def begin(self, promise: PendingPayment) -> Any:
+    async def begin(self, asked: PendingPayment) -> Any:
         await step()
-        return await self.world.store.begin(promise)
+        return await self.world.store.begin(asked)
 
     async def resolve(
         self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs

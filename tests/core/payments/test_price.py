@@ -171,13 +171,13 @@ class ScriptedSource:
 
 async def test_one_price_serves_a_minute() -> None:
     clock = ManualClock(NOW)
-    board = PriceCache(ScriptedSource("1", "1.1"), decimals=6, clock=clock)
-    first = await board.price_list()
+    price_cache = PriceCache(ScriptedSource("1", "1.1"), decimals=6, clock=clock)
+    first = await price_cache.price_list()
     clock.advance(59_999)
-    assert await board.price_list() == first
+    assert await price_cache.price_list() == first
     clock.advance(1)
 
-    assert (await board.price_list()).quote.usd == Decimal("1.1")
+    assert (await price_cache.price_list()).quote.usd == Decimal("1.1")
 
 
 class StuckSource:
@@ -196,18 +196,18 @@ class StuckSource:
 async def test_no_price_is_sold_at_for_longer_than_it_is_good() -> None:
     """Whoever comes while the next one is being read gets the last one, but not for ever."""
     clock = ManualClock(NOW)
-    board = PriceCache(StuckSource(), decimals=6, clock=clock)
-    first = await board.price_list()
+    price_cache = PriceCache(StuckSource(), decimals=6, clock=clock)
+    first = await price_cache.price_list()
     clock.advance(60_000)
-    stuck = asyncio.create_task(board.price_list())
+    stuck = asyncio.create_task(price_cache.price_list())
     await asyncio.sleep(0)
-    assert await board.price_list() == first
+    assert await price_cache.price_list() == first
     clock.advance(4_999)
-    assert await board.price_list() == first
+    assert await price_cache.price_list() == first
     clock.advance(10_000)
-    assert board.latest() == first
+    assert price_cache.latest() == first
     clock.advance(1)
-    assert board.latest() is None
+    assert price_cache.latest() is None
     stuck.cancel()
 
 
@@ -225,18 +225,18 @@ class BrokenSource:
 
 async def test_a_source_that_breaks_is_no_price() -> None:
     clock, source = ManualClock(NOW), BrokenSource()
-    board = PriceCache(source, decimals=6, clock=clock)
-    await board.price_list()
+    price_cache = PriceCache(source, decimals=6, clock=clock)
+    await price_cache.price_list()
     source.is_broken = True
     clock.advance(60_000)
     for _ in range(2):  # whoever asks the source, and whoever comes after
         with pytest.raises(PriceUnavailable):
-            await board.price_list()
-    assert board.doubt is Doubt.BROKEN
+            await price_cache.price_list()
+    assert price_cache.doubt is Doubt.BROKEN
     source.is_broken = False
     clock.advance(5_000)
 
-    assert (await board.price_list()).quote.usd == 1
+    assert (await price_cache.price_list()).quote.usd == 1
 
 
 class WrongClock:
@@ -252,57 +252,57 @@ class WrongClock:
 @pytest.mark.parametrize("step_ms", [5_001, -5_001])
 async def test_a_clock_that_is_set_is_compared_at_once(step_ms: int) -> None:
     clock, source = ManualClock(NOW), WrongClock()
-    board = PriceCache(source, decimals=6, clock=clock)
-    await board.price_list()
+    price_cache = PriceCache(source, decimals=6, clock=clock)
+    await price_cache.price_list()
     clock.step(step_ms)
     source.is_right = False
     with pytest.raises(PriceUnavailable, match="clock"):
-        await board.price_list()
+        await price_cache.price_list()
     clock.step(-step_ms)
     source.is_right = True
 
-    assert (await board.price_list()).quote.usd == 1
+    assert (await price_cache.price_list()).quote.usd == 1
 
 
 async def test_a_clock_that_is_slewed_is_nothing_new() -> None:
     clock = ManualClock(NOW)
-    board = PriceCache(ScriptedSource("1"), decimals=6, clock=clock)
-    first = await board.price_list()
+    price_cache = PriceCache(ScriptedSource("1"), decimals=6, clock=clock)
+    first = await price_cache.price_list()
     clock.step(5_000)
 
-    assert await board.price_list() == first
+    assert await price_cache.price_list() == first
 
 
 async def test_no_last_known_price_is_sold_at() -> None:
     clock = ManualClock(NOW)
-    board = PriceCache(ScriptedSource("1", Doubt.SHALLOW, "1"), decimals=6, clock=clock)
-    await board.price_list()
+    price_cache = PriceCache(ScriptedSource("1", Doubt.SHALLOW, "1"), decimals=6, clock=clock)
+    await price_cache.price_list()
     clock.advance(60_000)
     with pytest.raises(PriceUnavailable):
-        await board.price_list()
-    assert board.doubt is Doubt.SHALLOW
+        await price_cache.price_list()
+    assert price_cache.doubt is Doubt.SHALLOW
     clock.advance(4_999)
     with pytest.raises(PriceUnavailable):
-        await board.price_list()
+        await price_cache.price_list()
     clock.advance(1)
-    assert (await board.price_list()).quote.usd == 1
-    assert board.doubt is None
+    assert (await price_cache.price_list()).quote.usd == 1
+    assert price_cache.doubt is None
 
 
 async def test_a_jump_is_sat_out() -> None:
     clock = ManualClock(NOW)
-    board = PriceCache(ScriptedSource("1", "1.5", "1.5"), decimals=6, clock=clock)
-    await board.price_list()
+    price_cache = PriceCache(ScriptedSource("1", "1.5", "1.5"), decimals=6, clock=clock)
+    await price_cache.price_list()
     clock.advance(60_000)
     with pytest.raises(PriceUnavailable):
-        await board.price_list()
-    assert board.doubt is Doubt.JUMP
+        await price_cache.price_list()
+    assert price_cache.doubt is Doubt.JUMP
     clock.advance(60_000)
-    assert (await board.price_list()).quote.usd == Decimal("1.5")
+    assert (await price_cache.price_list()).quote.usd == Decimal("1.5")
 
 
 async def test_a_pinned_price_is_always_there() -> None:
     clock = ManualClock(NOW)
-    board = PriceCache(PinnedPrice(Decimal(1)), decimals=6, clock=clock)
+    price_cache = PriceCache(PinnedPrice(Decimal(1)), decimals=6, clock=clock)
 
-    assert (await board.price_list()).request == 2_500
+    assert (await price_cache.price_list()).request == 2_500

@@ -227,11 +227,11 @@ class AccountMachine(RuleBasedStateMachine):
 
     async def _exchange(self, model: Model, key: str | None) -> IssuedKey:
         email = parse_form(signup_body(self.email_of(model))).email
-        desk = self.accounts.exchange
-        assert await desk.recognise(email, model.made.secret[:-1]) is None
-        applicant = await desk.recognise(email, model.made.secret)
+        exchanges = self.accounts.exchange
+        assert await exchanges.recognise(email, model.made.secret[:-1]) is None
+        applicant = await exchanges.recognise(email, model.made.secret)
         assert applicant is not None
-        return await desk.exchange(applicant, model.made.secret, redelivery_key=key)
+        return await exchanges.exchange(applicant, model.made.secret, redelivery_key=key)
 
     # What administrators do.
 

@@ -43,7 +43,7 @@ class Kept:
 
 @dataclass
 class Life:
-    """The desk, and beside it the oracle."""
+    """The API keys, and beside them the oracle."""
 
     service: PeopleService
     session: Session

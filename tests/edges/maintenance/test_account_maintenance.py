@@ -37,7 +37,7 @@ def signup_of(service: PeopleService) -> Signups:
     return Signups(service.store, secrets=SECRETS, clock=service.clock, entropy=os.urandom)
 
 
-def housekeeping_of(service: PeopleService) -> AccountMaintenance:
+def maintenance_of(service: PeopleService) -> AccountMaintenance:
     return AccountMaintenance(
         keys=service.keys,
         signups=signup_of(service),
@@ -51,17 +51,17 @@ async def test_sessions_that_are_over_are_deleted_and_no_others(service: PeopleS
     await service.people.sign_up(ALICE, PASSWORD, HERE)
     service.clock.advance(IDLE_MS - 1)
     await service.signed_in()
-    housekeeping = housekeeping_of(service)
-    await housekeeping.round()
+    maintenance = maintenance_of(service)
+    await maintenance.round()
     assert service.rows("SELECT count(*) FROM session") == [(2,)]
 
     service.clock.advance(1)
-    await housekeeping_of(service).round()
+    await maintenance_of(service).round()
     assert service.rows("SELECT count(*) FROM session") == [(1,)]
 
     service.change("UPDATE session SET seen_at = ?", service.clock.now() + ABSOLUTE_MS)
     service.clock.advance(ABSOLUTE_MS)
-    await housekeeping_of(service).round()
+    await maintenance_of(service).round()
     assert service.rows("SELECT count(*) FROM session") == [(0,)]
 
 
@@ -75,11 +75,11 @@ async def test_an_unconfirmed_application_goes_after_three_days(service: PeopleS
     )
     await signup_of(service).apply(form, redelivery_key=None)
     service.clock.advance(LAPSE_MS - 1)
-    await housekeeping_of(service).round()
+    await maintenance_of(service).round()
     assert service.rows("SELECT count(*) FROM application") == [(1,)]
 
     service.clock.advance(2)
-    await housekeeping_of(service).round()
+    await maintenance_of(service).round()
 
     assert service.rows("SELECT count(*) FROM application") == [(0,)]
     assert service.rows("SELECT actor FROM account_event ORDER BY id DESC LIMIT 1") == [
@@ -97,11 +97,11 @@ async def test_emails_and_links_go_a_month_after_they_are_done_with(service: Peo
         await outbox.sent(draft.email_id, service.clock.now())
 
     service.clock.advance(30 * DAY_MS)
-    await housekeeping_of(service).round()
+    await maintenance_of(service).round()
     assert service.rows("SELECT count(*) FROM letter") == [(2,)]
 
     service.clock.advance(1)
-    await housekeeping_of(service).round()
+    await maintenance_of(service).round()
     assert service.rows("SELECT count(*) FROM letter") == [(0,)]
     assert service.rows("SELECT count(*) FROM proof") == [(0,)]
 
@@ -110,7 +110,7 @@ async def test_emails_that_wait_stay_with_their_links(service: PeopleService) ->
     await service.signed_up()
     await service.people.request_reset(ALICE, HERE)
     service.clock.advance(365 * DAY_MS)
-    await housekeeping_of(service).round()
+    await maintenance_of(service).round()
 
     assert service.rows("SELECT count(*) FROM letter JOIN proof ON proof.id = letter.proof") == [
         (1,)
@@ -121,16 +121,16 @@ async def test_it_sweeps_once_an_hour_and_writes_uses_every_time(service: People
     session = await service.signed_up()
     scopes = frozenset({Scope.TRADE_READ})
     key = await service.keys.create(session, name="bot", scopes=scopes, lifetime_ms=None)
-    housekeeping = housekeeping_of(service)
-    await housekeeping.round()
+    maintenance = maintenance_of(service)
+    await maintenance.round()
     service.clock.advance(HOUR_MS - 1)
     await service.keys.find(key.api_key)
 
-    await housekeeping.round()
+    await maintenance.round()
     assert service.rows("SELECT last_used_at FROM api_key") == [(service.clock.now(),)]
     assert service.rows("SELECT count(*) FROM session") == [(1,)]
     service.clock.advance(1)
-    await housekeeping.round()
+    await maintenance.round()
     assert service.rows("SELECT count(*) FROM session") == [(0,)]
 
 
@@ -143,12 +143,12 @@ async def test_a_store_that_does_not_answer_ends_nothing(service: PeopleService)
     service.change(f"CREATE TRIGGER full_keys BEFORE UPDATE ON api_key {trigger}")
     service.change(f"CREATE TRIGGER full_sessions BEFORE DELETE ON session {trigger}")
     service.clock.advance(DAY_MS)
-    housekeeping = housekeeping_of(service)
+    maintenance = maintenance_of(service)
 
-    await housekeeping.round()
+    await maintenance.round()
 
     service.change("DROP TRIGGER full_keys")
-    await housekeeping.round()
+    await maintenance.round()
     assert service.rows("SELECT last_used_at IS NOT NULL FROM api_key") == [(1,)]
 
 
@@ -156,7 +156,7 @@ async def test_the_last_uses_are_written_when_it_ends(service: PeopleService) ->
     session = await service.signed_up()
     scopes = frozenset({Scope.TRADE_READ})
     key = await service.keys.create(session, name="bot", scopes=scopes, lifetime_ms=None)
-    running = asyncio.create_task(housekeeping_of(service).run())
+    running = asyncio.create_task(maintenance_of(service).run())
     await asyncio.sleep(0)
     await service.keys.find(key.api_key)
     running.cancel()

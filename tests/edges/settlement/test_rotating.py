@@ -58,7 +58,7 @@ async def test_what_vanishes_is_frozen_where_it_went(world: World) -> None:
     assert world.ledger()[hint(NEW)] == 0
 
 
-async def test_what_arrives_on_a_rotated_token_is_its_heirs(world: World) -> None:
+async def test_what_arrives_on_a_rotated_token_is_its_successors(world: World) -> None:
     facilitator = world.facilitator(patience_s=0.02)
     bought = await buy(world.facilitator(), world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(bought, Settled)

@@ -32,7 +32,7 @@ FIRST = Polling(start="first")
 
 @dataclass
 class Consumer:
-    """What a fold would hold: written from the port's promise, not from the poller."""
+    """What a fold would hold: written from what the port says, not from the poller."""
 
     chain: list[tuple[int, str]] = field(default_factory=list)
     final_slot: int = -1

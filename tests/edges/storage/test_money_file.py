@@ -131,7 +131,7 @@ def test_contradictions_are_found(book: CreditBook, raw: apsw.Connection) -> Non
 
 
 def test_money_is_durable_when_it_is_committed(ledger: SqliteCreditLedger) -> None:
-    db = ledger._writing._db  # noqa: SLF001 - what the promise rests on
+    db = ledger._writing._db  # noqa: SLF001 - what an answer rests on
 
     assert db.pragma("journal_mode") == "wal"
     assert db.pragma("synchronous") == 2

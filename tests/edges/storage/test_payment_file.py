@@ -16,7 +16,7 @@ from mintscope.core.payments.payment import Dead, Landed, Payment, State
 from mintscope.core.payments.store import Begun, Inconsistent
 from mintscope.edges.storage.sqlite.connection import open_store
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
-from support.scenes.payments.payment_promises import AMOUNT, LANDED, NOW, named, promise
+from support.scenes.payments.pending_payments import AMOUNT, LANDED, NOW, named, new_payment
 
 
 @pytest.fixture
@@ -28,19 +28,19 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlitePaymentStore]:
 
 async def resolve(store: SqlitePaymentStore, name: str, *evidence: Landed | Dead) -> Payment:
     for each in evidence:
-        payment = await store.resolve(promise(name).payment.message_hash, each, now=UnixMs(NOW))
+        payment = await store.resolve(new_payment(name).payment.message_hash, each, now=UnixMs(NOW))
     return payment
 
 
 async def test_a_job_that_fails_undoes_itself_alone(store: SqlitePaymentStore) -> None:
     """All of these share one commit, or two."""
-    free = promise("free")
+    free = new_payment("free")
     outcomes = await asyncio.gather(
-        store.begin(promise("a")),
+        store.begin(new_payment("a")),
         store.begin(replace(free, payment=replace(free.payment, fee_lamports=0))),
-        store.resolve(promise("unknown").payment.message_hash, LANDED, now=NOW),
+        store.resolve(new_payment("unknown").payment.message_hash, LANDED, now=NOW),
         store.begin(replace(free, payment=replace(free.payment, amount=2**63))),
-        store.begin(promise("b")),
+        store.begin(new_payment("b")),
         return_exceptions=True,
     )
 
@@ -52,14 +52,14 @@ async def test_a_job_that_fails_undoes_itself_alone(store: SqlitePaymentStore) -
         Begun,
     ]
     for name, is_there in (("a", True), ("b", True), ("free", False)):
-        found = await store.find(promise(name).payment.message_hash)
+        found = await store.find(new_payment(name).payment.message_hash)
         assert (found.payment is not None) == is_there
 
 
 async def test_half_a_job_is_undone(store: SqlitePaymentStore, tmp_path: Path) -> None:
     """Its credits are entered, then its row is refused: the credits go as well."""
     for name in ("bad", "good"):
-        await store.begin(promise(name))
+        await store.begin(new_payment(name))
     db = apsw.Connection(str(tmp_path / "money.sqlite"))
     db.execute(
         "CREATE TRIGGER broken BEFORE UPDATE OF state ON payment"
@@ -81,7 +81,7 @@ def freezes(change: str) -> float:
 
 
 async def test_what_is_taken_back_raises_an_alarm(store: SqlitePaymentStore) -> None:
-    await store.begin(promise("a"))
+    await store.begin(new_payment("a"))
     before = freezes("frozen"), freezes("thawed")
     with capture_logs() as lines:
         await resolve(store, "a", LANDED, Dead(height=1_000))
@@ -93,7 +93,7 @@ async def test_what_is_taken_back_raises_an_alarm(store: SqlitePaymentStore) -> 
         await resolve(store, "a", Landed(paid=AMOUNT, final=True))
 
     assert lines[-1]["event"] == "a frozen payment has come back"
-    assert lines[-1]["signature"] == promise("a").payment.signature
+    assert lines[-1]["signature"] == new_payment("a").payment.signature
     assert (freezes("frozen"), freezes("thawed")) == (before[0] + 1, before[1] + 1)
 
 
@@ -113,7 +113,7 @@ async def test_what_is_taken_back_raises_an_alarm(store: SqlitePaymentStore) -> 
 async def test_what_no_statement_may_do(
     store: SqlitePaymentStore, tmp_path: Path, change: str
 ) -> None:
-    await store.begin(promise("a"))
+    await store.begin(new_payment("a"))
     await resolve(store, "a", LANDED)
     db = apsw.Connection(str(tmp_path / "money.sqlite"))
     with pytest.raises(apsw.ConstraintError):
@@ -122,7 +122,7 @@ async def test_what_no_statement_may_do(
 
 
 async def test_a_file_of_before_is_brought_up_to_date(tmp_path: Path) -> None:
-    """What arrives on a token that was rotated before goes to its heir as well."""
+    """What arrives on a token that was rotated before goes to its successor as well."""
     path = tmp_path / "money.sqlite"
     db = apsw.Connection(str(path))
     db.execute("CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT, kind TEXT) STRICT")
@@ -160,9 +160,9 @@ async def test_a_file_of_before_is_brought_up_to_date(tmp_path: Path) -> None:
 
 async def test_one_look_in_vain_is_remembered(store: SqlitePaymentStore) -> None:
     """The second look may be another process's."""
-    await store.begin(promise("a"))
+    await store.begin(new_payment("a"))
     await resolve(store, "a", LANDED, Dead(height=1_000))
-    found = (await store.find(promise("a").payment.message_hash)).payment
+    found = (await store.find(new_payment("a").payment.message_hash)).payment
 
     assert found is not None
     assert (found.state, found.missed_height) == (State.ISSUED, 1_000)

@@ -20,13 +20,13 @@ SECOND: Final = UserId(2)
 
 Verb = Callable[[Reviews, SignupId, Session], Awaitable[object]]
 VERBS: Final[dict[str, Verb]] = {
-    "approve": lambda desk, number, session: desk.approve(
+    "approve": lambda reviews, number, session: reviews.approve(
         number, scopes=READ_SCOPES, note="", actor=session, unconfirmed=True
     ),
-    "reject": lambda desk, number, session: desk.reject(number, note="", actor=session),
-    "reset": lambda desk, number, session: desk.reset(number, actor=session),
-    "forget": lambda desk, number, session: desk.forget(number, actor=session),
-    "remove": lambda desk, _, session: desk.remove_user(SECOND, actor=session),
+    "reject": lambda reviews, number, session: reviews.reject(number, note="", actor=session),
+    "reset": lambda reviews, number, session: reviews.reset(number, actor=session),
+    "forget": lambda reviews, number, session: reviews.forget(number, actor=session),
+    "remove": lambda reviews, _, session: reviews.remove_user(SECOND, actor=session),
 }
 ENDS: Final = {
     "removed": "UPDATE user SET removed_at = 1 WHERE id = 1",

@@ -21,8 +21,8 @@ SECRET = "the secret inside"
 HTMX = {"hx-request": "true"}
 
 
-class FailingDesk:
-    """Stands where the desk of people stands; what is named in *verbs* fails."""
+class FailingEngine:
+    """Stands where `People` stands; what is named in *verbs* fails."""
 
     def __init__(self, people: People, error: Exception, *verbs: str) -> None:
         self._people = people
@@ -37,9 +37,9 @@ class FailingDesk:
 
 
 def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
-    """Return somebody at pages whose desk of people fails; by default to look up a session."""
+    """Return somebody at pages whose `People` fail; by default to look up a session."""
     accounts = site.accounts
-    people: Any = FailingDesk(accounts.people, error, *(verbs or ["session"]))
+    people: Any = FailingEngine(accounts.people, error, *(verbs or ["session"]))
     app = create_web(
         parts=WebParts(
             people=people, signup=accounts.signup, keys=accounts.keys, review=accounts.review

@@ -48,7 +48,7 @@ class Row:
 class MemoryPaymentStore:
     rows: dict[MessageHash, Row] = field(default_factory=dict)
     balances: Counter[object] = field(default_factory=Counter)  # by token hash or account
-    heirs: dict[object, tuple[object, UnixMs]] = field(default_factory=dict)  # and since when
+    successors: dict[object, tuple[object, UnixMs]] = field(default_factory=dict)  # and since when
     fund_lamports: int | None = None
     is_closed: bool = False
     resolutions: int = 0
@@ -58,23 +58,23 @@ class MemoryPaymentStore:
         return Found(None if row is None else self._seen(row), self.resolutions)
 
     async def begin(
-        self, promise: PendingPayment
+        self, asked: PendingPayment
     ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
-        payment = promise.payment
+        payment = asked.payment
         known = self.rows.get(payment.message_hash)
         if known is not None:
             return KnownPayment(self._seen(known))
-        objection = self._find_objection(promise)
+        objection = self._find_objection(asked)
         if objection is None and self.fund_lamports is not None:
-            if self.fund_lamports < promise.budget.fund_lamports_min:
+            if self.fund_lamports < asked.budget.fund_lamports_min:
                 return SalesClosed()
             self.fund_lamports -= payment.fee_lamports
         if objection is None:
-            self.rows[payment.message_hash] = Row(payment, promise.lease_until)
+            self.rows[payment.message_hash] = Row(payment, asked.lease_until)
         return objection or Begun()
 
-    def _find_objection(self, promise: PendingPayment) -> KeyTaken | Overdrawn | SalesClosed | None:
-        payment = promise.payment
+    def _find_objection(self, asked: PendingPayment) -> KeyTaken | Overdrawn | SalesClosed | None:
+        payment = asked.payment
         if self.is_closed:
             return SalesClosed()
         others = list(self.rows.values())
@@ -87,9 +87,9 @@ class MemoryPaymentStore:
             row.payment.amount
             for row in others
             if row.payment.payer == payment.payer
-            and (row.payment.state is State.PENDING or row.resolved > promise.mark)
+            and (row.payment.state is State.PENDING or row.resolved > asked.mark)
         )
-        if reserved > promise.balance_after:
+        if reserved > asked.balance_after:
             return Overdrawn(RefusalReason.FUNDS)
         reverted = [
             row
@@ -103,28 +103,28 @@ class MemoryPaymentStore:
             for row in others
             if row.payment.state is State.ISSUED and row.resolved_at > payment.begun_at - HOUR_MS
         ]
-        excess = _find_excess(promise, reverted, pending, sold)
+        excess = _find_excess(asked, reverted, pending, sold)
         if excess is not None:
             return Overdrawn(excess)
         burned = _fees(reverted) + payment.fee_lamports
-        if burned > promise.budget.fee_lamports or self._is_promised_too_much(promise, pending):
+        if burned > asked.budget.fee_lamports or self._is_promised_too_much(asked, pending):
             return SalesClosed()
         return None
 
-    def _is_promised_too_much(self, promise: PendingPayment, pending: list[Row]) -> bool:
-        now, fee = promise.payment.begun_at, promise.payment.fee_lamports
+    def _is_promised_too_much(self, asked: PendingPayment, pending: list[Row]) -> bool:
+        now, fee = asked.payment.begun_at, asked.payment.fee_lamports
         buyers = {
             row.payment.payer
             for row in self.rows.values()
             if row.payment.state is State.ISSUED and now - row.resolved_at < DAY_MS
         }
-        most = promise.budget.in_flight_fee_lamports
+        most = asked.budget.in_flight_fee_lamports
         if self.fund_lamports is not None:
             most = min(most, self.fund_lamports + _fees(pending) - WALLET_LAMPORTS_MIN)
         if _fees(pending) + fee > most:
             return True
         of_strangers = [row for row in pending if row.payment.payer not in buyers]
-        return promise.payment.payer not in buyers and _fees(of_strangers) + fee > most / 2
+        return asked.payment.payer not in buyers and _fees(of_strangers) + fee > most / 2
 
     async def forget_reports(self, before: UnixMs) -> None:
         for row in self.rows.values():
@@ -147,7 +147,7 @@ class MemoryPaymentStore:
                     self.fund_lamports += after.fee_lamports
                 self.resolutions += 1
                 row.resolved, row.resolved_at = self.resolutions, now
-                self._move_goods(row, after)
+                self._move_purchase(row, after)
             row.payment = after
         return self._seen(row)
 
@@ -172,9 +172,9 @@ class MemoryPaymentStore:
         assert self.balances[account] > 0
         self.balances[account] -= 1
 
-    def rotate(self, account: object, heir: object, now: UnixMs) -> None:
-        self.balances[heir] += self.balances.pop(account, 0)
-        self.heirs.setdefault(account, (heir, now))
+    def rotate(self, account: object, successor: object, now: UnixMs) -> None:
+        self.balances[successor] += self.balances.pop(account, 0)
+        self.successors.setdefault(account, (successor, now))
 
     def _seen(self, row: Row) -> Payment:
         purchase, account = row.payment.purchase, _account(row.payment)
@@ -185,12 +185,12 @@ class MemoryPaymentStore:
         )
         return replace(row.payment, touched=touched)
 
-    def _move_goods(self, row: Row, after: Payment) -> None:
+    def _move_purchase(self, row: Row, after: Payment) -> None:
         if isinstance(after.purchase, PaidReport):
             return
         account: object = _account(after)
-        while account in self.heirs and self.heirs[account][1] >= after.begun_at:
-            account = self.heirs[account][0]
+        while account in self.successors and self.successors[account][1] >= after.begun_at:
+            account = self.successors[account][0]
         if after.state is State.ISSUED:
             self.balances[account] += row.frozen if row.handed_out else after.purchase.credits
             row.handed_out, row.frozen = True, 0
@@ -200,23 +200,23 @@ class MemoryPaymentStore:
 
 
 def _find_excess(
-    promise: PendingPayment, reverted: list[Row], pending: list[Row], sold: list[Row]
+    asked: PendingPayment, reverted: list[Row], pending: list[Row], sold: list[Row]
 ) -> RefusalReason | None:
-    payment = promise.payment
+    payment = asked.payment
     for who, at_first in (
-        ("payer", promise.budget.in_flight_payer),
-        ("address", promise.budget.in_flight_address),
+        ("payer", asked.budget.in_flight_payer),
+        ("address", asked.budget.in_flight_address),
     ):
         failed_here, pending_here, sold_here = (
             [row for row in rows if getattr(row.payment, who) == getattr(payment, who)]
             for rows in (reverted, pending, sold)
         )
         forgiven = len(sold_here) + 1 if who == "address" else 0
-        if len(failed_here) >= promise.budget.failures + forgiven:
+        if len(failed_here) >= asked.budget.failures + forgiven:
             return RefusalReason.TOO_MANY_FAILURES
         at_risk_here = failed_here + pending_here
         if len(at_risk_here) >= at_first + len(sold_here) or (
-            (_fees(at_risk_here) + payment.fee_lamports) * 10 > promise.budget.fee_lamports
+            (_fees(at_risk_here) + payment.fee_lamports) * 10 > asked.budget.fee_lamports
         ):
             return RefusalReason.TOO_MANY_PENDING
     return None

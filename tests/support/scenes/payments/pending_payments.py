@@ -27,7 +27,7 @@ def new_token(name: str) -> NewToken:
     return NewToken(credits=10, token_hash=CredentialHash(named("token " + name)), hint="12345678")
 
 
-def promise(
+def new_payment(
     name: str,
     *,
     balance_after: int = 10**9,

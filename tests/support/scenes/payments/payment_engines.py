@@ -15,10 +15,10 @@ from mintscope.core.payments.payment import Evidence, NewToken, PaidItem, PaidRe
 from mintscope.core.payments.store import PaymentStore, PendingPayment
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from support.fakes.payment_memory import MemoryPaymentStore
-from support.scenes.payments.payment_promises import NOW, named
+from support.scenes.payments.pending_payments import NOW, named
 
 
-class Desk(Protocol):
+class Engine(Protocol):
     """A store, and what a ledger beside it would show and do."""
 
     @property
@@ -32,7 +32,7 @@ class Desk(Protocol):
 
 
 @dataclass
-class MemoryDesk:
+class MemoryEngine:
     store: MemoryPaymentStore
 
     def credits(self, purchase: PaidItem) -> int:
@@ -52,13 +52,13 @@ class MemoryDesk:
         self.store.fund_lamports = lamports
 
     async def rotate(self, account: CreditAccount) -> CreditAccount:
-        heir = CreditAccount(100 + len(self.store.balances) + len(self.store.heirs))
-        self.store.rotate(account, heir, NOW)
-        return heir
+        successor = CreditAccount(100 + len(self.store.balances) + len(self.store.successors))
+        self.store.rotate(account, successor, NOW)
+        return successor
 
 
 @dataclass
-class SqliteDesk:
+class SqliteEngine:
     store: SqlitePaymentStore
     db: apsw.Connection
 
@@ -92,9 +92,9 @@ class SqliteDesk:
 
     async def rotate(self, account: CreditAccount) -> CreditAccount:
         token_hash = CredentialHash(
-            named(f"heir {self.db.execute('SELECT count(*) FROM credit_account').get}")
+            named(f"successor {self.db.execute('SELECT count(*) FROM credit_account').get}")
         )
-        await self.store.rotate(account, token_hash, "heir", now=NOW)
+        await self.store.rotate(account, token_hash, "successor", now=NOW)
         return CreditAccount(int(self.db.execute("SELECT max(id) FROM credit_account").get))
 
 
@@ -117,17 +117,19 @@ def _balance(purchase: PaidItem) -> str:
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Desk]:
+async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
     if request.param == "memory":
-        yield MemoryDesk(MemoryPaymentStore())
+        yield MemoryEngine(MemoryPaymentStore())
         return
     store = SqlitePaymentStore(tmp_path / "money.sqlite")
     db = apsw.Connection(str(tmp_path / "money.sqlite"))
-    yield SqliteDesk(store, db)
+    yield SqliteEngine(store, db)
     assert db.execute("SELECT count(*) FROM pragma_integrity_check").get == 1
     db.close()
     await store.close()
 
 
-async def resolve(desk: Desk, asked: PendingPayment, evidence: Evidence, now: int = NOW) -> Payment:
-    return await desk.store.resolve(asked.payment.message_hash, evidence, now=UnixMs(now))
+async def resolve(
+    engine: Engine, asked: PendingPayment, evidence: Evidence, now: int = NOW
+) -> Payment:
+    return await engine.store.resolve(asked.payment.message_hash, evidence, now=UnixMs(now))

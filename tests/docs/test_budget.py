@@ -1,0 +1,90 @@
+"""The size of things: a file, a function, a folder and a port fit in one head.
+
+What is larger is listed with its size.  The list may only shrink: an entry that is too high, or
+no longer needed, fails like a file that is too long.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SOURCE: Final = ROOT / "src" / "mintscope"
+FILE_LINES_MAX: Final = 300
+FUNCTION_LINES_MAX: Final = 40
+FOLDER_FILES_MAX: Final = 12
+PORT_METHODS_MAX: Final = 7
+
+# What is larger than the budget, and how large it is.
+LONGER_FILES: Final[dict[str, int]] = {}
+LONGER_FUNCTIONS: Final[dict[str, int]] = {}
+FULLER_FOLDERS: Final[dict[str, int]] = {}
+WIDER_PORTS: Final[dict[str, int]] = {}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        if "node_modules" not in path.parts:
+            yield path.relative_to(SOURCE).as_posix(), path
+
+
+def definitions() -> Iterator[tuple[str, ast.AST]]:
+    for name, path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            yield name, node
+
+
+def file_lines() -> dict[str, int]:
+    return {name: len(path.read_text().splitlines()) for name, path in modules()}
+
+
+def function_lines() -> dict[str, int]:
+    lines: dict[str, int] = {}
+    for name, node in definitions():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            where = f"{name}:{node.name}"
+            lines[where] = max(lines.get(where, 0), node.end_lineno - node.lineno + 1)
+    return lines
+
+
+def folder_files() -> dict[str, int]:
+    names = (name for name, _ in modules() if not name.endswith("__init__.py"))
+    return Counter(name.rpartition("/")[0] for name in names)
+
+
+def port_methods() -> dict[str, int]:
+    return {
+        f"{name}:{node.name}": sum(
+            isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) for part in node.body
+        )
+        for name, node in definitions()
+        if isinstance(node, ast.ClassDef) and any(map(_is_protocol, node.bases))
+    }
+
+
+def _is_protocol(base: ast.expr) -> bool:
+    name = base.value if isinstance(base, ast.Subscript) else base
+    return isinstance(name, ast.Name) and name.id == "Protocol"
+
+
+@pytest.mark.parametrize(
+    ("measure", "most", "exceptions"),
+    [
+        pytest.param(file_lines, FILE_LINES_MAX, LONGER_FILES, id="lines of a file"),
+        pytest.param(
+            function_lines(), FUNCTION_LINES_MAX, LONGER_FUNCTIONS, id="lines of a function"
+        ),
+        pytest.param(folder_files, FOLDER_FILES_MAX, FULLER_FOLDERS, id="files of a folder"),
+        pytest.param(port_methods, PORT_METHODS_MAX, WIDER_PORTS, id="methods of a port"),
+    ],
+)
+def test_nothing_is_larger_than_its_budget_but_what_is_listed(
+    measure: Callable[[], dict[str, int]], most: int, exceptions: dict[str, int]
+) -> None:
+    larger = {name: size for name, size in measure().items() if size > most}
+    assert larger == exceptions, f"expected at most {most}; the exceptions listed may only shrink"
