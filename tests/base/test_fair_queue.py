@@ -1,4 +1,4 @@
-"""Nobody waits for more than one slice of somebody else's work."""
+"""No one waits for more than one slice of someone else's work."""
 
 import asyncio
 
@@ -37,7 +37,7 @@ async def test_who_comes_alone_does_not_wait() -> None:
             await asyncio.sleep(0)
 
 
-async def test_who_gives_up_stops_nobody() -> None:
+async def test_who_gives_up_stops_no_one() -> None:
     turns = FairQueue()
     _, impatient, patient = (asyncio.create_task(turns.next()) for _ in range(3))
     await asyncio.sleep(0)

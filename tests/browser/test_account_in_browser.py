@@ -166,16 +166,14 @@ class TestScripts:
             assert f"403: {own_site.origin}/settings/sessions/end" in ann.mishaps
             ann.mishaps.clear()  # htmx says it in the console, too
 
-    async def test_letters_turn_up_by_themselves(
-        self, chromium: Browser, own_site: Website
-    ) -> None:
+    async def test_emails_turn_up_by_themselves(self, chromium: Browser, own_site: Website) -> None:
         async with visiting(chromium, own_site.origin) as ann:
             await ann.open("/mailbox")
             await ann.reads("No e-mails yet.")
             await own_site.apply("late@browser.example")
             await ann.reads("to late@browser.example")
-            letter = ann.page.locator("#email-1")
-            await letter.focus()
+            email = ann.page.locator("#email-1")
+            await email.focus()
             await own_site.apply("later@browser.example")
             await ann.reads("to later@browser.example")
-            await expect(letter).to_be_focused()
+            await expect(email).to_be_focused()

@@ -35,8 +35,8 @@ ADDRESSES: Final = {
         "confirmed": "/confirmed",
         "disowned": "/disowned",
         "mailbox": "/mailbox",
-        "mailbox-of-nobody": "/mailbox?to=nobody@every.example",
-        "letter": "/mailbox/{email_id}",
+        "mailbox-of-no-one": "/mailbox?to=no-one@every.example",
+        "email": "/mailbox/{email_id}",
         "missing": "/nothing-here",
     },
     "newcomer": {

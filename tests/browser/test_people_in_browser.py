@@ -12,8 +12,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 BETTER = "a better password of mine"
 
 
-async def letter(visitor: Visitor, email: str, subject: str) -> None:
-    """Open the newest letter to *email* in the mailbox of the demo, and follow its link."""
+async def follow_email(visitor: Visitor, email: str, subject: str) -> None:
+    """Open the newest e-mail to *email* in the mailbox of the demo, and follow its link."""
     await visitor.open(f"/mailbox?to={email}")
     await visitor.page.get_by_role("link", name=subject).first.click()
     async with visitor.page.expect_navigation():
@@ -105,7 +105,7 @@ async def test_sessions_are_ended_one_by_one_and_all(
             assert each.path.startswith("/sign-in")
 
 
-async def test_an_agent_is_claimed_by_whoever_reads_its_mailbox(
+async def test_an_agent_is_claimed_by_a_person_who_reads_its_mailbox(
     live_site: Website, visitor: Visitor
 ) -> None:
     email = "owner@people.example"
@@ -117,12 +117,12 @@ async def test_an_agent_is_claimed_by_whoever_reads_its_mailbox(
     )
     await live_site.exchange(email, secret)
     await visitor.sign_up(email)
-    await letter(visitor, email, "Verify")
+    await follow_email(visitor, email, "Verify")
     await visitor.page.get_by_role("main").get_by_role("button").click()
     await visitor.reads("Agents you can claim")
     await visitor.page.get_by_role("button", name="Claim").click()
     await visitor.reads("one is on its way to the mailbox of that agent")
-    await letter(visitor, email, "Take over")
+    await follow_email(visitor, email, "Take over")
     await visitor.page.get_by_role("main").get_by_role("button").click()
     await visitor.reads("The agent's API keys are yours now.")
     assert await visitor.page.get_by_role("link", name="Revoke").count() == 1

@@ -39,7 +39,7 @@ async def test_the_longest_waiting_is_approved_and_hears_of_it(
     await visitor.fill(Note_optional="Known from the forum.")
     await visitor.press("Approve")
     await visitor.reads("Approved. An e-mail is on its way to the applicant.")
-    assert "approved" in await live_site.letter("early@review.example")
+    assert "approved" in await live_site.email("early@review.example")
 
     await visitor.follow("Audit log")
     await visitor.reads("approved")
@@ -66,7 +66,7 @@ async def test_the_reason_of_a_rejection_stays_inside(live_site: Website, visito
     await visitor.fill(Reason_optional="Spam, the third time.")
     await visitor.press("Reject")
     await visitor.reads("Rejected. An e-mail is on its way to the applicant.")
-    assert "Spam" not in await live_site.letter("no@review.example")
+    assert "Spam" not in await live_site.email("no@review.example")
     await visitor.open(f"/admin/applications/{signup_id}")
     await visitor.reads("Spam, the third time.")
 
@@ -97,7 +97,7 @@ async def test_notes_have_a_length(live_site: Website, visitor: Visitor) -> None
     await visitor.reads("Expected at most 2,000 characters; there were 2,001.")
 
 
-async def test_whoever_is_slower_is_told_what_was_decided(
+async def test_a_person_who_is_slower_is_told_what_was_decided(
     chromium: Browser, live_site: Website, visitor: Visitor
 ) -> None:
     signup_id = await confirmed(live_site, "twice@review.example")
@@ -167,7 +167,7 @@ async def test_an_account_is_removed_once_its_name_is_typed(
         row = visitor.page.get_by_role("row").filter(has_text="gone@review.example")
         username = await row.locator(".name").inner_text()
         await visitor.follow(f"Remove {username}")
-        await visitor.fill(User_name="somebody")
+        await visitor.fill(User_name="someone")
         await visitor.press("Remove the account")
         await visitor.reads(f"Type {username} here.")
         await visitor.fill(User_name=username)

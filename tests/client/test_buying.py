@@ -132,7 +132,7 @@ async def test_what_never_comes_is_waited_for_until_it_cannot(world: World) -> N
     assert visit.wallet.limit.spent == 22_500
 
 
-async def test_what_nobody_can_tell_is_reported_as_pending(world: World) -> None:
+async def test_what_no_one_can_tell_is_reported_as_pending(world: World) -> None:
     visit = Visit(world, patience_s=0.01)
     world.go_wrong(calls={"getSignatureStatuses": {"kind": "http"}})
     with pytest.raises(PurchasePending) as pending:
@@ -160,7 +160,7 @@ async def test_a_payment_that_failed_counts_until_the_chain_forgets_it(world: Wo
     [
         ({"atoms_per_payment": 22_499}, "at most 22499 atoms a payment; was 22500"),
         ({"atoms_in_all": 22_499}, "at most 22499 atoms in all"),
-        ({"pay_to": "somebody"}, "there was none"),
+        ({"pay_to": "someone"}, "there was none"),
         ({"asset": "another"}, "there was none"),
         ({"network": "solana:other"}, "there was none"),
     ],

@@ -56,7 +56,7 @@ async def begun(engine: Engine, names: Iterable[str], now: int = NOW) -> list[bo
     return [isinstance(await engine.store.begin(paid_by(name, now=now)), Begun) for name in names]
 
 
-async def test_payments_that_never_land_close_sales_to_nobody(engine: Engine) -> None:
+async def test_payments_that_never_land_close_sales_to_no_one(engine: Engine) -> None:
     """More than the fees of the hour are promised, and none is spent."""
     budget = Budget(fee_lamports=2_000_000, in_flight_fee_lamports=10_000_000)
     for n in range(120):
@@ -180,7 +180,7 @@ class Diary:
 async def test_no_schedule_promises_or_burns_more_than_it_may(
     acts: list[tuple[str, int, int]], fund: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """And sales are closed to nobody while every bound would hold."""
+    """And sales are closed to no one while every bound would hold."""
     path = tmp_path_factory.mktemp("money") / "money.sqlite"
     sqlite, db = SqlitePaymentStore(path), apsw.Connection(str(path))
     engines: list[Engine] = [MemoryEngine(MemoryPaymentStore()), SqliteEngine(sqlite, db)]

@@ -56,7 +56,7 @@ class Closing(Protocol):
 
 @dataclass
 class Market:
-    """A store, whoever reads it, and the operator's list beside them."""
+    """A store, a person who reads it, and the operator's list beside them."""
 
     store: MarketStore
     reader: LogReader
@@ -380,7 +380,7 @@ async def test_a_restart_stands_where_the_log_does(market: Market) -> None:
     assert not tail.lose(gap)
 
 
-async def test_whoever_trades_enough_is_followed_from_that_slot_on(open_market: Open) -> None:
+async def test_a_mint_that_trades_enough_is_followed_from_that_slot_on(open_market: Open) -> None:
     market = open_market(follows_all=True)
     floor = Floor(swaps_min=3, volume_min=30, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
@@ -396,7 +396,7 @@ async def test_whoever_trades_enough_is_followed_from_that_slot_on(open_market: 
     assert [one.slot for one in of_b.tail] == [3, 4, 5]
 
 
-async def test_whoever_stops_trading_is_dropped_after_its_days(open_market: Open) -> None:
+async def test_a_mint_that_stops_trading_is_dropped_after_its_days(open_market: Open) -> None:
     market = open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)

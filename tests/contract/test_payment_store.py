@@ -248,7 +248,7 @@ async def test_one_who_fails_does_not_stop_all_who_share_an_address(
     )
 
 
-async def test_what_never_landed_is_nobodys_failure(engine: Engine) -> None:
+async def test_what_never_landed_is_no_ones_failure(engine: Engine) -> None:
     for n in range(5):
         assert isinstance(await engine.store.begin(new_payment(str(n))), Begun)
         await resolve(engine, new_payment(str(n)), DEAD)
@@ -258,7 +258,7 @@ async def test_what_never_landed_is_nobodys_failure(engine: Engine) -> None:
 async def test_who_has_bought_nothing_has_little_in_flight(
     engine: Engine, same: str, at_first: int
 ) -> None:
-    """Whoever empties the account once all are sent burns so many fees, and is known then."""
+    """A person who empties the account once all are sent burns so many fees, and is known then."""
 
     def one(n: int, now: int = NOW) -> PendingPayment:
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
@@ -276,7 +276,7 @@ async def test_who_has_bought_nothing_has_little_in_flight(
     assert isinstance(await engine.store.begin(one(501, NOW + HOUR_MS)), Begun)
 
 
-async def test_whoever_has_bought_may_have_as_many_more_in_flight(engine: Engine) -> None:
+async def test_a_person_who_has_bought_may_have_as_many_more_in_flight(engine: Engine) -> None:
     for n in range(8):
         await engine.store.begin(new_payment(f"bought {n}"))
         await resolve(engine, new_payment(f"bought {n}"), LANDED)
@@ -288,7 +288,7 @@ async def test_whoever_has_bought_may_have_as_many_more_in_flight(engine: Engine
 
 
 @pytest.mark.parametrize("same", ["payer", "address"])
-async def test_nobody_alone_uses_up_the_fees_of_all(engine: Engine, same: str) -> None:
+async def test_no_one_alone_uses_up_the_fees_of_all(engine: Engine, same: str) -> None:
     budget = Budget(in_flight_payer=1_000, in_flight_address=1_000)
 
     def one(n: int) -> PendingPayment:
@@ -356,7 +356,7 @@ def within(
     like: PendingPayment,
     end: int,
 ) -> list[PendingPayment]:
-    """Return those of *these* that ended in the hour before *end*, by whoever made *like*."""
+    """Return those of *these* that ended in the hour before *end*, by a person who made *like*."""
     return [
         each
         for each in these
@@ -384,7 +384,9 @@ async def test_a_top_up_follows_its_token(engine: Engine) -> None:
     asked = new_payment("a", purchase=TopUp(credits=50, account=account))
     await engine.store.begin(asked)
     successor = await engine.rotate(await engine.rotate(account))
-    assert await engine.rotate(account) != successor  # whoever stole the old token inherits nothing
+    assert (
+        await engine.rotate(account) != successor
+    )  # a person who stole the old token inherits nothing
     issued = await resolve(engine, asked, LANDED)
 
     assert issued.purchase == asked.payment.purchase
@@ -393,7 +395,7 @@ async def test_a_top_up_follows_its_token(engine: Engine) -> None:
 
 
 async def test_a_top_up_of_a_token_that_was_rotated_before_stays_on_it(engine: Engine) -> None:
-    """Whoever pays for an old token means it: a thief may have rotated it."""
+    """A person who pays for an old token means it: a thief may have rotated it."""
     account = engine.open_account(3)
     successor = await engine.rotate(account)
     purchase = TopUp(credits=50, account=account)

@@ -54,7 +54,7 @@ async def test_faults_are_set_shown_and_healed(chain: PayingChain, url: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["faucet", "nobody"], "expected a Solana address"),
+        (["faucet", "no one"], "expected a Solana address"),
         (["faucet", WALLET, "--sol", "-1"], "expected a number from 0 to 1000"),
         (["faucet", WALLET, "--sol", "much"], "expected a number"),
         (["faucet", WALLET, "--tokens", "0.0000001"], "expected a number"),

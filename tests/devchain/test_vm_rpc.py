@@ -130,7 +130,7 @@ def test_what_does_not_hold_together_is_refused(chain: PayingChain) -> None:
         chain.call("sendTransaction", b64encode(bytes(1_233)).decode(), {"encoding": "base64"})
 
 
-def test_an_account_that_nobody_initialised_holds_no_tokens(chain: PayingChain) -> None:
+def test_an_account_that_no_one_initialised_holds_no_tokens(chain: PayingChain) -> None:
     empty = Keypair.from_seed(b"e" * 32).pubkey()
     chain.vm.bank.put(empty, Account(2_039_280, bytes(165), TOKEN))
 

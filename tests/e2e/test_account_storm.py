@@ -131,7 +131,7 @@ def told_in(folder: Path) -> list[Told]:
 
 
 def lost(folder: Path, told: list[Told]) -> list[str]:
-    """Return what somebody was told and the file does not know."""
+    """Return what someone was told and the file does not know."""
     money = folder / "money.sqlite"
     columns = "email, state, confirmed_at IS NOT NULL, secret_hash"
     kept = {
@@ -193,16 +193,16 @@ async def test_nothing_told_is_lost_to_kill_9(tmp_path: Path) -> None:
     finished = sum(each.what == "key" for each in told_in(tmp_path))
     begun = len({each.email for each in told_in(tmp_path)})
     assert finished >= KILLS  # it was a storm, not a calm
-    assert begun > finished  # and it cut somebody off
+    assert begun > finished  # and it cut someone off
 
 
-async def test_the_storm_finds_a_letter_written_afterwards(tmp_path: Path) -> None:
+async def test_the_storm_finds_an_email_written_afterwards(tmp_path: Path) -> None:
     """A short storm is chance: what one of them may miss, several do not."""
     for number in range(MISTAKEN_STORMS_MAX):
         folder = tmp_path / str(number)
         folder.mkdir()
         if any(
-            "letters" in each
+            "e-mails" in each
             for each in await found_after(folder, MISTAKEN_KILLS, is_mistaken=True)
         ):
             return

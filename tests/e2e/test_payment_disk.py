@@ -31,7 +31,7 @@ AT_ONCE = 8
 @pytest.mark.storm
 @pytest.mark.timeout(900 if FULL else 120)
 async def test_a_locked_file_loses_nothing(tmp_path: Path) -> None:
-    """Somebody holds the write lock while payments begin, land and are issued."""
+    """Someone holds the write lock while payments begin, land and are issued."""
     with market_town(tmp_path) as (chain, [seller]):
         async with visiting(chain, [seller]) as (shopper, [shop]):
             for number in range(LOCKS):

@@ -43,13 +43,13 @@ class Client:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return self.http.post(path, json=body, headers=named)
 
-    def newest_letter(self, email: str) -> str:
+    def newest_email(self, email: str) -> str:
         page = self.http.get("/mailbox", params={"to": email}).text
         number = re.findall(r'href="/mailbox/(\d+)"', page)[0]
         return self.http.get(f"/mailbox/{number}.txt").text
 
     def link(self, name: str, email: str) -> str:
-        (link,) = re.findall(r"http://\S+/(?:confirm|verify|reset)/\S+", self.newest_letter(email))
+        (link,) = re.findall(r"http://\S+/(?:confirm|verify|reset)/\S+", self.newest_email(email))
         self.keep(name, link.rpartition("/")[2])
         return str(link.removeprefix(self.origin))
 
@@ -75,11 +75,11 @@ class Client:
 
 
 def be_an_agent(client: Client, environment: Mapping[str, str]) -> None:
-    idempotency = client.keep("idempotency key", "an-idempotency-key-nobody-guesses")
+    idempotency = client.keep("idempotency key", "an-idempotency-key-no-one-guesses")
     signed_up = client.tell(SIGNUP_PATH, signup_body(AGENT), idempotency_key=idempotency).json()
     secret = client.keep("application secret", signed_up["applicationSecret"])
     own = {"email": AGENT, "applicationSecret": secret}
-    code = client.keep("code", re.findall(r"^\d{8}$", client.newest_letter(AGENT), re.MULTILINE)[0])
+    code = client.keep("code", re.findall(r"^\d{8}$", client.newest_email(AGENT), re.MULTILINE)[0])
     client.link("confirmation", AGENT)
     assert client.tell(CONFIRM_PATH, own | {"code": "00000000"}).status_code == 400
     assert client.tell(CONFIRM_PATH, own | {"code": code}).status_code == 200

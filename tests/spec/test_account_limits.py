@@ -1,4 +1,4 @@
-"""Limits of the account endpoints: nobody can use up those of somebody else."""
+"""Limits of the account endpoints: no one can use up those of someone else."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -49,7 +49,7 @@ async def test_5_signups_an_hour_and_an_address(service: Service) -> None:
 
 
 async def test_20_signups_an_hour_and_an_ipv6_site(proxied: Service) -> None:
-    """Whoever has a /48 has 65,536 networks, and each application writes to a mailbox."""
+    """A person who has a /48 has 65,536 networks, and each application writes to a mailbox."""
     networks = [f"2001:db8:1:{number:x}::1" for number in range(21)]
     answers = [
         await sign_up(proxied, number, x_forwarded_for=network)
@@ -121,7 +121,7 @@ async def test_a_signup_that_could_not_be_kept_does_not_count(
 async def test_signups_of_others_count_against_them_whatever_they_claim(
     service: Service, proxied: Service
 ) -> None:
-    """Whoever writes a victim's address into X-Forwarded-For spends their own limit."""
+    """A person who writes a victim's address into X-Forwarded-For spends their own limit."""
     for number in range(6):
         direct = await sign_up(service, number, x_forwarded_for=f"198.51.100.{number}")
         behind = await sign_up(proxied, number, x_forwarded_for="203.0.113.7, 198.51.100.9")

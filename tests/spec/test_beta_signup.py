@@ -58,7 +58,7 @@ async def test_user_type_is_one_of_trader_provider_both(service: Service, user_t
     assert response.status_code == 201
 
 
-async def test_fields_nobody_asks_for_are_ignored(service: Service) -> None:
+async def test_fields_no_one_asks_for_are_ignored(service: Service) -> None:
     response = await service.client.post(SIGNUP_PATH, json=signup_body(wallet="x"))
 
     assert response.status_code == 201
@@ -239,14 +239,14 @@ async def test_other_methods_are_405_in_both_shapes(service: Service) -> None:
         "a@example.org\u2028Bcc: b@example.org",
     ],
 )
-async def test_no_address_adds_a_header_to_a_letter(service: Service, email: str) -> None:
+async def test_no_address_adds_a_header_to_an_email(service: Service, email: str) -> None:
     (told,) = await refused(service, json=signup_body(email))
 
     assert told["field"] == "email"
     assert service.accounts.rows("SELECT count(*) FROM letter") == [(0,)]
 
 
-async def test_what_is_marked_up_is_kept_as_it_is_and_no_letter_repeats_it(
+async def test_what_is_marked_up_is_kept_as_it_is_and_no_email_repeats_it(
     service: Service,
 ) -> None:
     text = "<script>alert(1)</script> http://evil.example"

@@ -89,7 +89,7 @@ async def test_409_is_told_with_the_right_secret_only(agent: Agent) -> None:
 
 
 async def test_401_one_body_for_everything_that_must_not_be_told_apart(agent: Agent) -> None:
-    other = {"email": "nobody@example.org", "applicationSecret": agent.secret}
+    other = {"email": "no-one@example.org", "applicationSecret": agent.secret}
     answers = {
         "unknown e-mail": await agent.post(EXCHANGE_PATH, other),
         "wrong secret": await agent.exchange(STRANGER),

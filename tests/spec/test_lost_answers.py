@@ -1,4 +1,4 @@
-"""Whatever happens to an answer, whoever paid for it gets it, and nobody else does."""
+"""Whatever happens to an answer, a person who paid for it gets it, and no one else does."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Generator

@@ -22,7 +22,7 @@ killed between broadcast and answer   test_lost_answers  dies_anywhere, what_a_d
 killed in the middle of settling      e2e test_payment_kills, test_payment_storm
 the client goes while it settles      test_lost_answers  dies_anywhere; test_lost_connections
 dropped by the network                test_lost_answers  dropped; the loop stays free: here
-the node is down                      test_refused_payments  nobodys_fault; test_chain_faults
+the node is down                      test_refused_payments  no_ones_fault; test_chain_faults
 the landed transaction, copied        test_refused_payments  public_on_chain; test_lost_answers
 every fault of chain and node         test_chain_faults
 every deviation of a transaction      core test_verify  CORPUS, and any bytes
@@ -85,7 +85,7 @@ async def test_a_payment_of_any_size_is_refused_unread(
     ],
     ids=["it never lands", "the broadcast hangs", "the trial hangs"],
 )
-async def test_who_waits_for_the_chain_holds_up_nobody(
+async def test_who_waits_for_the_chain_holds_up_no_one(
     world: World, method: str, fault: dict[str, object]
 ) -> None:
     """Others are answered while it waits, and may even buy."""

@@ -29,7 +29,7 @@ from support.scenes.payments.shopfront import (
     signature_header,
 )
 
-OTHER: Final = keypair("somebody else").pubkey()
+OTHER: Final = keypair("someone else").pubkey()
 Attack = Callable[[Recipe], bytes]
 
 
@@ -171,7 +171,7 @@ async def test_an_expired_blockhash_is_402_once_it_can_have_expired(
     assert refusal(early) == (503, "PAYMENT_UNAVAILABLE")
     assert early.headers["retry-after"] == "2"
     assert "Nothing was charged" in early.json()["error"]["message"]
-    assert "payment-required" not in early.headers  # nobody shall sign another one
+    assert "payment-required" not in early.headers  # no one shall sign another one
     expect_refused(late, "blockhash_not_found")
     assert "sendTransaction" not in world.calls
 
@@ -331,7 +331,7 @@ async def test_what_reverts_on_chain_is_402_and_counts(shop: Shopfront, world: W
     assert world.fees() == 3 * 10_001
 
 
-async def test_a_chain_that_does_not_answer_is_503_and_nobodys_fault(
+async def test_a_chain_that_does_not_answer_is_503_and_no_ones_fault(
     shop: Shopfront, world: World
 ) -> None:
     payment = await shop.paid("POST", PURCHASE)

@@ -101,7 +101,7 @@ async def test_the_challenge_is_readable_and_expires(shop: Shopfront, world: Wor
     assert "expired" in response.json()["error"]["message"]
 
 
-async def test_nobody_else_moves_them(shop: Shopfront, world: World) -> None:
+async def test_no_one_else_moves_them(shop: Shopfront, world: World) -> None:
     token, purchase = await bought(shop)
     thief = world.fund("thief")
     theirs = await proof(shop, purchase, world.buyer)

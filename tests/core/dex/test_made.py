@@ -226,7 +226,7 @@ def test_the_clmm_router_names_its_pools_nowhere(hops: int) -> None:
     ]
 
 
-def test_the_trader_may_pay_for_somebody_else() -> None:
+def test_the_trader_may_pay_for_someone_else() -> None:
     """Of two signers, one pays the pool; what it bought goes to a third wallet."""
     tx = Tx(raydium(*EXCHANGE), signers=("payer", USER))
     tx = pool(tx, ("vault a", A), ("vault b", B), owner=RAYDIUM_AUTHORITY)
@@ -290,7 +290,7 @@ def test_a_router_counts_once_and_its_own_transfers_do_not() -> None:
 
 
 def test_an_unknown_program_under_a_router_is_an_amm_if_it_traded() -> None:
-    amm = Ix("nobody knows it", ["x", "y"], b"\x01\x02", list(EXCHANGE))
+    amm = Ix("no one knows it", ["x", "y"], b"\x01\x02", list(EXCHANGE))
     idle = Ix("memo", ["x"], b"hello")
     lender = Ix(
         "lender",
@@ -311,8 +311,8 @@ def test_an_unknown_program_under_a_router_is_an_amm_if_it_traded() -> None:
     assert (swaps[0].program, swaps[0].inner) == ("unknown", 1)
 
 
-def test_an_unknown_program_at_the_top_or_deeper_is_nobodys_amm() -> None:
-    amm = Ix("nobody knows it", ["x", "y"], b"\x01\x02", list(EXCHANGE))
+def test_an_unknown_program_at_the_top_or_deeper_is_no_ones_amm() -> None:
+    amm = Ix("no one knows it", ["x", "y"], b"\x01\x02", list(EXCHANGE))
     wrapper = Ix("a bot", ["x"], b"\x01", [amm])
     tx = pool(users(Tx(wrapper, Ix(JUPITER, [], b""))), ("vault a", A), ("vault b", B), owner="o")
 

@@ -136,7 +136,7 @@ def test_what_was_not_recorded_is_not_guessed(shared_data: Path) -> None:
 
 
 def test_the_signer_is_the_trader(recorded: Lines) -> None:
-    """Four wallets buy in one transaction; a keeper pays for somebody's order."""
+    """Four wallets buy in one transaction; a keeper pays for someone's order."""
     by_start = {one["signature"][:8]: one["raw"] for one in recorded}
     bundle = decode_transaction(by_start["JBnrBbgq"], 0).swaps
     wash = decode_transaction(by_start["33LHUzKf"], 0).swaps

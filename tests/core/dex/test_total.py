@@ -416,7 +416,7 @@ def test_every_reason_is_reached() -> None:
 
 
 @pytest.mark.parametrize("required", [0, 1, 200])
-def test_somebody_always_signed(required: int) -> None:
+def test_someone_always_signed(required: int) -> None:
     entry = everything().entry()
     message(entry)["header"]["numRequiredSignatures"] = required
     decoded = decode_transaction(json.dumps(entry).encode(), 0)

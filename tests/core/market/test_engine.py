@@ -116,7 +116,7 @@ def test_real_trades_at_ten_moments(shared_data: Path, name: str) -> None:
 
 @pytest.mark.parametrize("width", ["1m", "5m"])
 def test_candles_of_real_trades_are_their_publishers(shared_data: Path, width: str) -> None:
-    """The oracle itself against somebody else's candles of the same trades."""
+    """The oracle itself against someone else's candles of the same trades."""
     trades = real_trades(shared_data / "ohlcv/trades/freqtrade_xrp_eth.csv")
     path = shared_data / f"ohlcv/candles/freqtrade_xrp_eth_{width}.csv"
     with path.open(newline="") as file:

@@ -72,7 +72,7 @@ AUDIT_MS: Final = 120_000
 
 @types.coroutine
 def step() -> Generator[None, None, None]:
-    """Let somebody else go first, or die here."""
+    """Let someone else go first, or die here."""
     yield
 
 
@@ -94,7 +94,7 @@ class Fate(StrEnum):
     STUCK = "is in the treasury's history, and its status is never told"
 
 
-# unborn: nobody has sent it; dead: it can never land
+# unborn: no one has sent it; dead: it can never land
 MOVES: Final = {
     Fate.LANDS: {"heard": "landed", "landed": "final"},
     Fate.UNHEARD: {"heard": "landed", "landed": "final"},
@@ -166,7 +166,7 @@ class World:
 
 @dataclass(frozen=True)
 class SteppedStore:
-    """The store; before each verb somebody else may go first."""
+    """The store; before each verb someone else may go first."""
 
     world: World
 
@@ -250,7 +250,7 @@ class SteppedHistory:
 
 
 class SteppedBooks(MemoryBooks):
-    """The books; before each note somebody else may go first, or everything dies."""
+    """The books; before each note someone else may go first, or everything dies."""
 
     @override
     async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:

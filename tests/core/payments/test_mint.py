@@ -55,7 +55,7 @@ def test_extensions_that_take_away_are_refused(kind: int) -> None:
     ("account", "message"),
     [
         (None, "no such account"),
-        (AccountState(owner=Wallet("somebody"), data=MINT), "its owner is somebody"),
+        (AccountState(owner=Wallet("someone"), data=MINT), "its owner is someone"),
         (AccountState(owner=TOKEN_2022_PROGRAM, data=MINT), "set the token program"),
         (classic(b""), "something else"),
         (classic(bytes(82)), "something else"),

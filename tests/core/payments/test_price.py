@@ -79,7 +79,7 @@ def test_twap_holds_each_price_until_the_next_trade() -> None:
 @pytest.mark.parametrize("factor", [100.0, 3.0, 0.3])
 @pytest.mark.parametrize("is_hidden", [False, True])
 def test_trades_in_a_pool_of_ones_own_move_no_price(factor: float, is_hidden: bool) -> None:  # noqa: FBT001
-    """For an hour somebody trades with himself; at the end, honestly, lest it be seen."""
+    """For an hour someone trades with himself; at the end, honestly, lest it be seen."""
     traded = [ago(minutes, 2.0 * factor, 10**9) for minutes in range(60, 1, -1)]
     last = ago(1, 2.0 if is_hidden else 2.0 * factor, 10_000)
     pools = {"base_usd": 5_000 * last.close, "quote_usd": 10_000.0}  # 5,000 tokens, 2 USD each
@@ -116,7 +116,7 @@ def test_an_old_trade_still_has_a_price() -> None:
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(st.floats(0.01, 100), min_size=31, max_size=31), st.floats(1.0, 1e6))
-def test_nobody_buys_cheap_by_lifting_the_last_minute(closes: list[float], lift: float) -> None:
+def test_no_one_buys_cheap_by_lifting_the_last_minute(closes: list[float], lift: float) -> None:
     """A minute is a thirtieth of the long average, and the short one must agree with that."""
     honest = [ago(31 - place, close) for place, close in enumerate(closes)]
     lifted = replace(honest[-1], close=honest[-1].close * lift, volume=10**18)
@@ -181,7 +181,7 @@ async def test_one_price_serves_a_minute() -> None:
 
 
 class StuckSource:
-    """Answers once; then whoever asks waits for as long as the test likes."""
+    """Answers once; then a person who asks waits for as long as the test likes."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -194,7 +194,7 @@ class StuckSource:
 
 
 async def test_no_price_is_sold_at_for_longer_than_it_is_good() -> None:
-    """Whoever comes while the next one is being read gets the last one, but not for ever."""
+    """A person who comes while the next one is being read gets the last one, but not for ever."""
     clock = ManualClock(NOW)
     price_cache = PriceCache(StuckSource(), decimals=6, clock=clock)
     first = await price_cache.price_list()
@@ -212,7 +212,7 @@ async def test_no_price_is_sold_at_for_longer_than_it_is_good() -> None:
 
 
 class BrokenSource:
-    """Answers once, and then raises what nobody foresaw."""
+    """Answers once, and then raises what no one foresaw."""
 
     def __init__(self) -> None:
         self.is_broken = False
@@ -229,7 +229,7 @@ async def test_a_source_that_breaks_is_no_price() -> None:
     await price_cache.price_list()
     source.is_broken = True
     clock.advance(60_000)
-    for _ in range(2):  # whoever asks the source, and whoever comes after
+    for _ in range(2):  # a person who asks the source, and a person who comes after
         with pytest.raises(PriceUnavailable):
             await price_cache.price_list()
     assert price_cache.doubt is Doubt.BROKEN

@@ -367,7 +367,7 @@ CORPUS: Final[dict[str, tuple[Callable[[], bytes], RefusalReason]]] = {
         lambda: reshaped(keys=[*recipe().message().account_keys, TERMS.treasury]),
         RefusalReason.ACCOUNTS,
     ),
-    "nobody may write": (
+    "no one may write": (
         lambda: reshaped(header=MessageHeader(2, 2, 1)),
         RefusalReason.ACCOUNTS,
     ),

@@ -105,7 +105,7 @@ async def test_a_revoked_key_ends_at_once(service: PeopleService) -> None:
     assert not await service.keys.revoke(session, issued.line.key_id)
 
 
-async def test_nobody_touches_the_keys_of_others(service: PeopleService) -> None:
+async def test_no_one_touches_the_keys_of_others(service: PeopleService) -> None:
     issued = await make(service, await service.signed_up())
     mallory = await service.signed_up(MALLORY)
 
@@ -188,7 +188,7 @@ async def test_a_key_is_rotated_once(service: PeopleService) -> None:
     assert len(await service.keys.of_user(session.user.user_id)) == 2
 
 
-async def test_nobody_has_more_than_a_hundred_active_keys(service: PeopleService) -> None:
+async def test_no_one_has_more_than_a_hundred_active_keys(service: PeopleService) -> None:
     session = await service.signed_up()
     made = [make(service, session) for _ in range(KEYS_PER_USER_MAX + 20)]
 
@@ -276,7 +276,7 @@ async def test_what_owners_do_to_keys_is_told_and_written_down(service: PeopleSe
         (who, "rotated", f"key:{new.line.key_id}"),
         (who, "revoked", f"key:{new.line.key_id}"),
     ]
-    assert [kind for kind, _ in service.letters()] == ["new_key", "new_key"]
+    assert [kind for kind, _ in service.emails()] == ["new_key", "new_key"]
 
 
 async def test_a_failure_leaves_nothing_half_done(service: PeopleService) -> None:

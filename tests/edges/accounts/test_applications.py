@@ -282,14 +282,14 @@ async def test_no_email_carries_a_word_of_the_applicant(accounts: Accounts) -> N
     made = await approved(accounts)
     await exchanged(accounts, made)
 
-    letters = rows(accounts.path, "SELECT kind, facts FROM letter ORDER BY id")
+    emails = rows(accounts.path, "SELECT kind, facts FROM letter ORDER BY id")
 
-    assert [kind for kind, _ in letters] == [
+    assert [kind for kind, _ in emails] == [
         "confirm_application",
         "application_approved",
         "new_key",
     ]
-    assert all("agent" not in facts and "trade." not in facts for _, facts in letters)
+    assert all("agent" not in facts and "trade." not in facts for _, facts in emails)
 
 
 async def test_no_secret_is_in_the_file(accounts: Accounts) -> None:
@@ -316,7 +316,7 @@ async def test_the_log_is_read_newest_first_and_only_added_to(accounts: Accounts
     assert [event.action for _, event in numbered] == ["approved", "confirmed"]
     assert [event.action for _, event in older] == ["applied"]
     with pytest.raises(apsw.ConstraintError, match="append-only"):
-        accounts.change("UPDATE account_event SET actor = 'nobody'")
+        accounts.change("UPDATE account_event SET actor = 'no one'")
     with pytest.raises(apsw.ConstraintError, match="append-only"):
         accounts.change("DELETE FROM account_event")
 

@@ -1,4 +1,4 @@
-"""Agents become part of the account of whoever reads their mailbox, and of nobody else's."""
+"""Agents become part of the account of a person who reads their mailbox, and of no one else's."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -58,7 +58,9 @@ async def claim_link(service: PeopleService, session: Session, agent: UserId) ->
     return service.link(Purpose.CLAIM_AGENT)
 
 
-async def test_an_agent_is_claimed_by_whoever_reads_its_address(service: PeopleService) -> None:
+async def test_an_agent_is_claimed_by_a_person_who_reads_its_address(
+    service: PeopleService,
+) -> None:
     agent, api_key = await agent_of(service)
     session = await service.owned()
     assert [user.user_id for user in await service.people.claimable(session)] == [agent]
@@ -74,7 +76,7 @@ async def test_an_agent_is_claimed_by_whoever_reads_its_address(service: PeopleS
     assert await service.people.claimable(session) == []
 
 
-async def test_an_agent_is_not_claimed_by_whoever_only_names_its_address(
+async def test_an_agent_is_not_claimed_by_a_person_who_only_names_its_address(
     service: PeopleService,
 ) -> None:
     agent, api_key = await agent_of(service)
@@ -82,7 +84,7 @@ async def test_an_agent_is_not_claimed_by_whoever_only_names_its_address(
 
     assert await service.people.claimable(mallory) == []
     assert not await service.people.request_claim(mallory, agent)
-    assert service.letters() == []
+    assert service.emails() == []
     holder = await service.keys.find(api_key)
     assert holder is not None
     assert holder.key.user_id == agent
@@ -127,7 +129,7 @@ async def test_nothing_can_be_claimed_in_a_session_that_ended(service: PeopleSer
         await service.people.claim(session, link)
 
 
-async def test_whoever_has_not_verified_the_address_claims_nothing_with_a_link(
+async def test_a_person_who_has_not_verified_the_address_claims_nothing_with_a_link(
     service: PeopleService,
 ) -> None:
     agent, _ = await agent_of(service)

@@ -1,4 +1,4 @@
-"""What one person does all day is bounded: letters to a stranger's mailbox, and keys."""
+"""What one person does all day is bounded: e-mails to a stranger's mailbox, and keys."""
 
 import os
 from collections import Counter
@@ -32,7 +32,7 @@ DAY_MS: Final = 86_400_000
 TIMES: Final = 20
 LETTERS_MS: Final = 300_000  # one in five minutes
 HOUR_MS: Final = 3_600_000
-A_DAY: Final = 5  # letters of a kind, to a mailbox that nobody has verified
+A_DAY: Final = 5  # e-mails of a kind, to a mailbox that no one has verified
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def make_and_rotate(service: PeopleService, session: Session, times: int) 
 
 
 def written(service: PeopleService) -> Counter[str]:
-    return Counter(kind for kind, _ in service.letters())
+    return Counter(kind for kind, _ in service.emails())
 
 
 async def test_a_stranger_whose_address_was_taken_is_not_flooded(service: PeopleService) -> None:
@@ -90,11 +90,11 @@ async def test_the_reset_that_ends_a_flood_is_told(service: PeopleService) -> No
 
     await service.taken_back()
 
-    assert service.letters()[-1][0] == "password_changed"
+    assert service.emails()[-1][0] == "password_changed"
     assert written(service)["password_changed"] == A_DAY + 1
 
 
-async def test_whoever_has_verified_the_address_is_told_of_every_key(
+async def test_a_person_who_has_verified_the_address_is_told_of_every_key(
     service: PeopleService,
 ) -> None:
     await make_and_rotate(service, await service.owned(), TIMES)
@@ -102,7 +102,7 @@ async def test_whoever_has_verified_the_address_is_told_of_every_key(
     assert written(service)["new_key"] == TIMES
 
 
-async def test_nobody_makes_more_than_so_many_keys_in_a_day(service: PeopleService) -> None:
+async def test_no_one_makes_more_than_so_many_keys_in_a_day(service: PeopleService) -> None:
     session = await service.owned()
     last = await make_and_rotate(service, session, KEYS_PER_DAY_MAX)
 
@@ -153,7 +153,7 @@ async def test_of_many_sessions_the_oldest_end(service: PeopleService) -> None:
     assert len(await service.people.sessions(other.user.user_id)) == 1
 
 
-async def test_whoever_asks_for_links_again_and_again_waits_ever_longer(
+async def test_a_person_who_asks_for_links_again_and_again_waits_ever_longer(
     service: PeopleService,
 ) -> None:
     await service.signed_up()
@@ -189,7 +189,7 @@ async def test_a_address_that_all_the_world_asks_for_has_a_good_link_at_any_time
     service: PeopleService,
 ) -> None:
     await service.signed_up()
-    for number in range(24 * 6):  # every ten minutes somebody else
+    for number in range(24 * 6):  # every ten minutes someone else
         for part in range(3):
             await service.people.request_reset(ALICE, Browser(f"198.51.{part}.{number}", ""))
         assert await service.people.find_reset(service.link(Purpose.RESET_PASSWORD)) == ALICE

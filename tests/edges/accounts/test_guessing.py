@@ -81,7 +81,7 @@ async def test_what_was_refused_for_one_address_costs_nothing_for_others(
     await service.people.sign_in(MALLORY, PASSWORD, HERE)
 
 
-async def test_a_guess_nobody_looked_at_does_not_count(service: PeopleService) -> None:
+async def test_a_guess_no_one_looked_at_does_not_count(service: PeopleService) -> None:
     async def be_busy() -> None:
         raise ServiceUnavailable("busy")
 
@@ -150,7 +150,7 @@ async def test_emails_about_one_thing_are_five_minutes_apart(service: PeopleServ
     service.clock.advance(FIVE_MINUTES_MS)
     await service.people.request_reset(ALICE, HERE)
 
-    assert [kind for kind, _ in service.letters()] == [
+    assert [kind for kind, _ in service.emails()] == [
         "reset_password",
         "verify_email",
         "reset_password",
@@ -163,4 +163,4 @@ async def test_as_much_is_written_for_a_stranger_but_no_email(service: PeopleSer
         await service.people.request_reset(email, HERE)
 
     assert service.rows("SELECT email, length(nonce) FROM proof") == [(ALICE, 32), (MALLORY, 32)]
-    assert service.letters() == [("reset_password", ALICE)]
+    assert service.emails() == [("reset_password", ALICE)]

@@ -33,7 +33,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
         yield service
 
 
-async def test_whoever_signs_up_is_signed_in(service: PeopleService) -> None:
+async def test_a_person_who_signs_up_is_signed_in(service: PeopleService) -> None:
     session = await service.signed_up()
 
     assert session.user.kind is UserKind.PERSON
@@ -108,7 +108,7 @@ async def test_a_cookie_of_ones_own_making_opens_nothing(
     assert await service.people.session(cookie) is None
 
 
-async def test_nobody_is_told_whether_the_address_or_the_password_is_wrong(
+async def test_no_one_is_told_whether_the_address_or_the_password_is_wrong(
     service: PeopleService,
 ) -> None:
     await service.signed_up()
@@ -153,7 +153,7 @@ async def test_the_use_of_a_session_is_noted_once_a_minute(service: PeopleServic
     assert service.rows(writes) == [(service.clock.now(),)]
 
 
-async def test_a_full_disk_signs_nobody_out(service: PeopleService) -> None:
+async def test_a_full_disk_signs_no_one_out(service: PeopleService) -> None:
     cookie = await service.people.sign_up(ALICE, PASSWORD, HERE)
     service.clock.advance(120_000)
     blocker = apsw.Connection(str(service.path))
@@ -240,7 +240,7 @@ async def test_a_new_password_ends_all_other_sessions_and_is_told(service: Peopl
         await service.people.sign_in(ALICE, PASSWORD, HERE)
     await service.people.sign_in(ALICE, OTHER_PASSWORD, HERE)
     assert await service.people.find_reset(link) is None
-    assert service.letters()[-1] == ("password_changed", ALICE)
+    assert service.emails()[-1] == ("password_changed", ALICE)
 
 
 async def test_a_reset_sets_the_password_and_verifies_the_address(service: PeopleService) -> None:
@@ -254,7 +254,7 @@ async def test_a_reset_sets_the_password_and_verifies_the_address(service: Peopl
     assert await service.people.sessions(session.user.user_id) == []
     entered = await service.enter(await service.people.sign_in(ALICE, OTHER_PASSWORD, HERE))
     assert entered.user.verified_at == service.clock.now()
-    assert [kind for kind, _ in service.letters()] == ["reset_password", "password_changed"]
+    assert [kind for kind, _ in service.emails()] == ["reset_password", "password_changed"]
 
 
 async def test_a_weak_password_does_not_use_up_the_link(service: PeopleService) -> None:
@@ -268,7 +268,7 @@ async def test_a_weak_password_does_not_use_up_the_link(service: PeopleService) 
     assert await service.people.reset(link, OTHER_PASSWORD)
 
 
-async def test_whoever_reads_the_address_verifies_it_in_the_own_session(
+async def test_a_person_who_reads_the_address_verifies_it_in_the_own_session(
     service: PeopleService,
 ) -> None:
     session = await service.signed_up()

@@ -1,4 +1,4 @@
-"""What somebody tries who wants another's account: nothing is gained by it.
+"""What someone tries who wants another's account: nothing is gained by it.
 
 Mallory is the attacker, Alice the owner of the mailbox alice@example.org.
 """
@@ -34,7 +34,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
         yield service
 
 
-async def test_whoever_registers_a_strangers_address_first_is_shut_out(
+async def test_a_person_who_registers_a_strangers_address_first_is_shut_out(
     service: PeopleService,
 ) -> None:
     mallory = await service.people.sign_up(ALICE, PASSWORD, THERE)
@@ -204,7 +204,7 @@ async def test_no_session_is_taken_over_from_before_the_sign_in(service: PeopleS
     assert (await service.enter(cookie)).user.email == ALICE
 
 
-async def test_no_email_says_a_word_of_whoever_caused_it(service: PeopleService) -> None:
+async def test_no_email_says_a_word_of_a_person_who_caused_it(service: PeopleService) -> None:
     spam = "You won! http://evil.example"
     session = await service.enter(
         await service.people.sign_up(ALICE, PASSWORD, replace(THERE, agent=spam))
@@ -212,5 +212,5 @@ async def test_no_email_says_a_word_of_whoever_caused_it(service: PeopleService)
     key = await service.keys.create(session, name=spam, scopes=READS, lifetime_ms=None)
     await service.keys.rotate(session, key.line.key_id, overlap_ms=0)
 
-    assert len(service.letters()) == 2
+    assert len(service.emails()) == 2
     assert "evil" not in str(service.rows("SELECT * FROM letter"))

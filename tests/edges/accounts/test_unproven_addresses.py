@@ -1,4 +1,4 @@
-"""Whoever applies with a stranger's address gains nothing of the stranger's, and the other way.
+"""One who applies with a stranger's address gains nothing of the stranger's, and the other way.
 
 Only what both have proven to read is one person's: the application its mailbox, the person hers.
 """
@@ -77,7 +77,7 @@ async def test_a_confirmed_application_gives_its_key_to_the_person_of_the_addres
     assert issued.username == alice.user.username
 
 
-async def test_an_unconfirmed_application_gives_its_key_to_nobody_else(house: House) -> None:
+async def test_an_unconfirmed_application_gives_its_key_to_no_one_else(house: House) -> None:
     alice = await house.people.owned()
 
     issued = await house.exchanged(await house.approved(is_confirmed=False))
@@ -87,7 +87,7 @@ async def test_an_unconfirmed_application_gives_its_key_to_nobody_else(house: Ho
 
 
 async def test_a_person_who_has_verified_nothing_gets_no_key(house: House) -> None:
-    await house.people.signed_up(ALICE)  # whoever it is
+    await house.people.signed_up(ALICE)  # a person who it is
 
     issued = await house.exchanged(await house.approved(is_confirmed=True))
 
@@ -95,7 +95,7 @@ async def test_a_person_who_has_verified_nothing_gets_no_key(house: House) -> No
 
 
 async def test_the_agent_of_an_unconfirmed_application_cannot_be_claimed(house: House) -> None:
-    """Its key is in the hands of whoever applied: it must not come to act for Alice."""
+    """Its key is in the hands of a person who applied: it must not come to act for Alice."""
     issued = await house.exchanged(await house.approved(is_confirmed=False))
     alice = await house.people.owned()
 

@@ -65,13 +65,13 @@ async def test_a_failure_waits_as_well(moments: list[float]) -> None:
     assert len(moments) == 1
 
 
-async def test_whoever_shows_a_secret_waits_once_whatever_it_is_worth(
+async def test_a_person_who_shows_a_secret_waits_once_whatever_it_is_worth(
     service: Service, moments: list[float]
 ) -> None:
     agent = Agent(service)
     await agent.sign_up()
     wrong = make_application_secret(bytes(28))
-    stranger = Agent(service, "nobody@example.org", secret=wrong)
+    stranger = Agent(service, "no-one@example.org", secret=wrong)
 
     for ask in (agent.exchange, agent.status, stranger.exchange, stranger.status, agent.confirm):
         moments.clear()

@@ -1,4 +1,4 @@
-"""The delivery over a real outbox and a real SMTP server: until a letter is there, or in vain."""
+"""The delivery over a real outbox and a real SMTP server: until an e-mail is there, or in vain."""
 
 import asyncio
 import os
@@ -64,8 +64,8 @@ class Station:
             lambda rows: rows.emails.insert(kind, recipient, FACTS, None, at)
         )
 
-    def letter(self) -> tuple[int, Any, Any, Any]:
-        """Return (attempts, sent_at, given_up_at, reason) of the only letter."""
+    def email(self) -> tuple[int, Any, Any, Any]:
+        """Return (attempts, sent_at, given_up_at, reason) of the only e-mail."""
         statement = "SELECT attempts, sent_at, given_up_at, reason FROM letter"
         rows: list[Any] = self.file.read(lambda db: db.execute(statement).fetchall())
         attempts, sent_at, given_up_at, reason = rows[0]
@@ -91,7 +91,7 @@ async def test_an_email_is_sent_once(station: Station) -> None:
     (message,) = room.messages
     assert message["To"] == ALICE
     assert "svc_live_...12345678" in message.get_content()
-    assert station.letter() == (1, NOW, None, None)
+    assert station.email() == (1, NOW, None, None)
     assert count("sent") == sent_before + 1
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 0
 
@@ -115,7 +115,7 @@ async def test_a_server_that_says_later_is_asked_again_ever_more_rarely(station:
     async with mail_room(rcpt="451 Later") as room:
         delivery = station.to(room)
         last_at = NOW
-        while station.letter()[2] is None:
+        while station.email()[2] is None:
             assert station.clock.now() - NOW <= GIVE_UP_MS
             if await delivery.round():
                 pauses_ms.append(station.clock.now() - last_at)
@@ -139,7 +139,7 @@ async def test_an_email_put_off_arrives_when_the_server_takes_it(station: Statio
         assert await delivery.round() == 1
 
     assert len(room.raw) == 1
-    assert station.letter() == (2, NOW + 60_000, None, None)
+    assert station.email() == (2, NOW + 60_000, None, None)
 
 
 async def test_a_address_that_is_not_there_is_given_up_at_once(station: Station) -> None:
@@ -148,7 +148,7 @@ async def test_a_address_that_is_not_there_is_given_up_at_once(station: Station)
     async with mail_room(rcpt="550 5.1.1 No such user") as room:
         await station.to(room).round()
 
-    attempts, sent_at, given_up_at, reason = station.letter()
+    attempts, sent_at, given_up_at, reason = station.email()
     assert (attempts, sent_at, given_up_at) == (1, None, NOW)
     assert "No such user" in reason
     assert count("given_up") == given_up_before + 1
@@ -160,7 +160,7 @@ async def test_a_server_that_is_down_costs_no_email(station: Station) -> None:
     async with mail_room() as gone:
         pass
     await station.to(gone).round()
-    assert station.letter()[1:3] == (None, None)
+    assert station.email()[1:3] == (None, None)
     station.clock.advance(60_000)
     async with mail_room() as room:
         await station.to(room).round()
@@ -184,7 +184,7 @@ async def test_on_a_page_emails_count_as_sent(station: Station) -> None:
     await station.write()
     await station.delivery(PageTransport()).round()
 
-    assert station.letter()[1] == NOW
+    assert station.email()[1] == NOW
     assert len(await station.outbox.recent(limit=10)) == 1
 
 
@@ -192,7 +192,7 @@ async def test_without_delivery_emails_wait_and_are_counted(station: Station) ->
     await station.write()
     assert await station.delivery(None).round() == 0
 
-    assert station.letter() == (0, None, None, None)
+    assert station.email() == (0, None, None, None)
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 1
 
 
@@ -221,11 +221,11 @@ async def test_without_delivery_emails_are_given_up_after_three_days(station: St
     delivery = station.delivery(None)
     station.clock.advance(GIVE_UP_MS - 1)
     await delivery.round()
-    assert station.letter()[2] is None
+    assert station.email()[2] is None
     station.clock.advance(60_000)
     await delivery.round()
 
-    assert station.letter()[1:] == (None, station.clock.now(), "mail.delivery is none")
+    assert station.email()[1:] == (None, station.clock.now(), "mail.delivery is none")
     assert count("given_up") == given_up_before + 1
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 0
 
@@ -263,7 +263,7 @@ async def test_what_was_sent_but_not_noted_is_sent_again_as_the_same_email(
     first, second = room.messages
     assert first["Message-ID"] == second["Message-ID"]
     assert first.get_content() == second.get_content()
-    assert station.letter()[1] == NOW + LEASE_MS
+    assert station.email()[1] == NOW + LEASE_MS
 
 
 @pytest.mark.process
@@ -281,14 +281,14 @@ async def test_a_process_killed_between_sending_and_noting_leaves_the_email_to_t
         room.accepted = lambda: os.kill(process.pid, signal.SIGKILL)  # and only then "250 OK"
         async with asyncio.timeout(30):
             assert await process.wait() == -signal.SIGKILL
-        assert station.letter()[1:3] == (None, None)
+        assert station.email()[1:3] == (None, None)
         room.accepted = lambda: None
         station.clock.advance(clock.now() + LEASE_MS - NOW)
         assert await station.to(room).round() == 1
 
     first, second = room.messages
     assert first["Message-ID"] == second["Message-ID"]
-    assert station.letter()[1] is not None
+    assert station.email()[1] is not None
 
 
 async def test_an_email_goes_out_without_anybody_calling(station: Station) -> None:

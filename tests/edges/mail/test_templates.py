@@ -1,4 +1,4 @@
-"""Letters say why they were sent, what to do, and what if it was not you; nothing else."""
+"""E-mails say why they were sent, what to do, and what if it was not you; nothing else."""
 
 import re
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ HOURS: Final = {
 }
 
 
-def letter(kind: EmailKind, *, origin: str = ORIGIN, **changes: Any) -> Email:
+def email(kind: EmailKind, *, origin: str = ORIGIN, **changes: Any) -> Email:
     known: dict[str, Any] = {
         "email_id": EmailId(3),
         "kind": kind,
@@ -44,7 +44,7 @@ def letter(kind: EmailKind, *, origin: str = ORIGIN, **changes: Any) -> Email:
 
 @pytest.mark.parametrize("kind", EmailKind)
 def test_every_email_is_plain_short_and_complete(kind: EmailKind) -> None:
-    written = letter(kind)
+    written = email(kind)
     lines = written.text.splitlines()
 
     assert written.recipient == "alice@example.org"
@@ -59,7 +59,7 @@ def test_every_email_is_plain_short_and_complete(kind: EmailKind) -> None:
 
 @pytest.mark.parametrize("kind", EmailKind)
 def test_links_begin_with_the_configured_origin_alone(kind: EmailKind) -> None:
-    links = re.findall(r"\w+://\S+", letter(kind).text)
+    links = re.findall(r"\w+://\S+", email(kind).text)
 
     assert links
     assert all(link.startswith(f"{ORIGIN}") for link in links)
@@ -71,40 +71,40 @@ def test_a_link_is_derived_from_the_nonce_and_stands_on_a_line_of_its_own(
 ) -> None:
     link = f"{ORIGIN}{PATHS[kind]}{link_text(ProofId(7), SECRETS.link_of(NONCE))}"
 
-    assert link in letter(kind).text.splitlines()
-    assert link not in letter(kind, proof=proof(7, bytes(32))).text
+    assert link in email(kind).text.splitlines()
+    assert link not in email(kind, proof=proof(7, bytes(32))).text
 
 
 @pytest.mark.parametrize("kind", PATHS)
 def test_an_email_says_until_when_its_link_is_good(kind: EmailKind) -> None:
     end = datetime.fromtimestamp(NOW // 1000 + HOURS[kind] * 3_600, UTC)
 
-    assert f"{end:%d %B %Y, %H:%M} UTC" in letter(kind).text
+    assert f"{end:%d %B %Y, %H:%M} UTC" in email(kind).text
 
 
 @pytest.mark.parametrize("kind", PATHS)
 def test_without_its_proof_there_is_nothing_to_send(kind: EmailKind) -> None:
     with pytest.raises(EmailWithoutLink):
-        letter(kind, proof=None)
+        email(kind, proof=None)
 
 
 def test_the_code_stands_in_the_email_that_needs_it_and_in_no_other() -> None:
     code = SECRETS.code_of(NONCE)
 
-    assert code in letter(EmailKind.CONFIRM_APPLICATION).text.splitlines()
+    assert code in email(EmailKind.CONFIRM_APPLICATION).text.splitlines()
     for kind in set(PATHS) - {EmailKind.CONFIRM_APPLICATION}:
-        assert code not in letter(kind).text
+        assert code not in email(kind).text
 
 
 def test_an_email_about_a_key_shows_its_hint_and_scopes() -> None:
-    text = letter(EmailKind.NEW_KEY).text
+    text = email(EmailKind.NEW_KEY).text
 
     assert "svc_live_...12345678" in text
     assert "trade:read, trade:write" in text
 
 
 def test_an_email_is_called_the_same_whenever_it_is_sent() -> None:
-    first, again = (letter(EmailKind.NEW_KEY, attempts=times).message_id for times in (0, 9))
+    first, again = (email(EmailKind.NEW_KEY, attempts=times).message_id for times in (0, 9))
 
     assert first == again
     assert re.fullmatch(r"<[0-9a-f]{32}@api\.example\.org>", first)
@@ -112,9 +112,9 @@ def test_an_email_is_called_the_same_whenever_it_is_sent() -> None:
 
 def test_no_two_emails_are_called_the_same() -> None:
     names = [
-        letter(EmailKind.NEW_KEY).message_id,
-        letter(EmailKind.NEW_KEY, email_id=EmailId(4)).message_id,
-        letter(EmailKind.NEW_KEY, written_at=NOW + 1).message_id,  # after a restored backup
+        email(EmailKind.NEW_KEY).message_id,
+        email(EmailKind.NEW_KEY, email_id=EmailId(4)).message_id,
+        email(EmailKind.NEW_KEY, written_at=NOW + 1).message_id,  # after a restored backup
     ]
     other = AccountSecrets.derive(bytes(32))
     draft = Draft(
@@ -139,4 +139,4 @@ def test_no_two_emails_are_called_the_same() -> None:
 def test_an_email_is_called_by_a_name_that_may_stand_in_its_header(
     origin: str, domain: str
 ) -> None:
-    assert letter(EmailKind.NEW_KEY, origin=origin).message_id.endswith(f"@{domain}>")
+    assert email(EmailKind.NEW_KEY, origin=origin).message_id.endswith(f"@{domain}>")

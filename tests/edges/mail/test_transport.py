@@ -1,4 +1,4 @@
-"""Letters over a real SMTP server: accepted, refused, put off, in the clear or protected."""
+"""E-mails over a real SMTP server: accepted, refused, put off, in the clear or protected."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ from support.fakes.mail_server import Security, mail_room, trusting
 NOW: Final = UnixMs(1_700_000_000_000)
 
 
-def letter(recipient: str = "alice@example.org", **changes: Any) -> Email:
+def email(recipient: str = "alice@example.org", **changes: Any) -> Email:
     known: dict[str, Any] = {
         "recipient": EmailAddress(recipient),
         "subject": "Choose a new password",
@@ -30,7 +30,7 @@ def letter(recipient: str = "alice@example.org", **changes: Any) -> Email:
 
 
 async def send(server: MailServer, what: Email | None = None) -> None:
-    await SmtpTransport(server, ManualClock(NOW)).send(what or letter())
+    await SmtpTransport(server, ManualClock(NOW)).send(what or email())
 
 
 async def test_an_email_arrives_as_it_was_written() -> None:
@@ -46,7 +46,7 @@ async def test_an_email_arrives_as_it_was_written() -> None:
     assert message["Auto-Submitted"] == "auto-generated"
     assert parsedate_to_datetime(message["Date"]).timestamp() * 1000 == NOW
     assert message.get_content_type() == "text/plain"
-    assert message.get_content().replace("\r\n", "\n") == letter().text
+    assert message.get_content().replace("\r\n", "\n") == email().text
     assert b"https://example.org/reset/" + b"x" * 90 + b"\r\n" in room.raw[0]  # in one piece
 
 
@@ -65,7 +65,7 @@ async def test_the_connection_can_be_protected_from_its_first_byte() -> None:
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-async def test_a_server_nobody_vouches_for_is_told_nothing(security: Security) -> None:
+async def test_a_server_no_one_vouches_for_is_told_nothing(security: Security) -> None:
     async with mail_room(security) as room:
         with pytest.raises(Unsent, match=r"(?i)certificate"):
             await send(room.server(security, context=None))
@@ -169,7 +169,7 @@ async def test_a_name_that_leads_nowhere_is_not_final() -> None:
 async def test_no_header_can_be_written_by_others(changes: dict[str, Any]) -> None:
     async with mail_room() as room:
         with pytest.raises(EmailRefused):
-            await send(room.server(), letter(**changes))
+            await send(room.server(), email(**changes))
 
     assert room.raw == []
 
@@ -177,7 +177,7 @@ async def test_no_header_can_be_written_by_others(changes: dict[str, Any]) -> No
 async def test_a_line_of_the_text_is_no_header_and_no_end() -> None:
     text = "Bcc: eve@example.org\n\n.\nMAIL FROM:<eve@example.org>\n"
     async with mail_room() as room:
-        await send(room.server(), letter(text=text))
+        await send(room.server(), email(text=text))
 
     (message,) = room.messages
     assert "Bcc" not in message
@@ -187,7 +187,7 @@ async def test_a_line_of_the_text_is_no_header_and_no_end() -> None:
 
 async def test_a_domain_in_unicode_is_written_as_every_server_takes_it() -> None:
     async with mail_room() as room:
-        await send(room.server(), letter("alice@bücher.example"))
+        await send(room.server(), email("alice@bücher.example"))
 
     assert room.recipients == [["alice@xn--bcher-kva.example"]]
 

@@ -1,4 +1,4 @@
-"""Nobody but the configured proxies is believed about a client's address."""
+"""No one but the configured proxies is believed about a client's address."""
 
 from typing import Any
 

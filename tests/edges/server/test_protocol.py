@@ -388,7 +388,7 @@ async def ask_without_reading(client: socket.socket) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_an_answer_nobody_reads_is_cut_off(service: Service) -> None:
+async def test_an_answer_no_one_reads_is_cut_off(service: Service) -> None:
     bounds = Bounds(unread_s_max=0.3)
     async with served(service.app, bounds, send_buffer_bytes=4_096) as server:
         with socket.socket() as client:

@@ -187,7 +187,7 @@ def test_what_others_send_us_is_no_payment() -> None:
 
 
 async def test_the_first_audit_after_a_long_absence_looks_before_it_speaks(world: World) -> None:
-    """The api died right after a sale; nobody has looked at it for ten minutes."""
+    """The api died right after a sale; no one has looked at it for ten minutes."""
     await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.seconds(600)
 

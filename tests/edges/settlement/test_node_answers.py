@@ -416,7 +416,7 @@ async def test_arrivals_come_in_pages_that_say_where_they_end() -> None:
 async def test_only_what_we_have_sponsored_is_ours() -> None:
     found: dict[str, Any] = {
         "ours": transaction(),
-        "a gift": transaction(fee_payer="somebody"),
+        "a gift": transaction(fee_payer="someone"),
         "the opening of the treasury": transaction(pre=[], post=[balance(2, 0)]),
         "unclear": transaction(post=[balance(2, 2**63)]),
         "gone": None,
@@ -447,7 +447,7 @@ ODD: Final[list[Any]] = [
 
 
 @pytest.mark.parametrize("odd", ODD)
-async def test_what_cannot_be_read_keeps_nobody_else_from_being_read(odd: Any) -> None:
+async def test_what_cannot_be_read_keeps_no_one_else_from_being_read(odd: Any) -> None:
     good = Signature("t" * 88)
     node = Node(
         getSignatureStatuses=statuses(status("finalized"), status("finalized")),
@@ -461,7 +461,7 @@ async def test_what_cannot_be_read_keeps_nobody_else_from_being_read(odd: Any) -
     assert landed == Landed(paid=2_500, final=True)
 
 
-async def test_one_answer_that_never_comes_keeps_nobody_else_waiting() -> None:
+async def test_one_answer_that_never_comes_keeps_no_one_else_waiting() -> None:
     good = Signature("t" * 88)
     node = Node(
         getSignatureStatuses=statuses(status("finalized"), status("finalized")),

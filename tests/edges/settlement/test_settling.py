@@ -38,7 +38,7 @@ from support.scenes.payments.payment_world import (
     world_at,
 )
 
-OTHER_KEY = "somebody-elses-secret"
+OTHER_KEY = "someone-elses-secret"
 
 
 @pytest.fixture
@@ -481,7 +481,7 @@ async def test_an_outage_before_the_broadcast_costs_nothing(
 
 @pytest.mark.parametrize("kind", ["http", "rpc"])
 async def test_an_outage_of_the_broadcast_is_not_a_refusal(world: World, kind: str) -> None:
-    """Nobody can know whether it was heard: the payment is pending, and is redeemed later."""
+    """No one can know whether it was heard: the payment is pending, and is redeemed later."""
     facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(calls={"sendTransaction": {"kind": kind}})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))

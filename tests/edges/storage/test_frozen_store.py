@@ -1,6 +1,6 @@
 """The database freezes while people buy, for longer than every patience and every lease.
 
-Somebody else holds the write lock, or the writer's thread hangs in the middle
+Someone else holds the write lock, or the writer's thread hangs in the middle
 of its transaction; before the pending row is there, or before what was bought
 is.  The chain goes on meanwhile.  What then says 201 must be in the books, and
 in the end landed payments, issued ones and tokens are the same, to the last.
@@ -89,7 +89,7 @@ class Freezing:
 
 @dataclass
 class Town:
-    """Two processes that sell on one file, and somebody who spends."""
+    """Two processes that sell on one file, and someone who spends."""
 
     world: World
     store: SqlitePaymentStore

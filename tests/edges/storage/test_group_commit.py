@@ -130,7 +130,7 @@ async def test_waiters_are_given_up_on_in_time_and_their_outcomes_are_unheard(
     queued = group.submit(2)
     outcomes = await asyncio.gather(first, queued, return_exceptions=True)
     with pytest.raises(ServiceUnavailable):
-        group.submit(3)  # nobody lines up behind a writer that does not answer
+        group.submit(3)  # no one lines up behind a writer that does not answer
     writer.go_on.set()
     await writer.heard_of_it.wait()
 
@@ -209,7 +209,7 @@ async def test_closing_finishes_what_is_queued_and_rests_once(writer: Writer) ->
         group.submit(1)
 
 
-async def test_it_rests_when_nobody_waits(writer: Writer, group: GroupCommit[int, int]) -> None:
+async def test_it_rests_when_no_one_waits(writer: Writer, group: GroupCommit[int, int]) -> None:
     await group.submit(1)
 
     assert await asyncio.to_thread(writer.rested.wait, 5)

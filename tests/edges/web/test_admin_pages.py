@@ -44,7 +44,7 @@ async def test_the_last_administrator_cannot_be_removed(
     assert await only_user(site) == user
 
 
-async def test_whoever_removes_their_own_account_is_signed_out(
+async def test_a_person_who_removes_their_own_account_is_signed_out(
     site: Website, administrator: Person
 ) -> None:
     user = await only_user(site)

@@ -44,8 +44,8 @@ async def test_a_key_stands_in_one_answer_and_nowhere_else(site: Website, alice:
     assert secret not in str(logs)
     for file in site.folder.iterdir():
         assert secret.encode() not in file.read_bytes(), file
-    assert secret not in await site.letter(ALICE)
-    assert secret[-8:] in await site.letter(ALICE)
+    assert secret not in await site.email(ALICE)
+    assert secret[-8:] in await site.email(ALICE)
 
 
 async def test_keys_of_others_are_nowhere(site: Website, alice: Person) -> None:
@@ -115,7 +115,7 @@ async def test_there_is_an_end_to_keys(site: Website, alice: Person) -> None:
     answer = await alice.send(REVIEW, {"newest": str(KEYS_PER_USER_MAX)})
 
     assert answer.status_code == 409
-    assert "Nobody may have more than 100 keys in force." in words(answer)
+    assert "An account may have at most 100 keys in force." in words(answer)
     await site.accounts.keys.revoke(session, KeyId(1))
     await make(alice, newest=KEYS_PER_USER_MAX)
 

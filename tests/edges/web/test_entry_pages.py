@@ -83,13 +83,13 @@ async def test_an_address_has_one_account_however_it_is_written(alice: Person) -
         assert where(await other.sign_in(" Alice@Example.org")) == "/"
 
 
-async def test_nobody_is_told_which_of_the_two_is_wrong(alice: Person) -> None:
+async def test_no_one_is_told_which_of_the_two_is_wrong(alice: Person) -> None:
     async with Person(alice.site) as other:
         wrong = await other.sign_in(ALICE, "not her password")
-        unknown = await other.sign_in("nobody@example.org", "not her password")
+        unknown = await other.sign_in("no-one@example.org", "not her password")
     assert wrong.status_code == unknown.status_code == 422
     assert NOT_TOLD_APART in words(wrong)
-    assert wrong.text.replace(ALICE, "X") == unknown.text.replace("nobody@example.org", "X")
+    assert wrong.text.replace(ALICE, "X") == unknown.text.replace("no-one@example.org", "X")
     assert "not her password" not in wrong.text
 
 
@@ -126,7 +126,7 @@ async def test_guesses_in_a_session_are_limited_too(alice: Person) -> None:
     assert response.headers["retry-after"] == "900"
 
 
-async def test_whoever_forgot_sets_a_new_password_by_mail(alice: Person) -> None:
+async def test_a_person_who_forgot_sets_a_new_password_by_mail(alice: Person) -> None:
     async with Person(alice.site) as elsewhere:
         response = await elsewhere.send("/forgot", {"email": "Alice@example.org"})
         assert where(response) == "/forgot?notice=reset-sent"
@@ -148,7 +148,7 @@ async def test_whoever_forgot_sets_a_new_password_by_mail(alice: Person) -> None
         assert "Verified" in words(await elsewhere.open("/settings/account"))
 
 
-async def test_whoever_resets_while_signed_in_signs_in_again(alice: Person) -> None:
+async def test_a_person_who_resets_while_signed_in_signs_in_again(alice: Person) -> None:
     await alice.send("/forgot", {"email": ALICE})
     link = await alice.site.link(ALICE)
     assert where(await alice.send(link, {"password": NEW_PASSWORD})).startswith("/sign-in")
@@ -158,9 +158,9 @@ async def test_whoever_resets_while_signed_in_signs_in_again(alice: Person) -> N
 async def test_nothing_tells_whether_there_is_an_account(alice: Person) -> None:
     async with Person(alice.site) as other:
         known = await other.send("/forgot", {"email": ALICE})
-        unknown = await other.send("/forgot", {"email": "nobody@example.org"})
+        unknown = await other.send("/forgot", {"email": "no-one@example.org"})
         assert where(known) == where(unknown)
-        bad = await other.send("/forgot", {"email": "nobody"})
+        bad = await other.send("/forgot", {"email": "no one"})
         assert bad.status_code == 422
         assert "Expected an e-mail address" in words(bad)
 
@@ -176,7 +176,7 @@ async def test_a_link_to_reset_ends_after_an_hour(alice: Person) -> None:
 
 
 @pytest.mark.parametrize("link", ["1.x", "x", "1.", ".x", "99999999999999999999.x", "1", "1.x.y"])
-async def test_links_that_nobody_sent_do_nothing(site: Website, link: str) -> None:
+async def test_links_that_no_one_sent_do_nothing(site: Website, link: str) -> None:
     async with Person(site) as person:
         await person.sign_up()
         for page in ["/reset", "/confirm"]:
@@ -195,7 +195,7 @@ async def test_who_signs_up_for_a_victim_gains_nothing(site: Website) -> None:
         verify = await site.link(ALICE)
         spied = "/settings/api-keys/new/review?name=spy&trade=write&lifetime=never"
         assert "svc_live_" in (await attacker.send(spied, {"newest": "0"})).text
-        # The victim opens the letter, signed in nowhere: it is of no use without the session.
+        # The victim opens the e-mail, signed in nowhere: it is of no use without the session.
         assert where(await victim.open(verify)).startswith("/sign-in?next=%2Fverify%2F")
         assert where(await victim.send(verify)).startswith("/sign-in")
         assert "Not verified" in words(await attacker.open("/settings/account"))
@@ -228,16 +228,16 @@ async def test_a_link_verifies_the_account_that_asked_for_it_alone(alice: Person
     assert where(await alice.open(link)) == "/settings/account?notice=verified"
 
 
-async def test_letters_to_verify_are_five_minutes_apart(alice: Person) -> None:
+async def test_emails_to_verify_are_five_minutes_apart(alice: Person) -> None:
     assert alice.site.accounts.mailbox is not None
-    for minutes, letters in [(0, 1), (4, 1), (1, 2), (1, 2)]:
+    for minutes, emails in [(0, 1), (4, 1), (1, 2), (1, 2)]:
         alice.site.clock.advance(minutes * MINUTE_MS)
         response = await alice.send("/settings/account/verify")
         assert where(response) == "/settings/account?notice=verification-sent"
-        assert len(await alice.site.accounts.mailbox.recent(limit=10)) == letters
+        assert len(await alice.site.accounts.mailbox.recent(limit=10)) == emails
 
 
-async def test_the_session_of_an_account_that_was_removed_is_nobodys(alice: Person) -> None:
+async def test_the_session_of_an_account_that_was_removed_is_no_ones(alice: Person) -> None:
     session = await alice.site.accounts.people.session(alice.cookie or "")
     assert session is not None
     await alice.site.accounts.review.remove_user(session.user.user_id, actor=COMMAND_LINE)

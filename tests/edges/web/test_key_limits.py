@@ -1,4 +1,4 @@
-"""The page of somebody who has as many keys as anybody may have."""
+"""The page of someone who has as many keys as anybody may have."""
 
 from mintscope.core.accounts.keys.api_key import KEYS_PER_USER_MAX
 from mintscope.core.accounts.keys.scope import Scope

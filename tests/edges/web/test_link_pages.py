@@ -1,4 +1,4 @@
-"""What links in letters lead to: looking changes nothing, buttons do, once."""
+"""What links in e-mails lead to: looking changes nothing, buttons do, once."""
 
 import pytest
 

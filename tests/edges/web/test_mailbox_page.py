@@ -1,4 +1,4 @@
-"""The mailbox of a demo: letters for people and for scripts, and nothing where they are sent."""
+"""The mailbox of a demo: e-mails for people and for scripts, and nothing where they are sent."""
 
 import httpx
 import pytest
@@ -16,16 +16,16 @@ AGENT = "agent@example.org"
 SCRIPT = "<script>alert(1)</script>"
 
 
-class Letters:
-    """A mailbox with one letter that tries everything."""
+class OneEmail:
+    """A mailbox with one e-mail that tries everything."""
 
     async def recent(self, *, limit: int) -> list[SentEmail]:
         text = f'{SCRIPT}\n{ORIGIN}/reset/1.x"onclick=x\nhttps://evil.example/\njavascript:x'
-        letter = Email(recipient=ALICE, subject=SCRIPT, text=text, message_id="1")  # type: ignore[arg-type]
-        return [SentEmail(EmailId(7), UnixMs(NOW), letter)][:limit]
+        email = Email(recipient=ALICE, subject=SCRIPT, text=text, message_id="1")  # type: ignore[arg-type]
+        return [SentEmail(EmailId(7), UnixMs(NOW), email)][:limit]
 
 
-def pages_with(site: Website, mailbox: Letters | None) -> Website:
+def pages_with(site: Website, mailbox: OneEmail | None) -> Website:
     accounts = site.accounts
     app = create_web(
         parts=WebParts(
@@ -43,7 +43,7 @@ def pages_with(site: Website, mailbox: Letters | None) -> Website:
     return Website(ORIGIN, app, app, accounts, site.clock, site.folder)
 
 
-async def test_letters_are_listed_newest_first(site: Website) -> None:
+async def test_emails_are_listed_newest_first(site: Website) -> None:
     await site.apply(AGENT)
     site.clock.advance(60_000)
     async with Person(site) as person:
@@ -53,16 +53,16 @@ async def test_letters_are_listed_newest_first(site: Website) -> None:
         only = words(await person.open(f"/mailbox?to={AGENT.upper()}"))
         assert AGENT in only
         assert ALICE not in only
-        none = words(await person.open("/mailbox?to=nobody@example.org"))
-        assert "No e-mails yet to nobody@example.org" in none
+        none = words(await person.open("/mailbox?to=no-one@example.org"))
+        assert "No e-mails yet to no-one@example.org" in none
 
 
-async def test_a_script_reads_a_letter_as_it_would_have_been_sent(site: Website) -> None:
+async def test_a_script_reads_an_email_as_it_would_have_been_sent(site: Website) -> None:
     await site.apply(AGENT)
     async with Person(site) as person:
         response = await person.open("/mailbox/1.txt")
         assert response.headers["content-type"] == "text/plain; charset=utf-8"
-        assert response.text == await site.letter(AGENT)
+        assert response.text == await site.email(AGENT)
         assert (await site.link(AGENT)) in response.text
         page = await person.open("/mailbox/1")
         assert (
@@ -70,7 +70,7 @@ async def test_a_script_reads_a_letter_as_it_would_have_been_sent(site: Website)
         )  # a path: whatever this host is called
 
 
-async def test_whoever_has_the_newest_letter_is_told_of_newer_ones_alone(site: Website) -> None:
+async def test_a_person_who_has_the_newest_email_is_told_of_newer_ones_alone(site: Website) -> None:
     async with Person(site) as person:
         assert (await person.open("/mailbox?after=0")).status_code == 204
         await site.apply(AGENT)
@@ -85,14 +85,14 @@ async def test_whoever_has_the_newest_letter_is_told_of_newer_ones_alone(site: W
 
 
 @pytest.mark.parametrize("name", ["2", "0", "x", "1.html", "-1", ".txt", "1.txt.txt", "9" * 40])
-async def test_other_letters_are_not_there(site: Website, name: str) -> None:
+async def test_other_emails_are_not_there(site: Website, name: str) -> None:
     await site.apply(AGENT)
     async with Person(site) as person:
         assert (await person.open(f"/mailbox/{name}")).status_code == 404
 
 
-async def test_what_letters_say_is_text(site: Website) -> None:
-    async with Person(pages_with(site, Letters())) as person:
+async def test_what_emails_say_is_text(site: Website) -> None:
+    async with Person(pages_with(site, OneEmail())) as person:
         pages: list[httpx.Response] = [
             await person.open("/mailbox"), await person.open("/mailbox/7"),
             await person.open("/mailbox?to=" + SCRIPT),
@@ -104,7 +104,7 @@ async def test_what_letters_say_is_text(site: Website) -> None:
     assert '/reset/1.x"onclick=x' in links
 
 
-async def test_where_letters_are_sent_there_is_no_mailbox(site: Website) -> None:
+async def test_where_emails_are_sent_there_is_no_mailbox(site: Website) -> None:
     async with Person(pages_with(site, None)) as person:
         for path in ["/mailbox", "/mailbox/1", "/mailbox/1.txt"]:
             assert (await person.open(path)).status_code == 404

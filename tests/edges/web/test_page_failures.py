@@ -37,7 +37,7 @@ class FailingEngine:
 
 
 def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
-    """Return somebody at pages whose `People` fail; by default to look up a session."""
+    """Return someone at pages whose `People` fail; by default to look up a session."""
     accounts = site.accounts
     people: Any = FailingEngine(accounts.people, error, *(verbs or ["session"]))
     app = create_web(

@@ -38,14 +38,14 @@ OWN = [
 ]
 
 
-async def test_whoever_is_signed_in_already_stays_here(alice: Person) -> None:
+async def test_a_person_who_is_signed_in_already_stays_here(alice: Person) -> None:
     for elsewhere in ELSEWHERE:
         for page in ["/sign-in", "/sign-up", "/prove"]:
             response = await alice.client.get(page, params={"next": elsewhere})
             assert where(response) == "/", elsewhere
 
 
-async def test_whoever_signs_in_stays_here(alice: Person) -> None:
+async def test_a_person_who_signs_in_stays_here(alice: Person) -> None:
     async with Person(alice.site) as again:
         for elsewhere in ELSEWHERE[:8]:
             assert where(await again.sign_in(next=elsewhere)) == "/", elsewhere
@@ -53,13 +53,13 @@ async def test_whoever_signs_in_stays_here(alice: Person) -> None:
             assert where(response) == "/", elsewhere
 
 
-async def test_whoever_signs_in_goes_on_to_where_they_were(alice: Person) -> None:
+async def test_a_person_who_signs_in_goes_on_to_where_they_were(alice: Person) -> None:
     async with Person(alice.site) as again:
         for own in OWN:
             assert where(await again.sign_in(next=own)) == own
 
 
-async def test_whoever_signs_up_goes_on_too(site: Website) -> None:
+async def test_a_person_who_signs_up_goes_on_too(site: Website) -> None:
     async with Person(site) as person:
         fields = {"email": ALICE, "password": PASSWORD, "next": "/settings/api-keys"}
         assert where(await person.send("/sign-up", fields)) == (
@@ -106,9 +106,9 @@ async def test_what_a_request_says_about_its_host_is_never_used(
         await person.sign_up()
         await person.send("/forgot", {"email": ALICE}, **headers)
     assert (await site.link(ALICE)).startswith("/reset/")
-    letter = await site.letter(ALICE)
-    assert f"{ORIGIN}/reset/" in letter
-    assert "evil.example" not in letter
+    email = await site.email(ALICE)
+    assert f"{ORIGIN}/reset/" in email
+    assert "evil.example" not in email
 
 
 async def test_no_redirect_names_a_host(alice: Person) -> None:

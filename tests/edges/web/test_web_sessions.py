@@ -43,7 +43,7 @@ async def test_a_session_of_the_attacker_does_not_become_the_victims(site: Websi
         await victim.sign_in()
         assert victim.cookie != attacker.cookie
         assert MALLORY not in words(await victim.open("/"))
-        # And the planted one is ended: what was typed there before is nobody's.
+        # And the planted one is ended: what was typed there before is no one's.
         assert where(await attacker.open("/settings/account")).startswith("/sign-in")
 
 
@@ -71,7 +71,7 @@ async def test_several_cookies_are_none(alice: Person) -> None:
 
 
 @pytest.mark.parametrize("cookie", ["", "A", "A" * 44, "é" * 43, "A" * 5_000, "' OR 1=1 --"])
-async def test_what_is_no_cookie_of_ours_is_nobody(site: Website, cookie: str) -> None:
+async def test_what_is_no_cookie_of_ours_is_no_one(site: Website, cookie: str) -> None:
     async with Person(site) as person:
         header = {b"cookie": f"{COOKIE}={cookie}".encode("latin-1")}
         response = await person.client.get("/settings/account", headers=header)
@@ -140,7 +140,7 @@ async def test_one_ends_all_other_sessions(alice: Person) -> None:
             assert (await other.open("/settings/account")).status_code == 303
 
 
-async def test_nobody_ends_sessions_of_others(alice: Person) -> None:
+async def test_no_one_ends_sessions_of_others(alice: Person) -> None:
     async with Person(alice.site) as mallory:
         await mallory.sign_up(MALLORY)
         for session in range(1, 5):

@@ -181,7 +181,7 @@ def test_a_mistake_in_the_file_is_named(folder: Path, text: str, expected: str) 
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
-def test_letters_may_be_shown_to_this_machine(folder: Path, host: str) -> None:
+def test_emails_may_be_shown_to_this_machine(folder: Path, host: str) -> None:
     (folder / "mintscope.toml").write_text(f'[api]\nhost = "{host}"\n[mail]\ndelivery = "page"\n')
 
     assert load().config.mail.delivery == "page"
@@ -190,14 +190,14 @@ def test_letters_may_be_shown_to_this_machine(folder: Path, host: str) -> None:
 @pytest.mark.parametrize(
     "beyond", ['origin = "https://api.example.org"', 'trusted_proxies = ["10.0.0.0/8"]']
 )
-def test_letters_are_not_shown_through_a_proxy(folder: Path, beyond: str) -> None:
+def test_emails_are_not_shown_through_a_proxy(folder: Path, beyond: str) -> None:
     (folder / "mintscope.toml").write_text(f'[api]\n{beyond}\n[mail]\ndelivery = "page"\n')
 
     assert any(problem.startswith("mail.delivery: ") for problem in problems())
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "api.example.org", ""])
-def test_letters_are_shown_to_nobody_else(folder: Path, host: str) -> None:
+def test_emails_are_shown_to_no_one_else(folder: Path, host: str) -> None:
     (folder / "mintscope.toml").write_text(f'[api]\nhost = "{host}"\n[mail]\ndelivery = "page"\n')
 
     assert any(problem.startswith("mail.delivery: ") for problem in problems())
@@ -365,7 +365,7 @@ def test_the_template_holds_every_default(folder: Path) -> None:
 
 
 def test_every_name_with_a_size_says_its_unit() -> None:
-    """A number without a unit is a number somebody will misread."""
+    """A number without a unit is a number someone will misread."""
     plain = ("_max", "_requests", "_per_day", "_version", "_in_flight", "port", "start", "decimals")
     lamports = ("_lamports", "_lamports_min")
     units = ("_s", "_ms", "_bytes_max", "_slots", "_minutes", "_hours", "_days", *lamports, *plain)
@@ -402,7 +402,7 @@ def test_the_defaults_are_those_of_the_components() -> None:
     )
 
 
-def test_a_letter_is_given_up_while_nobody_else_may_send_it() -> None:
+def test_an_email_is_given_up_while_no_one_else_may_send_it() -> None:
     MailConfig(timeout_s=LEASE_MS / 1000 - 10)
     with pytest.raises(ValidationError, match="timeout_s"):
         MailConfig(timeout_s=LEASE_MS / 1000)

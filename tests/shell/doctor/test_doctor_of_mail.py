@@ -37,13 +37,13 @@ def test_without_mail_agents_cannot_confirm() -> None:
     assert "mail.delivery" in finding.fix
 
 
-def test_letters_on_a_page_need_no_server() -> None:
+def test_emails_on_a_page_need_no_server() -> None:
     (finding,) = findings(delivery="page")
 
     assert finding.level is Level.OK
 
 
-def test_a_server_that_takes_letters_is_fine_and_gets_none() -> None:
+def test_a_server_that_takes_emails_is_fine_and_gets_none() -> None:
     with mail_room_beside() as room:
         (finding,) = findings(PUBLIC, **at(room))
 

@@ -48,7 +48,7 @@ async def test_every_limit_is_that_of_its_setting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("delivery", "is_shown"), [("none", False), ("page", True)])
-async def test_letters_are_shown_only_where_that_is_their_delivery(
+async def test_emails_are_shown_only_where_that_is_their_delivery(
     tmp_path: Path, delivery: str, *, is_shown: bool
 ) -> None:
     config = Config(data_dir=tmp_path, mail=MailConfig.model_validate({"delivery": delivery}))

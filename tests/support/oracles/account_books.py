@@ -39,7 +39,7 @@ SELECT id FROM application AS a
 SELECT k.id FROM api_key AS k JOIN user AS u ON u.id = k.user
  WHERE u.removed_at IS NOT NULL AND k.revoked_at IS NULL
 """,
-    "a key of somebody else's": """
+    "a key of someone else's": """
 SELECT a.id FROM application AS a JOIN api_key AS k ON k.application = a.id
  WHERE k.revoked_at IS NULL AND k.user <> a.user
 """,
@@ -47,7 +47,7 @@ SELECT a.id FROM application AS a JOIN api_key AS k ON k.application = a.id
 SELECT p.id FROM proof AS p LEFT JOIN application AS a ON a.id = p.subject
  WHERE p.purpose = 'confirm_application' AND a.id IS NULL
 """,
-    "a letter that would carry a proof that is gone": """
+    "an e-mail that would carry a proof that is gone": """
 SELECT id FROM letter WHERE kind = 'confirm_application' AND proof IS NULL
    AND sent_at IS NULL AND given_up_at IS NULL
 """,
@@ -67,7 +67,7 @@ def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def contradictions(path: Path) -> list[str]:
-    """Return what is wrong: in the tables, and between them, the letters and the log."""
+    """Return what is wrong: in the tables, and between them, the e-mails and the log."""
     with _opened(path) as db:
         found = [
             f"{what}: {subject}"
@@ -76,7 +76,7 @@ def contradictions(path: Path) -> list[str]:
         ]
         found += [f"integrity: {each}" for (each,) in db.execute("PRAGMA integrity_check")]
         found.remove("integrity: ok")
-        return found + _log_against_states(db) + _log_against_letters(db)
+        return found + _log_against_states(db) + _log_against_emails(db)
 
 
 @contextmanager
@@ -116,8 +116,8 @@ def _log_against_states(db: apsw.Connection) -> list[str]:
     return wrong
 
 
-def _log_against_letters(db: apsw.Connection) -> list[str]:
-    """There is one letter for each event that is written of, and none for anything else."""
+def _log_against_emails(db: apsw.Connection) -> list[str]:
+    """There is one e-mail for each event that is written of, and none for anything else."""
     events: Counter[str] = Counter()
     for action, mailbox in db.execute(
         "SELECT action, detail ->> 'mailbox' FROM account_event"
@@ -132,7 +132,7 @@ def _log_against_letters(db: apsw.Connection) -> list[str]:
     }
     written = Counter(kind for (kind,) in db.execute("SELECT kind FROM letter"))
     return [
-        f"{written[kind]} letters {kind}; expected {count}"
+        f"{written[kind]} e-mails {kind}; expected {count}"
         for kind, count in expected.items()
         if written[kind] != count
     ]

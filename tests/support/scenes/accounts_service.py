@@ -76,7 +76,7 @@ class Accounts:
             db.close()
 
     def code(self, email: str = EMAIL) -> str:
-        """Return the code of the newest letter to *email*."""
+        """Return the code of the newest e-mail to *email*."""
         ((nonce,),) = self.rows(
             "SELECT nonce FROM proof JOIN letter ON letter.proof = proof.id"
             " WHERE recipient = ? AND kind = 'confirm_application' ORDER BY letter.id DESC LIMIT 1",
@@ -85,7 +85,7 @@ class Accounts:
         return self.secrets.code_of(nonce)
 
     def link(self, email: str = EMAIL) -> str:
-        """Return the last segment of the link in the newest letter to *email*."""
+        """Return the last segment of the link in the newest e-mail to *email*."""
         ((proof_id, nonce),) = self.rows(
             "SELECT proof.id, nonce FROM proof JOIN letter ON letter.proof = proof.id"
             " WHERE recipient = ? AND kind = 'confirm_application' ORDER BY letter.id DESC LIMIT 1",

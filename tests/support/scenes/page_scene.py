@@ -31,13 +31,13 @@ async def scene_at(site: Website) -> dict[str, object]:
     await site.accounts.people.request_reset(PERSON, HERE)
     users = await site.accounts.review.users()
     assert site.accounts.mailbox is not None
-    letters = await site.accounts.mailbox.recent(limit=1)
+    emails = await site.accounts.mailbox.recent(limit=1)
     return {
         **applications,
         **keys,
         "reset": await site.link(PERSON),
         "user": users[-1].user_id,
-        "email_id": letters[0].email_id,
+        "email_id": emails[0].email_id,
     }
 
 
@@ -51,7 +51,7 @@ async def _applications(site: Website) -> dict[str, object]:
         ("second", LONG_ADDRESS, "We publish signals. " * 40),
         ("third", "third@every.example", "x" * 300),
         ("agent", AGENT, "An agent of its own."),
-        ("unconfirmed", "unread@every.example", "Nobody has read the letter yet."),
+        ("unconfirmed", "unread@every.example", "No one has read the e-mail yet."),
     ):
         made[name], secret = await site.apply_for_key(email, motivation)
         confirm = await site.link(email)

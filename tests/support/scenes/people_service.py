@@ -99,7 +99,7 @@ class PeopleService:
         return self.path.read_bytes() + Path(f"{self.path}-wal").read_bytes()
 
     def link(self, purpose: Purpose) -> str:
-        """Return the link of the newest letter for *purpose*, as its reader finds it."""
+        """Return the link of the newest e-mail for *purpose*, as its reader finds it."""
         ((proof_id, nonce),) = self.rows(
             "SELECT proof.id, nonce FROM proof JOIN letter ON proof = proof.id"
             " WHERE purpose = ? ORDER BY proof.id DESC LIMIT 1",
@@ -107,8 +107,8 @@ class PeopleService:
         )
         return link_text(ProofId(proof_id), SECRETS.link_of(nonce))
 
-    def letters(self) -> list[tuple[str, str]]:
-        """Return (kind, recipient) of every letter, oldest first."""
+    def emails(self) -> list[tuple[str, str]]:
+        """Return (kind, recipient) of every e-mail, oldest first."""
         return self.rows("SELECT kind, recipient FROM letter ORDER BY id")
 
     async def enter(self, cookie: str) -> Session:

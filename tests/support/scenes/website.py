@@ -1,4 +1,4 @@
-"""The whole service as people see it: pages, API and letters over a real store, on one clock."""
+"""The whole service as people see it: pages, API and e-mails over a real store, on one clock."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -106,15 +106,15 @@ class Website:
         issued = await self.accounts.exchange.exchange(applicant, secret, redelivery_key=None)
         return issued.api_key
 
-    async def letter(self, email: str) -> str:
-        """Return the newest letter to *email*."""
+    async def email(self, email: str) -> str:
+        """Return the newest e-mail to *email*."""
         assert self.accounts.mailbox is not None
         posted = await self.accounts.mailbox.recent(limit=100)
         return next(each.email.text for each in posted if each.email.recipient == email)
 
     async def link(self, email: str) -> str:
-        """Return the path that the newest letter to *email* leads to."""
-        words = (await self.letter(email)).split()
+        """Return the path that the newest e-mail to *email* leads to."""
+        words = (await self.email(email)).split()
         return next(word for word in words if word.startswith(self.origin)).removeprefix(
             self.origin
         )

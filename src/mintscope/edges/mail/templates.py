@@ -155,7 +155,7 @@ shut them out of it, by choosing a password at
 
 def _reset_password(words: _Words) -> str:
     return f"""\
-Somebody, probably you, wants to set a new password for your account at
+Someone, probably you, wants to set a new password for your account at
 {words.name}. Open this page to choose one:
 
 {words.link}
@@ -183,7 +183,7 @@ and look for API keys that you do not know, at
 
 def _claim_agent(words: _Words) -> str:
     return f"""\
-Somebody, probably you, wants to take the agent account
+Someone, probably you, wants to take the agent account
 {words.facts.get("username", "")} into a personal account at {words.name}.
 Its API keys go on working, and will be listed with that person's own.
 

@@ -216,7 +216,7 @@ class World:
         return 10 * 10**9 - account.lamports
 
     def sql(self, statement: str) -> Any:
-        """Run a statement as somebody else would, beside the stores; return its only value."""
+        """Run a statement as someone else would, beside the stores; return its only value."""
         db = apsw.Connection(str(self.path))
         db.set_busy_timeout(5_000)
         value: Any = db.execute(statement).get

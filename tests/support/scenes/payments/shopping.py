@@ -1,4 +1,4 @@
-"""Somebody who buys step by step, and remembers every step."""
+"""Someone who buys step by step, and remembers every step."""
 
 import asyncio
 import json

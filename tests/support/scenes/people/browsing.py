@@ -1,4 +1,4 @@
-"""A real browser, and somebody at it who notices every mistake a page makes."""
+"""A real browser, and someone at it who notices every mistake a page makes."""
 
 import os
 import shutil
@@ -71,14 +71,14 @@ async def live_site(lasting_site: Website) -> Website:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def visitor(chromium: Browser, live_site: Website) -> AsyncIterator["Visitor"]:
-    """Somebody nobody knows, at a wide window."""
+    """Someone no one knows, at a wide window."""
     async with visiting(chromium, live_site.origin) as visitor:
         yield visitor
 
 
 @dataclass
 class Visitor:
-    """Somebody at a browser of their own.
+    """Someone at a browser of their own.
 
     mishaps   what pages did that no page should: errors in scripts, what the policy forbids,
               files that are not there

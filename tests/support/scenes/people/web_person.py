@@ -1,4 +1,4 @@
-"""Somebody at a browser without scripts: asks for pages, and sends the forms on them."""
+"""Someone at a browser without scripts: asks for pages, and sends the forms on them."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -34,7 +34,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Website]:
 
 @pytest.fixture
 async def alice(site: Website) -> AsyncIterator["Person"]:
-    """Somebody who has signed up, in the session that began with it."""
+    """Someone who has signed up, in the session that began with it."""
     async with Person(site) as person:
         await person.sign_up()
         yield person
@@ -75,7 +75,7 @@ class Person:
         return await self.client.get(path, headers=headers)
 
     async def csrf(self) -> str:
-        """Return the text that forms of this session carry; "" for nobody's."""
+        """Return the text that forms of this session carry; "" for no one's."""
         found = re.search(r'name="csrf" value="([^"]*)"', (await self.open("/")).text)
         return found[1] if found else ""
 

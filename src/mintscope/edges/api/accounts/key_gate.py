@@ -26,7 +26,7 @@ NOT_IN_FORCE: Final = (
 )
 CREDITS_ONLY: Final = (
     "expected an API key, svc_live_<80 hex>; a credit token (svc_credit_) pays for requests and"
-    " names nobody"
+    " names no account"
 )
 
 
@@ -41,7 +41,7 @@ class KeyGate:
     async def admit(self, request: Request) -> Holder:
         """Return who calls.
 
-        The limit counts by key if it is good, else by address: what nobody has verified would
+        The limit counts by key if it is good, else by address: what is not verified would
         give everybody as many limits as they like.
         Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable
         """

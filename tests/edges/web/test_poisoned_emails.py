@@ -1,4 +1,4 @@
-"""What a request to the API says about its host reaches no letter."""
+"""What a request to the API says about its host reaches no e-mail."""
 
 import httpx
 import pytest
@@ -25,10 +25,10 @@ async def test_links_begin_with_the_configured_origin(
     transport = httpx.ASGITransport(site.app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
         response = await client.post(SIGNUP_PATH, json=signup_body(), headers=headers)
-    letter = await site.letter(EMAIL)
+    email = await site.email(EMAIL)
 
     assert response.status_code == 201
-    assert f"{ORIGIN}/confirm/" in letter
-    for text in (letter, response.text, str(response.headers)):
+    assert f"{ORIGIN}/confirm/" in email
+    for text in (email, response.text, str(response.headers)):
         assert "evil.example" not in text
         assert "gopher" not in text

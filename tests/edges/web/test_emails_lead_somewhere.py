@@ -1,4 +1,4 @@
-"""Every address that stands in a letter is one that answers."""
+"""Every address that stands in an e-mail is one that answers."""
 
 import re
 
@@ -16,7 +16,7 @@ SECRETS = AccountSecrets.derive(bytes(32))
 
 
 @pytest.mark.parametrize("kind", EmailKind)
-async def test_a_letter_leads_to_what_is_there(site: Website, kind: EmailKind) -> None:
+async def test_an_email_leads_to_what_is_there(site: Website, kind: EmailKind) -> None:
     draft = Draft(
         email_id=EmailId(1),
         kind=kind,
