@@ -20,8 +20,17 @@ FOLDER_FILES_MAX: Final = 12
 PORT_METHODS_MAX: Final = 7
 
 # What is larger than the budget, and how large it is.
-LONGER_FILES: Final[dict[str, int]] = {}
-LONGER_FUNCTIONS: Final[dict[str, int]] = {}
+LONGER_FILES: Final = {
+    "core/market/engine/kernels.py": 410,  # numba's cache knows a function by its own file alone
+}
+LONGER_FUNCTIONS: Final[dict[str, int]] = {
+    "core/dex/pumpfun.py:read": 42,
+    "core/dex/trace.py:_descend": 47,
+    "devchain/render.py:render": 42,
+    "devchain/shapes/whirlpool.py:swap": 45,
+    "edges/api/accounts/routes.py:account_operations": 54,
+    "edges/api/app.py:create_app": 113,
+}
 FULLER_FOLDERS: Final[dict[str, int]] = {}
 WIDER_PORTS: Final[dict[str, int]] = {}
 
@@ -77,7 +86,7 @@ def _is_protocol(base: ast.expr) -> bool:
     [
         pytest.param(file_lines, FILE_LINES_MAX, LONGER_FILES, id="lines of a file"),
         pytest.param(
-            function_lines(), FUNCTION_LINES_MAX, LONGER_FUNCTIONS, id="lines of a function"
+            function_lines, FUNCTION_LINES_MAX, LONGER_FUNCTIONS, id="lines of a function"
         ),
         pytest.param(folder_files, FOLDER_FILES_MAX, FULLER_FOLDERS, id="files of a folder"),
         pytest.param(port_methods, PORT_METHODS_MAX, WIDER_PORTS, id="methods of a port"),
