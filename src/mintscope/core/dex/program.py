@@ -1,6 +1,7 @@
 """A DEX program: how its swaps look, and one call of it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -42,7 +43,8 @@ class Call(msgspec.Struct, gc=False):
 Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], TokenAccounts], list[Swap]]
 
 
-class Program(msgspec.Struct, frozen=True, eq=False):
+@dataclass(frozen=True, eq=False, slots=True)
+class Program:
     """A row of the table.
 
     name        as it appears in every swap
@@ -53,6 +55,8 @@ class Program(msgspec.Struct, frozen=True, eq=False):
     authority   owner of the vaults of every pool, where there is one
     proven      a recorded transaction was decoded and agreed
     how         for people: where the amounts come from
+
+    A dataclass: `isinstance` of a struct type takes twice as long where the answer is no.
     """
 
     name: str

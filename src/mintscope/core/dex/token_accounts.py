@@ -82,7 +82,7 @@ class TokenAccounts:
         signature = transaction.signature
         self.signature = signature if isinstance(signature, str) else signature_of(transaction)
         # The first key paid the fee, whatever the header says.
-        self.signers = self._keys[: max(transaction.signer_count, 1)]
+        self.signers = self._keys[: transaction.signer_count or 1]
         self.book = {balance.account_index: balance for balance in transaction.balances}
 
     def key(self, account: int) -> str:
