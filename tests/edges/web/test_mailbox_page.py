@@ -6,9 +6,8 @@ import pytest
 from mintscope.base.limits import Limit, MovingWindow
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.mail.email import Email, EmailId
-from mintscope.edges.web.app import create_web
+from mintscope.edges.web.app import WebParts, create_web
 from mintscope.edges.web.mailbox import SentEmail
-from mintscope.edges.web.parts import WebParts
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, expect_harmless, tags, words
 from support.scenes.website import NOW, Website
 

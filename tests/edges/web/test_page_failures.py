@@ -12,8 +12,7 @@ from mintscope.base.limits import Limit, MovingWindow
 from mintscope.base.metrics import REQUESTS
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import SessionEnded
-from mintscope.edges.web.app import create_web
-from mintscope.edges.web.parts import WebParts
+from mintscope.edges.web.app import WebParts, create_web
 from support.scenes.people.web_person import ORIGIN, Person, where, words
 from support.scenes.website import Website
 

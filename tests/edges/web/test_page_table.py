@@ -12,7 +12,7 @@ from mintscope.base.errors import BadRequest, MethodNotAllowed, NotFound
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 from mintscope.edges.server.routes import Route, Router
-from mintscope.edges.web.forms.form import FIELDS_MAX, FormData, parse_form
+from mintscope.edges.web.form import FIELDS_MAX, FormData, parse_form
 from mintscope.edges.web.routes import SEGMENT
 
 

@@ -2,9 +2,9 @@
 
 How a page is made
     1. A module for each group of pages, with a class that holds what it needs and has `routes()`,
-       which yields a `PageRoute` for each method of each path.  `parts.groups_of` names it.
+       which yields a `PageRoute` for each method of each path.  `groups_of` names it.
     2. A handler is `async def show(self, request: PageRequest) -> PageResponse`.  It returns
-       `Page("x.html", {facts})`, `Redirect("/path", notice="key of notices.NOTICES")` or
+       `Page("x.html", {facts})`, `Redirect("/path", notice="key of page.NOTICES")` or
        `PlainText(...)`.  What was typed wrong is the same page again, `Page(...,
        errors={field: message}, values={...}, status=422)`.  It may raise what `failures.FAILURES`
        has words for: NotFound, BadRequest, ...
@@ -19,22 +19,63 @@ How a page is made
        pages and knows nothing of it.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from starlette.types import ASGIApp, Scope
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limiter
+from mintscope.core.accounts.keys.api_keys import ApiKeys
+from mintscope.core.accounts.people.people import People
+from mintscope.core.accounts.reviews import Reviews
+from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.routes import Router
 from mintscope.edges.web.endpoints import PageEndpoints
-from mintscope.edges.web.forms.origin import OwnOrigins
+from mintscope.edges.web.home import HomePages
+from mintscope.edges.web.keys.keys import KeyPages
+from mintscope.edges.web.mailbox import Mailbox, MailboxPages
+from mintscope.edges.web.origin import OwnOrigins
 from mintscope.edges.web.pages.files import static_files
 from mintscope.edges.web.pages.render import Features, Renderer
 from mintscope.edges.web.pages.responses import PageWriter
-from mintscope.edges.web.parts import WebParts, groups_of
-from mintscope.edges.web.routes import SEGMENT
+from mintscope.edges.web.review.applications import ReviewPages
+from mintscope.edges.web.review.users import UserPages
+from mintscope.edges.web.routes import SEGMENT, PageGroup
+from mintscope.edges.web.session.account import AccountPages
+from mintscope.edges.web.session.entry import EntryPages
+from mintscope.edges.web.session.links import LinkPages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebParts:
+    """What the pages show and change.
+
+    mailbox  holds e-mails that are not sent; None where they are sent
+    """
+
+    people: People
+    signup: Signups
+    keys: ApiKeys
+    review: Reviews
+    mailbox: Mailbox | None = None
+
+
+def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:
+    """Yield every group of pages that is served with *features*."""
+    people = parts.people
+    yield HomePages(people, parts.keys, parts.review, origin=origins[0])
+    yield EntryPages(people, may_sign_up=features.has_people)
+    if features.has_people:
+        yield LinkPages(people, parts.signup)
+        yield KeyPages(parts.keys, origin=origins[0])
+        yield AccountPages(people)
+        if parts.mailbox is not None:
+            yield MailboxPages(parts.mailbox, origins)
+    if features.has_administration:
+        yield ReviewPages(parts.review)
+        yield UserPages(parts.review)
 
 
 def create_web(  # noqa: PLR0913 - one argument for each thing that can be replaced

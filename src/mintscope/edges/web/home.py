@@ -7,9 +7,8 @@ from mintscope.core.accounts.keys.api_key import KeyStatus
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.reviews import Reviews
-from mintscope.edges.web.forms.request import START, PageRequest
 from mintscope.edges.web.pages.page import Page, PageResponse
-from mintscope.edges.web.routes import PageRoute, get
+from mintscope.edges.web.routes import START, PageRequest, PageRoute, get
 
 
 class HomePages:

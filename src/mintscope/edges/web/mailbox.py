@@ -7,10 +7,9 @@ from typing import Final, NamedTuple, Protocol
 from mintscope.base.errors import NotFound
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.mail.email import Email, EmailId
-from mintscope.edges.web.forms.request import PageRequest
+from mintscope.edges.web.form import parse_id
 from mintscope.edges.web.pages.page import NoContent, Page, PageResponse, PlainText
-from mintscope.edges.web.pages.paging import parse_id
-from mintscope.edges.web.routes import PageRoute, get
+from mintscope.edges.web.routes import PageRequest, PageRoute, get
 
 SHOWN_MAX: Final = 100
 PLAIN: Final = ".txt"

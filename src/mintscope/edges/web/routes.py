@@ -1,15 +1,47 @@
-"""The routes of pages: a handler, and who gets to it."""
+"""The routes of pages: what a handler is given, and who gets to it."""
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, Literal, Protocol
 
-from mintscope.edges.web.forms.request import PageRequest
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.people.session import Browser, Session
+from mintscope.edges.web.form import FormData
 from mintscope.edges.web.pages.page import PageResponse
 
 # Nothing that needs quoting in an address, and no dot segment: browsers take those for steps.
 SEGMENT: Final = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]{1,128}"
+
+START: Final = "/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """A request to a page, which has passed every check already.
+
+    path_params   the texts of the variable segments of the path, by name
+    query_params  the fields after the question mark
+    form          the fields of a POST
+    session       None without one
+    browser       where it comes from
+    next_path     the page of this site to go to when done: from `next`, never another site's
+    """
+
+    now: UnixMs
+    browser: Browser
+    session: Session | None = None
+    path_params: Mapping[str, str] = field(default_factory=dict)
+    query_params: FormData = field(default_factory=FormData)
+    form: FormData = field(default_factory=FormData)
+    next_path: str = START
+
+    @property
+    def signed_in(self) -> Session:
+        """The session, on routes that need one."""
+        assert self.session is not None
+        return self.session
+
 
 PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
 
@@ -32,14 +64,17 @@ class PageRoute:
     """A page, or a form that is sent to it.
 
     path              as in `server.routes.Route`
-    is_administration only administrators know of it: to others it is 404
     """
 
     method: Literal["GET", "POST"]
     path: str
     handler: PageHandler
     access: Access = Access.ANYONE
-    is_administration: bool = False
+
+    @property
+    def is_administration(self) -> bool:
+        """Whether only administrators know of it; to others it is 404."""
+        return self.path.startswith("/admin")
 
 
 def get(path: str, handler: PageHandler, access: Access = Access.ANYONE) -> PageRoute:
@@ -50,6 +85,15 @@ def get(path: str, handler: PageHandler, access: Access = Access.ANYONE) -> Page
 def post(path: str, handler: PageHandler, access: Access = Access.ANYONE) -> PageRoute:
     """Return the route of a form."""
     return PageRoute(method="POST", path=path, handler=handler, access=access)
+
+
+def shows(page: PageResponse) -> PageHandler:
+    """Return the handler that returns *page* to every request."""
+
+    async def show(_request: PageRequest) -> PageResponse:
+        return page
+
+    return show
 
 
 class PageGroup(Protocol):

@@ -33,8 +33,8 @@ from mintscope.edges.mail.templates import EmailWithoutLink, compose
 from mintscope.edges.mail.transport import MailServer, SmtpTransport
 from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
 from mintscope.edges.maintenance.passwords import Argon2Hasher
+from mintscope.edges.web.app import WebParts
 from mintscope.edges.web.mailbox import SentEmail
-from mintscope.edges.web.parts import WebParts
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import AccountsConfig, MailConfig, WebConfig
 from mintscope.shell.wiring.stores import Money

@@ -7,7 +7,7 @@ from typing import Final
 
 from mintscope.core.accounts.keys.api_key import LIFETIMES_MS, NAME_LENGTH_MAX
 from mintscope.core.accounts.keys.scope import AREAS, READ_SCOPES, Scope, with_reads
-from mintscope.edges.web.forms.form import FormData, InvalidForm
+from mintscope.edges.web.form import FormData, InvalidForm
 
 ACCESS: Final = ("none", "read", "write")  # to an area; the first is that of an empty form
 LIFETIME: Final = "90d"

@@ -1,6 +1,6 @@
 """Settings > API keys: listed, made, shown once, rotated, revoked."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from mintscope.base.errors import NotFound
@@ -16,13 +16,11 @@ from mintscope.core.accounts.keys.api_key import (
 from mintscope.core.accounts.keys.api_keys import ApiKeys, TooManyKeys
 from mintscope.core.accounts.keys.scope import AREAS, in_order
 from mintscope.core.accounts.signups.exchange import IssuedKey
-from mintscope.edges.web.forms.form import InvalidForm
-from mintscope.edges.web.forms.request import PageRequest
+from mintscope.edges.web.form import InvalidForm, parse_id
 from mintscope.edges.web.keys import words
 from mintscope.edges.web.keys.key_form import blank, filled, parse_new_key
-from mintscope.edges.web.pages.page import UNPROCESSABLE, Page, PageResponse, Redirect
-from mintscope.edges.web.pages.paging import parse_id
-from mintscope.edges.web.routes import Access, PageRoute, get, post
+from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
+from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 
 LIST: Final = "/settings/api-keys"
 NO_ROOM: Final = (
@@ -203,26 +201,14 @@ def _ended_at(key: KeyLine) -> UnixMs | None:
     return min(ends, default=None)
 
 
-def _form(values: dict[str, str], errors: Any = None) -> Page:
+def _form(values: dict[str, str], errors: Mapping[str, str] = NO_ERRORS) -> Page:
     facts = {"areas": AREAS, "lifetimes": words.LIFETIME_NAMES}
-    return Page(
-        "keys/new.html",
-        facts,
-        values=values,
-        errors=errors or {},
-        status=UNPROCESSABLE if errors else 200,
-    )
+    return Page("keys/new.html", facts, errors, values)
 
 
-def _rotate_page(key: KeyLine, now: UnixMs, errors: Any = None) -> Page:
+def _rotate_page(key: KeyLine, now: UnixMs, errors: Mapping[str, str] = NO_ERRORS) -> Page:
     facts = {"key": _facts(key, now), "overlaps": words.OVERLAP_NAMES}
-    return Page(
-        "keys/rotate.html",
-        facts,
-        values={"overlap": OVERLAP},
-        errors=errors or {},
-        status=UNPROCESSABLE if errors else 200,
-    )
+    return Page("keys/rotate.html", facts, errors, {"overlap": OVERLAP})
 
 
 def _facts(key: KeyLine, now: UnixMs) -> dict[str, Any]:

@@ -5,9 +5,31 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 COOKIE: Final = "__Host-mintscope"
+NO_ERRORS: Final[Mapping[str, str]] = {}
 END_SESSION: Final = ""  # as a cookie: the browser forgets it
-UNPROCESSABLE: Final = 422  # the form is understood, and holds what it must not
 GONE: Final = 404
+# What a page says on top, once, after something was done; addresses carry the key alone.
+NOTICES: Final[Mapping[str, str]] = {
+    "signed-up": "Welcome. Your account is ready.",
+    "signed-out": "You are signed out.",
+    "password-changed": "Your password is changed. All other sessions were ended.",
+    "password-reset": "Your password is set. Sign in with it.",
+    "reset-sent": "If there is an account with that address, a link is on its way to its mailbox.",
+    "verification-sent": "If no e-mail was sent in the last five minutes, nor five in a day, one is"
+    " on its way.",
+    "verified": "Your mailbox is verified.",
+    "claim-sent": "If no e-mail was sent in the last five minutes, one is on its way to the mailbox"
+    " of that agent. Open its link here, in this browser.",
+    "claimed": "The agent's API keys are yours now.",
+    "session-ended": "That session is ended.",
+    "sessions-ended": "All other sessions are ended.",
+    "key-revoked": "The key is revoked.",
+    "approved": "Approved. An e-mail is on its way to the applicant.",
+    "rejected": "Rejected. An e-mail is on its way to the applicant.",
+    "application-reset": "The key is revoked. The same secret can be exchanged once more.",
+    "application-forgotten": "The application is forgotten. Its address may apply again.",
+    "account-removed": "The account is removed.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +38,7 @@ class Page:
 
     errors  what is wrong with the form, by field; "" is about all of it
     values  what the form's fields hold, so that they need not be typed again; never a password
+    status  by default 422 with errors and 200 without
     cookie  that of a new session, or END_SESSION
     """
 
@@ -23,13 +46,13 @@ class Page:
     facts: Mapping[str, Any] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
-    status: int = 200
+    status: int | None = None
     cookie: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Another page of this site; *notice* is a key of `notices.NOTICES`, shown there once."""
+    """Another page of this site; *notice* is a key of NOTICES, shown there once."""
 
     path: str
     notice: str = ""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -12,9 +13,29 @@ from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS, iso_time, utc
 from mintscope.core.accounts.application import visible
 from mintscope.core.accounts.people.session import Session
-from mintscope.edges.web.pages.agents import describe_agent
-from mintscope.edges.web.pages.notices import NOTICES
-from mintscope.edges.web.pages.page import Page
+from mintscope.edges.web.pages.page import NOTICES, Page
+
+# The first that occurs decides: every browser also names those it wants to be taken for.
+BROWSERS: Final = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("HeadlessChrome/", "Chromium"),
+    ("Chromium/", "Chromium"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+    ("curl/", "curl"),
+    ("python-httpx/", "a Python script"),
+)
+SYSTEMS: Final = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("CrOS", "ChromeOS"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,3 +142,16 @@ def _span(milliseconds: int, *, rounds: bool = False) -> str:
             count = (milliseconds + (unit_ms // 2 if rounds else 0)) // unit_ms
             return f"{count} {name}{'' if count == 1 else 's'}"
     return "less than a minute"
+
+
+def describe_agent(agent: str) -> str:
+    """Return a short name of the browser that sent *agent* as its User-Agent."""
+    browser = _first(BROWSERS, agent)
+    system = _first(SYSTEMS, agent)
+    if browser and system:
+        return f"{browser} on {system}"
+    return browser or system or "An unknown browser"
+
+
+def _first(names: tuple[tuple[str, str], ...], agent: str) -> str:
+    return next((name for sign, name in names if sign in agent), "")

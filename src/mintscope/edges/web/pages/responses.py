@@ -69,8 +69,9 @@ class PageWriter:
         match page:
             case Page():
                 body = self.renderer.render(page, context).encode()
-                response = Response(page.status, body, (HTML,))
-                if is_htmx and page.status >= HTTPStatus.BAD_REQUEST:
+                wrong = HTTPStatus.UNPROCESSABLE_ENTITY if page.errors else HTTPStatus.OK
+                response = Response(page.status or wrong, body, (HTML,))
+                if is_htmx and response.status >= HTTPStatus.BAD_REQUEST:
                     headers += WHOLE_MAIN
             case PlainText():
                 response = Response(HTTPStatus.OK, page.text.encode(), (PLAIN,))

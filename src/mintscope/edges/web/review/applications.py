@@ -20,11 +20,9 @@ from mintscope.core.accounts.keys.scope import (
     parse_scopes,
 )
 from mintscope.core.accounts.reviews import Reviews
-from mintscope.edges.web.forms.form import InvalidForm, sentence
-from mintscope.edges.web.forms.request import PageRequest
-from mintscope.edges.web.pages.page import UNPROCESSABLE, Page, PageResponse, Redirect
-from mintscope.edges.web.pages.paging import cut, parse_id, parse_place
-from mintscope.edges.web.routes import Access, PageHandler, PageRoute
+from mintscope.edges.web.form import InvalidForm, parse_id, parse_place, sentence
+from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
+from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 
 QUEUE: Final = "/admin"
 EVERY: Final = "all"
@@ -48,13 +46,13 @@ class ReviewPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         one = f"{QUEUE}/applications/{{application}}"
-        yield administration("GET", QUEUE, self.queue, Access.SIGNED_IN)
-        yield administration("GET", one, self.show, Access.SIGNED_IN)
-        yield administration("POST", one, self.decide, Access.FRESH)
-        yield administration("GET", f"{one}/reset", self.ask_reset, Access.FRESH)
-        yield administration("POST", f"{one}/reset", self.reset, Access.FRESH)
-        yield administration("GET", f"{one}/forget", self.ask_forget, Access.FRESH)
-        yield administration("POST", f"{one}/forget", self.forget, Access.FRESH)
+        yield get(QUEUE, self.queue, Access.SIGNED_IN)
+        yield get(one, self.show, Access.SIGNED_IN)
+        yield post(one, self.decide, Access.FRESH)
+        yield get(f"{one}/reset", self.ask_reset, Access.FRESH)
+        yield post(f"{one}/reset", self.reset, Access.FRESH)
+        yield get(f"{one}/forget", self.ask_forget, Access.FRESH)
+        yield post(f"{one}/forget", self.forget, Access.FRESH)
 
     async def queue(self, request: PageRequest) -> PageResponse:
         """Show who waits, the longest first; or the applications in another state, or all."""
@@ -67,10 +65,9 @@ class ReviewPages:
             after=None if after is None else SignupId(after),
             limit=PAGE_LENGTH + 1,
         )
-        applications, has_more = cut(rows, PAGE_LENGTH)
         facts = {
-            "applications": applications,
-            "has_more": has_more,
+            "applications": rows[:PAGE_LENGTH],
+            "has_more": len(rows) > PAGE_LENGTH,
             "is_first": after is None,
             "shown": shown,
             "states": STATE_NAMES,
@@ -169,7 +166,7 @@ def _note(request: PageRequest, field: str) -> str:
 
 
 def _page(
-    application: Application, request: PageRequest, errors: Mapping[str, str] | None = None
+    application: Application, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
 ) -> Page:
     is_admitted = application.state in ADMITTED
     facts = {
@@ -182,30 +179,13 @@ def _page(
         "ticked": frozenset(request.form.texts("scope")),
     }
     notes = {name: request.form.text(name) for name in ("approve-note", "reject-note")}
-    return Page(
-        "admin/application.html",
-        facts,
-        values=notes,
-        errors=errors or {},
-        status=UNPROCESSABLE if errors else 200,
-    )
+    return Page("admin/application.html", facts, errors, notes)
 
 
 def _confirmation(
     what: Literal["reset", "forget"], application: Application, error: NotPossible | None = None
 ) -> Page:
-    return Page(
-        f"admin/{what}.html",
-        {"application": application},
-        errors={} if error is None else {"": sentence(error)},
-        status=200 if error is None else 409,
-    )
-
-
-def administration(
-    method: Literal["GET", "POST"], path: str, handler: PageHandler, access: Access
-) -> PageRoute:
-    """Return a route that is 404 to everyone but administrators."""
-    return PageRoute(
-        method=method, path=path, handler=handler, access=access, is_administration=True
+    page, facts = f"admin/{what}.html", {"application": application}
+    return (
+        Page(page, facts) if error is None else Page(page, facts, {"": sentence(error)}, status=409)
     )

@@ -1,18 +1,15 @@
 """What administrators see of accounts: who there is, what was done; and removing one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mintscope.base.errors import NotFound
 from mintscope.core.accounts.administration import NotPossible
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.user import User, UserId
-from mintscope.edges.web.forms.form import sentence
-from mintscope.edges.web.forms.request import PageRequest
-from mintscope.edges.web.pages.page import END_SESSION, UNPROCESSABLE, Page, PageResponse, Redirect
-from mintscope.edges.web.pages.paging import cut, parse_id, parse_place
-from mintscope.edges.web.review.applications import administration
-from mintscope.edges.web.routes import Access, PageRoute
+from mintscope.edges.web.form import parse_id, parse_place, sentence
+from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect
+from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 
 USERS: Final = "/admin/users"
 AUDIT: Final = "/admin/audit"
@@ -29,10 +26,10 @@ class UserPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         removal = f"{USERS}/{{user}}/remove"
-        yield administration("GET", USERS, self.list, Access.SIGNED_IN)
-        yield administration("GET", removal, self.ask_remove, Access.FRESH)
-        yield administration("POST", removal, self.remove, Access.FRESH)
-        yield administration("GET", AUDIT, self.audit, Access.SIGNED_IN)
+        yield get(USERS, self.list, Access.SIGNED_IN)
+        yield get(removal, self.ask_remove, Access.FRESH)
+        yield post(removal, self.remove, Access.FRESH)
+        yield get(AUDIT, self.audit, Access.SIGNED_IN)
 
     async def list(self, request: PageRequest) -> PageResponse:
         """Show the accounts, newest first."""
@@ -40,9 +37,7 @@ class UserPages:
         rows = await self._review.users(
             before=None if before is None else UserId(before), limit=PAGE_LENGTH + 1
         )
-        users, has_more = cut(rows, PAGE_LENGTH)
-        facts = {"users": users, "has_more": has_more, "is_first": before is None}
-        return Page("admin/users.html", facts)
+        return Page("admin/users.html", {"users": rows[:PAGE_LENGTH]} | _place(rows, before))
 
     async def ask_remove(self, request: PageRequest) -> PageResponse:
         """Ask whether the account shall really go."""
@@ -66,14 +61,8 @@ class UserPages:
         """Show what was done, newest first."""
         before = parse_place(request.query_params.line("before"))
         rows = await self._review.events(before=before, limit=PAGE_LENGTH + 1)
-        events, has_more = cut(rows, PAGE_LENGTH)
-        facts = {
-            "events": events,
-            "has_more": has_more,
-            "is_first": before is None,
-            "subject_pages": SUBJECT_PAGES,
-        }
-        return Page("admin/audit.html", facts)
+        facts = {"events": rows[:PAGE_LENGTH], "subject_pages": SUBJECT_PAGES}
+        return Page("admin/audit.html", facts | _place(rows, before))
 
     async def _user(self, request: PageRequest) -> User:
         user = await self._review.user(UserId(parse_id(request.path_params["user"])))
@@ -82,11 +71,15 @@ class UserPages:
         return user
 
 
+def _place(rows: Sequence[object], before: int | None) -> dict[str, bool]:
+    """Return whether a list goes on after *rows*, and whether it began with them."""
+    return {"has_more": len(rows) > PAGE_LENGTH, "is_first": before is None}
+
+
 def _removal(user: User, request: PageRequest, *, field: str = "", error: str = "") -> Page:
     return Page(
         "admin/remove.html",
         {"user": user, "is_own": user.user_id == request.signed_in.user.user_id},
         values={"username": request.form.line("username")},
         errors={field: error} if error else {},
-        status=UNPROCESSABLE if error else 200,
     )

@@ -1,4 +1,4 @@
-"""Settings > Account: the mailbox, the password, agents that can be claimed."""
+"""Settings > Account and Settings > Sessions."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,18 +6,18 @@ from typing import Final
 from mintscope.base.errors import NotFound
 from mintscope.core.accounts.people.password import WeakPassword
 from mintscope.core.accounts.people.people import People
+from mintscope.core.accounts.people.session import SessionId
 from mintscope.core.accounts.user import UserId
-from mintscope.edges.web.forms.form import sentence
-from mintscope.edges.web.forms.request import PageRequest
-from mintscope.edges.web.pages.page import UNPROCESSABLE, Page, PageResponse, Redirect
-from mintscope.edges.web.pages.paging import parse_id
-from mintscope.edges.web.routes import Access, PageRoute, get, post
+from mintscope.edges.web.form import parse_id, sentence
+from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect
+from mintscope.edges.web.routes import START, Access, PageRequest, PageRoute, get, post, shows
 
 ACCOUNT: Final = "/settings/account"
+SESSIONS: Final = "/settings/sessions"
 
 
 class AccountPages:
-    """What a person does with the account itself."""
+    """The mailbox, the password, agents that can be claimed; where the person is signed in."""
 
     def __init__(self, people: People) -> None:
         self._people = people
@@ -25,16 +25,15 @@ class AccountPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         password, signed_in, fresh = f"{ACCOUNT}/password", Access.SIGNED_IN, Access.FRESH
-        yield get("/settings", self.lead, signed_in)
+        yield get("/settings", shows(Redirect("/settings/api-keys")), signed_in)
         yield get(ACCOUNT, self.show, signed_in)
         yield post(f"{ACCOUNT}/verify", self.send_verification, signed_in)
         yield post(f"{ACCOUNT}/claim", self.send_claim, signed_in)
-        yield get(password, self.ask_password, fresh)
+        yield get(password, shows(Page("password.html")), fresh)
         yield post(password, self.change_password, fresh)
-
-    async def lead(self, request: PageRequest) -> PageResponse:  # noqa: ARG002
-        """Lead to the page of settings that most people come for."""
-        return Redirect("/settings/api-keys")
+        yield get(SESSIONS, self.show_sessions, signed_in)
+        yield post(f"{SESSIONS}/end", self.end_session, signed_in)
+        yield post(f"{SESSIONS}/end-others", self.end_other_sessions, signed_in)
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show what the account is, and what can be done with it."""
@@ -53,14 +52,31 @@ class AccountPages:
             raise NotFound
         return Redirect(ACCOUNT, notice="claim-sent")
 
-    async def ask_password(self, request: PageRequest) -> PageResponse:  # noqa: ARG002
-        """Ask for the new password."""
-        return Page("password.html")
-
     async def change_password(self, request: PageRequest) -> PageResponse:
         """Set it; all other sessions end."""
         try:
             await self._people.change_password(request.signed_in, request.form.text("password"))
         except WeakPassword as flaw:
-            return Page("password.html", errors={"password": sentence(flaw)}, status=UNPROCESSABLE)
+            return Page("password.html", errors={"password": sentence(flaw)})
         return Redirect(ACCOUNT, notice="password-changed")
+
+    async def show_sessions(self, request: PageRequest) -> PageResponse:
+        """List the sessions, this one first."""
+        here = request.signed_in
+        sessions = await self._people.sessions(here.user.user_id)
+        ordered = sorted(sessions, key=lambda each: each.session_id != here.session_id)
+        return Page("sessions.html", {"sessions": ordered})
+
+    async def end_session(self, request: PageRequest) -> PageResponse:
+        """End a session; one that is ended already, or was never the person's, is no news."""
+        here = request.signed_in
+        session_id = SessionId(parse_id(request.form.text("session")))
+        await self._people.end_session(here.user.user_id, session_id)
+        if session_id == here.session_id:
+            return Redirect(START, notice="signed-out", cookie=END_SESSION)
+        return Redirect(SESSIONS, notice="session-ended")
+
+    async def end_other_sessions(self, request: PageRequest) -> PageResponse:
+        """End all sessions but this one."""
+        await self._people.end_other_sessions(request.signed_in)
+        return Redirect(SESSIONS, notice="sessions-ended")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from mintscope.base.errors import ServiceUnavailable
@@ -10,10 +11,9 @@ from mintscope.core.accounts.people.password import WeakPassword, WrongPassword,
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.person import EmailTaken
 from mintscope.core.accounts.people.session import SessionEnded
-from mintscope.edges.web.forms.form import sentence
-from mintscope.edges.web.forms.request import START, PageRequest
-from mintscope.edges.web.pages.page import END_SESSION, UNPROCESSABLE, Page, PageResponse, Redirect
-from mintscope.edges.web.routes import Access, PageRoute, get, post
+from mintscope.edges.web.form import sentence
+from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect
+from mintscope.edges.web.routes import START, Access, PageRequest, PageRoute, get, post
 
 TAKEN: Final = (
     "There is an account with this address already. Sign in, or set a new password if you"
@@ -33,19 +33,19 @@ class EntryPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         if self._may_sign_up:
-            yield get("/sign-up", self.ask_sign_up)
+            yield get("/sign-up", partial(self._ask, "sign_up.html"))
             yield post("/sign-up", self.sign_up)
-        yield get("/sign-in", self.ask_sign_in)
+        yield get("/sign-in", partial(self._ask, "sign_in.html"))
         yield post("/sign-in", self.sign_in)
         yield post("/sign-out", self.sign_out, Access.SIGNED_IN)
+        yield get("/prove", self.ask_prove, Access.SIGNED_IN)
+        yield post("/prove", self.prove, Access.SIGNED_IN)
 
-    async def ask_sign_up(self, request: PageRequest) -> PageResponse:
-        """Show the form to strangers."""
-        return (
-            Redirect(request.next_path)
-            if request.session
-            else Page("sign_up.html", {"after": request.next_path})
-        )
+    async def _ask(self, template: str, request: PageRequest) -> PageResponse:
+        """Show a form to strangers."""
+        if request.session:
+            return Redirect(request.next_path)
+        return Page(template, {"after": request.next_path})
 
     async def sign_up(self, request: PageRequest) -> PageResponse:
         """Make the account, and go on in a session of it."""
@@ -71,14 +71,6 @@ class EntryPages:
             if session is not None:
                 await self._people.request_verification(session)
         return Redirect(request.next_path, notice="signed-up", cookie=cookie)
-
-    async def ask_sign_in(self, request: PageRequest) -> PageResponse:
-        """Show the form to strangers."""
-        return (
-            Redirect(request.next_path)
-            if request.session
-            else Page("sign_in.html", {"after": request.next_path})
-        )
 
     async def sign_in(self, request: PageRequest) -> PageResponse:
         """Go on in a new session: never in one whose cookie the browser had before."""
@@ -107,20 +99,7 @@ class EntryPages:
         await self._people.sign_out(request.signed_in)
         return Redirect(START, notice="signed-out", cookie=END_SESSION)
 
-
-class ProvingPages:
-    """Entering the password again, before what needs it: the page at `/prove`."""
-
-    def __init__(self, people: People) -> None:
-        self._people = people
-
-    def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
-        access = Access.SIGNED_IN
-        yield get("/prove", self.ask, access)
-        yield post("/prove", self.prove, access)
-
-    async def ask(self, request: PageRequest) -> PageResponse:
+    async def ask_prove(self, request: PageRequest) -> PageResponse:
         """Ask for the password, unless it was entered a short time ago."""
         if request.signed_in.is_fresh(request.now):
             return Redirect(request.next_path)
@@ -132,9 +111,7 @@ class ProvingPages:
             await self._people.prove(request.signed_in, request.form.text("password"))
         except WrongPassword:
             errors = {"password": "That is not your password."}
-            return Page(
-                "prove.html", {"after": request.next_path}, errors=errors, status=UNPROCESSABLE
-            )
+            return Page("prove.html", {"after": request.next_path}, errors=errors)
         return Redirect(request.next_path)
 
 
@@ -148,4 +125,4 @@ def _email(address: str, errors: dict[str, str]) -> EmailAddress:
 
 def _again(template: str, request: PageRequest, address: str, errors: dict[str, str]) -> Page:
     facts = {"after": request.next_path}
-    return Page(template, facts, errors=errors, values={"email": address}, status=UNPROCESSABLE)
+    return Page(template, facts, errors=errors, values={"email": address})

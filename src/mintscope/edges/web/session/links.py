@@ -3,15 +3,17 @@
 from collections.abc import Iterable
 
 from mintscope.base.errors import BadRequest
+from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
+from mintscope.core.accounts.people.password import WeakPassword
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.signups.signups import Signups
-from mintscope.edges.web.forms.request import PageRequest
-from mintscope.edges.web.pages.page import Page, PageResponse, Redirect, link_gone
-from mintscope.edges.web.routes import Access, PageRoute, get, post
+from mintscope.edges.web.form import sentence
+from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect, link_gone
+from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post, shows
 
 
 class LinkPages:
-    """Confirming an application, verifying a mailbox, claiming an agent."""
+    """Confirming an application, setting a new password, verifying a mailbox, claiming an agent."""
 
     def __init__(self, people: People, signup: Signups) -> None:
         self._people = people
@@ -23,11 +25,15 @@ class LinkPages:
         confirm, verify, claim = "/confirm/{link}", "/verify/{link}", "/claim/{link}"
         yield get(confirm, self.ask_confirm)
         yield post(confirm, self.confirm)
-        yield get("/confirmed", self.show_confirmed)
-        yield get("/disowned", self.show_disowned)
+        yield get("/confirmed", shows(Page("confirmed.html")))
+        yield get("/disowned", shows(Page("disowned.html")))
+        yield get("/forgot", self.ask_address)
+        yield post("/forgot", self.send_link)
+        yield get("/reset/{link}", self.ask_password)
+        yield post("/reset/{link}", self.reset)
         yield get(verify, self.ask_verify, signed_in)
         yield post(verify, self.verify, signed_in)
-        yield get(claim, self.ask_claim, fresh)
+        yield get(claim, shows(Page("claim.html")), fresh)
         yield post(claim, self.claim, fresh)
 
     async def ask_confirm(self, request: PageRequest) -> PageResponse:
@@ -46,14 +52,6 @@ class LinkPages:
             return Redirect("/disowned") if is_done else link_gone("confirm")
         raise BadRequest("expected the answer mine or not-mine")
 
-    async def show_confirmed(self, request: PageRequest) -> PageResponse:  # noqa: ARG002
-        """Say what comes next."""
-        return Page("confirmed.html")
-
-    async def show_disowned(self, request: PageRequest) -> PageResponse:  # noqa: ARG002
-        """Say that nothing is left of it."""
-        return Page("disowned.html")
-
     async def ask_verify(self, request: PageRequest) -> PageResponse:
         """Offer the button."""
         if request.signed_in.user.verified_at is not None:
@@ -67,15 +65,43 @@ class LinkPages:
             return link_gone("verify")
         return Redirect("/settings/account", notice="verified")
 
-    async def ask_claim(self, request: PageRequest) -> PageResponse:  # noqa: ARG002
-        """Offer the button."""
-        return Page("claim.html")
-
     async def claim(self, request: PageRequest) -> PageResponse:
         """Move the agent's keys to the person signed in."""
         agent = await self._people.claim(request.signed_in, request.path_params["link"])
-        return (
-            link_gone("claim")
-            if agent is None
-            else Redirect("/settings/api-keys", notice="claimed")
-        )
+        if agent is None:
+            return link_gone("claim")
+        return Redirect("/settings/api-keys", notice="claimed")
+
+    async def ask_address(self, request: PageRequest) -> PageResponse:
+        """Ask whose password it is."""
+        values = {"email": request.session.user.email} if request.session else {}
+        return Page("forgot.html", values=values)
+
+    async def send_link(self, request: PageRequest) -> PageResponse:
+        """Write to the mailbox; the answer is the same whether it is anybody's."""
+        address = request.form.line("email")
+        try:
+            email = parse_email(address)
+        except UnusableEmailAddress as flaw:
+            errors = {"email": sentence(flaw)}
+            return Page("forgot.html", errors=errors, values={"email": address})
+        await self._people.request_reset(email, request.browser)
+        return Redirect("/forgot", notice="reset-sent")
+
+    async def ask_password(self, request: PageRequest) -> PageResponse:
+        """Ask for the new password; looking at the page does not use the link up."""
+        email = await self._people.find_reset(request.path_params["link"])
+        return link_gone("reset") if email is None else Page("reset.html", {"email": email})
+
+    async def reset(self, request: PageRequest) -> PageResponse:
+        """Set the password; every session ends, this one too."""
+        link = request.path_params["link"]
+        try:
+            is_done = await self._people.reset(link, request.form.text("password"))
+        except WeakPassword as flaw:
+            email = await self._people.find_reset(link)
+            errors = {"password": sentence(flaw)}
+            return Page("reset.html", {"email": email}, errors=errors)
+        if not is_done:
+            return link_gone("reset")
+        return Redirect("/sign-in", notice="password-reset", cookie=END_SESSION)

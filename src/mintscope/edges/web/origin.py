@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Iterable
 
 from mintscope.core.accounts.people.session import Session
-from mintscope.edges.web.forms.form import FormData
+from mintscope.edges.web.form import FormData
 
 
 class OriginRefused(Exception):

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import parse_qsl
 
-from mintscope.base.errors import BadRequest
+from mintscope.base.errors import BadRequest, NotFound
 from mintscope.edges.server.request import Request
 
 FIELDS_MAX: Final = 50
+DIGITS_MAX: Final = 18  # an id fits 63 bits
 MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 
 
@@ -73,6 +74,21 @@ def parse_form(body: bytes) -> FormData:
     if any("\0" in text for pair in pairs for text in pair):
         raise BadRequest("expected texts without NUL characters")
     return FormData(pairs)
+
+
+def parse_id(text: str) -> int:
+    """Return the id that *text* is.
+
+    Raises    NotFound: an address with anything else leads nowhere
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
+        raise NotFound
+    return int(text)
+
+
+def parse_place(text: str) -> int | None:
+    """Return where a list goes on; "" is its beginning.  Raises as `parse_id` does."""
+    return parse_id(text) if text else None
 
 
 def sentence(text: object) -> str:

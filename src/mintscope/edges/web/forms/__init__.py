@@ -1,1 +1,0 @@
-"""How a form is read and checked."""
