@@ -25,7 +25,7 @@ from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 
 NOW = UnixMs(1_763_640_000_000)
-COMMAND = [sys.executable, "-c", "from mintscope.shell.cli.demo.devchain import app; app()"]
+COMMAND = [sys.executable, "-m", "mintscope", "devchain"]
 READY_S = 15  # a bound for a loaded machine; the goal is 3
 
 

@@ -7,8 +7,8 @@ import typer
 from mintscope import __version__
 from mintscope.shell.cli import buy, config, decode, indicators, sales, tokens
 from mintscope.shell.cli import credits as credit_tokens
-from mintscope.shell.cli.accounts import admin, applications, users
-from mintscope.shell.cli.demo import demo, devchain, faucet
+from mintscope.shell.cli.accounts import applications, users
+from mintscope.shell.cli.demo import demo, devchain
 from mintscope.shell.cli.doctor import doctor
 from mintscope.shell.cli.service import serve
 from mintscope.shell.cli.service.children import stop_with_parent
@@ -29,13 +29,11 @@ for noun in (
     sales,
     applications,
     users,
-    admin,
     decode,
     indicators,
     config,
     doctor,
     devchain,
-    faucet,
 ):
     app.add_typer(noun.app)
 

@@ -27,6 +27,7 @@ from mintscope.client.spend_limit import SpendLimit, WillNotPay
 from mintscope.client.wallet import PayerWallet, Pin
 from mintscope.core.payments.protocol.headers import AMOUNT_MAX
 from mintscope.core.payments.protocol.requirement import MAINNET, TOKEN_PROGRAM
+from mintscope.shell.cli.output import refusing
 from mintscope.shell.config.keypair import UnusableKeypair, read_keypair
 
 EXIT_NOT_BOUGHT: Final = 1
@@ -212,7 +213,5 @@ def _atoms(most: str, decimals: int) -> int:
 
 
 def _keypair(path: Path) -> Keypair:
-    try:
+    with refusing("--wallet", UnusableKeypair):
         return read_keypair(path)
-    except UnusableKeypair as error:
-        raise typer.BadParameter(str(error), param_hint="--wallet") from None

@@ -9,10 +9,10 @@ from typing import Annotated, Final
 
 import typer
 
+from mintscope.shell.cli.output import EXIT_BAD_INPUT
 from mintscope.shell.config.display import allowed, shown
 from mintscope.shell.config.load import ConfigError, Loaded, Origin, Setting, load, settings
 
-EXIT_BAD_INPUT: Final = 2
 VALUE_WIDTH_MAX: Final = 40
 
 PAGE_HEAD: Final = """\

@@ -49,11 +49,8 @@ def issue(
             f"expected at most {NOTE_LENGTH_MAX} printable characters", param_hint="--note"
         )
     token = make_credit_token(token_bytes(CredentialKind.CREDIT_TOKEN.entropy_bytes))
-
-    async def grant(money: Money) -> None:
-        await money.ledger.issue(token, count or credit_count or 0, note)
-
-    with_money(config, grant)
+    wanted = count or credit_count or 0
+    with_money(config, lambda money: money.ledger.issue(token, wanted, note))
     print(token)
     typer.echo("Shown once: keep it like a password.", err=True)
 
@@ -61,13 +58,10 @@ def issue(
 @credit_commands.command("list")
 def list_accounts(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
     """List all credit tokens by their last eight characters."""
-
-    async def read(money: Money) -> Sequence[AccountLine]:
-        return await money.credits.accounts()
-
+    accounts = with_money(config, lambda money: money.credits.accounts())
     rows = [
         (f"...{each.hint}", moment(each.issued_at), each.credit_count, each.balance, each.note)
-        for each in with_money(config, read)
+        for each in accounts
     ]
     print_rows(("token", "issued", "credits", "left", "note"), rows, as_json=as_json)
 

@@ -15,11 +15,11 @@ from mintscope.core.dex.outcome import Decoded, Quarantined
 from mintscope.core.market.side import oriented
 from mintscope.core.market.swap import Swap
 from mintscope.edges.sources.json_transactions import JsonTransactions, read_transaction
+from mintscope.shell.cli.output import stop
 
 app = typer.Typer()
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
-BAD_INPUT: Final = 2
 UNSAID: Final = msgspec.Raw(b"null")
 DIGITS: Final = Context(prec=28)
 
@@ -58,8 +58,7 @@ def decode(
                 sys.stdout.buffer.write(msgspec.json.encode(row(swap, slot, time)) + b"\n")
         except BadFile as bad:
             sys.stdout.flush()
-            print(f"{path}: {bad}", file=sys.stderr)
-            raise typer.Exit(BAD_INPUT) from None
+            stop(f"{path}: {bad}")
     sys.stdout.flush()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from mintscope.core.market.engine import kernels
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import Candles, Floats, Periods, Trades
 from mintscope.core.market.report import Fibonacci, Macd, report_of
+from mintscope.shell.cli.output import stop
 from mintscope.shell.cli.table import BadTable, Row, rows
 
 app = typer.Typer()
@@ -63,7 +64,7 @@ def indicators(
     try:
         candles = _candles(path)
     except BadTable as error:
-        _refuse(str(error))
+        stop(str(error))
     values = _series(candles, periods)
     for line in values if every else values[-1:]:
         print(msgspec.json.encode(_timeframe(line.tolist(), periods)).decode())
@@ -86,9 +87,9 @@ def report(
     try:
         swaps = [swap for swap in _swaps(path) if swap.time <= at]
     except BadTable as error:
-        _refuse(str(error))
+        stop(str(error))
     if all(isnan(swap.price_usd) for swap in swaps):
-        _refuse(f"{path}: expected a swap with a price at or before {at}, was none")
+        stop(f"{path}: expected a swap with a price at or before {at}, was none")
     values = _snapshot(swaps, UnixS(at))
     data = msgspec.to_builtins(report_of(Mint(""), values, UnixS(at)))
     del data["token"]
@@ -97,28 +98,24 @@ def report(
     print(msgspec.json.encode(data).decode())
 
 
-def _refuse(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(2)
-
-
 def _periods(ema: str, rsi: str, macd: str) -> Periods:
     emas = _integers("--ema", ema)
     if len(set(emas)) != len(emas):
-        _refuse(f"--ema: expected different periods, was {ema!r}")
+        stop(f"--ema: expected different periods, was {ema!r}")
     match _integers("--rsi", rsi), _integers("--macd", macd):
         case [period], [fast, slow, signal] if fast < slow:
-            return Periods(np.array(emas, np.int64), period, fast, slow, signal)
+            pass
         case [_], _:
-            _refuse(f"--macd: expected fast,slow,signal with fast < slow, was {macd!r}")
+            stop(f"--macd: expected fast,slow,signal with fast < slow, was {macd!r}")
         case _:
-            _refuse(f"--rsi: expected one period, was {rsi!r}")
+            stop(f"--rsi: expected one period, was {rsi!r}")
+    return Periods(np.array(emas, np.int64), period, fast, slow, signal)
 
 
 def _integers(option: str, text: str) -> list[int]:
     parts = text.split(",")
     if not all(re.fullmatch("[0-9]{1,7}", part) and 1 <= int(part) <= PERIOD_MAX for part in parts):
-        _refuse(f"{option}: expected periods from 1 to {PERIOD_MAX}, was {text!r}")
+        stop(f"{option}: expected periods from 1 to {PERIOD_MAX}, was {text!r}")
     return [int(part) for part in parts]
 
 

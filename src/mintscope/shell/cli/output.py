@@ -1,10 +1,11 @@
-"""What commands print: tables for people, JSON for programs."""
+"""What commands print: tables for people, JSON for programs, and why a command ends."""
 
 import json
 import re
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Final, TypeAlias
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Final, NoReturn, TypeAlias
 
 import typer
 
@@ -12,6 +13,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.base.time import iso_time
 from mintscope.core.accounts.application import visible as escaped
 
+EXIT_BAD_INPUT: Final = 2
 NONE: Final = "-"
 CAPITAL: Final = re.compile("[A-Z]")
 
@@ -54,6 +56,21 @@ def visible(text: str) -> str:
     """
     encoding = sys.stdout.encoding or "utf-8"
     return escaped(text).encode(encoding, "backslashreplace").decode(encoding)
+
+
+@contextmanager
+def refusing(parameter: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Turn an error of *kinds* into the refusal of a *parameter* of the command."""
+    try:
+        yield
+    except kinds as error:
+        raise typer.BadParameter(str(error), param_hint=parameter) from None
+
+
+def stop(message: str, exit_code: int = EXIT_BAD_INPUT) -> NoReturn:
+    """End the command with one *message* on stderr."""
+    typer.echo(message, err=True)
+    raise typer.Exit(exit_code) from None
 
 
 def moment(at: UnixMs | None) -> str | None:

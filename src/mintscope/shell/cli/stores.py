@@ -1,55 +1,64 @@
 """How commands use the stores of the installation, also while the service runs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from logging import CRITICAL
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import structlog
-import typer
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
+from mintscope.core.accounts.administration import NotPossible
+from mintscope.core.accounts.reviews import Reviews
 from mintscope.shell.cli.config import ConfigFile, configured
+from mintscope.shell.cli.output import stop
 from mintscope.shell.wiring.stores import Market, Money, open_market, open_money
 
-EXIT_STORE: Final = 1
+EXIT_NOT_DONE: Final = 1
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
 def with_market(file: ConfigFile, work: Callable[[Market], Awaitable[T]]) -> T:
     """Return what *work* returns; print one message and exit 1 if the store fails."""
-    config = configured(file).config
-
-    async def opened() -> T:
-        async with open_market(config) as market:
-            return await work(market)
-
-    return _run(opened())
+    return _run(open_market(configured(file).config), work)
 
 
 def with_money(file: ConfigFile, work: Callable[[Money], Awaitable[T]]) -> T:
     """Return what *work* returns; print one message and exit 1 if the store fails."""
-    config = configured(file).config
+    return _run(open_money(configured(file).config, SystemClock()), work)
 
+
+def with_reviews(file: ConfigFile, work: Callable[[Reviews], Awaitable[T]]) -> T:
+    """Return what *work* returns; print why it is not possible, or the store's message, and exit 1.
+
+    Works while the service runs.
+    """
+    try:
+        return with_money(
+            file,
+            lambda money: work(Reviews(money.accounts, clock=SystemClock(), entropy=os.urandom)),
+        )
+    except NotPossible as error:
+        stop(str(error), EXIT_NOT_DONE)
+
+
+def _run(store: AbstractAsyncContextManager[S], work: Callable[[S], Awaitable[T]]) -> T:
     async def opened() -> T:
-        async with open_money(config, SystemClock()) as money:
-            return await work(money)
+        async with store as found:
+            return await work(found)
 
-    return _run(opened())
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
     try:
         with _without_log():
-            return asyncio.run(work)
+            return asyncio.run(opened())
     except UnusableStore as error:
-        typer.echo(str(error), err=True)
+        stop(str(error), EXIT_NOT_DONE)
     except ServiceUnavailable as error:
-        typer.echo(f"{error} {error.__cause__ or ''}".strip(), err=True)
-    raise typer.Exit(EXIT_STORE)
+        stop(f"{error} {error.__cause__ or ''}".strip(), EXIT_NOT_DONE)
 
 
 @contextmanager

@@ -9,18 +9,17 @@ import typer
 
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, UnixMs, UnixS, parse_mint
-from mintscope.base.time import SECOND_MS, iso_time
+from mintscope.base.time import SECOND_MS
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import COUNTS
 from mintscope.core.market.log import LoadedMint
 from mintscope.core.market.report import CandleCounts, Price, TokenReport, report_of
 from mintscope.core.market.store import Tracking
 from mintscope.shell.cli.config import ConfigFile
-from mintscope.shell.cli.output import AsJson, print_rows
+from mintscope.shell.cli.output import AsJson, moment, print_rows, refusing, stop
 from mintscope.shell.cli.stores import with_market
 from mintscope.shell.wiring.stores import Market
 
-EXIT_BAD_INPUT: Final = 2
 NO_CANDLES: Final = CandleCounts(0, 0, 0, 0)
 
 app = typer.Typer()
@@ -95,8 +94,7 @@ def show(
     parsed = _parsed(mint)
     shown = with_market(config, lambda market: _show(market, parsed))
     if shown is None:
-        typer.echo(f"{parsed} is not followed: mintscope tokens add {parsed}", err=True)
-        raise typer.Exit(EXIT_BAD_INPUT)
+        stop(f"{parsed} is not followed: mintscope tokens add {parsed}")
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(shown)) + b"\n")
 
 
@@ -137,11 +135,9 @@ def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:
 
 
 def _parsed(mint: str) -> Mint:
-    try:
+    with refusing("MINT", InvalidTokenAddress):
         return parse_mint(mint)
-    except InvalidTokenAddress as error:
-        raise typer.BadParameter(str(error), param_hint="MINT") from None
 
 
 def _moment(at: UnixS | None) -> str | None:
-    return None if at is None else iso_time(UnixMs(at * SECOND_MS))
+    return None if at is None else moment(UnixMs(at * SECOND_MS))

@@ -13,15 +13,14 @@ from mintscope.core.accounts.application import (
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.keys.scope import (
     READ_SCOPES,
-    Scope,
     UnknownScope,
     in_order,
     parse_scopes,
 )
 from mintscope.core.accounts.reviews import Reviews
-from mintscope.shell.cli.accounts.reviews import with_reviews
 from mintscope.shell.cli.config import ConfigFile
-from mintscope.shell.cli.output import AsJson, moment, print_rows, visible
+from mintscope.shell.cli.output import AsJson, moment, print_rows, refusing, visible
+from mintscope.shell.cli.stores import with_reviews
 
 ALL: Final = "all"
 PAGE_LENGTH: Final = 200
@@ -87,7 +86,9 @@ def approve(
     config: ConfigFile = None,
 ) -> None:
     """Approve an application: the applicant can exchange the secret for a key, and is notified."""
-    granted, checked_note = _scopes(scopes), _checked(note)
+    with refusing("--scopes", UnknownScope):
+        granted = parse_scopes(scopes.replace(",", " ").split())
+    checked_note = _checked(note)
     approved = with_reviews(
         config,
         lambda reviews: reviews.approve(
@@ -166,20 +167,10 @@ def _facts(application: Application) -> list[tuple[str, str | None]]:
 def _state(text: str) -> ApplicationState | None:
     if text == ALL:
         return None
-    try:
-        return ApplicationState(text)
-    except ValueError:
-        known = ", ".join(ApplicationState)
-        raise typer.BadParameter(
-            f"expected one of {known}, {ALL}; was {text!r}", param_hint="--state"
-        ) from None
-
-
-def _scopes(text: str) -> frozenset[Scope]:
-    try:
-        return parse_scopes(text.replace(",", " ").split())
-    except UnknownScope as error:
-        raise typer.BadParameter(str(error), param_hint="--scopes") from None
+    if text not in list(ApplicationState):
+        known = ", ".join([*ApplicationState, ALL])
+        raise typer.BadParameter(f"expected one of {known}; was {text!r}", param_hint="--state")
+    return ApplicationState(text)
 
 
 def _checked(note: str) -> str:

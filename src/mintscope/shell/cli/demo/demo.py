@@ -18,6 +18,7 @@ from mintscope.base.solana import WSOL
 from mintscope.devchain.market.world import World
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
 from mintscope.shell.cli.demo.buyer import BuyerTask, DemoFailed, buy
+from mintscope.shell.cli.output import stop
 from mintscope.shell.cli.service.children import ChildEnded, Children
 from mintscope.shell.config.load import child_environment
 from mintscope.shell.config.sections import ApiConfig
@@ -56,8 +57,7 @@ def demo(
         with tempfile.TemporaryDirectory(prefix="mintscope-demo-") as folder:
             _run(Path(folder), api_port)
     except ChildEnded as error:
-        typer.echo(f"mintscope: {error}", err=True)
-        raise typer.Exit(1) from None
+        stop(f"mintscope: {error}", 1)
 
 
 def _run(folder: Path, api_port: int) -> None:

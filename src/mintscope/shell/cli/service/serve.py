@@ -4,10 +4,12 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Self
 
 import typer
 import uvloop
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from mintscope.base.errors import UnusableStore
 from mintscope.base.metrics import configure_logging
@@ -17,8 +19,8 @@ from mintscope.edges.ingest.pipeline import SourceBroken
 from mintscope.edges.sources.files import FileError
 from mintscope.edges.sources.rpc import RpcFailure
 from mintscope.shell.cli.config import ConfigFile, configured
+from mintscope.shell.cli.output import stop
 from mintscope.shell.cli.service.children import ChildEnded, Children
-from mintscope.shell.cli.service.history import History
 from mintscope.shell.config.keypair import UnusableKeypair
 from mintscope.shell.config.sections import LogConfig
 from mintscope.shell.wiring.api import run_api
@@ -27,6 +29,7 @@ from mintscope.shell.wiring.payments import CannotSell
 from mintscope.shell.wiring.site import in_url
 from mintscope.shell.wiring.stores import hold
 
+LINE_EVERY_PERCENT: Final = 20
 EXIT_OPERATOR: Final = 1  # something an operator must look at
 
 app = typer.Typer()
@@ -92,5 +95,49 @@ def _words() -> Iterator[None]:
         UnusablePaymentToken,
         UnusableStore,
     ) as error:
-        typer.echo(f"mintscope: {error}", err=True)
-        raise typer.Exit(EXIT_OPERATOR) from None
+        stop(f"mintscope: {error}", EXIT_OPERATOR)
+
+
+class History:
+    """A progress bar on a terminal, a line now and then elsewhere; silent once caught up.
+
+    Call it with (done, all).  All may grow while the chain goes on, and done is below
+    zero where a source goes back for what died.
+    """
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("reading history"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("history", total=None)
+        self._percent_told = 0
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that *done* of *total* are read."""
+        if self._is_over:
+            return
+        if done >= total:
+            self._is_over = True
+            self._bar.stop()
+            self._console.print("history read, following the chain")
+            return
+        self._bar.update(self._task, completed=done, total=total)
+        percent = 100 * done // max(total, 1)
+        if not self._console.is_terminal and percent >= self._percent_told + LINE_EVERY_PERCENT:
+            self._percent_told = percent
+            self._console.print(f"reading history: {percent} %")
