@@ -34,7 +34,7 @@ storm: $(VENV)/dev ## the kill -9 storms at full length
 	@STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
 
 bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench $(ARGS)
 
 format: $(VENV)/dev ## rewrite the code as `make check` wants it
 	@$(BIN)/ruff format src tests bench

@@ -1,16 +1,10 @@
 """`make bench`: every figure, each file in a process of its own, one after the other."""
 
+import argparse
 import subprocess
 import sys
 
-MODULES = (
-    "bench.decode",
-    "bench.engine",
-    "bench.http",
-    "bench.freshness",
-    "bench.payments",
-    "bench.accounts",
-)
+NAMES = ("decode", "engine", "http", "freshness", "payments", "accounts")
 
 
 DATA = (
@@ -20,10 +14,23 @@ DATA = (
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure, and print every figure beside its peer."
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"one or more of {', '.join(NAMES)}; by default all of them",
+    )
+    names = parser.parse_args().names or NAMES
+    if unknown := set(names) - set(NAMES):
+        parser.error(f"expected names of {', '.join(NAMES)}; there were {', '.join(unknown)}")
     print(DATA)
     print(f"{'what':44} {'who':34} {'value':>14} {'unit':14} {'ours is':>11}  goal")
     codes = [
-        subprocess.run([sys.executable, "-m", module], check=False).returncode for module in MODULES
+        subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode
+        for name in names
     ]
     return max(codes)
 

@@ -24,7 +24,7 @@ RUNS_IN = {
     "mintscope admin create": "shell/cli",
     "mintscope applications": "shell/cli",
     "curl": "e2e/test_demo.py",
-    "python -m bench": "",
+    "python -m bench": "bench/test_bench.py",
     "python -m apsw": "",
     ". .venv": "",
     "export": "",
