@@ -142,27 +142,21 @@ class ApplicationRows(Protocol):
 
     def get(self, signup_id: SignupId) -> KeptApplication | None:
         """Return one application."""
-        ...
 
     def find(self, email: EmailAddress) -> KeptApplication | None:
         """Return the application of that address, with one query."""
-        ...
 
     def of_user(self, user_id: UserId) -> Sequence[SignupId]:
         """Return the applications whose key belongs to that user."""
-        ...
 
     def insert(self, new: NewApplication) -> SignupId:
         """Add an application that awaits confirmation; its address must be free."""
-        ...
 
     def update(self, signup_id: SignupId, **changes: Unpack[ApplicationChanges]) -> None:
         """Change columns of an application."""
-        ...
 
     def delete(self, signup_id: SignupId) -> None:
         """Delete an application."""
-        ...
 
 
 class ApplicationLists(Protocol):
@@ -172,15 +166,12 @@ class ApplicationLists(Protocol):
         self, state: ApplicationState, after: SignupId | None, limit: int
     ) -> Sequence[Application]:
         """Return up to *limit* applications in *state*, oldest first, newer than *after*."""
-        ...
 
     def newest(self, before: SignupId | None, limit: int) -> Sequence[Application]:
         """Return up to *limit* applications, newest first, older than *before*."""
-        ...
 
     def counts(self) -> Mapping[ApplicationState, int]:
         """Return how many applications each state has; states without any are left out."""
-        ...
 
 
 def recognise(kept: KeptApplication | None, digest: CredentialHash) -> KeptApplication | None:

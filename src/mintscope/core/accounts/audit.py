@@ -35,11 +35,9 @@ class EventRows(Protocol):
 
     def insert(self, event: Event) -> None:
         """Add *event*."""
-        ...
 
     def newest(self, before: int | None, limit: int) -> Sequence[tuple[int, Event]]:
         """Return up to *limit* events with their numbers, newest first, older than *before*."""
-        ...
 
 
 def note(

@@ -79,31 +79,24 @@ class ProofRows(Protocol):
 
     def get(self, proof_id: ProofId) -> Proof | None:
         """Return one proof, good or not."""
-        ...
 
     def newest(self, purpose: Purpose, subject: int) -> Proof | None:
         """Return the newest proof about *subject*, good or not."""
-        ...
 
     def insert(self, new: NewProof) -> ProofId:
         """Add a proof."""
-        ...
 
     def update(self, proof_id: ProofId, **changes: Unpack[ProofChanges]) -> None:
         """Change columns of a proof."""
-        ...
 
     def use_up(self, purpose: Purpose, subject: int, at: UnixMs) -> None:
         """Set `used_at` of every proof about *subject* that has none."""
-        ...
 
     def delete(self, purpose: Purpose, subject: int) -> None:
         """Delete every proof about *subject*."""
-        ...
 
     def purge(self, before: UnixMs) -> None:
         """Delete proofs used or expired before then, except those of e-mails that are kept."""
-        ...
 
 
 def use_proof(proofs: ProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs) -> Proof | None:

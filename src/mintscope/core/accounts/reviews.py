@@ -1,7 +1,7 @@
 """Reviewing applications and removing accounts: what administrators do, every step logged."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from mintscope.base.clock import Clock
@@ -25,19 +25,10 @@ from mintscope.core.accounts.audit import Actor, Event, note
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope, in_order
 from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.people.access import (
-    remove,
-    revoke_issued,
-)
+from mintscope.core.accounts.people.access import remove, revoke_issued
 from mintscope.core.accounts.signups.signups import forget
 from mintscope.core.accounts.store import AccountRows, AccountStore
-from mintscope.core.accounts.user import (
-    NewUser,
-    User,
-    UserId,
-    UserKind,
-    username_of,
-)
+from mintscope.core.accounts.user import NewUser, User, UserId, UserKind, username_of
 
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
 
@@ -67,6 +58,7 @@ class Decision:
     actor: Reviewer
 
 
+@dataclass(eq=False, repr=False)
 class Reviews:
     """The administrators' verbs: each is one transaction with its audit row and its e-mail.
 
@@ -76,12 +68,10 @@ class Reviews:
     entropy   returns so many bytes of a cryptographic generator
     """
 
-    def __init__(
-        self, store: AccountStore, *, clock: Clock, entropy: Callable[[int], bytes]
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._entropy = entropy
+    store: AccountStore
+    _: KW_ONLY
+    clock: Clock
+    entropy: Callable[[int], bytes]
 
     async def applications(
         self,
@@ -95,19 +85,19 @@ class Reviews:
         after   go on behind this one, in that order
         """
         if state is None:
-            return await self._store.read(lambda rows: rows.application_lists.newest(after, limit))
-        return await self._store.read(
+            return await self.store.read(lambda rows: rows.application_lists.newest(after, limit))
+        return await self.store.read(
             lambda rows: rows.application_lists.in_state(state, after, limit)
         )
 
     async def application(self, signup_id: SignupId) -> Application | None:
         """Return one application."""
-        kept = await self._store.read(lambda rows: rows.applications.get(signup_id))
+        kept = await self.store.read(lambda rows: rows.applications.get(signup_id))
         return None if kept is None else kept.application
 
     async def counts(self) -> Mapping[ApplicationState, int]:
         """Return how many applications there are in each state."""
-        counts = await self._store.read(lambda rows: rows.application_lists.counts())
+        counts = await self.store.read(lambda rows: rows.application_lists.counts())
         return dict.fromkeys(ApplicationState, 0) | dict(counts)
 
     async def approve(
@@ -136,16 +126,16 @@ class Reviews:
         return await self._decide(Decision(signup_id, rejected, UNDECIDED, NO_SCOPES, note, actor))
 
     async def _decide(self, decision: Decision) -> Application:
-        now = self._clock.now()
-        return await self._store.transact(lambda rows: _decide(rows, decision, now))
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _decide(rows, decision, now))
 
     async def reset(self, signup_id: SignupId, *, actor: Reviewer) -> Application:
         """Revoke the issued key and let the same secret be exchanged again.
 
         Raises    NotPossible
         """
-        now = self._clock.now()
-        return await self._store.transact(lambda rows: _reset(rows, signup_id, actor, now))
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _reset(rows, signup_id, actor, now))
 
     async def forget(self, signup_id: SignupId, *, actor: Reviewer) -> None:
         """Delete the application, revoking its key: its address may apply again.
@@ -153,16 +143,16 @@ class Reviews:
         An agent account that was made for it goes with it.
         Raises    NotPossible
         """
-        now = self._clock.now()
-        await self._store.transact(lambda rows: _forget(rows, signup_id, actor, now))
+        now = self.clock.now()
+        await self.store.transact(lambda rows: _forget(rows, signup_id, actor, now))
 
     async def users(self, *, before: UserId | None = None, limit: int = 50) -> Sequence[User]:
         """Return the users who were not removed, newest first."""
-        return await self._store.read(lambda rows: rows.users.newest(before, limit))
+        return await self.store.read(lambda rows: rows.users.newest(before, limit))
 
     async def user(self, user_id: UserId) -> User | None:
         """Return a user who was not removed."""
-        kept = await self._store.read(lambda rows: rows.users.get(user_id))
+        kept = await self.store.read(lambda rows: rows.users.get(user_id))
         return None if kept is None else kept.user
 
     async def remove_user(self, user_id: UserId, *, actor: Reviewer) -> None:
@@ -171,8 +161,8 @@ class Reviews:
         The application that its key came of stays, and cannot be exchanged any more.
         Raises    NotPossible for one that does not exist, and for the last administrator
         """
-        now = self._clock.now()
-        await self._store.transact(lambda rows: remove_user(rows, user_id, actor, now))
+        now = self.clock.now()
+        await self.store.transact(lambda rows: remove_user(rows, user_id, actor, now))
 
     async def make_administrator(
         self, email: EmailAddress, *, password_hash: str, actor: Actor
@@ -184,18 +174,18 @@ class Reviews:
         """
         new = NewUser(
             kind=UserKind.PERSON,
-            username=username_of(email, self._entropy),
+            username=username_of(email, self.entropy),
             email=email,
             password_hash=password_hash,
-            created_at=self._clock.now(),
+            created_at=self.clock.now(),
         )
-        return await self._store.transact(lambda rows: promote(rows, new, actor))
+        return await self.store.transact(lambda rows: promote(rows, new, actor))
 
     async def events(
         self, *, before: int | None = None, limit: int = 50
     ) -> Sequence[tuple[int, Event]]:
         """Return the audit log with its row numbers, newest first."""
-        return await self._store.read(lambda rows: rows.events.newest(before, limit))
+        return await self.store.read(lambda rows: rows.events.newest(before, limit))
 
 
 def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:

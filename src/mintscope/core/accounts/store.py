@@ -47,11 +47,9 @@ class AccountStore(Protocol):
         undoes all that it did, and is raised here.  It does nothing but compute and call row
         verbs, because an engine may run it again from its start, and in another thread.
         """
-        ...
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return what *work* returns, which changes nothing; it sees one commit throughout."""
-        ...
 
 
 async def find_proof(

@@ -71,27 +71,21 @@ class UserRows(Protocol):
 
     def get(self, user_id: UserId) -> KeptUser | None:
         """Return one user."""
-        ...
 
     def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
         """Return the users of *kind* with that address, newest first; one person at most."""
-        ...
 
     def newest(self, before: UserId | None, limit: int) -> Sequence[User]:
         """Return up to *limit* users, newest first, that are older than *before*."""
-        ...
 
     def administrators(self) -> Sequence[UserId]:
         """Return every administrator."""
-        ...
 
     def insert(self, new: NewUser) -> UserId:
         """Add a user."""
-        ...
 
     def update(self, user_id: UserId, **changes: Unpack[UserChanges]) -> None:
         """Change columns of a user."""
-        ...
 
 
 def find_person(users: UserRows, email: EmailAddress) -> KeptUser | None:

@@ -6,6 +6,7 @@ e-mail is handed over again, under the same Message-ID.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import structlog
@@ -33,7 +34,6 @@ class Transport(Protocol):
 
     async def send(self, email: Email) -> None:
         """Send it.  Raises EmailRefused, or Unsent for what may succeed later."""
-        ...
 
 
 class PageTransport:
@@ -43,6 +43,7 @@ class PageTransport:
         """Do nothing."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Delivery:
     """Delivers e-mails that are due.
 
@@ -50,19 +51,11 @@ class Delivery:
     compose     writes the e-mail of a draft
     """
 
-    def __init__(
-        self,
-        *,
-        outbox: Outbox,
-        transport: Transport | None,
-        compose: Callable[[Draft], Email],
-        clock: Clock,
-    ) -> None:
-        self._outbox = outbox
-        self._transport = transport
-        self._compose = compose
-        self._clock = clock
-        self._counted_at_s: float | None = None
+    outbox: Outbox
+    transport: Transport | None
+    compose: Callable[[Draft], Email]
+    clock: Clock
+    _counted_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
         """Deliver e-mails, each within a second of being written, until cancelled."""
@@ -93,17 +86,17 @@ class Delivery:
 
     def _is_to_be_counted(self) -> bool:
         counted_at_s = self._counted_at_s
-        return counted_at_s is None or self._clock.monotonic_s() - counted_at_s >= COUNT_S
+        return counted_at_s is None or self.clock.monotonic_s() - counted_at_s >= COUNT_S
 
     async def _count(self) -> None:
-        if self._transport is None:
+        if self.transport is None:
             await self._give_up_old()
-        EMAILS_WAITING.set(await self._outbox.count_waiting())
-        self._counted_at_s = self._clock.monotonic_s()
+        EMAILS_WAITING.set(await self.outbox.count_waiting())
+        self._counted_at_s = self.clock.monotonic_s()
 
     async def _give_up_old(self) -> None:
-        now = self._clock.now()
-        count = await self._outbox.give_up(
+        now = self.clock.now()
+        count = await self.outbox.give_up(
             now, written_before=UnixMs(now - GIVE_UP_MS), reason=NO_DELIVERY
         )
         if count:
@@ -111,26 +104,26 @@ class Delivery:
             log.warning("e-mails were given up", count=count, reason=NO_DELIVERY)
 
     async def _take(self) -> Sequence[Draft]:
-        if self._transport is None:
+        if self.transport is None:
             return []
-        return await self._outbox.lease(self._clock.now(), limit=AT_ONCE)
+        return await self.outbox.lease(self.clock.now(), limit=AT_ONCE)
 
     async def _deliver(self, draft: Draft) -> None:
-        assert self._transport is not None
+        assert self.transport is not None
         try:
-            await self._transport.send(self._compose(draft))
+            await self.transport.send(self.compose(draft))
         except (EmailRefused, EmailWithoutLink) as failure:
             await self._fail(draft, failure, None)
         except Unsent as failure:
-            await self._fail(draft, failure, retry_at(draft, self._clock.now()))
+            await self._fail(draft, failure, retry_at(draft, self.clock.now()))
         else:
-            await self._outbox.sent(draft.email_id, self._clock.now())
+            await self.outbox.sent(draft.email_id, self.clock.now())
             EMAILS.labels("sent").inc()
 
     async def _fail(self, draft: Draft, failure: Exception, again_at: UnixMs | None) -> None:
-        now = self._clock.now()
+        now = self.clock.now()
         reason = str(failure)
-        await self._outbox.failed(draft.email_id, now, reason=reason, retry_at=again_at)
+        await self.outbox.failed(draft.email_id, now, reason=reason, retry_at=again_at)
         about = {"email": draft.email_id, "kind": str(draft.kind), "reason": reason}
         if again_at is None:
             EMAILS.labels("given_up").inc()

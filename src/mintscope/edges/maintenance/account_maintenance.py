@@ -6,6 +6,7 @@
 """
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -26,24 +27,16 @@ KEEP_MS: Final = 30 * DAY_MS
 log = structlog.get_logger()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AccountMaintenance:
     """Keeps accounts in order while it runs."""
 
-    def __init__(
-        self,
-        *,
-        keys: ApiKeys,
-        signups: Signups,
-        store: AccountStore,
-        lifetimes: Lifetimes,
-        clock: Clock,
-    ) -> None:
-        self._keys = keys
-        self._signups = signups
-        self._store = store
-        self._lifetimes = lifetimes
-        self._clock = clock
-        self._swept_at_s: float | None = None
+    keys: ApiKeys
+    signups: Signups
+    store: AccountStore
+    lifetimes: Lifetimes
+    clock: Clock
+    _swept_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
         """Run until cancelled; then write down the last uses of keys."""
@@ -57,22 +50,22 @@ class AccountMaintenance:
     async def round(self) -> None:
         """Do what is due now; what fails is tried again in its next turn."""
         await self._flush()
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         if self._swept_at_s is None or now_s - self._swept_at_s >= SWEEP_S:
             self._swept_at_s = now_s
             await self._sweep()
 
     async def _flush(self) -> None:
         try:
-            await self._keys.flush()
+            await self.keys.flush()
         except ServiceUnavailable as trouble:
             _tell(trouble)
 
     async def _sweep(self) -> None:
-        now = self._clock.now()
+        now = self.clock.now()
         try:
-            await self._signups.forget_lapsed()
-            await self._store.transact(lambda rows: _purge(rows, self._lifetimes, now))
+            await self.signups.forget_lapsed()
+            await self.store.transact(lambda rows: _purge(rows, self.lifetimes, now))
         except ServiceUnavailable as trouble:
             _tell(trouble)
 

@@ -101,29 +101,23 @@ class ApiKeyRows(Protocol):
 
     def find(self, key_hash: CredentialHash) -> Holder | None:
         """Return the key of that hash, in whatever state, unless its user was removed."""
-        ...
 
     def get(self, key_id: KeyId) -> KeyLine | None:
         """Return one key."""
-        ...
 
     def of_application(self, signup_id: SignupId) -> Sequence[KeyLine]:
         """Return the keys that the secret of an application was exchanged for, newest first."""
-        ...
 
     def insert(
         self, user_id: UserId, key: NewKey, at: UnixMs, *, signup_id: SignupId | None
     ) -> KeyLine:
         """Add a key; *signup_id* is the application whose secret it was exchanged for."""
-        ...
 
     def update(self, key_id: KeyId, **changes: Unpack[KeyChanges]) -> None:
         """Change columns of a key."""
-        ...
 
     def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
         """Set when keys were last used, where that is later than before."""
-        ...
 
 
 class UserKeyRows(Protocol):
@@ -131,20 +125,15 @@ class UserKeyRows(Protocol):
 
     def shown(self, user_id: UserId, now: UnixMs, limit: int) -> Sequence[KeyLine]:
         """Return up to *limit* keys, those active at *now* first, newest first."""
-        ...
 
     def count_active(self, user_id: UserId, now: UnixMs) -> int:
         """Return how many keys are active at *now*."""
-        ...
 
     def count_made(self, user_id: UserId, since: UnixMs) -> int:
         """Return how many keys were made after *since*, except those of applications."""
-        ...
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
         """Set `revoked_at` of every key active at *at*; return how many there were."""
-        ...
 
     def move(self, giver: UserId, taker: UserId) -> None:
         """Give every key of *giver* to *taker*."""
-        ...

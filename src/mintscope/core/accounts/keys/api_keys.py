@@ -1,15 +1,10 @@
 """API keys at work: found by their hash, made, rotated and revoked by their owners."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from mintscope.base.clock import Clock
-from mintscope.base.credentials import (
-    ApiKey,
-    CredentialKind,
-    hint,
-    is_well_formed,
-    make_api_key,
-)
+from mintscope.base.credentials import ApiKey, CredentialKind, hint, is_well_formed, make_api_key
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS
@@ -39,6 +34,7 @@ class TooManyKeys(Exception):
     """The user has as many active keys, or has made as many in a day, as a user may."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ApiKeys:
     """Knows every key by its hash.
 
@@ -46,19 +42,11 @@ class ApiKeys:
     meanwhile: after the reset of a password no key appears that was being made at that moment.
     """
 
-    def __init__(
-        self,
-        *,
-        store: AccountStore,
-        secrets: AccountSecrets,
-        clock: Clock,
-        entropy: Callable[[int], bytes],
-    ) -> None:
-        self._store = store
-        self._secrets = secrets
-        self._clock = clock
-        self._entropy = entropy
-        self._used_at: dict[KeyId, UnixMs] = {}
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
+    _used_at: dict[KeyId, UnixMs] = field(default_factory=dict, init=False)
 
     async def find(self, bearer: str) -> Holder | None:
         """Return the API key *bearer* and its user, if it is good now; its use is noted.
@@ -68,9 +56,9 @@ class ApiKeys:
         """
         if not is_well_formed(CredentialKind.API_KEY, bearer):
             return None
-        digest = self._secrets.hash(bearer)
-        holder = await self._store.read(lambda rows: rows.api_keys.find(digest))
-        now = self._clock.now()
+        digest = self.secrets.hash(bearer)
+        holder = await self.store.read(lambda rows: rows.api_keys.find(digest))
+        now = self.clock.now()
         if holder is None or holder.key.status(now) is not KeyStatus.ACTIVE:
             return None
         self._used_at[holder.key.key_id] = now
@@ -86,15 +74,15 @@ class ApiKeys:
         if not used_at:
             return
         try:
-            await self._store.transact(lambda rows: rows.api_keys.note_uses(used_at))
+            await self.store.transact(lambda rows: rows.api_keys.note_uses(used_at))
         except ServiceUnavailable:
             self._used_at = used_at | self._used_at
             raise
 
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
         """Return the user's keys, active first, newest first; of many that ended, the newest."""
-        now = self._clock.now()
-        return await self._store.read(
+        now = self.clock.now()
+        return await self.store.read(
             lambda rows: rows.user_keys.shown(user_id, now, KEYS_SHOWN_MAX)
         )
 
@@ -106,10 +94,10 @@ class ApiKeys:
         A scope that writes brings the one that reads the same area.
         Raises    TooManyKeys; SessionEnded; ServiceUnavailable
         """
-        now = self._clock.now()
+        now = self.clock.now()
         api_key = self._draw()
         new = self._new(api_key, name, with_reads(scopes), _end(now, lifetime_ms))
-        line = await self._store.transact(lambda rows: _add(rows, session, new, now))
+        line = await self.store.transact(lambda rows: _add(rows, session, new, now))
         return IssuedKey(api_key, line, session.user.username)
 
     async def revoke(self, session: Session, key_id: KeyId) -> bool:
@@ -117,8 +105,8 @@ class ApiKeys:
 
         Raises    SessionEnded; ServiceUnavailable
         """
-        now = self._clock.now()
-        return await self._store.transact(lambda rows: _revoke(rows, session, key_id, now))
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _revoke(rows, session, key_id, now))
 
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
         """Make a key like the old one, which ends after *overlap_ms* or at its own expiry.
@@ -129,26 +117,26 @@ class ApiKeys:
         Raises    TooManyKeys, if with an overlap both would be active; SessionEnded;
                   ServiceUnavailable
         """
-        now, user_id = self._clock.now(), session.user.user_id
-        old = await self._store.read(lambda rows: _find_active(rows, user_id, key_id, now))
+        now, user_id = self.clock.now(), session.user.user_id
+        old = await self.store.read(lambda rows: _find_active(rows, user_id, key_id, now))
         if old is None:
             return None
         api_key = self._draw()
         new = self._new(api_key, old.name, old.scopes, _end(now, old.lifetime_ms))
         ends_at = UnixMs(now + overlap_ms)
-        line = await self._store.transact(
+        line = await self.store.transact(
             lambda rows: _replace(rows, session, key_id, new, ends_at=ends_at, at=now)
         )
         return None if line is None else IssuedKey(api_key, line, session.user.username)
 
     def _draw(self) -> ApiKey:
-        return make_api_key(self._entropy(CredentialKind.API_KEY.entropy_bytes))
+        return make_api_key(self.entropy(CredentialKind.API_KEY.entropy_bytes))
 
     def _new(
         self, api_key: ApiKey, name: str, scopes: frozenset[Scope], expires_at: UnixMs | None
     ) -> NewKey:
         return NewKey(
-            key_hash=self._secrets.hash(api_key),
+            key_hash=self.secrets.hash(api_key),
             hint=f"...{hint(api_key)}",
             name=name,
             scopes=scopes,

@@ -77,7 +77,6 @@ class EmailRows(Protocol):
 
     def get(self, email_id: EmailId) -> Draft | None:
         """Return one e-mail."""
-        ...
 
     def insert(
         self,
@@ -91,25 +90,20 @@ class EmailRows(Protocol):
 
         facts   as in Draft
         """
-        ...
 
     def update(self, email_id: EmailId, **changes: Unpack[EmailChanges]) -> None:
         """Change columns of an e-mail."""
-        ...
 
     def written_to(
         self, recipient: EmailAddress, kind: EmailKind, since: UnixMs
     ) -> Sequence[Draft]:
         """Return the e-mails of *kind* written to *recipient* after *since*."""
-        ...
 
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
         """Return the e-mails that wait with a proof about *subject*."""
-        ...
 
     def purge(self, before: UnixMs) -> None:
         """Delete e-mails sent or given up before then."""
-        ...
 
 
 class OutboxRows(Protocol):
@@ -117,16 +111,12 @@ class OutboxRows(Protocol):
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait and are due, longest due first."""
-        ...
 
     def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait, written at *at* or before, in any order."""
-        ...
 
     def newest(self, limit: int) -> Sequence[Draft]:
         """Return the newest e-mails, sent or not."""
-        ...
 
     def count_waiting(self) -> int:
         """Return how many e-mails were neither sent nor given up."""
-        ...

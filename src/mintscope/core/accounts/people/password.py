@@ -19,11 +19,9 @@ class Hasher(Protocol):
 
     async def hash(self, password: str) -> str:
         """Return what may be stored of *password*."""
-        ...
 
     async def matches(self, password: str, stored: str | None) -> bool:
         """Say whether *stored* was made of *password*; None takes as long and is never right."""
-        ...
 
 
 def expect_password(text: str, *, email: str) -> str:

@@ -19,13 +19,7 @@ from mintscope.core.accounts.people.session import (
 )
 from mintscope.core.accounts.proof import NewProof, ProofId, Purpose, use_proof
 from mintscope.core.accounts.store import AccountRows
-from mintscope.core.accounts.user import (
-    KeptUser,
-    NewUser,
-    User,
-    UserId,
-    find_person,
-)
+from mintscope.core.accounts.user import KeptUser, NewUser, User, UserId, find_person
 
 NO_USER: Final = 0
 

@@ -1,17 +1,12 @@
 """Exchanging an application secret for the API key, once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.credentials import ApiKey, CredentialHash, hint
-from mintscope.base.errors import (
-    AccountNotFound,
-    InvalidCredentials,
-    KeyAlreadyExists,
-    NotApproved,
-)
+from mintscope.base.errors import AccountNotFound, InvalidCredentials, KeyAlreadyExists, NotApproved
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import (
     Application,
@@ -29,13 +24,7 @@ from mintscope.core.accounts.keys.scope import READ_SCOPES, in_order
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore
-from mintscope.core.accounts.user import (
-    NewUser,
-    UserId,
-    UserKind,
-    find_person,
-    username_of,
-)
+from mintscope.core.accounts.user import NewUser, UserId, UserKind, find_person, username_of
 
 KEY_NAME: Final = "agent signup"
 
@@ -73,24 +62,18 @@ class Offer:
     at: UnixMs
 
 
+@dataclass(eq=False, repr=False)
 class Exchanges:
     """Hands out the key of an application.
 
     entropy   returns so many bytes of a cryptographic generator
     """
 
-    def __init__(
-        self,
-        store: AccountStore,
-        *,
-        secrets: AccountSecrets,
-        clock: Clock,
-        entropy: Callable[[int], bytes],
-    ) -> None:
-        self._store = store
-        self._secrets = secrets
-        self._clock = clock
-        self._entropy = entropy
+    store: AccountStore
+    _: KW_ONLY
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
 
     async def recognise(self, email: EmailAddress, secret: str) -> Applicant | None:
         """Return the application of *email* if *secret* is its own; None: no such thing.
@@ -98,8 +81,8 @@ class Exchanges:
         One hash and one query, whatever the answer: unknown address, wrong secret, malformed
         secret, any state.
         """
-        digest = self._secrets.hash(secret)
-        kept = recognise(await self._store.read(lambda rows: rows.applications.find(email)), digest)
+        digest = self.secrets.hash(secret)
+        kept = recognise(await self.store.read(lambda rows: rows.applications.find(email)), digest)
         return None if kept is None else Applicant(kept.application)
 
     async def exchange(
@@ -120,25 +103,25 @@ class Exchanges:
         """
         application = applicant.application
         _expect_offerable(application, is_repeated=redelivery_key is not None)
-        nonce = self._entropy(NONCE_BYTES)
-        api_key = self._secrets.key_of(application.signup_id, nonce, secret)
+        nonce = self.entropy(NONCE_BYTES)
+        api_key = self.secrets.key_of(application.signup_id, nonce, secret)
         email = application.form.email
         offer = Offer(
             signup_id=application.signup_id,
             key=NewKey(
-                key_hash=self._secrets.hash(api_key),
+                key_hash=self.secrets.hash(api_key),
                 hint=f"...{hint(api_key)}",
                 name=KEY_NAME,
                 scopes=READ_SCOPES | application.scopes,
                 expires_at=None,
             ),
             key_nonce=nonce,
-            redeem=self._secrets.redeem_hash(redelivery_key, email),
-            username=username_of(email, self._entropy),
-            at=self._clock.now(),
+            redeem=self.secrets.redeem_hash(redelivery_key, email),
+            username=username_of(email, self.entropy),
+            at=self.clock.now(),
         )
-        line, username, issued_nonce = await self._store.transact(lambda rows: _issue(rows, offer))
-        issued = self._secrets.key_of(application.signup_id, issued_nonce, secret)
+        line, username, issued_nonce = await self.store.transact(lambda rows: _issue(rows, offer))
+        issued = self.secrets.key_of(application.signup_id, issued_nonce, secret)
         return IssuedKey(issued, line, username)
 
 

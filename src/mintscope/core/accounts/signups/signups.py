@@ -1,7 +1,7 @@
 """Signing up an agent: one application for one e-mail address, confirmed by its reader."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from mintscope.base.clock import Clock
@@ -29,13 +29,7 @@ from mintscope.core.accounts.application import (
 from mintscope.core.accounts.audit import APPLICANT, MAILBOX, SERVICE, Actor, note
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.proof import (
-    GUESSES_MAX,
-    NewProof,
-    Proof,
-    Purpose,
-    use_proof,
-)
+from mintscope.core.accounts.proof import GUESSES_MAX, NewProof, Proof, Purpose, use_proof
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore, find_proof
 from mintscope.core.accounts.user import UserKind
@@ -56,24 +50,18 @@ class Signup:
     secret: ApplicationSecret
 
 
+@dataclass(eq=False, repr=False)
 class Signups:
     """Takes applications.
 
     entropy   returns so many bytes of a cryptographic generator
     """
 
-    def __init__(
-        self,
-        store: AccountStore,
-        *,
-        secrets: AccountSecrets,
-        clock: Clock,
-        entropy: Callable[[int], bytes],
-    ) -> None:
-        self._store = store
-        self._secrets = secrets
-        self._clock = clock
-        self._entropy = entropy
+    store: AccountStore
+    _: KW_ONLY
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
 
     async def apply(self, form: Form, *, redelivery_key: str | None) -> Signup:
         """Keep the application and write to its e-mail address, in one transaction.
@@ -83,22 +71,22 @@ class Signups:
 
         Raises    DuplicateApplication, ServiceUnavailable
         """
-        nonce, proof_nonce = self._entropy(NONCE_BYTES), self._entropy(NONCE_BYTES)
+        nonce, proof_nonce = self.entropy(NONCE_BYTES), self.entropy(NONCE_BYTES)
         # Without a key of the applicant's, one that no request can ever carry.
-        secret = self._secrets.secret_of(nonce, redelivery_key or self._entropy(NONCE_BYTES).hex())
+        secret = self.secrets.secret_of(nonce, redelivery_key or self.entropy(NONCE_BYTES).hex())
         new = NewApplication(
             form=form,
-            secret_hash=self._secrets.hash(secret),
+            secret_hash=self.secrets.hash(secret),
             secret_nonce=nonce,
-            signup_redeem=self._secrets.redeem_hash(redelivery_key, form.email),
-            at=self._clock.now(),
+            signup_redeem=self.secrets.redeem_hash(redelivery_key, form.email),
+            at=self.clock.now(),
         )
-        kept = await self._store.transact(lambda rows: _apply(rows, new, proof_nonce))
+        kept = await self.store.transact(lambda rows: _apply(rows, new, proof_nonce))
         if not isinstance(kept, KeptApplication):
             return Signup(kept, secret)
         if redelivery_key is None or not _is_answer_to(kept, new):
             raise DuplicateApplication
-        earlier = self._secrets.secret_of(kept.secret_nonce, redelivery_key)
+        earlier = self.secrets.secret_of(kept.secret_nonce, redelivery_key)
         return Signup(kept.application.signup_id, earlier)
 
     async def confirm_by_code(self, email: EmailAddress, secret: str, code: str) -> None:
@@ -111,12 +99,12 @@ class Signups:
         application = await self._recognise(email, secret)
         if application.confirmed_at is not None:
             return
-        now = self._clock.now()
+        now = self.clock.now()
 
         def guess(rows: AccountRows) -> bool:
-            return _guess(rows, application.signup_id, code, self._secrets, now)
+            return _guess(rows, application.signup_id, code, self.secrets, now)
 
-        if not await self._store.transact(guess):
+        if not await self.store.transact(guess):
             raise InvalidFields([FieldMessage("code", WRONG_CODE)])
 
     async def state(self, email: EmailAddress, secret: str) -> ApplicationState:
@@ -137,38 +125,38 @@ class Signups:
 
     async def confirm_by_link(self, text: str) -> bool:
         """Confirm the e-mail address; False if the link is unknown, used or has expired."""
-        proof, now = await self._find_proof(text), self._clock.now()
+        proof, now = await self._find_proof(text), self.clock.now()
         if proof is None:
             return False
-        return await self._store.transact(lambda rows: _confirm_by_link(rows, proof, now))
+        return await self.store.transact(lambda rows: _confirm_by_link(rows, proof, now))
 
     async def disown(self, text: str) -> bool:
         """Delete the application that the reader of the e-mail never made; False as above.
 
         False, too, if an administrator has decided about it.
         """
-        proof, now = await self._find_proof(text), self._clock.now()
+        proof, now = await self._find_proof(text), self.clock.now()
         if proof is None:
             return False
-        return await self._store.transact(lambda rows: _disown(rows, proof, now))
+        return await self.store.transact(lambda rows: _disown(rows, proof, now))
 
     async def forget_lapsed(self) -> int:
         """Delete what was not confirmed in 72 hours, its address being free then; say how many."""
-        now, count = self._clock.now(), 0
-        while found := await self._store.transact(lambda rows: _forget_lapsed(rows, now)):
+        now, count = self.clock.now(), 0
+        while found := await self.store.transact(lambda rows: _forget_lapsed(rows, now)):
             count += found
         return count
 
     async def _recognise(self, email: EmailAddress, secret: str) -> Application:
-        digest = self._secrets.hash(secret)
-        kept = recognise(await self._store.read(lambda rows: rows.applications.find(email)), digest)
+        digest = self.secrets.hash(secret)
+        kept = recognise(await self.store.read(lambda rows: rows.applications.find(email)), digest)
         if kept is None:
             raise InvalidCredentials
         return kept.application
 
     async def _find_proof(self, text: str) -> Proof | None:
-        purpose, now = Purpose.CONFIRM_APPLICATION, self._clock.now()
-        return await find_proof(self._store, text, purpose, self._secrets, now)
+        purpose, now = Purpose.CONFIRM_APPLICATION, self.clock.now()
+        return await find_proof(self.store, text, purpose, self.secrets, now)
 
 
 def forget(

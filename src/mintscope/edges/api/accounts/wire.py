@@ -16,8 +16,7 @@ from mintscope.core.accounts.secrets import CODE_DIGITS
 from mintscope.edges.api.wire import Wire
 
 EmailText = Annotated[
-    str,
-    msgspec.Meta(max_length=EMAIL_LENGTH_MAX, description="The mailbox of the applicant."),
+    str, msgspec.Meta(max_length=EMAIL_LENGTH_MAX, description="The mailbox of the applicant.")
 ]
 SecretText = Annotated[str, msgspec.Meta(pattern="^svc_app_[0-9a-f]{64}$")]
 CodeText = Annotated[str, msgspec.Meta(pattern=f"^[0-9]{{{CODE_DIGITS}}}$")]

@@ -8,12 +8,7 @@ import apsw
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.people.session import (
-    NewSession,
-    Session,
-    SessionChanges,
-    SessionId,
-)
+from mintscope.core.accounts.people.session import NewSession, Session, SessionChanges, SessionId
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.sqlite.accounts import users
 from mintscope.edges.storage.sqlite.accounts.columns import insert, update

@@ -6,10 +6,7 @@ from typing import TypeVar
 import apsw
 
 from mintscope.core.accounts.store import AccountRows
-from mintscope.edges.storage.sqlite.accounts.api_keys import (
-    SqliteApiKeyRows,
-    SqliteUserKeyRows,
-)
+from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyRows, SqliteUserKeyRows
 from mintscope.edges.storage.sqlite.accounts.applications import (
     SqliteApplicationLists,
     SqliteApplicationRows,
