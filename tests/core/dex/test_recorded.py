@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from mintscope.core.dex.programs import TABLE
-from mintscope.core.market.side import oriented
-from mintscope.core.market.swap import Swap
+from mintscope.core.market.swap import Swap, oriented
 from support.scenes.json_transactions import decode_block, decode_transaction
 
 Lines = list[dict[str, Any]]

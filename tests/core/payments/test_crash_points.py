@@ -613,12 +613,12 @@ YOUNG_IS_WRONG: Final = (
     "return payment.state is not State.ISSUED",
 )
 NOTHING_IS_DOUBTED: Final = (
-    "await self._treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self._clock.now())",
+    "await self.treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self.clock.now())",
     "pass",
 )
 MARK_MOVES_FIRST: Final = (
     "            for start in range(0, len(page.succeeded), BATCH):",
-    """            await self._treasury.keep_scan(scope, scan.go_on(page))
+    """            await self.treasury.keep_scan(scope, scan.go_on(page))
             for start in range(0, len(page.succeeded), BATCH):""",
 )
 

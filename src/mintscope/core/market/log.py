@@ -1,15 +1,7 @@
 """The swap log: a gapless sequence of events, and the ports of its readers.
 
-Every fact the analytics rest on is an event with a `seq`, one apart.  A fold
-that has applied all events up to a `seq` is a pure function of that prefix,
-so two folds at the same `seq` can never differ.
-
-    append     a slot and the priced swaps of tracked mints in it; of every mint
-               where mints are followed by a floor, because one that reaches it
-               is followed from a slot on that was appended before
-    finalize   a slot that can no longer be retracted, and all before it
-    retract    a slot that died, with everything it added
-    track      a mint from now on; untrack: no longer
+Every fact the analytics rest on is an event with a `seq`, one apart, so two folds
+that have applied all events up to the same `seq` can never differ.
 """
 
 from collections.abc import Sequence
@@ -40,7 +32,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     price_sol: float | None
 
 
-class SlotHeader(msgspec.Struct, frozen=True, kw_only=True):
+class SlotHeader(msgspec.Struct, frozen=True):
     """One slot of the log.
 
     time            effective: never before the previous slot's
@@ -59,7 +51,11 @@ class SlotHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """A slot joined the log."""
+    """A slot joined the log, with the swaps of tracked mints in it.
+
+    Where mints are followed by a floor, the swaps are those of every mint: one that
+    reaches the floor is followed from a slot on that was appended before.
+    """
 
     seq: int
     header: SlotHeader

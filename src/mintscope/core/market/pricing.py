@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.solana import LAMPORTS_PER_SOL, STABLES, WSOL
 from mintscope.core.market.log import PricedSwap, SlotHeader
-from mintscope.core.market.side import Oriented, QuoteKind, oriented
-from mintscope.core.market.swap import Swap
+from mintscope.core.market.swap import Oriented, QuoteKind, Swap, oriented
 
 SAMPLE_LAMPORTS_MIN: Final = 50_000_000
 RATE_WINDOW_S: Final = 60
@@ -141,10 +140,10 @@ def price_slot(swaps: Iterable[Swap], rate: Rate | None) -> Priced:
         price = _price(seen, rate.usd)
         if isinstance(price, Unpriced):
             unpriced[price] += 1
-            if volume:
-                priced.append(_as_seen(swap, seen, volume, (None, None)))
-        else:
-            priced.append(_as_seen(swap, seen, volume, price))
+        usd, sol = (None, None) if isinstance(price, Unpriced) else price
+        if volume or usd is not None:
+            place = _position(swap)
+            priced.append(PricedSwap(seen.base, *place, seen.is_buy, volume, usd, sol))
     return Priced(priced, unpriced)
 
 
@@ -170,22 +169,6 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Min
     for swap, seen in sided:
         sides[seen.is_buy].add((swap.transaction_index, seen.base, swap.signer))
     return sides[True] & sides[False]
-
-
-def _as_seen(
-    swap: Swap, seen: Oriented, volume: int, price: tuple[float, float] | tuple[None, None]
-) -> PricedSwap:
-    return PricedSwap(
-        mint=seen.base,
-        transaction_index=swap.transaction_index,
-        outer=swap.outer,
-        inner=swap.inner,
-        leg=swap.leg,
-        is_buy=seen.is_buy,
-        volume=volume,
-        price_usd=price[0],
-        price_sol=price[1],
-    )
 
 
 def _volume(seen: Oriented, rate: Fraction) -> int:

@@ -174,23 +174,10 @@ def _land(payment: Payment, landed: Landed) -> Payment:
     if payment.final and not landed.final:
         # Old news, or a node was wrong about the end: it is looked for again, not believed.
         return payment if payment.state is State.ISSUED else replace(payment, final=False)
+    landed_payment = replace(payment, paid=landed.paid, final=landed.final, missed_height=0)
     if landed.paid < payment.amount:
-        return replace(
-            payment,
-            state=State.FROZEN,
-            reason=RefusalReason.UNDERPAID,
-            paid=landed.paid,
-            final=landed.final,
-            missed_height=0,
-        )
-    return replace(
-        payment,
-        state=State.ISSUED,
-        reason=None,
-        paid=landed.paid,
-        final=landed.final,
-        missed_height=0,
-    )
+        return replace(landed_payment, state=State.FROZEN, reason=RefusalReason.UNDERPAID)
+    return replace(landed_payment, state=State.ISSUED, reason=None)
 
 
 def _miss(payment: Payment, height: int) -> Payment:

@@ -61,7 +61,7 @@ class Budget:
         return self.fee_lamports // FEE_SHARES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Conduct:
     """What a payer, or an address, did within the hour, and has in flight.
 
@@ -94,7 +94,7 @@ class Conduct:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FeesAtRisk:
     """Network fees that all payers together have burned or may burn yet, in lamports.
 

@@ -20,22 +20,7 @@ from mintscope.base.solana import Endpoint
 from mintscope.base.tls import trusted_roots
 from mintscope.core.payments.protocol.mint import AccountState
 from mintscope.core.payments.settlement import ChainUnavailable, Unintelligible
-from mintscope.edges.settlement.node_answers import (
-    ACCOUNT,
-    ANSWER,
-    ARRIVALS,
-    BALANCE,
-    NUMBER,
-    SIMULATED,
-    STATUSES,
-    TEXT,
-    TIP,
-    TRANSACTION,
-    Arrival,
-    ConfirmedTransaction,
-    EpochInfo,
-    Statuses,
-)
+from mintscope.edges.settlement import node_answers
 
 T = TypeVar("T")
 
@@ -97,7 +82,7 @@ class PaymentNode:
             "accounts": {"encoding": "base64", "addresses": [str(source)]},
         }
         params = [b64encode(wire).decode(), options]
-        trial = await self._ask("simulateTransaction", params, SIMULATED)
+        trial = await self._ask("simulateTransaction", params, node_answers.SIMULATED)
         error = trial.value.err
         if error is not None:
             if _is_ours(error):
@@ -111,25 +96,27 @@ class PaymentNode:
     async def send(self, wire: bytes) -> None:
         """Send the transaction; the node itself goes on sending it until it expires."""
         options = {"encoding": "base64", "skipPreflight": True, "preflightCommitment": "confirmed"}
-        await self._ask("sendTransaction", [b64encode(wire).decode(), options], TEXT)
+        await self._ask("sendTransaction", [b64encode(wire).decode(), options], node_answers.TEXT)
 
     async def height(self, commitment: str) -> int:
         """Return the block height at *commitment*."""
-        return await self._ask("getBlockHeight", [{"commitment": commitment}], NUMBER)
+        return await self._ask("getBlockHeight", [{"commitment": commitment}], node_answers.NUMBER)
 
-    async def tip(self, commitment: str) -> EpochInfo:
+    async def tip(self, commitment: str) -> node_answers.EpochInfo:
         """Return slot and height at *commitment*, of the same block."""
-        return await self._ask("getEpochInfo", [{"commitment": commitment}], TIP)
+        return await self._ask("getEpochInfo", [{"commitment": commitment}], node_answers.TIP)
 
-    async def statuses(self, signatures: Sequence[Signature], *, search: bool) -> Statuses:
+    async def statuses(
+        self, signatures: Sequence[Signature], *, search: bool
+    ) -> node_answers.Statuses:
         """Return what is known of each; *search* looks beyond the last 150 blocks."""
         params = [list(signatures), {"searchTransactionHistory": search}]
-        found = await self._ask("getSignatureStatuses", params, STATUSES)
+        found = await self._ask("getSignatureStatuses", params, node_answers.STATUSES)
         if len(found.value) != len(signatures):
             raise ChainUnavailable(f"expected {len(signatures)} statuses; was {len(found.value)}")
         return found
 
-    async def transaction(self, signature: Signature) -> ConfirmedTransaction | None:
+    async def transaction(self, signature: Signature) -> node_answers.ConfirmedTransaction | None:
         """Return the transaction once it is confirmed, None before."""
         options = {
             "encoding": "json",
@@ -137,12 +124,12 @@ class PaymentNode:
             "maxSupportedTransactionVersion": 0,
         }
         async with self._reads:
-            return await self._ask("getTransaction", [signature, options], TRANSACTION)
+            return await self._ask("getTransaction", [signature, options], node_answers.TRANSACTION)
 
     async def account(self, address: str) -> AccountState | None:
         """Return what is at *address*."""
         params = [address, {"commitment": "confirmed", "encoding": "base64"}]
-        found = (await self._ask("getAccountInfo", params, ACCOUNT)).value
+        found = (await self._ask("getAccountInfo", params, node_answers.ACCOUNT)).value
         if found is None:
             return None
         return AccountState(owner=Wallet(found.owner), data=b64decode(found.data[0]))
@@ -157,17 +144,17 @@ class PaymentNode:
     async def lamports(self, wallet: Wallet) -> int:
         """Return what *wallet* has to pay fees with."""
         params = [wallet, {"commitment": "confirmed"}]
-        return (await self._ask("getBalance", params, BALANCE)).value
+        return (await self._ask("getBalance", params, node_answers.BALANCE)).value
 
     async def arrivals(
         self, treasury: str, after: Signature | None, before: str | None
-    ) -> list[Arrival]:
+    ) -> list[node_answers.Arrival]:
         """Return a page of what touched *treasury*, finalized, newest first."""
         options: dict[str, Any] = {"commitment": "finalized", "limit": PAGE}
         options |= {} if after is None else {"until": after}
         options |= {} if before is None else {"before": before}
         params = [treasury, options]
-        return await self._ask("getSignaturesForAddress", params, ARRIVALS)
+        return await self._ask("getSignaturesForAddress", params, node_answers.ARRIVALS)
 
     async def _ask(self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]") -> T:
         """Return the result of *method*; an error of the node's is an outage like any other."""
@@ -175,7 +162,7 @@ class PaymentNode:
         try:
             async with asyncio.timeout(CALL_S):
                 body = await self._post_again(method, msgspec.json.encode(request))
-            answer = ANSWER.decode(body)
+            answer = node_answers.ANSWER.decode(body)
             if answer.error is not None:
                 said = f"{method}: {answer.error.message[:200]} ({answer.error.code})"
                 raise _TROUBLES.get(answer.error.code, ChainUnavailable)(said)

@@ -12,8 +12,7 @@ import typer
 
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.outcome import Decoded, Quarantined
-from mintscope.core.market.side import oriented
-from mintscope.core.market.swap import Swap
+from mintscope.core.market.swap import Swap, oriented
 from mintscope.edges.sources.json_transactions import JsonTransactions, read_transaction
 from mintscope.shell.cli.output import stop
 

@@ -165,8 +165,8 @@ def _maintenance(
         store=money.payments, chain=chain, clock=clock, on_unreadable=tell_unreadable
     )
     auditor = Auditor(
-        books=money.audit_books,
-        treasury=money.treasury_books,
+        books=money.books,
+        treasury=money.books,
         history=chain,
         reconciler=reconciler,
         clock=clock,
@@ -174,7 +174,7 @@ def _maintenance(
     return PaymentMaintenance(
         chain=chain,
         store=money.payments,
-        books=money.maintenance_books,
+        books=money.books,
         auditor=auditor,
         reconciler=reconciler,
         price_cache=price_cache,

@@ -1,6 +1,7 @@
 """The auditor: brings to an end what only wants a look, and reports what contradicts itself."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from mintscope.base.clock import Clock
@@ -30,24 +31,16 @@ def _is_short(payment: Payment) -> bool:
     return payment.final and payment.reason is RefusalReason.UNDERPAID
 
 
+@dataclass(slots=True, kw_only=True)
 class Auditor:
     """Checks what is new every minute, and everything when told."""
 
-    def __init__(
-        self,
-        *,
-        books: AuditBooks,
-        treasury: TreasuryBooks,
-        history: TreasuryHistory,
-        reconciler: Reconciler,
-        clock: Clock,
-    ) -> None:
-        self._books = books
-        self._treasury = treasury
-        self._history = history
-        self._reconciler = reconciler
-        self._clock = clock
-        self._entry_mark = 0  # the first audit of a process is a full one
+    books: AuditBooks
+    treasury: TreasuryBooks
+    history: TreasuryHistory
+    reconciler: Reconciler
+    clock: Clock
+    _entry_mark: int = 0  # the first audit of a process is a full one
 
     async def audit(self, *, full: bool = False) -> Sequence[Violation]:
         """Return every violation, and stop sales if there is one.
@@ -62,7 +55,7 @@ class Auditor:
             await self._audit_chain(violations, full=full)
         except ChainUnavailable as caught:
             trouble = caught
-        checked = await self._books.check(after_entry=0 if full else self._entry_mark)
+        checked = await self.books.check(after_entry=0 if full else self._entry_mark)
         self._entry_mark = checked.entry_mark
         violations += checked.violations
         if violations:
@@ -73,57 +66,57 @@ class Auditor:
 
     async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:
         if full:  # before any question: a node that is silent only delays it
-            scan = await self._treasury.scan(ScanScope.ALL)
+            scan = await self.treasury.scan(ScanScope.ALL)
             if scan is None or scan.finished_at is not None:
-                await self._treasury.keep_scan(ScanScope.ALL, Scan())
+                await self.treasury.keep_scan(ScanScope.ALL, Scan())
         await self._settle_issued()
-        doubted = await self._treasury.doubts(now=self._clock.now(), count_max=BATCH)
+        doubted = await self.treasury.doubts(now=self.clock.now(), count_max=BATCH)
         await self._compare(doubted, violations)
         await self._scan(
-            ScanScope.NEW, await self._treasury.scan(ScanScope.NEW) or Scan(), violations
+            ScanScope.NEW, await self.treasury.scan(ScanScope.NEW) or Scan(), violations
         )
-        scan = await self._treasury.scan(ScanScope.ALL)
+        scan = await self.treasury.scan(ScanScope.ALL)
         if scan is not None and scan.finished_at is None:
             await self._scan(ScanScope.ALL, scan, violations)
 
     async def _settle_issued(self) -> None:
         """Look at what was issued and should be final by now; doubt what is not even then."""
-        height = await self._history.finalized_height()
-        before = UnixMs(self._clock.now() - SETTLED_AFTER_MS)
-        late = await self._books.unsettled(before=before, height=height, count_max=BATCH)
+        height = await self.history.finalized_height()
+        before = UnixMs(self.clock.now() - SETTLED_AFTER_MS)
+        late = await self.books.unsettled(before=before, height=height, count_max=BATCH)
         if late:
-            await self._reconciler.look_at(late)
-            await self._treasury.doubt(DoubtKind.ISSUED, late, now=self._clock.now())
+            await self.reconciler.look_at(late)
+            await self.treasury.doubt(DoubtKind.ISSUED, late, now=self.clock.now())
 
     async def _scan(self, scope: ScanScope, scan: Scan, violations: list[Violation]) -> None:
         """Read on, a page at a time; whatever stops it, no page is read in vain."""
         for _ in range(PAGES_MAX[scope]):
-            page = await self._history.arrivals(after=scan.mark, before=scan.cursor)
+            page = await self.history.arrivals(after=scan.mark, before=scan.cursor)
             if page.oldest is None:
-                await self._treasury.keep_scan(scope, scan.end(self._clock.now(), scope=scope))
+                await self.treasury.keep_scan(scope, scan.end(self.clock.now(), scope=scope))
                 return
             for start in range(0, len(page.succeeded), BATCH):
                 await self._compare(page.succeeded[start : start + BATCH], violations)
             scan = scan.go_on(page)
-            await self._treasury.keep_scan(scope, scan)
+            await self.treasury.keep_scan(scope, scan)
 
     async def _compare(self, arrived: Sequence[Signature], violations: list[Violation]) -> None:
         """Issue what *arrived* (<= BATCH) and is not issued, and note what cannot be."""
         if not arrived:
             return
-        ours = {each.signature: each for each in await self._reconciler.issue_arrived(arrived)}
+        ours = {each.signature: each for each in await self.reconciler.issue_arrived(arrived)}
         foreign = [signature for signature in arrived if signature not in ours]
-        sponsored = await self._history.sponsored(foreign) if foreign else {}
+        sponsored = await self.history.sponsored(foreign) if foreign else {}
         found = compare(list(ours.values()), sponsored)
         if found:  # before anything is forgotten
             await self._stop(found[0])
             violations += found
-        await self._treasury.dismiss([s for s, is_ours in sponsored.items() if is_ours is not None])
+        await self.treasury.dismiss([s for s, is_ours in sponsored.items() if is_ours is not None])
         doubtful = [s for s, is_ours in sponsored.items() if is_ours is None] + [
             s for s, each in ours.items() if each.state is not State.ISSUED and not _is_short(each)
         ]
-        await self._treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self._clock.now())
+        await self.treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self.clock.now())
 
     async def _stop(self, violation: Violation) -> None:
         why = f"{violation.invariant} ({violation.subject})"
-        await self._books.stop_sales(now=self._clock.now(), why=why)
+        await self.books.stop_sales(now=self.clock.now(), why=why)

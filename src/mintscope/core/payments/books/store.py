@@ -45,17 +45,24 @@ class TreasuryBooks(Protocol):
         """Forget every doubt about *signatures*, and every doubt that is settled by now."""
 
 
-class MaintenanceBooks(Protocol):
-    """What payment maintenance reads and measures, and the fee payer's balance that it keeps."""
+class SalesState(Protocol):
+    """Whether anything is sold, and what is under way."""
+
+    async def why_stopped(self) -> str | None:
+        """Return why sales are stopped, None while they are open."""
 
     async def pending(self) -> tuple[int, UnixMs | None]:
         """Return how many payments have no outcome yet, and when the oldest was begun."""
 
+    async def fund(self) -> int | None:
+        """Return the lamports not reserved for payments yet, None before the first look."""
+
+
+class MaintenanceBooks(SalesState, Protocol):
+    """What payment maintenance reads and measures, and the fee payer's balance that it keeps."""
+
     async def scan(self, scope: ScanScope) -> Scan | None:
         """Return how far the scan of *scope* has come, None where there was none."""
-
-    async def why_stopped(self) -> str | None:
-        """Return why sales are stopped, None while they are open."""
 
     async def fund_mark(self) -> int:
         """Return the mark after which the fee payer's balance is to be read."""
@@ -63,21 +70,13 @@ class MaintenanceBooks(Protocol):
     async def fill_fund(self, lamports: int, *, mark: int) -> None:
         """Note what the fee payer had after *mark*."""
 
-    async def fund(self) -> int | None:
-        """Return the lamports not reserved for payments yet, None before the first look."""
 
-
-class SalesBooks(Protocol):
+class SalesBooks(SalesState, Protocol):
     """Whether anything is sold, as an operator sees and changes it."""
-
-    async def why_stopped(self) -> str | None:
-        """Return why sales are stopped, None while they are open."""
 
     async def resume_sales(self) -> None:
         """Open sales again; what stopped them must be understood first."""
 
-    async def pending(self) -> tuple[int, UnixMs | None]:
-        """Return how many payments have no outcome yet, and when the oldest was begun."""
 
-    async def fund(self) -> int | None:
-        """Return the lamports not reserved for payments yet, None before the first look."""
+class PaymentBooks(AuditBooks, TreasuryBooks, MaintenanceBooks, SalesBooks, Protocol):
+    """The books with every verb, as they are opened; a caller takes the port of its own."""

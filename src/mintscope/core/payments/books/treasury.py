@@ -50,7 +50,7 @@ class ScanScope(StrEnum):
     ALL = "all"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Scan:
     """How far a scan has come.
 

@@ -50,14 +50,6 @@ class PinnedPrice:
         return Quote(usd=self._usd, observed_at=now)
 
 
-class NoSolPrice:
-    """Where there is no market of SOL: network fees are not compared with prices."""
-
-    async def read(self, _now: UnixMs) -> Decimal | None:
-        """Return None, always."""
-        return None
-
-
 class PriceCache:
     """Reads the source at most once a minute; the list and every demand in between agree.
 
@@ -74,7 +66,7 @@ class PriceCache:
         fee_share_max: Decimal = FEE_SHARE_MAX,
     ) -> None:
         self._source = source
-        self._sol = sol or NoSolPrice()
+        self._sol = sol  # without it network fees are not compared with prices
         self._decimals = decimals
         self._fee_share_max = fee_share_max
         self._clock = clock
@@ -108,7 +100,8 @@ class PriceCache:
     async def _read(self) -> None:
         now = self._clock.now()
         try:
-            found, sol_usd = await self._source.read(now), await self._sol.read(now)
+            found = await self._source.read(now)
+            sol_usd = await self._sol.read(now) if self._sol is not None else None
         except Exception:  # noqa: BLE001  whatever breaks a source, it is no reason to sell
             found, sol_usd = Doubt.BROKEN, None
         if isinstance(found, Quote) and self._previous and is_jump(found, self._previous):

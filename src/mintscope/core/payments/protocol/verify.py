@@ -35,9 +35,7 @@ COMPUTE_UNITS_MAX: Final = 400_000
 PRIORITY_LAMPORTS_MAX: Final = 10_000
 LAMPORTS_PER_SIGNATURE: Final = 5_000
 FEE_LAMPORTS_MIN: Final = 2 * LAMPORTS_PER_SIGNATURE  # what no payment can do without
-FEE_LAMPORTS_USUAL: Final = (
-    FEE_LAMPORTS_MIN + 1
-)  # the official clients ask for a lamport's priority
+FEE_LAMPORTS_USUAL: Final = FEE_LAMPORTS_MIN + 1  # official clients ask for a lamport's priority
 MICRO: Final = 1_000_000
 _LIMIT_BYTES: Final = 5
 _PRICE_BYTES: Final = 9

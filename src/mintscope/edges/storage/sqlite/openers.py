@@ -23,12 +23,7 @@ from mintscope.core.market.store import (
     Retention,
     Tracking,
 )
-from mintscope.core.payments.books.store import (
-    AuditBooks,
-    MaintenanceBooks,
-    SalesBooks,
-    TreasuryBooks,
-)
+from mintscope.core.payments.books.store import PaymentBooks
 from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.edges.storage.pepper import load_pepper
@@ -134,26 +129,6 @@ class Money:
         """Moves the credits of a token to a new one."""
         return self._payments
 
-    @property
-    def audit_books(self) -> AuditBooks:
-        """The books, for audits."""
-        return self._books
-
-    @property
-    def treasury_books(self) -> TreasuryBooks:
-        """The books, for the comparison with the treasury."""
-        return self._books
-
-    @property
-    def maintenance_books(self) -> MaintenanceBooks:
-        """The books, for what runs beside the api."""
-        return self._books
-
-    @property
-    def sales_books(self) -> SalesBooks:
-        """The books, for a command."""
-        return self._books
-
     @cached_property
     def _payments(self) -> SqlitePaymentStore:
         store = SqlitePaymentStore(self._path)
@@ -161,7 +136,8 @@ class Money:
         return store
 
     @cached_property
-    def _books(self) -> SqlitePaymentBooks:
+    def books(self) -> PaymentBooks:
+        """The books of payments."""
         books = SqlitePaymentBooks(self._path)
         self._stack.push_async_callback(books.close)
         return books

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 import apsw
+from msgspec.structs import astuple
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.log import CandleRow, PricedSwap
@@ -143,24 +144,7 @@ class SqliteFolding:
     def _save_candles(self, mint_id: int, timeframe: Timeframe, rows: Sequence[CandleRow]) -> None:
         if not rows:
             return
-        self._db.executemany(
-            SAVE_CANDLE,
-            (
-                (
-                    mint_id,
-                    timeframe,
-                    row.bucket,
-                    row.open,
-                    row.high,
-                    row.low,
-                    row.close,
-                    row.buy_volume,
-                    row.sell_volume,
-                    row.count,
-                )
-                for row in rows
-            ),
-        )
+        self._db.executemany(SAVE_CANDLE, ((mint_id, timeframe, *astuple(row)) for row in rows))
         cut = rows[-1].bucket - self._retention.keep_s[timeframe]
         if self._db.execute(HAS_OLD, (mint_id, timeframe, cut)).get is None:
             return

@@ -169,17 +169,9 @@ class SqliteLogReader:
 def _overview(db: apsw.Connection) -> MarketOverview:
     slot, time, folded_slot, follows_files = db.execute(STANDING).get
     gap_count, gap_slots, newest_gap = db.execute(GAPS).get
-    return MarketOverview(
-        slot=slot,
-        time=time,
-        folded_slot=folded_slot,
-        follows_files=bool(follows_files),
-        tracked_count=db.execute(TRACKED_COUNT).get,
-        gap_count=gap_count,
-        gap_slots=gap_slots,
-        newest_gap=newest_gap,
-        unread=[UnreadCount(*row) for row in db.execute(UNREAD)],
-    )
+    unread = [UnreadCount(*row) for row in db.execute(UNREAD)]
+    standing = (slot, time, folded_slot, bool(follows_files), db.execute(TRACKED_COUNT).get)
+    return MarketOverview(*standing, gap_count, gap_slots, newest_gap, unread)
 
 
 def _events(db: apsw.Connection, after_seq: int, limit: int) -> list[Event]:

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import apsw
 import msgspec
+from msgspec.structs import astuple
 
-from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.primitives import Mint
 from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
 from mintscope.core.market.timeframe import Timeframe
 
@@ -28,21 +29,7 @@ SELECT bucket, open, high, low, close, buy_volume, sell_volume, count
 
 def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
     """Return the swaps of one mint and slot as a blob."""
-    return _encode(
-        [
-            (
-                swap.transaction_index,
-                swap.outer,
-                swap.inner,
-                swap.leg,
-                swap.is_buy,
-                swap.volume,
-                swap.price_usd,
-                swap.price_sol,
-            )
-            for swap in swaps
-        ]
-    )
+    return _encode([astuple(swap)[1:] for swap in swaps])
 
 
 def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
@@ -52,13 +39,10 @@ def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
 
 def volumes_of(blob: bytes) -> tuple[int, int]:
     """Return the volume bought and the volume sold in the swaps that *blob* holds."""
-    bought = sold = 0
+    volumes = [0, 0]
     for _, _, _, _, is_buy, volume, _, _ in _swaps.decode(blob):
-        if is_buy:
-            bought += volume
-        else:
-            sold += volume
-    return bought, sold
+        volumes[not is_buy] += volume
+    return volumes[0], volumes[1]
 
 
 def mints_blob(mints: Iterable[Mint]) -> bytes:
@@ -73,29 +57,15 @@ def mints_of(blob: bytes) -> tuple[Mint, ...]:
 
 def header_row(header: SlotHeader) -> tuple[Any, ...]:
     """Return *header* as a row of the table `header`, without seq."""
-    return (
-        header.slot,
-        header.parent_slot,
-        header.blockhash,
-        header.time,
-        header.sol_usd,
-        header.sol_usd_time,
-        _encode(header.samples),
-    )
+    *columns, samples = astuple(header)
+    return (*columns, _encode(samples))
 
 
 def header_of(row: tuple[Any, ...]) -> SlotHeader:
     """Return the header that such a row holds."""
-    slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples = row
-    return SlotHeader(
-        slot=Slot(slot),
-        parent_slot=Slot(parent_slot),
-        blockhash=blockhash,
-        time=UnixS(time),
-        sol_usd=sol_usd,
-        sol_usd_time=None if sol_usd_time is None else UnixS(sol_usd_time),
-        samples=_samples.decode(samples),
-    )
+    slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, blob = row
+    samples = _samples.decode(blob)
+    return SlotHeader(slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples)
 
 
 def last_seq(db: apsw.Connection) -> int:

@@ -205,10 +205,7 @@ class SqlitePaymentBooks:
 
     def _scan(self, scope: ScanScope) -> Scan | None:
         row = self._db.execute(SCAN, (scope,)).fetchone()
-        if row is None:
-            return None
-        mark, head, cursor, finished_at = row
-        return Scan(mark=mark, head=head, cursor=cursor, finished_at=finished_at)
+        return None if row is None else Scan(*row)
 
     def _signatures(self, statement: str, values: tuple[int, ...]) -> list[Signature]:
         return [Signature(str(found)) for (found,) in self._db.execute(statement, values)]

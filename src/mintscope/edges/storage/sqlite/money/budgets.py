@@ -103,8 +103,7 @@ class Budgets:
             (CONDUCT_OF_PAYER, payment.payer, False),
             (CONDUCT_OF_ADDRESS, payment.address, True),
         ):
-            reverted, waiting, sold, fees = self._db.execute(conduct, (hour_ago, who, SOLD_MAX)).get
-            found = Conduct(reverted=reverted, pending=waiting, sold=sold, fee_lamports=fees)
+            found = Conduct(*self._db.execute(conduct, (hour_ago, who, SOLD_MAX)).get)
             excess = found.find_excess(
                 pending.budget, fee_lamports=payment.fee_lamports, is_address=is_address
             )
@@ -115,10 +114,7 @@ class Budgets:
     def _are_fees_allowed(self, pending: PendingPayment, hour_ago: int) -> bool:
         payment = pending.payment
         asked = (hour_ago, payment.begun_at - DAY_MS, payment.payer)
-        reverted, waiting, new_payers, fund, is_new_payer = self._db.execute(
-            FEES_AT_RISK, asked
-        ).get
-        at_risk = FeesAtRisk(reverted=reverted, pending=waiting, new_payers=new_payers, fund=fund)
-        return at_risk.allow(
+        *at_risk, is_new_payer = self._db.execute(FEES_AT_RISK, asked).get
+        return FeesAtRisk(*at_risk).allow(
             pending.budget, fee_lamports=payment.fee_lamports, is_new_payer=bool(is_new_payer)
         )

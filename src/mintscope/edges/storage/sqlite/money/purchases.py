@@ -96,15 +96,12 @@ class PurchasedCredits:
         self, row_id: int, purchase: NewToken | TopUp, begun_at: UnixMs, now: UnixMs
     ) -> None:
         if isinstance(purchase, NewToken):
-            opened = self._db.execute(
-                OPEN_ACCOUNT, (purchase.token_hash, purchase.hint, "", now)
-            ).get
-            entry = self._enter(opened, "payment", purchase.credits, now)
-            self._db.execute(HAND_OUT, (row_id, opened, entry))
+            opened = (purchase.token_hash, purchase.hint, "", now)
+            kind, account = "payment", self._db.execute(OPEN_ACCOUNT, opened).get
         else:  # the token may have been rotated meanwhile
-            successor = int(self._db.execute(SUCCESSOR, (purchase.account, begun_at)).get)
-            entry = self._enter(successor, "top_up", purchase.credits, now)
-            self._db.execute(HAND_OUT, (row_id, successor, entry))
+            kind, account = "top_up", self._db.execute(SUCCESSOR, (purchase.account, begun_at)).get
+        entry = self._enter(account, kind, purchase.credits, now)
+        self._db.execute(HAND_OUT, (row_id, account, entry))
 
     def _enter(self, account: int, kind: str, delta: int, now: UnixMs) -> int:
         entry = self._db.execute(ENTER, (account, kind, delta, now)).get
