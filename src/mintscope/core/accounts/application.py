@@ -140,7 +140,7 @@ class ApplicationChanges(TypedDict, total=False):
 class ApplicationRows(Protocol):
     """Applications inside one transaction."""
 
-    def get(self, signup_id: SignupId) -> KeptApplication | None:
+    def get(self, signup_id: SignupId, /) -> KeptApplication | None:
         """Return one application."""
 
     def find(self, email: EmailAddress) -> KeptApplication | None:
@@ -152,7 +152,7 @@ class ApplicationRows(Protocol):
     def insert(self, new: NewApplication) -> SignupId:
         """Add an application that awaits confirmation; its address must be free."""
 
-    def update(self, signup_id: SignupId, **changes: Unpack[ApplicationChanges]) -> None:
+    def update(self, signup_id: SignupId, /, **changes: Unpack[ApplicationChanges]) -> None:
         """Change columns of an application."""
 
     def delete(self, signup_id: SignupId) -> None:

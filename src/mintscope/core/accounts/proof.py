@@ -77,7 +77,7 @@ class ProofChanges(TypedDict, total=False):
 class ProofRows(Protocol):
     """Proofs inside one transaction."""
 
-    def get(self, proof_id: ProofId) -> Proof | None:
+    def get(self, proof_id: ProofId, /) -> Proof | None:
         """Return one proof, good or not."""
 
     def newest(self, purpose: Purpose, subject: int) -> Proof | None:
@@ -86,7 +86,7 @@ class ProofRows(Protocol):
     def insert(self, new: NewProof) -> ProofId:
         """Add a proof."""
 
-    def update(self, proof_id: ProofId, **changes: Unpack[ProofChanges]) -> None:
+    def update(self, proof_id: ProofId, /, **changes: Unpack[ProofChanges]) -> None:
         """Change columns of a proof."""
 
     def use_up(self, purpose: Purpose, subject: int, at: UnixMs) -> None:

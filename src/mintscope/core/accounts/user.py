@@ -69,7 +69,7 @@ class UserChanges(TypedDict, total=False):
 class UserRows(Protocol):
     """Users inside one transaction; a removed user is never returned."""
 
-    def get(self, user_id: UserId) -> KeptUser | None:
+    def get(self, user_id: UserId, /) -> KeptUser | None:
         """Return one user."""
 
     def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
@@ -84,7 +84,7 @@ class UserRows(Protocol):
     def insert(self, new: NewUser) -> UserId:
         """Add a user."""
 
-    def update(self, user_id: UserId, **changes: Unpack[UserChanges]) -> None:
+    def update(self, user_id: UserId, /, **changes: Unpack[UserChanges]) -> None:
         """Change columns of a user."""
 
 

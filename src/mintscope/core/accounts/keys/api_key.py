@@ -102,7 +102,7 @@ class ApiKeyRows(Protocol):
     def find(self, key_hash: CredentialHash) -> Holder | None:
         """Return the key of that hash, in whatever state, unless its user was removed."""
 
-    def get(self, key_id: KeyId) -> KeyLine | None:
+    def get(self, key_id: KeyId, /) -> KeyLine | None:
         """Return one key."""
 
     def of_application(self, signup_id: SignupId) -> Sequence[KeyLine]:
@@ -113,7 +113,7 @@ class ApiKeyRows(Protocol):
     ) -> KeyLine:
         """Add a key; *signup_id* is the application whose secret it was exchanged for."""
 
-    def update(self, key_id: KeyId, **changes: Unpack[KeyChanges]) -> None:
+    def update(self, key_id: KeyId, /, **changes: Unpack[KeyChanges]) -> None:
         """Change columns of a key."""
 
     def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:

@@ -75,7 +75,7 @@ class EmailChanges(TypedDict, total=False):
 class EmailRows(Protocol):
     """E-mails inside one transaction, as the rules of accounts write them."""
 
-    def get(self, email_id: EmailId) -> Draft | None:
+    def get(self, email_id: EmailId, /) -> Draft | None:
         """Return one e-mail."""
 
     def insert(
@@ -91,7 +91,7 @@ class EmailRows(Protocol):
         facts   as in Draft
         """
 
-    def update(self, email_id: EmailId, **changes: Unpack[EmailChanges]) -> None:
+    def update(self, email_id: EmailId, /, **changes: Unpack[EmailChanges]) -> None:
         """Change columns of an e-mail."""
 
     def written_to(

@@ -96,7 +96,7 @@ class SessionRows(Protocol):
     def find(self, cookie_hash: CredentialHash) -> Session | None:
         """Return the session of that cookie."""
 
-    def get(self, session_id: SessionId) -> Session | None:
+    def get(self, session_id: SessionId, /) -> Session | None:
         """Return one session, with its user as it is now."""
 
     def of_user(self, user_id: UserId) -> Sequence[Session]:
@@ -105,7 +105,7 @@ class SessionRows(Protocol):
     def insert(self, user_id: UserId, new: NewSession, at: UnixMs) -> SessionId:
         """Add a session that begins at *at*."""
 
-    def update(self, session_id: SessionId, **changes: Unpack[SessionChanges]) -> None:
+    def update(self, session_id: SessionId, /, **changes: Unpack[SessionChanges]) -> None:
         """Change columns of a session."""
 
     def delete(self, session_ids: Collection[SessionId]) -> None:

@@ -1,45 +1,63 @@
-"""EmailRows and OutboxRows on SQLite; the table is called `letter`."""
+"""ProofRows, EmailRows and OutboxRows on SQLite; the table of e-mails is called `letter`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Unpack
-
-import apsw
-import msgspec
+from dataclasses import asdict
+from typing import Final
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.mail.email import Draft, EmailChanges, EmailId, EmailKind
-from mintscope.core.accounts.proof import ProofId, Purpose
-from mintscope.edges.storage.sqlite.accounts import proofs
-from mintscope.edges.storage.sqlite.accounts.columns import insert, moment, update
-from mintscope.edges.storage.sqlite.accounts.proofs import proof_of
+from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
+from mintscope.core.accounts.proof import NewProof, Proof, ProofId, Purpose
+from mintscope.edges.storage.sqlite.accounts.table import Columns, Table
 
-COLUMNS: Final = (
-    "letter.id, kind, recipient, written_at, facts, attempts, sent_at, given_up_at, reason,"
-    f" {proofs.COLUMNS}"
-)
-COLUMN_COUNT: Final = 9
+PROOF: Final = Columns(Proof, "proof", proof_id="proof.id")
+USE_UP: Final = """
+UPDATE proof SET used_at = ?3 WHERE purpose = ?1 AND subject = ?2 AND used_at IS NULL
+"""
+# The text of an e-mail that is still there is made of its proof.
+PURGE_PROOFS: Final = """
+DELETE FROM proof WHERE min(coalesce(used_at, expires_at), expires_at) < ?
+   AND NOT EXISTS (SELECT 1 FROM letter WHERE letter.proof = proof.id)
+"""
 IS_WAITING: Final = "sent_at IS NULL AND given_up_at IS NULL"
-SELECT: Final = f"SELECT {COLUMNS} FROM letter LEFT JOIN proof ON proof.id = letter.proof"  # noqa: S608
-GET: Final = f"{SELECT} WHERE letter.id = ?"
-WRITTEN_TO: Final = f"{SELECT} WHERE recipient = ? AND kind = ? AND written_at > ?"
-WAITING_WITH: Final = f"{SELECT} WHERE proof.purpose = ? AND proof.subject = ? AND {IS_WAITING}"
-DUE: Final = f"{SELECT} WHERE due_at <= ? AND {IS_WAITING} ORDER BY due_at, letter.id LIMIT ?"
-WRITTEN_BEFORE: Final = f"{SELECT} WHERE written_at <= ? AND {IS_WAITING} LIMIT ?"
-NEWEST: Final = f"{SELECT} ORDER BY letter.id DESC LIMIT ?"
 COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa: S608  a constant
-PURGE: Final = "DELETE FROM letter WHERE coalesce(sent_at, given_up_at) < ?"
 
 
-class SqliteEmailRows:
-    """Implements EmailRows."""
+class SqliteProofRows(Table[ProofId, Proof]):
+    """Implements ProofRows."""
 
-    def __init__(self, db: apsw.Connection) -> None:
-        self._db = db
+    NAME = "proof"
+    COLUMNS = PROOF
+    SOURCE = "proof WHERE"
 
-    def get(self, email_id: EmailId) -> Draft | None:
-        """Return one e-mail."""
-        return next(iter(_drafts(self._db, GET, email_id)), None)
+    def newest(self, purpose: Purpose, subject: int) -> Proof | None:
+        """Return the newest proof about *subject*, good or not."""
+        condition = "purpose = ? AND subject = ? ORDER BY id DESC LIMIT 1"
+        return self._first(condition, purpose, subject)
+
+    def insert(self, new: NewProof) -> ProofId:
+        """Add a proof."""
+        return self._add(asdict(new) | {"expires_at": new.expires_at})
+
+    def use_up(self, purpose: Purpose, subject: int, at: UnixMs) -> None:
+        """Set `used_at` of every proof about *subject* that has none."""
+        self._db.execute(USE_UP, (purpose, subject, at))
+
+    def delete(self, purpose: Purpose, subject: int) -> None:
+        """Delete every proof about *subject*."""
+        self._db.execute("DELETE FROM proof WHERE purpose = ? AND subject = ?", (purpose, subject))
+
+    def purge(self, before: UnixMs) -> None:
+        """Delete proofs used or expired before then, except those of e-mails that are kept."""
+        self._db.execute(PURGE_PROOFS, (before,))
+
+
+class SqliteEmailRows(Table[EmailId, Draft]):
+    """Implements EmailRows and OutboxRows."""
+
+    NAME = "letter"
+    COLUMNS = Columns(Draft, "letter", email_id="letter.id", proof=PROOF)
+    SOURCE = "letter LEFT JOIN proof ON proof.id = letter.proof WHERE"
 
     def insert(
         self,
@@ -50,74 +68,38 @@ class SqliteEmailRows:
         at: UnixMs,
     ) -> EmailId:
         """Add an e-mail that is due at once."""
-        columns = {
-            "kind": kind,
-            "recipient": recipient,
-            "facts": msgspec.json.encode(dict(facts)).decode(),
-            "proof": proof,
-            "written_at": at,
-            "due_at": at,
-        }
-        return EmailId(insert(self._db, "letter", columns))
-
-    def update(self, email_id: EmailId, **changes: Unpack[EmailChanges]) -> None:
-        """Change columns of an e-mail."""
-        update(self._db, "letter", email_id, changes)
+        told = {"kind": kind, "recipient": recipient, "facts": dict(facts), "proof": proof}
+        return self._add({**told, "written_at": at, "due_at": at})
 
     def written_to(
         self, recipient: EmailAddress, kind: EmailKind, since: UnixMs
     ) -> Sequence[Draft]:
         """Return the e-mails of *kind* written to *recipient* after *since*."""
-        return _drafts(self._db, WRITTEN_TO, recipient, kind, since)
+        return self._all("recipient = ? AND kind = ? AND written_at > ?", recipient, kind, since)
 
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
         """Return the e-mails that wait with a proof about *subject*."""
-        return _drafts(self._db, WAITING_WITH, purpose, subject)
+        condition = f"proof.purpose = ? AND proof.subject = ? AND {IS_WAITING}"
+        return self._all(condition, purpose, subject)
 
     def purge(self, before: UnixMs) -> None:
         """Delete e-mails sent or given up before then."""
-        self._db.execute(PURGE, (before,))
-
-
-class SqliteOutboxRows:
-    """Implements OutboxRows."""
-
-    def __init__(self, db: apsw.Connection) -> None:
-        self._db = db
+        statement = "DELETE FROM letter WHERE coalesce(sent_at, given_up_at) < ?"
+        self._db.execute(statement, (before,))
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait and are due, longest due first."""
-        return _drafts(self._db, DUE, now, limit)
+        order = "due_at, letter.id"
+        return self._all(f"due_at <= ? AND {IS_WAITING} ORDER BY {order} LIMIT ?", now, limit)
 
     def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait and were written at *at* or before."""
-        return _drafts(self._db, WRITTEN_BEFORE, at, limit)
+        return self._all(f"written_at <= ? AND {IS_WAITING} LIMIT ?", at, limit)
 
     def newest(self, limit: int) -> Sequence[Draft]:
         """Return the newest e-mails, sent or not."""
-        return _drafts(self._db, NEWEST, limit)
+        return self._all("TRUE ORDER BY letter.id DESC LIMIT ?", limit)
 
     def count_waiting(self) -> int:
         """Return how many e-mails were neither sent nor given up."""
         return int(self._db.execute(COUNT_WAITING).get)
-
-
-def _drafts(db: apsw.Connection, statement: str, *values: object) -> list[Draft]:
-    return [_draft_of(row) for row in db.execute(statement, values)]
-
-
-def _draft_of(row: tuple[Any, ...]) -> Draft:
-    email_id, kind, recipient, written_at, facts, attempts, *done, reason = row[:COLUMN_COUNT]
-    proof, (sent_at, given_up_at) = row[COLUMN_COUNT:], map(moment, done)
-    return Draft(
-        email_id=EmailId(email_id),
-        kind=EmailKind(kind),
-        recipient=EmailAddress(recipient),
-        written_at=UnixMs(written_at),
-        facts=msgspec.json.decode(facts, type=dict[str, str]),
-        proof=None if proof[0] is None else proof_of(proof),
-        attempts=attempts,
-        sent_at=sent_at,
-        given_up_at=given_up_at,
-        reason=reason,
-    )

@@ -1,22 +1,19 @@
 """AccountStore on SQLite."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TypeVar
 
 import apsw
 
+from mintscope.core.accounts.audit import Event
 from mintscope.core.accounts.store import AccountRows
-from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyRows, SqliteUserKeyRows
-from mintscope.edges.storage.sqlite.accounts.applications import (
-    SqliteApplicationLists,
-    SqliteApplicationRows,
-)
-from mintscope.edges.storage.sqlite.accounts.emails import SqliteEmailRows, SqliteOutboxRows
-from mintscope.edges.storage.sqlite.accounts.events import SqliteEventRows
+from mintscope.edges.storage.sqlite.accounts.api_keys import SqliteApiKeyRows
+from mintscope.edges.storage.sqlite.accounts.applications import SqliteApplicationRows
+from mintscope.edges.storage.sqlite.accounts.emails import SqliteEmailRows, SqliteProofRows
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.proofs import SqliteProofRows
-from mintscope.edges.storage.sqlite.accounts.sessions import SqliteSessionRows
-from mintscope.edges.storage.sqlite.accounts.users import SqliteUserRows
+from mintscope.edges.storage.sqlite.accounts.people import SqliteSessionRows, SqliteUserRows
+from mintscope.edges.storage.sqlite.accounts.table import NO_END, Columns, Table
 
 T = TypeVar("T")
 
@@ -43,17 +40,41 @@ class SqliteAccountStore:
         return rows
 
 
+class SqliteEventRows(Table[int, Event]):
+    """Implements EventRows."""
+
+    NAME = "account_event"
+    COLUMNS = Columns(Event, "account_event")
+    SOURCE = "account_event WHERE"
+
+    def insert(self, event: Event) -> None:
+        """Add *event*."""
+        self._add(asdict(event))
+
+    def newest(self, before: int | None, limit: int) -> Sequence[tuple[int, Event]]:
+        """Return up to *limit* events with their numbers, newest first, older than *before*."""
+        events = f"SELECT id, {self.COLUMNS.text} FROM account_event"  # noqa: S608  a constant
+        page = f"WHERE id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
+        rows = self._db.execute(f"{events} {page}", (before, limit))
+        return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
+
+
 def rows_of(db: apsw.Connection) -> AccountRows:
     """Return the tables of *db*, inside a transaction."""
+    applications, keys, emails = (
+        SqliteApplicationRows(db),
+        SqliteApiKeyRows(db),
+        SqliteEmailRows(db),
+    )
     return AccountRows(
         users=SqliteUserRows(db),
-        applications=SqliteApplicationRows(db),
-        application_lists=SqliteApplicationLists(db),
-        api_keys=SqliteApiKeyRows(db),
-        user_keys=SqliteUserKeyRows(db),
+        applications=applications,
+        application_lists=applications,
+        api_keys=keys,
+        user_keys=keys,
         sessions=SqliteSessionRows(db),
         proofs=SqliteProofRows(db),
-        emails=SqliteEmailRows(db),
-        outbox=SqliteOutboxRows(db),
+        emails=emails,
+        outbox=emails,
         events=SqliteEventRows(db),
     )
