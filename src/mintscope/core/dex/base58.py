@@ -33,7 +33,7 @@ def decode(text: str | bytes) -> bytes:
 
     Raises Unreadable for a character outside the alphabet, or too many of them.
     """
-    if isinstance(text, bytes):
+    if not isinstance(text, str):
         return text
     if len(text) <= SHORT_MAX:
         try:

@@ -11,7 +11,7 @@ from typing import Final
 from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex import base58, trace
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason, Unreadable
-from mintscope.core.dex.program import Call, Leg
+from mintscope.core.dex.program import Call
 from mintscope.core.dex.programs import TABLE
 from mintscope.core.dex.token_accounts import TokenAccounts, signature_of
 from mintscope.core.market.swap import Swap
@@ -77,19 +77,11 @@ def _trace(transaction: Transaction) -> tuple[list[Call], TokenAccounts] | None:
 
 def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swaps of *call*, none if its instruction is not one that swaps."""
-    legs = _gate(call)
-    if legs is None or call.program.read is None:
-        return []
-    return call.program.read(call, legs, token_accounts)
-
-
-def _gate(call: Call) -> tuple[Leg, ...] | None:
-    """Return the pools that the instruction of *call* trades with, None where it does not."""
-    swaps = call.program.swaps
+    swaps, read = call.program.swaps, call.program.read
     legs = swaps.get(b"")
     if legs is None:
         head = base58.head(call.instruction.data)
         legs = swaps.get(head)
         if legs is None:
             legs = swaps.get(head[:1])
-    return legs
+    return [] if legs is None or read is None else read(call, legs, token_accounts)

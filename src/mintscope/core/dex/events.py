@@ -8,6 +8,7 @@ Here events only confirm what the transfers show.  A disagreement means that
 one of the two is not understood.
 """
 
+import struct
 from typing import Final, NamedTuple
 
 from mintscope.core.dex import base58
@@ -17,6 +18,7 @@ from mintscope.core.market.swap import Swap
 
 SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
 FIELDS_AT: Final = 16
+U64: Final = struct.Struct("<Q").unpack_from
 
 
 class Layout(NamedTuple):
@@ -74,7 +76,8 @@ def verify(call: Call, swaps: list[Swap]) -> None:
 
 def u64(event: bytes, at: int) -> int:
     """Return the field at offset *at* of *event*."""
-    field = event[FIELDS_AT + at : FIELDS_AT + at + 8]
-    if len(field) < 8:  # noqa: PLR2004 - bytes of a u64
-        raise Unreadable(QuarantineReason.TRUNCATED_EVENT)
-    return int.from_bytes(field, "little")
+    try:
+        (field,) = U64(event, FIELDS_AT + at)
+    except struct.error:
+        raise Unreadable(QuarantineReason.TRUNCATED_EVENT) from None
+    return int(field)

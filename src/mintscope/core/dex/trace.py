@@ -47,7 +47,7 @@ Frame: TypeAlias = tuple[int, Role, Call | None]
 
 def roles(keys: Sequence[str] | Sequence[bytes]) -> list[Role]:
     """Return the role of each of *keys*."""
-    form: Any = ROLES_OF_BYTES if keys and isinstance(keys[0], bytes) else ROLES
+    form: Any = ROLES if keys and isinstance(keys[0], str) else ROLES_OF_BYTES
     return list(map(form.get, keys))
 
 

@@ -5,18 +5,16 @@ the trader's side is turned around.
 """
 
 from collections.abc import Iterator, Sequence
-from struct import Struct
 from typing import Final, TypeAlias
 
 from mintscope.base.solana import WSOL
 from mintscope.base.transaction import Instruction
 from mintscope.core.dex import base58, events
+from mintscope.core.dex.events import U64
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Leg
 from mintscope.core.dex.token_accounts import TokenAccounts, address
 from mintscope.core.market.swap import Swap
-
-U64: Final = Struct("<Q").unpack_from
 
 # First bytes of a transfer of tokens, and how it goes on: its least size, the position of the
 # target among the accounts (1, or 2 where the mint stands between), and the offset of the amount.
@@ -113,7 +111,8 @@ def _move(
     (sent,) = U64(data, at)
     received = sent
     giver, taker = accounts[0], accounts[to]
-    source, target = token_accounts.book.get(giver), token_accounts.book.get(taker)
+    book = token_accounts.book
+    source, target = book.get(giver), book.get(taker)
     if to > 1:
         mint = token_accounts.key(accounts[1])
         if size > at + FEE_AT and (fee := int.from_bytes(data[at + FEE_AT : size], "little")):
