@@ -170,10 +170,10 @@ def test_pools_never_pay_more_than_their_product_allows(young: Devchain) -> None
             if transaction.envelope.failed_at is not None:
                 continue
             for call in transaction.build():
-                for trade in [call.trade, *(inner.trade for inner in call.inner)]:
+                for trade in [call.fill, *(inner.fill for inner in call.inner)]:
                     if trade is None:
                         continue
-                    pool = pools[trade.pool]
+                    pool = pools[trade.pool.address]
                     before = pool.reserves({**young.world.balances, **transaction.before})
                     is_buy = trade.paid == pool.base
                     have, want = (before.quote, before.base) if is_buy else before

@@ -25,13 +25,13 @@ from mintscope.devchain.addresses import address, text
 from mintscope.devchain.blockstore import Block, Blockstore, Commitment
 from mintscope.devchain.market.accounts import MarketAccounts
 from mintscope.devchain.market.listing import SOL
+from mintscope.devchain.market.pool import Token
 from mintscope.devchain.market.traffic import Traffic
 from mintscope.devchain.market.world import World
 from mintscope.devchain.methods.rpc import head
 from mintscope.devchain.render import Json, Place, Rendered, render
 from mintscope.devchain.server import application
 from mintscope.devchain.svm.vm import Closed, Vm
-from mintscope.devchain.transaction import Token
 
 SLOT_MS: Final = 400
 HISTORY: Final = ((205 * 60, 60), (17 * HOUR_S, 300), (51 * HOUR_S, 900))

@@ -22,13 +22,13 @@ from mintscope.devchain.addresses import (
     address,
     text,
 )
+from mintscope.devchain.market.pool import Token
 from mintscope.devchain.transaction import (
     OTHER_RENT,
     TOKEN_ACCOUNT_RENT,
     Call,
     Envelope,
     Holding,
-    Token,
     Transaction,
     moves,
 )
@@ -268,28 +268,24 @@ def _logs(calls: Sequence[Call], height: int, failed_at: int | None = None) -> I
 
 
 def _swaps(
-    calls: Sequence[Call],
-    flat: Sequence[Sequence[tuple[int, Call]]],
-    signer: str,
-    place: Place,
+    calls: Sequence[Call], flat: Sequence[Sequence[tuple[int, Call]]], signer: str, place: Place
 ) -> Iterator[Swap]:
     for outer, call in enumerate(calls):
         for inner, (_, node) in enumerate([(1, call), *flat[outer]], start=-1):
-            if node.trade is not None:
-                trade = node.trade
+            if (fill := node.fill) is not None:
                 yield Swap(
                     signature=place.signature,
                     transaction_index=place.number,
                     outer=outer,
                     inner=inner,
                     leg=0,
-                    program=trade.program,
-                    pool=trade.pool,
-                    in_mint=trade.received.mint,
-                    in_amount=trade.amount_in,
-                    in_decimals=trade.received.decimals,
-                    out_mint=trade.paid.mint,
-                    out_amount=trade.amount_out,
-                    out_decimals=trade.paid.decimals,
+                    program=fill.pool.venue,
+                    pool=fill.pool.address,
+                    in_mint=fill.received.mint,
+                    in_amount=fill.amount_in,
+                    in_decimals=fill.received.decimals,
+                    out_mint=fill.paid.mint,
+                    out_amount=fill.amount_out,
+                    out_decimals=fill.paid.decimals,
                     signer=signer,
                 )

@@ -13,13 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mintscope.devchain.faults import Faults
-from mintscope.devchain.methods.rpc import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    Chain,
-    Methods,
-    RpcError,
-)
+from mintscope.devchain.methods.rpc import INVALID_REQUEST, PARSE_ERROR, Chain, Methods, RpcError
 from mintscope.devchain.methods.table import VmMethods
 from mintscope.devchain.methods.wire import FaultyWire
 

@@ -4,21 +4,11 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from mintscope.base.primitives import Mint
-from mintscope.devchain.addresses import SPL
+from mintscope.devchain.market.pool import Fill, Token
 
 TOKEN_ACCOUNT_RENT: Final = 2_039_280
 OTHER_RENT: Final = 1_461_600
 SIGNATURE_FEE: Final = 5_000
-
-
-class Token(NamedTuple):
-    """A mint and what the market needs to know of it."""
-
-    mint: Mint
-    symbol: str
-    decimals: int
-    program: str = SPL
 
 
 class Holding(NamedTuple):
@@ -39,24 +29,13 @@ class Move(NamedTuple):
     amount: int
 
 
-class Trade(NamedTuple):
-    """A swap the market intended, seen from the pool."""
-
-    program: str
-    pool: str
-    received: Token
-    amount_in: int
-    paid: Token
-    amount_out: int
-
-
 class Call(NamedTuple):
     """One instruction, with those its program invokes.
 
     says     what the program logs first
     moves    what it moves by itself
     log      lines after those of its inner calls
-    trade    set on the instruction of an AMM that swaps
+    fill     set on the instruction of an AMM that swaps
     """
 
     program: str
@@ -66,7 +45,7 @@ class Call(NamedTuple):
     inner: tuple["Call", ...] = ()
     moves: tuple[Move, ...] = ()
     log: tuple[str, ...] = ()
-    trade: Trade | None = None
+    fill: Fill | None = None
 
 
 class Envelope(NamedTuple):

@@ -10,8 +10,9 @@ from solders.system_program import ID as SYSTEM
 from solders.token.state import Mint, TokenAccount, TokenAccountState
 
 from mintscope.base.solana import WSOL
+from mintscope.devchain.market.pool import Token
 from mintscope.devchain.market.world import World
-from mintscope.devchain.transaction import OTHER_RENT, TOKEN_ACCOUNT_RENT, Holding, Token
+from mintscope.devchain.transaction import OTHER_RENT, TOKEN_ACCOUNT_RENT, Holding
 
 
 class MarketAccounts:

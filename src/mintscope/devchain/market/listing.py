@@ -5,8 +5,7 @@ from typing import Final, NamedTuple
 
 from mintscope.base.solana import USDC, WSOL
 from mintscope.base.time import DAY_S
-from mintscope.devchain.market.pool import Venue
-from mintscope.devchain.transaction import Token
+from mintscope.devchain.market.pool import Token, Venue
 
 SOL: Final = Token(WSOL, "SOL", 9)
 DOLLAR: Final = Token(USDC, "USDC", 6)

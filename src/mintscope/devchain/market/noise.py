@@ -6,12 +6,13 @@ from random import Random
 from typing import Final
 
 from mintscope.base.primitives import Slot, UnixS
-from mintscope.devchain.market import vote
+from mintscope.devchain.addresses import VOTE
 from mintscope.devchain.market.listing import DOLLAR
-from mintscope.devchain.market.pool import Venue
+from mintscope.devchain.market.pool import Token, Venue
 from mintscope.devchain.market.world import World
 from mintscope.devchain.shapes import pumpswap, spl
-from mintscope.devchain.transaction import SIGNATURE_FEE, Call, Envelope, Token, Transaction
+from mintscope.devchain.shapes.bytes import u8, u32, u64
+from mintscope.devchain.transaction import SIGNATURE_FEE, Call, Envelope, Transaction
 
 PAID: Final = 0.4
 PAID_IN_TOKENS: Final = 0.25
@@ -19,6 +20,8 @@ LIQUIDITY: Final = 0.15
 LAMPORTS: Final = (5_000, 50_000_000)
 DOLLARS: Final = (1_000, 900_000_000)
 LIQUIDITY_SHARE: Final = (0.0005, 0.01)
+TOWER_SYNC: Final = 14
+LOCKOUTS: Final = 31
 
 
 class Noise:
@@ -42,8 +45,8 @@ class Noise:
     def _votes(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[Transaction]:
         for voter, account in self._world.validators:
             if self._world.balances[voter] >= SIGNATURE_FEE:
-                cast = vote.Vote(account, voter, slot, bank, at)
-                yield self._send(partial(vote.tower_sync, cast), Envelope(voter, version=None))
+                cast = partial(_tower_sync, (account, voter), slot, at, bank)
+                yield self._send(cast, Envelope(voter, version=None))
 
     def _payment(self) -> Transaction:
         payer, payee = self._random.sample(self._world.wallets, 2)
@@ -68,28 +71,26 @@ class Noise:
         if world.balances[held]:
             share = min(share, world.balances[held] / reserves.base)
         base, quote = int(reserves.base * share), int(reserves.quote * share)
-        change = pumpswap.LiquidityChange(
-            pool=pool,
-            owner=owner,
-            held_base=world.held(owner, pool.base),
-            held_quote=world.held(owner, pool.quote),
-            held_lp=held,
-            base=base,
-            quote=quote,
-            lp=world.balances[held] or base,
-            reserves=reserves,
-            at=at,
-            adds=world.balances[held] == 0,
-        )
-        if change.adds and (
-            base > world.balances[change.held_base] or quote > world.balances[change.held_quote]
-        ):
+        held_base, held_quote = world.held(owner, pool.base), world.held(owner, pool.quote)
+        adds = world.balances[held] == 0
+        if adds and (base > world.balances[held_base] or quote > world.balances[held_quote]):
             return self._payment()
+        amounts = (base, quote, world.balances[held] or base)
+        change = pumpswap.LiquidityChange(
+            pool, owner, (held_base, held_quote, held), amounts, reserves, at, adds
+        )
         return self._send(partial(pumpswap.change_liquidity, change), Envelope(owner))
 
     def _send(self, build: Callable[[], Call], envelope: Envelope) -> Transaction:
         """Return the transaction whose only instruction is built by *build*."""
         return self._world.transact(partial(_alone, build), envelope)
+
+
+def _tower_sync(accounts: tuple[str, str], slot: Slot, at: UnixS, bank: bytes) -> Call:
+    """Return the vote for the slots up to *slot*, whose bank has the hash *bank*."""
+    tower = b"".join(u8(1, LOCKOUTS - number) for number in range(LOCKOUTS))
+    voted = u32(TOWER_SYNC) + u64(slot - LOCKOUTS) + u8(LOCKOUTS) + tower
+    return Call(VOTE, accounts, voted + bank + u8(1) + u64(at) + bank)
 
 
 def _alone(build: Callable[[], Call]) -> tuple[Call]:

@@ -1,11 +1,11 @@
-"""A pool, and one trade against it."""
+"""A token, a pool, and one trade against it."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from mintscope.base.primitives import UnixS
-from mintscope.devchain.transaction import Token, Trade
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.devchain.addresses import SPL
 
 BASIS_POINTS = 10_000
 
@@ -32,6 +32,15 @@ FEE_BPS = {
 # A bonding curve prices with more than it holds.
 VIRTUAL_BASE = {Venue.PUMP_FUN: 73_000_000_000_000}
 VIRTUAL_QUOTE = {Venue.PUMP_FUN: 30_000_000_000}
+
+
+class Token(NamedTuple):
+    """A mint and what the market needs to know of it."""
+
+    mint: Mint
+    symbol: str
+    decimals: int
+    program: str = SPL
 
 
 class Reserves(NamedTuple):
@@ -63,17 +72,17 @@ class Pool(NamedTuple):
         )
 
     def amount_out(self, reserves: Reserves, amount_in: int, *, is_buy: bool) -> int:
-        """Return what it pays for *amount_in*: quote when *is_buy*, else base."""
+        """Return what it pays for *amount_in*: base when *is_buy*, else quote."""
         net = amount_in * (BASIS_POINTS - FEE_BPS[self.venue]) // BASIS_POINTS
         have, want = (reserves.quote, reserves.base) if is_buy else reserves
         return want * net // (have + net)
 
 
 class Fill(NamedTuple):
-    """A trade that is settled in the mind of the market.
+    """A trade that the market intends: a decoder has to find it.
 
     is_buy     the base leaves the pool
-    amounts    what the vaults receive and pay
+    amount_in  what the vaults receive, amount_out what they pay
     reserves   before it
     source     the trader's account that pays, target the one that receives
     """
@@ -109,21 +118,18 @@ class Fill(NamedTuple):
         return self.pool.base_vault if self.is_buy else self.pool.quote_vault
 
     @property
-    def after(self) -> Reserves:
-        """The reserves after it."""
-        base, quote = self.reserves
-        if self.is_buy:
-            return Reserves(base - self.amount_out, quote + self.amount_in)
-        return Reserves(base + self.amount_in, quote - self.amount_out)
+    def held(self) -> tuple[str, str]:
+        """The trader's accounts of base and quote."""
+        return (self.target, self.source) if self.is_buy else (self.source, self.target)
 
     @property
-    def trade(self) -> Trade:
-        """What a decoder has to find."""
-        return Trade(
-            self.pool.venue,
-            self.pool.address,
-            self.received,
-            self.amount_in,
-            self.paid,
-            self.amount_out,
-        )
+    def amounts(self) -> tuple[int, int]:
+        """How much base and quote changes hands."""
+        both = self.amount_in, self.amount_out
+        return both[::-1] if self.is_buy else both
+
+    @property
+    def after(self) -> Reserves:
+        """The reserves after it."""
+        base, quote = self.amounts if self.is_buy else (-amount for amount in self.amounts)
+        return Reserves(self.reserves.base - base, self.reserves.quote + quote)

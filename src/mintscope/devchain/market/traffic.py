@@ -17,7 +17,7 @@ from mintscope.devchain.market.noise import Noise
 from mintscope.devchain.market.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Pool, Venue
 from mintscope.devchain.market.prices import Prices
 from mintscope.devchain.market.world import Listed, World
-from mintscope.devchain.shapes import jupiter, order
+from mintscope.devchain.shapes import order
 from mintscope.devchain.shapes.pumpfun import RESERVED_BASE
 from mintscope.devchain.transaction import Envelope, Transaction
 
@@ -141,7 +141,7 @@ class Traffic:
     def _legs(self, fill: Fill) -> tuple[Fill, Fill] | None:
         """Return *fill* as one of two hops between dollars and its token, by way of SOL."""
         pool, trader, at = fill.pool, fill.trader, fill.at
-        if pool.venue not in jupiter.ROUTED or pool.quote is not SOL:
+        if pool.venue not in order.ROUTED or pool.quote is not SOL:
             return None
         sol_pool = self._random.choice(self._world.sol_pools)
         if not fill.is_buy:

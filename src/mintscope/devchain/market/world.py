@@ -11,7 +11,7 @@ from mintscope.base.primitives import Mint
 from mintscope.base.solana import LAMPORTS_PER_SOL
 from mintscope.devchain.addresses import JITO_TIPS, PUMP_FUN_FEES, RAYDIUM_V4_AUTHORITY, address
 from mintscope.devchain.market.listing import DOLLAR, SOL, SOL_USD, Listing, numbered
-from mintscope.devchain.market.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Pool, Venue
+from mintscope.devchain.market.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Pool, Token, Venue
 from mintscope.devchain.shapes.pumpswap import LP_MINT
 from mintscope.devchain.transaction import (
     OTHER_RENT,
@@ -19,7 +19,6 @@ from mintscope.devchain.transaction import (
     Envelope,
     Holding,
     Move,
-    Token,
     Transaction,
     moves,
 )

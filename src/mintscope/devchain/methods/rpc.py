@@ -178,8 +178,7 @@ class Methods:
             return block
         if slot < self._chain.opened_slot:
             raise RpcError(
-                LONG_TERM_SLOT_SKIPPED,
-                f"Slot {slot} was skipped, or missing in long-term storage",
+                LONG_TERM_SLOT_SKIPPED, f"Slot {slot} was skipped, or missing in long-term storage"
             )
         raise RpcError(
             SLOT_SKIPPED,
@@ -200,10 +199,7 @@ def head(block: Block) -> Json:
 
 def _slot(params: Sequence[object], where: int) -> int:
     if len(params) <= where:
-        raise RpcError(
-            INVALID_PARAMS,
-            f"`params` should have at least {where + 1} argument(s)",
-        )
+        raise RpcError(INVALID_PARAMS, f"`params` should have at least {where + 1} argument(s)")
     value = params[where]
     if type(value) is not int or not 0 <= value < 1 << 64:
         raise RpcError(INVALID_PARAMS, f"Invalid params: expected a slot, was {value!r:.40}")

@@ -158,9 +158,7 @@ class SendMethods:
         shown = _simulated(error, outcome)
         if shown["err"] is not None:
             raise RpcError(
-                SIMULATION_FAILED,
-                f"Transaction simulation failed: {_words(shown['err'])}",
-                shown,
+                SIMULATION_FAILED, f"Transaction simulation failed: {_words(shown['err'])}", shown
             )
 
     def _blockhash(self, view: View) -> Json:

@@ -1,5 +1,6 @@
-"""Little-endian fields and Anchor discriminators."""
+"""Little-endian fields, and the instructions and events of Anchor programs."""
 
+from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from typing import Final
@@ -10,34 +11,13 @@ from mintscope.devchain.transaction import Call
 SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
 
 
-def u8(value: int) -> bytes:
-    """Return *value* in one byte."""
-    return value.to_bytes(1, "little")
+def _integers(size: int, *, signed: bool = False) -> Callable[..., bytes]:
+    """Return what writes integers in *size* bytes each."""
+    return lambda *values: b"".join(v.to_bytes(size, "little", signed=signed) for v in values)
 
 
-def u16(value: int) -> bytes:
-    """Return *value* in two bytes."""
-    return value.to_bytes(2, "little")
-
-
-def u32(value: int) -> bytes:
-    """Return *value* in four bytes."""
-    return value.to_bytes(4, "little")
-
-
-def i32(value: int) -> bytes:
-    """Return the signed *value* in four bytes."""
-    return value.to_bytes(4, "little", signed=True)
-
-
-def u64(*values: int) -> bytes:
-    """Return *values* in eight bytes each."""
-    return b"".join(value.to_bytes(8, "little") for value in values)
-
-
-def u128(value: int) -> bytes:
-    """Return *value* in sixteen bytes."""
-    return value.to_bytes(16, "little")
+u8, u16, u32, u64, u128 = map(_integers, (1, 2, 4, 8, 16))
+i32 = _integers(4, signed=True)
 
 
 def keys(*public_keys: str) -> bytes:
@@ -65,3 +45,9 @@ def event(name: str) -> bytes:
 def emit(program: str, authority: str, data: bytes) -> Call:
     """Return the call by which *program* tells itself about an event."""
     return Call(program, (authority,), SELF_CALL + data)
+
+
+def anchor(program: str, name: str, accounts: tuple[str, ...], data: bytes) -> Call:
+    """Return the instruction *name* of an Anchor program."""
+    says = f"Instruction: {name.title().replace('_', '')}"
+    return Call(program, accounts, instruction(name) + data, says)

@@ -10,7 +10,7 @@ from mintscope.devchain.addresses import (
 )
 from mintscope.devchain.market.pool import BASIS_POINTS, VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Venue
 from mintscope.devchain.shapes import spl
-from mintscope.devchain.shapes.bytes import emit, event, instruction, keys, u8, u64
+from mintscope.devchain.shapes.bytes import anchor, emit, event, keys, u8, u64
 from mintscope.devchain.transaction import Call, Move, logged
 
 PROTOCOL_FEE_BPS = 95
@@ -20,83 +20,41 @@ RESERVED_BASE = 206_900_000_000_000  # held by the curve, not for sale
 
 def swap(fill: Fill) -> Call:
     """Return a buy or a sell."""
-    return _buy(fill) if fill.is_buy else _sell(fill)
-
-
-def _buy(fill: Fill) -> Call:
-    protocol_fee, creator_fee = _fees(fill.amount_in)
-    curve = fill.pool
-    told = _trade_event(fill)
-    return Call(
-        PUMP_FUN,
-        (
-            *_head(fill),
-            SYSTEM,
-            curve.base.program,
-            _creator_vault(fill),
-            *(PUMP_FUN_EVENTS, PUMP_FUN),
-            *curve.parts[1:3],
-            *_tail(fill),
-        ),
-        instruction("buy") + u64(fill.amount_out, fill.amount_in * 11 // 10),
-        says="Instruction: Buy",
-        inner=(
-            spl.transfer(curve.base_vault, fill.target, fill.amount_out, curve.address, curve.base),
-            spl.pay(fill.trader, _creator_vault(fill), creator_fee),
-            spl.pay(fill.trader, curve.address, fill.amount_in),
-            spl.pay(fill.trader, PUMP_FUN_FEES, protocol_fee),
-            emit(PUMP_FUN, PUMP_FUN_EVENTS, told),
-        ),
-        log=(logged(told),),
-        trade=fill.trade,
-    )
-
-
-def _sell(fill: Fill) -> Call:
-    protocol_fee, creator_fee = _fees(fill.amount_out)
-    curve = fill.pool
-    told = _trade_event(fill)
-    return Call(
-        PUMP_FUN,
-        (
-            *_head(fill),
-            SYSTEM,
-            _creator_vault(fill),
-            curve.base.program,
-            *(PUMP_FUN_EVENTS, PUMP_FUN),
-            *_tail(fill),
-        ),
-        instruction("sell") + u64(fill.amount_in, fill.amount_out * 9 // 10),
-        says="Instruction: Sell",
-        inner=(
-            spl.transfer(fill.source, curve.base_vault, fill.amount_in, fill.trader, curve.base),
-            emit(PUMP_FUN, PUMP_FUN_EVENTS, told),
-        ),
-        moves=(
-            Move(curve.address, fill.trader, fill.amount_out - protocol_fee - creator_fee),
+    curve, trader, told = fill.pool, fill.trader, _trade_event(fill)
+    held, _ = fill.held
+    tokens, sol = fill.amounts
+    protocol_fee, creator_fee = _fees(sol)
+    creator_vault, *volumes, fee_config = curve.parts[:4]
+    programs = (PUMP_FUN_EVENTS, PUMP_FUN)
+    inner: tuple[Call, ...]
+    moves: tuple[Move, ...] = ()
+    if fill.is_buy:
+        middle = (SYSTEM, curve.base.program, creator_vault, *programs, *volumes)
+        inner = (
+            spl.transfer(curve.base_vault, held, tokens, curve.address, curve.base),
+            spl.pay(trader, creator_vault, creator_fee),
+            spl.pay(trader, curve.address, sol),
+            spl.pay(trader, PUMP_FUN_FEES, protocol_fee),
+        )
+    else:
+        middle = (SYSTEM, creator_vault, curve.base.program, *programs)
+        inner = (spl.transfer(held, curve.base_vault, tokens, trader, curve.base),)
+        moves = (
+            Move(curve.address, trader, sol - protocol_fee - creator_fee),
             Move(curve.address, PUMP_FUN_FEES, protocol_fee),
-            Move(curve.address, _creator_vault(fill), creator_fee),
-        ),
+            Move(curve.address, creator_vault, creator_fee),
+        )
+    accounts = (
+        *(PUMP_FUN_GLOBAL, PUMP_FUN_FEES, curve.base.mint, curve.address, curve.base_vault),
+        *(held, trader, *middle, fee_config, PUMP_FEE_PROGRAM),
+    )
+    name, limit = ("buy", sol * 11 // 10) if fill.is_buy else ("sell", sol * 9 // 10)
+    return anchor(PUMP_FUN, name, accounts, u64(tokens, limit))._replace(
+        inner=(*inner, emit(PUMP_FUN, PUMP_FUN_EVENTS, told)),
+        moves=moves,
         log=(logged(told),),
-        trade=fill.trade,
+        fill=fill,
     )
-
-
-def _head(fill: Fill) -> tuple[str, ...]:
-    curve = fill.pool
-    held = fill.target if fill.is_buy else fill.source
-    return (
-        *(PUMP_FUN_GLOBAL, PUMP_FUN_FEES, curve.base.mint),
-        *(curve.address, curve.base_vault, held, fill.trader),
-    )
-
-
-def _tail(fill: Fill) -> tuple[str, str]:
-    return fill.pool.parts[3], PUMP_FEE_PROGRAM
-
-
-def _creator_vault(fill: Fill) -> str:
-    return fill.pool.parts[0]
 
 
 def _fees(sol: int) -> tuple[int, int]:
@@ -104,25 +62,17 @@ def _fees(sol: int) -> tuple[int, int]:
 
 
 def _trade_event(fill: Fill) -> bytes:
-    sol, tokens = (
-        (fill.amount_in, fill.amount_out) if fill.is_buy else (fill.amount_out, fill.amount_in)
-    )
+    tokens, sol = fill.amounts
     base, quote = fill.after
     protocol_fee, creator_fee = _fees(sol)
     real_base = base - VIRTUAL_BASE[Venue.PUMP_FUN] - RESERVED_BASE
     return b"".join(
         (
-            event("TradeEvent"),
-            keys(fill.pool.base.mint),
-            u64(sol, tokens),
-            u8(fill.is_buy),
-            keys(fill.trader),
+            event("TradeEvent") + keys(fill.pool.base.mint),
+            u64(sol, tokens) + u8(fill.is_buy) + keys(fill.trader),
             u64(fill.at, quote, base, quote - VIRTUAL_QUOTE[Venue.PUMP_FUN], real_base),
-            keys(PUMP_FUN_FEES),
-            u64(PROTOCOL_FEE_BPS, protocol_fee),
-            keys(fill.pool.parts[4]),
-            u64(CREATOR_FEE_BPS, creator_fee),
-            u8(0),
-            u64(0, 0, 0, 0),
+            keys(PUMP_FUN_FEES) + u64(PROTOCOL_FEE_BPS, protocol_fee),
+            keys(fill.pool.parts[4]) + u64(CREATOR_FEE_BPS, creator_fee),
+            u8(0) + u64(0, 0, 0, 0),
         )
     )

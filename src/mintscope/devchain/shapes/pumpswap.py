@@ -16,7 +16,7 @@ from mintscope.devchain.addresses import (
 )
 from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, Reserves, Venue
 from mintscope.devchain.shapes import spl
-from mintscope.devchain.shapes.bytes import emit, event, instruction, keys, string, u8, u64, u128
+from mintscope.devchain.shapes.bytes import anchor, emit, event, keys, string, u8, u64, u128
 from mintscope.devchain.transaction import Call, logged
 
 LP_FEE_BPS = FEE_BPS[Venue.PUMP_SWAP]
@@ -45,7 +45,7 @@ def _quote(fill: Fill) -> int:
 
 
 def _buy(fill: Fill) -> Call:
-    pool = fill.pool
+    pool, parts = fill.pool, fill.pool.parts
     net, cut = _quote(fill), taken(fill)
     told = b"".join(
         (
@@ -53,35 +53,26 @@ def _buy(fill: Fill) -> Call:
             u64(fill.at, fill.amount_out, fill.amount_in * 11 // 10, 0, fill.amount_in),
             u64(*fill.reserves, net, LP_FEE_BPS, fill.amount_in - net),
             u64(OTHER_FEE_BPS, cut, fill.amount_in, fill.amount_in + cut),
-            _parties(fill),
-            u64(OTHER_FEE_BPS, cut),
+            _parties(fill) + u64(OTHER_FEE_BPS, cut),
             u8(0) + u64(0, 0, 0, 0, fill.amount_out * 9 // 10) + string("buy"),
         )
     )
-    return Call(
-        PUMP_SWAP,
-        (
-            *_accounts(fill),
-            *(pool.parts[VOLUME], pool.parts[USER_VOLUME]),
-            *(pool.parts[FEE_CONFIG], PUMP_FEE_PROGRAM),
-        ),
-        instruction("buy") + u64(fill.amount_out, fill.amount_in * 11 // 10),
-        says="Instruction: Buy",
-        inner=(
-            _get_fees(fill),
-            _move(pool.base_vault, fill.target, fill.amount_out, pool.address, pool.base),
-            _move(fill.source, pool.quote_vault, fill.amount_in, fill.trader, pool.quote),
-            _move(fill.source, pool.parts[FEE_VAULT], cut, fill.trader, pool.quote),
-            _move(fill.source, pool.parts[CREATOR_VAULT], cut, fill.trader, pool.quote),
-            emit(PUMP_SWAP, PUMP_SWAP_EVENTS, told),
-        ),
-        log=(logged(told),),
-        trade=fill.trade,
+    volumes = (parts[VOLUME], parts[USER_VOLUME])
+    accounts = (*_accounts(fill), *volumes, parts[FEE_CONFIG], PUMP_FEE_PROGRAM)
+    data = u64(fill.amount_out, fill.amount_in * 11 // 10)
+    asked = u8(1) + u128(fill.reserves.quote) + u64(fill.amount_in)
+    inner = (
+        anchor(PUMP_FEE_PROGRAM, "get_fees", (parts[FEE_CONFIG], PUMP_SWAP), asked),
+        _move(pool.base_vault, fill.target, fill.amount_out, pool.address, pool.base),
+        _move(fill.source, pool.quote_vault, fill.amount_in, fill.trader, pool.quote),
+        _move(fill.source, parts[FEE_VAULT], cut, fill.trader, pool.quote),
+        _move(fill.source, parts[CREATOR_VAULT], cut, fill.trader, pool.quote),
     )
+    return _telling("buy", accounts, data, inner, told)._replace(fill=fill)
 
 
 def _sell(fill: Fill) -> Call:
-    pool = fill.pool
+    pool, parts = fill.pool, fill.pool.parts
     gross, cut = _quote(fill), taken(fill)
     received = fill.amount_out - 2 * cut
     told = b"".join(
@@ -90,79 +81,46 @@ def _sell(fill: Fill) -> Call:
             u64(fill.at, fill.amount_in, received * 9 // 10, fill.amount_in, 0),
             u64(*fill.reserves, gross, LP_FEE_BPS, gross - fill.amount_out),
             u64(OTHER_FEE_BPS, cut, fill.amount_out, received),
-            _parties(fill),
-            u64(OTHER_FEE_BPS, cut),
+            _parties(fill) + u64(OTHER_FEE_BPS, cut),
         )
     )
-    return Call(
-        PUMP_SWAP,
-        _accounts(fill),
-        instruction("sell") + u64(fill.amount_in, received * 9 // 10),
-        says="Instruction: Sell",
-        inner=(
-            _move(fill.source, pool.base_vault, fill.amount_in, fill.trader, pool.base),
-            _move(pool.quote_vault, fill.target, received, pool.address, pool.quote),
-            _move(pool.quote_vault, pool.parts[FEE_VAULT], cut, pool.address, pool.quote),
-            _move(pool.quote_vault, pool.parts[CREATOR_VAULT], cut, pool.address, pool.quote),
-            emit(PUMP_SWAP, PUMP_SWAP_EVENTS, told),
-        ),
-        log=(logged(told),),
-        trade=fill.trade,
+    inner = (
+        _move(fill.source, pool.base_vault, fill.amount_in, fill.trader, pool.base),
+        _move(pool.quote_vault, fill.target, received, pool.address, pool.quote),
+        _move(pool.quote_vault, parts[FEE_VAULT], cut, pool.address, pool.quote),
+        _move(pool.quote_vault, parts[CREATOR_VAULT], cut, pool.address, pool.quote),
     )
-
-
-def _get_fees(fill: Fill) -> Call:
-    """Return the question what this trade costs, asked of the fee program."""
-    return Call(
-        PUMP_FEE_PROGRAM,
-        (fill.pool.parts[FEE_CONFIG], PUMP_SWAP),
-        instruction("get_fees") + u8(1) + u128(fill.reserves.quote) + u64(fill.amount_in),
-        says="Instruction: GetFees",
-    )
+    data = u64(fill.amount_in, received * 9 // 10)
+    return _telling("sell", _accounts(fill), data, inner, told)._replace(fill=fill)
 
 
 def _accounts(fill: Fill) -> tuple[str, ...]:
-    pool = fill.pool
-    held_base, held_quote = (
-        (fill.target, fill.source) if fill.is_buy else (fill.source, fill.target)
-    )
+    pool, parts = fill.pool, fill.pool.parts
     return (
         *(pool.address, fill.trader, PUMP_SWAP_GLOBAL, pool.base.mint, pool.quote.mint),
-        *(held_base, held_quote, pool.base_vault, pool.quote_vault),
-        *(PUMP_SWAP_FEES, pool.parts[FEE_VAULT]),
-        *(pool.base.program, pool.quote.program, SYSTEM, ASSOCIATED),
-        *(PUMP_SWAP_EVENTS, PUMP_SWAP),
-        *(pool.parts[CREATOR_VAULT], pool.parts[CREATOR_AUTHORITY]),
+        *(*fill.held, pool.base_vault, pool.quote_vault, PUMP_SWAP_FEES, parts[FEE_VAULT]),
+        *(pool.base.program, pool.quote.program, SYSTEM, ASSOCIATED, PUMP_SWAP_EVENTS, PUMP_SWAP),
+        *(parts[CREATOR_VAULT], parts[CREATOR_AUTHORITY]),
     )
 
 
 def _parties(fill: Fill) -> bytes:
-    pool = fill.pool
-    held_base, held_quote = (
-        (fill.target, fill.source) if fill.is_buy else (fill.source, fill.target)
-    )
-    return keys(
-        *(pool.address, fill.trader, held_base, held_quote),
-        *(PUMP_SWAP_FEES, pool.parts[FEE_VAULT], pool.parts[CREATOR]),
-    )
+    who = (fill.pool.address, fill.trader, *fill.held, PUMP_SWAP_FEES)
+    return keys(*who, fill.pool.parts[FEE_VAULT], fill.pool.parts[CREATOR])
 
 
 class LiquidityChange(NamedTuple):
     """A deposit of all three amounts, or a withdrawal where not *adds*.
 
-    held_...   the accounts of the owner
-    lp         amount of the pool's own token
+    held       the accounts of the owner: base, quote and the pool's own token
+    amounts    in the same order
     reserves   before it
     """
 
     pool: Pool
     owner: str
-    held_base: str
-    held_quote: str
-    held_lp: str
-    base: int
-    quote: int
-    lp: int
+    held: tuple[str, str, str]
+    amounts: tuple[int, int, int]
     reserves: Reserves
     at: UnixS
     adds: bool
@@ -170,48 +128,41 @@ class LiquidityChange(NamedTuple):
 
 def change_liquidity(change: LiquidityChange) -> Call:
     """Return a deposit or a withdrawal."""
-    pool, owner = change.pool, change.owner
-    name = "Deposit" if change.adds else "Withdraw"
+    pool, owner, reserves = change.pool, change.owner, change.reserves
+    base, quote, lp = change.amounts
+    held_base, held_quote, held_lp = change.held
     lp_mint = pool.parts[LP_MINT]
     told = b"".join(
         (
-            event(f"{name}Event"),
-            u64(change.at, change.lp, change.base, change.quote, 0, 0, *change.reserves),
-            u64(change.base, change.quote, change.reserves.base),
-            keys(pool.address, owner, change.held_base, change.held_quote, change.held_lp),
+            event("DepositEvent" if change.adds else "WithdrawEvent"),
+            u64(change.at, lp, base, quote, 0, 0, *reserves, base, quote, reserves.base),
+            keys(pool.address, owner, *change.held),
         )
     )
-    return Call(
-        PUMP_SWAP,
-        (
-            *(pool.address, PUMP_SWAP_GLOBAL, owner, pool.base.mint, pool.quote.mint),
-            *(lp_mint, change.held_base, change.held_quote, change.held_lp),
-            *(pool.base_vault, pool.quote_vault, SPL, SPL_2022),
-            *(PUMP_SWAP_EVENTS, PUMP_SWAP),
-        ),
-        instruction(name.lower()) + u64(change.lp, change.base, change.quote),
-        says=f"Instruction: {name}",
-        inner=(
-            *(_deposited(change) if change.adds else _withdrawn(change)),
-            emit(PUMP_SWAP, PUMP_SWAP_EVENTS, told),
-        ),
-        log=(logged(told),),
+    if change.adds:
+        moved = (
+            _move(held_base, pool.base_vault, base, owner, pool.base),
+            _move(held_quote, pool.quote_vault, quote, owner, pool.quote),
+            spl.mint_to(lp_mint, held_lp, lp, pool.address),
+        )
+    else:
+        moved = (
+            _move(pool.base_vault, held_base, base, pool.address, pool.base),
+            _move(pool.quote_vault, held_quote, quote, pool.address, pool.quote),
+            spl.burn(lp_mint, held_lp, lp, owner),
+        )
+    accounts = (
+        *(pool.address, PUMP_SWAP_GLOBAL, owner, pool.base.mint, pool.quote.mint, lp_mint),
+        *(*change.held, pool.base_vault, pool.quote_vault, SPL, SPL_2022),
+        *(PUMP_SWAP_EVENTS, PUMP_SWAP),
     )
+    name = "deposit" if change.adds else "withdraw"
+    return _telling(name, accounts, u64(lp, base, quote), moved, told)
 
 
-def _deposited(change: LiquidityChange) -> tuple[Call, ...]:
-    pool, owner = change.pool, change.owner
-    return (
-        _move(change.held_base, pool.base_vault, change.base, owner, pool.base),
-        _move(change.held_quote, pool.quote_vault, change.quote, owner, pool.quote),
-        spl.mint_to(pool.parts[LP_MINT], change.held_lp, change.lp, pool.address),
-    )
-
-
-def _withdrawn(change: LiquidityChange) -> tuple[Call, ...]:
-    pool, owner = change.pool, change.owner
-    return (
-        _move(pool.base_vault, change.held_base, change.base, pool.address, pool.base),
-        _move(pool.quote_vault, change.held_quote, change.quote, pool.address, pool.quote),
-        spl.burn(pool.parts[LP_MINT], change.held_lp, change.lp, owner),
-    )
+def _telling(
+    name: str, accounts: tuple[str, ...], data: bytes, inner: tuple[Call, ...], told: bytes
+) -> Call:
+    """Return the instruction *name*, which tells itself and the log about the event *told*."""
+    inner = (*inner, emit(PUMP_SWAP, PUMP_SWAP_EVENTS, told))
+    return anchor(PUMP_SWAP, name, accounts, data)._replace(inner=inner, log=(logged(told),))

@@ -1,17 +1,10 @@
 """System and token program instructions."""
 
 from mintscope.base.solana import WSOL
-from mintscope.devchain.addresses import (
-    ASSOCIATED,
-    COMPUTE_BUDGET,
-    RENT,
-    SPL,
-    SYSTEM,
-    address,
-    raw,
-)
+from mintscope.devchain.addresses import ASSOCIATED, COMPUTE_BUDGET, RENT, SPL, SYSTEM, address, raw
+from mintscope.devchain.market.pool import Fill, Token
 from mintscope.devchain.shapes.bytes import u8, u32, u64
-from mintscope.devchain.transaction import TOKEN_ACCOUNT_RENT, Call, Move, Token
+from mintscope.devchain.transaction import TOKEN_ACCOUNT_RENT, Call, Move
 
 
 def budget(units: int, micro_lamports: int) -> tuple[Call, Call]:
@@ -24,92 +17,68 @@ def budget(units: int, micro_lamports: int) -> tuple[Call, Call]:
 
 def pay(source: str, target: str, lamports: int) -> Call:
     """Return a System transfer."""
-    return Call(
-        SYSTEM,
-        (source, target),
-        u32(2) + u64(lamports),
-        moves=(Move(source, target, lamports),),
-    )
+    moved = Move(source, target, lamports)
+    return Call(SYSTEM, (source, target), u32(2) + u64(lamports), moves=(moved,))
 
 
 def transfer(source: str, target: str, amount: int, owner: str, token: Token) -> Call:
     """Return a token Transfer."""
-    return Call(
-        token.program,
-        (source, target, owner),
-        u8(3) + u64(amount),
-        says="Instruction: Transfer",
-        moves=(Move(source, target, amount),),
-    )
+    accounts, moved = (source, target, owner), Move(source, target, amount)
+    return _named("Transfer", token.program, accounts, u8(3) + u64(amount), moved)
 
 
 def transfer_checked(source: str, target: str, amount: int, owner: str, token: Token) -> Call:
     """Return a token TransferChecked."""
-    return Call(
-        token.program,
-        (source, token.mint, target, owner),
-        u8(12) + u64(amount) + u8(token.decimals),
-        says="Instruction: TransferChecked",
-        moves=(Move(source, target, amount),),
+    accounts, moved = (source, token.mint, target, owner), Move(source, target, amount)
+    data = u8(12) + u64(amount) + u8(token.decimals)
+    return _named("TransferChecked", token.program, accounts, data, moved)
+
+
+def exchange(fill: Fill) -> tuple[Call, Call]:
+    """Return what the trader of *fill* pays in, and what the pool pays out."""
+    return (
+        transfer_checked(fill.source, fill.vault_in, fill.amount_in, fill.trader, fill.received),
+        transfer_checked(
+            fill.vault_out, fill.target, fill.amount_out, fill.pool.address, fill.paid
+        ),
     )
 
 
 def mint_to(mint: str, target: str, amount: int, authority: str) -> Call:
     """Return a MintTo of the token program."""
-    return Call(
-        SPL,
-        (mint, target, authority),
-        u8(7) + u64(amount),
-        says="Instruction: MintTo",
-        moves=(Move("", target, amount),),
-    )
+    accounts, moved = (mint, target, authority), Move("", target, amount)
+    return _named("MintTo", SPL, accounts, u8(7) + u64(amount), moved)
 
 
 def burn(mint: str, source: str, amount: int, owner: str) -> Call:
     """Return a Burn of the token program."""
-    return Call(
-        SPL,
-        (source, mint, owner),
-        u8(8) + u64(amount),
-        says="Instruction: Burn",
-        moves=(Move(source, "", amount),),
-    )
+    accounts, moved = (source, mint, owner), Move(source, "", amount)
+    return _named("Burn", SPL, accounts, u8(8) + u64(amount), moved)
 
 
 def ensure_account(account: str, owner: str, token: Token) -> Call:
     """Return a CreateIdempotent of an account that exists already."""
-    return Call(
-        ASSOCIATED,
-        (owner, account, owner, token.mint, SYSTEM, token.program),
-        u8(1),
-        says="Instruction: CreateIdempotent",
-    )
+    accounts = (owner, account, owner, token.mint, SYSTEM, token.program)
+    return _named("CreateIdempotent", ASSOCIATED, accounts, u8(1))
 
 
 def wrap(account: str, owner: str, lamports: int) -> tuple[Call, ...]:
     """Return what makes the temporary *account* of wrapped SOL, made with a seed."""
     seed = address("seed", account)[:32].encode()
-    create = (
-        u32(3)
-        + raw(owner)
-        + u64(len(seed))
-        + seed
-        + u64(TOKEN_ACCOUNT_RENT + lamports)
-        + u64(165)
-        + raw(SPL)
-    )
+    named = u32(3) + raw(owner) + u64(len(seed)) + seed
+    create = named + u64(TOKEN_ACCOUNT_RENT + lamports, 165) + raw(SPL)
     return (
         Call(SYSTEM, (owner, account), create, moves=(Move(owner, account, lamports),)),
-        Call(SPL, (account, WSOL, owner, RENT), u8(1), says="Instruction: InitializeAccount"),
+        _named("InitializeAccount", SPL, (account, WSOL, owner, RENT), u8(1)),
     )
 
 
 def unwrap(account: str, owner: str, lamports: int) -> Call:
     """Return the CloseAccount that gives back what *account* holds."""
-    return Call(
-        SPL,
-        (account, owner, owner),
-        u8(9),
-        says="Instruction: CloseAccount",
-        moves=(Move(account, owner, lamports),),
-    )
+    moved = Move(account, owner, lamports)
+    return _named("CloseAccount", SPL, (account, owner, owner), u8(9), moved)
+
+
+def _named(name: str, program: str, accounts: tuple[str, ...], data: bytes, *moved: Move) -> Call:
+    """Return the call of an instruction that logs its *name*."""
+    return Call(program, accounts, data, says=f"Instruction: {name}", moves=moved)

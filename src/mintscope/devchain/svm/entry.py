@@ -26,9 +26,7 @@ MEMO_PROGRAMS: Final = frozenset(
 
 
 def entry(
-    transaction: VersionedTransaction,
-    outcome: Outcome,
-    account: Callable[[Pubkey], Account | None],
+    transaction: VersionedTransaction, outcome: Outcome, account: Callable[[Pubkey], Account | None]
 ) -> Json:
     """Return *transaction* and what it did; *account* reads what it only read."""
     return {
