@@ -1,91 +1,260 @@
-"""Each command of the pages runs: ```sh blocks, sorted by what they need."""
+"""Each command of the pages runs as it is written, on a service that the documents could mean.
 
+Commands stand in ```sh blocks and, whole, in quotes (`mintscope sales status`). What a reader puts
+in place of an example is replaced: addresses, wallets, numbers. Every command is run, and fails
+the test where it cannot; only names of commands that stand elsewhere with their arguments, `make`
+targets (looked up by `make -n`) and the demo (run whole by tests/e2e/test_demo.py) are not.
+"""
+
+import json
 import re
 import shlex
-import subprocess
+import shutil
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from mintscope.shell.cli.app import app
+from mintscope.base.credentials import CredentialKind, is_well_formed
+from support.processes.documented_service import (
+    GENESIS,
+    PASSWORD,
+    DocumentedService,
+    documented_service,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "docs" / "reference" / "config.md",
+]
+USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+WSOL = "So11111111111111111111111111111111111111112"
+BY_SHELL = {"curl", "python", "cp", ".", "export"}
+CURL = f"""#!{sys.executable}
+import sys, httpx
+words, headers, body = iter(sys.argv[1:]), {{}}, None
+for word in words:
+    if word == "-H":
+        name, _, value = next(words).partition(": ")
+        headers[name] = value
+    elif word == "-d":
+        body = next(words)
+    elif word != "-s":
+        url = word
+answer = httpx.request("GET" if body is None else "POST", url, headers=headers, content=body)
+print(answer.text)
+"""
 
-# Run whole elsewhere: a process until it is stopped, a chain, a browser, or a wallet that pays.
-RUNS_IN = {
-    "mintscope serve": "e2e/test_serve.py",
-    "mintscope doctor": "shell/doctor",
-    "mintscope buy": "docs/test_buying_page.py",
-    "mintscope decode": "shell/cli",
-    "mintscope indicators": "shell/cli",
-    "mintscope report": "shell/cli",
-    "mintscope admin create": "shell/cli",
-    "mintscope applications": "shell/cli",
-    "curl": "e2e/test_demo.py",
-    "python -m bench": "bench/test_bench.py",
-    "python -m apsw": "",
-    ". .venv": "",
-    "export": "",
-    "cp": "",
-}
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+
+
+def _lines(page: Path) -> Iterator[str]:
+    """Yield each command of a page, continued lines joined."""
+    text = page.read_text()
+    for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
+        for line in re.sub(r"\\\n\s*", "", block).splitlines():
+            if shlex.split(line, comments=True):
+                yield re.sub(r"\s+# .*", "", line)
+    for quoted in re.findall(r"`(mintscope [^`]+)`", text):
+        yield re.sub(r"\s+", " ", quoted)
 
 
 def commands() -> list[str]:
-    """Return each command of a ```sh block, continued lines joined, without its comment."""
-    blocks = (
-        block
-        for page in PAGES
-        for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)
-    )
-    lines = (line for block in blocks for line in block.replace("\\\n", " ").splitlines())
-    texts = (" ".join(shlex.split(line, comments=True)) for line in lines)
-    return sorted({text for text in texts if text})
+    """Return the commands of all pages, without names of commands that stand there whole."""
+    found = {line for page in PAGES for line in _lines(page)}
+    return sorted(one for one in found if not any(other.startswith(f"{one} ") for other in found))
 
 
 COMMANDS = commands()
 
 
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentedService]:
+    folder = tmp_path_factory.mktemp("documented")
+    (folder / ".venv").symlink_to(sys.prefix)
+    if shutil.which("curl") is None:
+        (folder / "bin").mkdir()
+        (folder / "bin" / "curl").write_text(CURL)
+        (folder / "bin" / "curl").chmod(0o755)
+    with documented_service(folder) as service:
+        yield service
+
+
+def runs_beside_serve(service: DocumentedService, command: str) -> None:
+    """`serve` and `devchain` run already; `serve` runs the two halves by their commands."""
+    name = command.split()[1]
+    if name in {"ingest", "api"}:
+        assert any(name in words for words in service.commands_of_serve())
+    assert service.serve.poll() is None
+
+
+def runs_in_make(service: DocumentedService, command: str) -> None:
+    service.sh(f"make -n {command.removeprefix('make ')}", cwd=ROOT)
+
+
+def runs_in_the_demo(_: DocumentedService, command: str) -> None:
+    assert '"mintscope", "demo"' in (ROOT / "tests" / "e2e" / "test_demo.py").read_text()
+    assert command == "mintscope demo"
+
+
+def runs_in_a_shell(service: DocumentedService, command: str) -> None:
+    in_checkout = command.startswith("python -m bench")
+    token = service.mintscope("credits issue --credits 3").strip()
+    text = command.replace("http://127.0.0.1:8402", service.url)
+    printed = service.sh(text, cwd=ROOT if in_checkout else None, CREDIT_TOKEN=token)
+    if command.startswith("curl"):
+        assert json.loads(printed)["success"] is True, printed
+
+
+def backs_up(service: DocumentedService, command: str) -> None:
+    runs_in_a_shell(service, command)
+    copy = service.folder / command.rsplit(maxsplit=1)[-1].strip('"')
+    assert copy.stat().st_size > 0
+
+
+def buys(service: DocumentedService, command: str) -> None:
+    treasury = str(GENESIS.treasury.pubkey())
+    places = {
+        "https://api.example": service.url,
+        "https://your-node.example": service.rpc_url,
+        USDC: str(GENESIS.mint),
+        "SELLERS_WALLET": treasury,
+    }
+    printed = service.mintscope(_replaced(command, places))
+    assert is_well_formed(CredentialKind.CREDIT_TOKEN, printed.strip())
+
+
+def decodes(service: DocumentedService, command: str) -> None:
+    """Decode the newest swap that the chain has."""
+    slot = service.rpc("getSlot", {"commitment": "finalized"})
+    block = service.rpc("getBlock", slot, {"maxSupportedTransactionVersion": 0})
+    swaps = ""
+    for entry in block["transactions"]:
+        (service.folder / "TRANSACTION.json").write_text(
+            json.dumps({"result": entry | {"slot": slot, "blockTime": block["blockTime"]}})
+        )
+        swaps = swaps or service.mintscope(_words(command))
+    assert '"program"' in swaps, block
+
+
+def computes(service: DocumentedService, command: str) -> None:
+    at = 1_762_864_000
+    candles = [f"{at - 60 * n},{1 + n},{3 + n},{n},{2 + n}" for n in range(300, 0, -1)]
+    swaps = [f"{at - 60 * n},{n},{1 + n},5,buy" for n in range(300, 0, -1)]
+    for name, head, rows in (
+        ("CANDLES.csv", "t,open,high,low,close", candles),
+        ("SWAPS.csv", "t,key,price,volume,side", swaps),
+    ):
+        (service.folder / name).write_text("\n".join([head, *rows]) + "\n")
+    assert "ema9" in service.mintscope(_words(command))
+
+
+def reviews(service: DocumentedService, command: str) -> None:
+    verb = command.split()[2]
+    if verb != "list":
+        number = service.application(f"{verb}@example.org", exchanged=verb == "reset")
+        command = command.replace(f" {verb} 3", f" {verb} {number}")
+    service.mintscope(_words(command))
+
+
+def makes_an_administrator(service: DocumentedService, command: str) -> None:
+    service.mintscope(_words(command), typed=f"{PASSWORD}\n")
+
+
+def removes_a_user(service: DocumentedService, command: str) -> None:
+    service.mintscope(_words(command).replace("7", str(service.user())))
+
+
+def asks_the_chain(service: DocumentedService, command: str) -> None:
+    wallet = str(GENESIS.key("buyer").pubkey())
+    service.mintscope(f"{_replaced(command, {'WALLET': wallet})} --url {service.rpc_url}")
+
+
+def writes_blocks(service: DocumentedService, command: str) -> None:
+    """The history of ten days is shortened: it takes a minute."""
+    service.mintscope(f"{_words(command)} --mints 1 --history-days 0 --blocks 5")
+    assert (service.folder / command.rsplit(maxsplit=1)[-1]).stat().st_size > 0
+
+
+def runs(service: DocumentedService, command: str) -> None:
+    text, _, file = command.partition(" > ")
+    printed = service.mintscope(_replaced(text, {"MINT": WSOL, "N": "5"}))
+    if file:
+        (service.folder / file).write_text(printed)
+
+
+def _words(command: str) -> str:
+    return command.removeprefix("mintscope ")
+
+
+def _replaced(command: str, places: dict[str, str]) -> str:
+    """Return the words after `mintscope`, each that begins a place replaced."""
+    words = shlex.split(_words(command))
+    return shlex.join(places.get(word, word) for word in words)
+
+
+HOW: dict[str, Callable[[DocumentedService, str], None]] = {
+    "mintscope serve": runs_beside_serve,
+    "mintscope ingest": runs_beside_serve,
+    "mintscope api": runs_beside_serve,
+    "mintscope devchain --to-file ": writes_blocks,
+    "mintscope demo": runs_in_the_demo,
+    "mintscope buy --url ": buys,
+    "mintscope decode ": decodes,
+    "mintscope indicators ": computes,
+    "mintscope report ": computes,
+    "mintscope admin create ": makes_an_administrator,
+    "mintscope applications ": reviews,
+    "mintscope users remove ": removes_a_user,
+    "mintscope faucet ": asks_the_chain,
+    "mintscope faults": asks_the_chain,
+    "mintscope ": runs,
+    "make ": runs_in_make,
+    "python -m apsw ": backs_up,
+    "cp ": backs_up,
+    **{f"{word} ": runs_in_a_shell for word in BY_SHELL - {"cp"}},
+}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_is_known(command: str) -> None:
-    """It is run here, or in the test that RUNS_IN names."""
-    if command.startswith(("make ", "mintscope tokens ", "mintscope credits ")):
-        return
-    (where,) = [test for start, test in RUNS_IN.items() if command.startswith(start)]
-    assert (ROOT / "tests" / where).exists()
+def test_it_runs(service: DocumentedService, command: str) -> None:
+    ways = [start for start in HOW if command.startswith(start)]
+    assert ways, f"expected one of {', '.join(HOW)}; was {command}: say how it runs here"
+
+    HOW[max(ways, key=len)](service, command)
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("command", [each for each in COMMANDS if each.startswith("make ")])
-def test_make_knows_the_target(command: str) -> None:
-    ran = subprocess.run(
-        ["make", "-n", *shlex.split(command)[1:]],
-        check=False,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+def test_an_agent_gets_its_key(service: DocumentedService) -> None:
+    """The block of api.md, line by line, as an agent would fill it in."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    (block,) = re.findall(r"```\n(json=.*?)```", page, re.DOTALL)
+    lines = [line for line in block.replace("\\\n", "").splitlines() if not line.startswith("#")]
+    named = "\n".join(line for line in lines if re.match(r"(json|service)=", line))
+    apply, confirm, status, exchange, me = (line for line in lines if line.startswith("curl"))
+    begin = named.replace("http://127.0.0.1:8402", service.url)
 
-    assert ran.returncode == 0, ran.stderr
+    applied = json.loads(service.sh(f"{begin}\n{apply}"))
+    begin += f"\nsecret={applied['applicationSecret']}"
+    (code,) = re.findall(r"^(\d{8})\s*$", _mail(service, "agent@example.org"), re.MULTILINE)
+    confirmed = json.loads(service.sh(f"{begin}\n{confirm.replace('12345678', code)}"))
+    service.mintscope(f"applications approve {applied['signupId']}")
+    state = json.loads(service.sh(f"{begin}\n{status}"))
+    key = json.loads(service.sh(f"{begin}\n{exchange}"))["apiKey"]
+    owner = json.loads(service.sh(f"{begin}\n{me.replace('svc_live_...', key)}"))
+
+    assert "error" not in confirmed
+    assert state["state"] == "approved"
+    assert owner["success"] is True
 
 
-@pytest.mark.parametrize("command", [each for each in COMMANDS if each.startswith("mintscope ")])
-def test_its_options_exist(command: str) -> None:
-    words = shlex.split(command)[1:]
-
-    result = CliRunner().invoke(app, [*words, "--help"])
-
-    assert result.exit_code == 0, result.output
+def _mail(service: DocumentedService, email: str) -> str:
+    page = service.sh(f"curl -s {service.url}/mailbox?to={email}")
+    (number, *_) = re.findall(r'href="/mailbox/(\d+)"', page)
+    return service.sh(f"curl -s {service.url}/mailbox/{number}.txt")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [each for each in COMMANDS if each.startswith(("mintscope tokens", "mintscope credits"))],
-)
-def test_it_runs_on_a_folder(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
-
-    result = CliRunner().invoke(app, shlex.split(command)[1:])
-
-    assert result.exit_code == 0, result.output
+def test_the_commands_are_known_here() -> None:
+    assert len(COMMANDS) > 30
