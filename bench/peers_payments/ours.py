@@ -20,7 +20,7 @@ from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig

@@ -14,7 +14,7 @@ from mintscope.base.credentials import CreditToken
 from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent, Statement
 from mintscope.edges.api.app import create_app
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.fakes.reports import TRACKED, FakeReports
 from support.processes.served import Client, served

@@ -9,9 +9,9 @@ import pytest
 from starlette.types import ASGIApp, Message
 
 from mintscope.edges.server.application import HttpApplication
+from mintscope.edges.server.content import etag_of
 from mintscope.edges.server.cors import Cors
-from mintscope.edges.server.etag import etag_of
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import AnyResponse, Response, StreamingResponse
 from mintscope.edges.server.routes import Route, Router

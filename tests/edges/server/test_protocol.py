@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from mintscope.base.limits import Limit
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connections import Bounds
 from support.fakes.reports import TRACKED
 from support.processes.served import PATIENCE_S, Client, Served, served
 from support.scenes.accounts_service import EXCHANGE_PATH

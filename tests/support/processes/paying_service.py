@@ -15,7 +15,7 @@ from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
 from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.server.server import listen, make_server
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.fakes.reports import FakeReports

@@ -27,7 +27,7 @@ from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.health import Check
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.server.server import listen, make_server
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.config import Config

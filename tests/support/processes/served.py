@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from mintscope.base.clock import SystemClock
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.server.server import listen, make_server
 
 PATIENCE_S = 10.0

@@ -18,8 +18,7 @@ from mintscope.edges.api.credits.sales import CreditRoutes
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.health import Check, HealthRoutes
-from mintscope.edges.api.openapi import OpenApiDocument
-from mintscope.edges.api.operation import Operation, Query
+from mintscope.edges.api.openapi import OpenApiDocument, Operation, Query
 from mintscope.edges.api.v1 import V1, Freshness
 from mintscope.edges.api.wire import (
     Alive,

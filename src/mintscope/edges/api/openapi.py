@@ -1,20 +1,20 @@
-"""GET /openapi.json: the operation table and the wire structs, as OpenAPI 3.1."""
+"""The operations of the API, and GET /openapi.json: they and the wire structs as OpenAPI 3.1."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from mintscope import __version__
 from mintscope.base.errors import ErrorCode
-from mintscope.edges.api.failures import ENVELOPE, STATUS
-from mintscope.edges.api.operation import Operation
+from mintscope.edges.api.failures import ENVELOPE, STATUS, ErrorFormat
 from mintscope.edges.api.wire import Meta
-from mintscope.edges.server.compression import compress
-from mintscope.edges.server.etag import etag_of
+from mintscope.edges.server.content import compress, etag_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
+from mintscope.edges.server.routes import Route
 
 REF: Final = "#/components/schemas/{name}"
 EVERYWHERE: Final = (ErrorCode.BAD_REQUEST, ErrorCode.INTERNAL_ERROR)
@@ -60,6 +60,45 @@ PROOFS: Final = {
         " '-', '_'; hard to guess) within a day, it is answered again and not taken again.",
     },
 }
+
+
+class Query(NamedTuple):
+    """A field of the query, required, one of so many integers."""
+
+    name: str
+    summary: str
+    choices: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Route):
+    """A route of the API, and what OpenAPI tells of it.
+
+    data           the type of the envelope's data, or of a body without envelope
+    summary        what it is for
+    refusals       the codes a client must expect, besides those of every route
+    status         of its success
+    proofs         what it may be called with, as names of PROOFS; each an
+                   alternative, none for a route that is open to everyone
+    body           the type of the request's body
+    error_format   what its failures look like; there is an envelope where they have one
+    """
+
+    data: type[Any]
+    summary: str
+    _: KW_ONLY
+    refusals: tuple[ErrorCode, ...] = ()
+    status: int = 200
+    proofs: tuple[tuple[str, ...], ...] = ()
+    query: tuple[Query, ...] = ()
+    body: Any = None
+    error_format: ErrorFormat = ENVELOPE
+
+    @property
+    def path_param(self) -> str | None:
+        """The name of the variable segment."""
+        _, brace, name = self.path.partition("/{")
+        return name[:-1] if brace else None
 
 
 class OpenApiDocument:

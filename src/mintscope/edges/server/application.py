@@ -1,5 +1,6 @@
 """The ASGI application: what happens to every request, whatever routes it has."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Final
@@ -8,15 +9,14 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from mintscope.base.metrics import REQUESTS
-from mintscope.edges.server.compression import BODY_BYTES_MIN, negotiate
+from mintscope.edges.server.content import finish
 from mintscope.edges.server.cors import Cors
-from mintscope.edges.server.etag import conditional
 from mintscope.edges.server.request import ClientDisconnected, Request
-from mintscope.edges.server.response import AnyResponse, Header, Response
+from mintscope.edges.server.response import AnyResponse, Header, Response, StreamingResponse
 from mintscope.edges.server.routes import Route, Router
-from mintscope.edges.server.stream import send_chunks
 
 DISCONNECTED_STATUS: Final = 499  # in the metrics only: there is no client to receive it
+CLOSE_S_MAX: Final = 5.0  # for what the chunks of a stream must give back
 WITHOUT_BODY: Final = {204, 304}
 
 ErrorWriter = Callable[[Request, Exception], Awaitable[Response]]
@@ -62,7 +62,7 @@ class HttpApplication:
             request.route = route.path
             response = await route.endpoint(request)
             # What is paid for is of this moment, and a packet or two: its time matters more.
-            return response if route.is_charged else _finish(request, response)
+            return response if route.is_charged else finish(request, response)
         except ClientDisconnected:
             raise
         except Exception as error:
@@ -84,7 +84,7 @@ class HttpApplication:
         if not isinstance(response, Response):
             await send(start)
             try:
-                await send_chunks(send, request, response, is_head=is_head)
+                await _send_chunks(send, request, response, is_head=is_head)
             except ClientDisconnected:
                 raise
             except Exception:
@@ -96,11 +96,51 @@ class HttpApplication:
         await send({"type": "http.response.body", "body": b"" if is_head else response.body})
 
 
-def _finish(request: Request, response: AnyResponse) -> AnyResponse:
-    """Return what is sent of *response*: nothing that the client has, and less where it can be."""
-    if isinstance(response, Response):
-        if response.etag:
-            response = conditional(request, response)
-        if len(response.body) >= BODY_BYTES_MIN:
-            negotiate(request, response)
-    return response
+async def _send_chunks(
+    send: Send, request: Request, response: StreamingResponse, *, is_head: bool
+) -> None:
+    """Send the body, nothing of it to HEAD, and close the chunks in every case.
+
+    Raises    ClientDisconnected, and whatever the chunks raise: TimeoutError if one takes too long.
+              The body is then cut off, so that the client sees that there is something missing.
+    """
+    if is_head:
+        await response.chunks.aclose()
+        await send({"type": "http.response.body", "body": b""})
+        return
+    sending = asyncio.create_task(_send_all(send, response))
+    leaving = asyncio.create_task(_disconnect(request.receive))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not sending.done():
+            raise ClientDisconnected
+        await sending
+    finally:
+        sending.cancel()
+        leaving.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
+        async with asyncio.timeout(CLOSE_S_MAX):
+            await response.chunks.aclose()
+
+
+async def _send_all(send: Send, response: StreamingResponse) -> None:
+    async with asyncio.timeout(response.chunk_s_max):
+        await _send_chunk(send, b"")  # the head leaves before the first chunk is there
+    while True:
+        async with asyncio.timeout(response.chunk_s_max):
+            try:
+                chunk = await anext(response.chunks)
+            except StopAsyncIteration:
+                break
+            await _send_chunk(send, chunk)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _send_chunk(send: Send, chunk: bytes) -> None:
+    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+
+async def _disconnect(receive: Receive) -> None:
+    """Return when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -14,9 +14,8 @@ from typing_extensions import override
 
 from mintscope.base.clock import Clock
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.connection import protocol_of
-from mintscope.edges.server.protocol.connections import Connections, RefusalWriter
+from mintscope.edges.server.protocol.connections import Bounds, Connections, RefusalWriter
 
 BACKLOG: Final = 2_048
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)

@@ -100,7 +100,7 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
     features = replace(features, has_mailbox=has_mailbox)
     files, own = static_files(), OwnOrigins(origins)
     endpoints = PageEndpoints(
-        (page for group in groups_of(parts, features, origins) for page in group.routes()),
+        pages=(page for group in groups_of(parts, features, origins) for page in group.routes()),
         people=parts.people,
         writer=PageWriter(
             renderer=Renderer(static=files.address, features=features, clock=clock),

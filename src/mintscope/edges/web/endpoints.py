@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 from urllib.parse import urlencode
@@ -31,6 +31,7 @@ PROVE: Final = "/prove"
 QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
 
 
+@dataclass(kw_only=True)
 class PageEndpoints:
     """Makes endpoints of page handlers: each runs only for a request that may reach it.
 
@@ -38,28 +39,20 @@ class PageEndpoints:
     limiter  how many forms a client may send
     """
 
-    def __init__(  # noqa: PLR0913 - one argument for each thing that can be replaced
-        self,
-        pages: Iterable[PageRoute],
-        *,
-        people: People,
-        writer: PageWriter,
-        origins: OwnOrigins,
-        clock: Clock,
-        client: Callable[[Scope], str],
-        limiter: Limiter,
-    ) -> None:
+    pages: Iterable[PageRoute]
+    people: People
+    writer: PageWriter
+    origins: OwnOrigins
+    clock: Clock
+    client: Callable[[Scope], str]
+    limiter: Limiter
+
+    def __post_init__(self) -> None:
+        """Make the routes."""
         self.routes = [
-            Route(method=page.method, path=page.path, endpoint=partial(self._respond, page))
-            for page in pages
+            Route(page.method, page.path, partial(self._respond, page)) for page in self.pages
         ]
         self._router = Router(self.routes, SEGMENT)
-        self._people = people
-        self._writer = writer
-        self._origins = origins
-        self._clock = clock
-        self._client = client
-        self._limiter = limiter
 
     async def write_error(self, request: Request, error: Exception) -> Response:
         """Return the page that tells *error*, or leads to signing in where a session has ended."""
@@ -73,16 +66,16 @@ class PageEndpoints:
         page = failure_page(error, request_id=request.request_id.decode())
         is_htmx = b"hx-request" in request.headers
         headers = failure_headers(error)
-        return self._writer.write(page, request.state, headers=headers, is_htmx=is_htmx)
+        return self.writer.write(page, request.state, headers=headers, is_htmx=is_htmx)
 
     async def _respond(self, page: PageRoute, request: Request) -> Response:
         session = await self._learn_session(request)
         query = parse_form(request.query)
         request.state = replace(request.state, notice=query.text("notice"))
-        client = self._client(request.scope)
+        client = self.client(request.scope)
         is_form = request.method == "POST"
         if is_form:
-            self._origins.expect(request.values(b"origin"))
+            self.origins.expect(request.values(b"origin"))
             await self._expect_room(client)
         detour = self._detour(page, request, session)
         if detour is not None:
@@ -92,7 +85,7 @@ class PageEndpoints:
             request,
             await page.handler(
                 PageRequest(
-                    now=self._clock.now(),
+                    now=self.clock.now(),
                     browser=Browser(
                         address=client, agent=request.value(b"user-agent")[:AGENT_LENGTH_MAX]
                     ),
@@ -106,17 +99,17 @@ class PageEndpoints:
         )
 
     def _write(self, request: Request, page: PageResponse) -> Response:
-        return self._writer.write(page, request.state, is_htmx=b"hx-request" in request.headers)
+        return self.writer.write(page, request.state, is_htmx=b"hx-request" in request.headers)
 
     async def _learn_session(self, request: Request) -> Session | None:
         request.state = PageContext(session=None, path=request.path)
         cookie = session_cookie(request)
-        session = await self._people.session(cookie) if cookie else None
+        session = await self.people.session(cookie) if cookie else None
         request.state = replace(request.state, session=session)
         return session
 
     async def _expect_room(self, client: str) -> None:
-        verdict = await self._limiter.take(client)
+        verdict = await self.limiter.take(client)
         if isinstance(verdict, Denied):
             raise RateLimited(verdict.retry_after_s)
 
@@ -130,7 +123,7 @@ class PageEndpoints:
             return self._to_sign_in(request)
         if page.is_administration and not session.user.is_administrator:
             raise NotFound
-        if page.access is Access.FRESH and not session.is_fresh(self._clock.now()):
+        if page.access is Access.FRESH and not session.is_fresh(self.clock.now()):
             return Redirect(self._with_return(PROVE, request))
         return None
 

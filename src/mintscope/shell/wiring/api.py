@@ -21,7 +21,7 @@ from mintscope.edges.api.health import Check
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig

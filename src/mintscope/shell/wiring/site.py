@@ -15,7 +15,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit, Limits
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.server.server import listen, make_server, serving_beside
 from mintscope.edges.web.app import create_web
 from mintscope.edges.web.pages.render import Features

@@ -25,7 +25,7 @@ from mintscope.edges.api.accounts.wire import (
     Standing,
 )
 from mintscope.edges.api.failures import BOTH_SHAPES, MESSAGES_ONLY
-from mintscope.edges.api.operation import Operation
+from mintscope.edges.api.openapi import Operation
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.rate_limit import RateLimit
 

@@ -5,8 +5,7 @@ from importlib.resources import files
 from typing import Final
 
 from mintscope.base.errors import NotFound
-from mintscope.edges.server.compression import compress
-from mintscope.edges.server.etag import etag_of, version_of
+from mintscope.edges.server.content import compress, etag_of, version_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header, Response
 from mintscope.edges.server.routes import Route
@@ -40,8 +39,8 @@ class StaticFiles:
     def routes(self) -> list[Route]:
         """Return the routes of the files, and of the icon where browsers look by themselves."""
         return [
-            Route(method="GET", path="/static/{file}", endpoint=self.get),
-            Route(method="GET", path="/favicon.ico", endpoint=self.get_icon),
+            Route("GET", "/static/{file}", self.get),
+            Route("GET", "/favicon.ico", self.get_icon),
         ]
 
     def address(self, name: str) -> str:
