@@ -117,15 +117,12 @@ class PaymentAuth(httpx.Auth):
             slot=recent.slot,
             last_valid_height=recent.last_valid_height,
         )
-        self._remember(sent)
-        return sent
-
-    def _remember(self, sent: Sent) -> None:
         try:
             self._journal.add(sent)
         except JournalUnusable:
             self._wallet.limit.give_back(sent.amount)  # it was never sent
             raise
+        return sent
 
     def _hear(self, sent: Sent, response: httpx.Response) -> None:
         """Finish a payment whose purchase has arrived; nothing else that a seller says ends it."""

@@ -80,11 +80,7 @@ class Buyer:
         return BoughtCredits(CreditToken(data["token"]), data["credits"], data["pricePaid"])
 
     async def request(self, mint: str, *, key: str | None = None) -> dict[str, Any]:
-        """Buy one report about *mint*.
-
-        key       of a PurchasePending: go on with that payment
-        Raises    WillNotPay, JournalUnusable, PurchaseFailed, PurchasePending
-        """
+        """Buy one report about *mint*; *key* and what it raises are those of `buy_credits`."""
         return await self._pay("GET", f"/v1/token/{mint}", {}, key)
 
     async def _pay(

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import msgspec
@@ -46,12 +45,11 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Journal:
-    """The payments on their way, oldest first.
+    """The payments on their way, oldest first.  Raises JournalUnusable.
 
     folder    keeps a file for each, written before it is sent, so that another process
               goes on after this one; readable by its owner alone, since a key redeems what
               was paid.  What another process is busy with is left to it.  None: in memory
-    Raises    JournalUnusable
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -69,12 +67,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __iter__(self) -> Iterator[Sent]:
@@ -97,12 +90,11 @@ class Journal:
 
     def adopt(self, request: str) -> Sent | None:
         """Return the oldest payment for *request* that an earlier process left, once."""
-        sent = next(
-            (self._sent[key] for key in self._left if self._sent[key].request == request), None
-        )
-        if sent is not None:
-            self._left.remove(sent.key)
-        return sent
+        for key in self._left:
+            if self._sent[key].request == request:
+                self._left.remove(key)
+                return self._sent[key]
+        return None
 
     def add(self, sent: Sent) -> None:
         """Remember *sent*, durably where there is a folder.  Raises JournalUnusable."""
@@ -208,6 +200,5 @@ def _lock(path: Path) -> int | None:
 
 
 def _unusable(folder: Path, cause: OSError) -> JournalUnusable:
-    return JournalUnusable(
-        f"expected a folder for payments on their way at {folder}; {cause.strerror}"
-    )
+    where = f"expected a folder for payments on their way at {folder}"
+    return JournalUnusable(f"{where}; {cause.strerror}")

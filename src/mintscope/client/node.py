@@ -75,11 +75,8 @@ class _Answered(msgspec.Struct, frozen=True):
 def latest(url: str) -> Conversation[Recent]:
     """Ask for a recent blockhash.  Raises NodeSilent."""
     found = yield from _ask(url, "getLatestBlockhash", {"commitment": "confirmed"}, kind=_Latest)
-    return Recent(
-        blockhash=found.value.blockhash,
-        slot=found.context.slot,
-        last_valid_height=found.value.last_valid_block_height,
-    )
+    value = found.value
+    return Recent(value.blockhash, found.context.slot, value.last_valid_block_height)
 
 
 def fates(url: str, sent: Iterable[Sent]) -> Conversation[dict[str, PaymentFate]]:
@@ -105,18 +102,12 @@ def fates(url: str, sent: Iterable[Sent]) -> Conversation[dict[str, PaymentFate]
 def _fate(sent: Sent, height: int, history: Sequence[_Line]) -> PaymentFate:
     if any(line.err is None and sent.memo in (line.memo or "") for line in history):
         return PaymentFate.PAID
-    return (
-        PaymentFate.DEAD
-        if height > sent.last_valid_height + NODES_APART_BLOCKS
-        else PaymentFate.OPEN
-    )
+    is_dead = height > sent.last_valid_height + NODES_APART_BLOCKS
+    return PaymentFate.DEAD if is_dead else PaymentFate.OPEN
 
 
 def _history(url: str, account: str, since_slot: int) -> Conversation[list[_Line]]:
-    """Return all that is final and touched *account* at *since_slot* or later.
-
-    Raises    NodeSilent, also for an implausible fee
-    """
+    """Return all that is final and touched *account* since *since_slot*.  Raises NodeSilent."""
     lines: list[_Line] = []
     for _ in range(PAGES_MAX):
         options: dict[str, Any] = {"commitment": "finalized", "limit": PAGE}

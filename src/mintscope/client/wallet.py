@@ -5,7 +5,6 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import Final
 
-from pydantic import ValidationError
 from solders.hash import Hash
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
@@ -63,10 +62,7 @@ class PayerWallet:
         return str(self.pin.token_account(self.keypair.pubkey()))
 
     def choose(self, header: str) -> tuple[PaymentRequired, PaymentRequirements]:
-        """Return the demand that *header* makes and this wallet would pay.
-
-        Raises    WillNotPay, OverSpendLimit
-        """
+        """Return the demand of *header* if this wallet pays it, else raise WillNotPay."""
         required = _read(header)
         offers = [offer for offer in required.accepts if self._is_pinned(offer)]
         if not offers:
@@ -92,21 +88,15 @@ class PayerWallet:
         """
         signed = self._transaction(offer, memo or memo_of(offer), blockhash)
         self.limit.spend(amount_of(offer))
+        payload = {"transaction": b64encode(signed).decode()}
         return encode_payment_signature_header(
-            PaymentPayload(
-                payload={"transaction": _as_text(signed)},
-                accepted=offer,
-                resource=required.resource,
-            )
+            PaymentPayload(payload=payload, accepted=offer, resource=required.resource)
         )
 
     def _is_pinned(self, offer: PaymentRequirements) -> bool:
-        return (offer.scheme, offer.network, offer.asset, offer.pay_to) == (
-            SCHEME,
-            self.pin.network,
-            self.pin.asset,
-            self.pin.pay_to,
-        )
+        pin = self.pin
+        found = (offer.scheme, offer.network, offer.asset, offer.pay_to)
+        return found == (SCHEME, pin.network, pin.asset, pin.pay_to)
 
     def _transaction(self, offer: PaymentRequirements, memo: str, blockhash: str) -> bytes:
         """Return the payment, signed by the wallet, the fee payer's signature left open."""
@@ -146,10 +136,9 @@ class PayerWallet:
 
 def _read(header: str) -> PaymentRequired:
     try:
-        return PaymentRequired.model_validate_json(
-            b64decode(header, validate=True), by_alias=True, by_name=False
-        )
-    except (ValidationError, ValueError) as cause:
+        text = b64decode(header, validate=True)
+        return PaymentRequired.model_validate_json(text, by_alias=True, by_name=False)
+    except ValueError as cause:  # pydantic's ValidationError is one
         raise WillNotPay("expected PAYMENT-REQUIRED of x402 version 2") from cause
 
 
@@ -175,7 +164,3 @@ def memo_of(offer: PaymentRequirements) -> str:
     if len(memo) > MEMO_CHARACTERS_MAX:
         raise WillNotPay(f"expected a memo of at most {MEMO_CHARACTERS_MAX} characters")
     return memo
-
-
-def _as_text(transaction: bytes) -> str:
-    return b64encode(transaction).decode()

@@ -132,39 +132,32 @@ def _expect_pool(value: str) -> str:
     return value
 
 
-Paths = Annotated[tuple[Path, ...], BeforeValidator(_split)]
-Mints = Annotated[tuple[Annotated[str, AfterValidator(_parse_mint)], ...], BeforeValidator(_split)]
-Networks = Annotated[
-    tuple[Annotated[str, AfterValidator(_parse_network)], ...], BeforeValidator(_split)
-]
+UNSET: Final = BeforeValidator(_empty_is_none)
+LISTED: Final = BeforeValidator(_split)
+
+Paths = Annotated[tuple[Path, ...], LISTED]
+Mints = Annotated[tuple[Annotated[str, AfterValidator(_parse_mint)], ...], LISTED]
+Networks = Annotated[tuple[Annotated[str, AfterValidator(_parse_network)], ...], LISTED]
+Pools = Annotated[tuple[Annotated[str, AfterValidator(_expect_pool)], ...], LISTED]
 Headers = Annotated[
     dict[str, SecretStr], BeforeValidator(_parse_headers), AfterValidator(_expect_headers)
 ]
 Url = Annotated[SecretStr, AfterValidator(_expect_url)]
-Pepper = Annotated[
-    Annotated[SecretStr, AfterValidator(_expect_pepper)] | None, BeforeValidator(_empty_is_none)
-]
+OptionalUrl = Annotated[Url | None, UNSET]
+Origin = Annotated[Annotated[str, AfterValidator(_expect_origin)] | None, UNSET]
+Mailbox = Annotated[str, AfterValidator(_parse_mailbox)]
+Pepper = Annotated[Annotated[SecretStr, AfterValidator(_expect_pepper)] | None, UNSET]
+Key = Annotated[Annotated[SecretStr, AfterValidator(_expect_keypair)] | None, UNSET]
+OptionalSecret = Annotated[SecretStr | None, UNSET]
+File = Annotated[Path | None, UNSET]
+Address = Annotated[str, AfterValidator(_parse_mint)]
+OptionalAddress = Annotated[Address | None, UNSET]
+TokenProgram = Annotated[str, AfterValidator(_expect_token_program)]
 Start = Annotated[int | Literal["latest", "first"], BeforeValidator(_parse_start)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
-OptionalPort = Annotated[
-    Annotated[int, Field(ge=1, le=65_535)] | None, BeforeValidator(_empty_is_none)
-]
-OptionalSecret = Annotated[SecretStr | None, BeforeValidator(_empty_is_none)]
-Mailbox = Annotated[str, AfterValidator(_parse_mailbox)]
+OptionalPort = Annotated[Annotated[int, Field(ge=1, le=65_535)] | None, UNSET]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Seconds = Annotated[float, Field(gt=0, le=DAY_S, allow_inf_nan=False)]
-Address = Annotated[str, AfterValidator(_parse_mint)]
-OptionalAddress = Annotated[Address | None, BeforeValidator(_empty_is_none)]
-OptionalUrl = Annotated[Url | None, BeforeValidator(_empty_is_none)]
-TokenProgram = Annotated[str, AfterValidator(_expect_token_program)]
-Pools = Annotated[tuple[Annotated[str, AfterValidator(_expect_pool)], ...], BeforeValidator(_split)]
-File = Annotated[Path | None, BeforeValidator(_empty_is_none)]
-Key = Annotated[
-    Annotated[SecretStr, AfterValidator(_expect_keypair)] | None, BeforeValidator(_empty_is_none)
-]
-Origin = Annotated[
-    Annotated[str, AfterValidator(_expect_origin)] | None, BeforeValidator(_empty_is_none)
-]
 Decimals = Annotated[int, Field(ge=0, le=18)]
 Lamports = Annotated[int, Field(ge=0, le=10**18)]
 Usd = Annotated[Decimal, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]

@@ -6,16 +6,16 @@ always   e-mails are taken from the outbox and delivered
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import structlog
 
 from mintscope.base.clock import Clock
-from mintscope.base.limits import Limit, Limits
+from mintscope.base.limits import Limits
 from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.mail.email import Draft, Email
@@ -42,24 +42,15 @@ from mintscope.shell.wiring.stores import Money
 TROUBLE_S: Final = 5.0
 NAME: Final = "mintscope"
 
+Compose: TypeAlias = Callable[[Draft], Email]
+
 log = structlog.get_logger()
-
-
-class Templates:
-    """Writes the e-mails of this installation, for the delivery and for the mailbox page."""
-
-    def __init__(self, secrets: AccountSecrets, *, origin: str) -> None:
-        self._compose = partial(compose, origin=origin, secrets=secrets, name=NAME)
-
-    def __call__(self, draft: Draft) -> Email:
-        """Write the e-mail of *draft*.  Raises EmailWithoutLink."""
-        return self._compose(draft)
 
 
 class ShownOutbox:
     """The outbox as the page of a demo shows it; implements Mailbox of `web.mailbox`."""
 
-    def __init__(self, outbox: Outbox, write: Templates) -> None:
+    def __init__(self, outbox: Outbox, write: Compose) -> None:
         self._outbox = outbox
         self._write = write
 
@@ -121,7 +112,8 @@ async def open_accounts(
     """
     store, hasher, lifetimes = money.accounts, Argon2Hasher(), _lifetimes(config.web)
     secrets = AccountSecrets.derive(money.pepper)
-    outbox, write = Outbox(store), Templates(secrets, origin=origin)
+    write = partial(compose, origin=origin, secrets=secrets, name=NAME)
+    outbox = Outbox(store)
     signup = Signups(store, secrets=secrets, clock=clock, entropy=os.urandom)
     keys = ApiKeys(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
     try:
@@ -140,7 +132,7 @@ async def open_accounts(
                 entropy=os.urandom,
             ),
             keys=keys,
-            mailbox=make_mailbox(config.mail, outbox, write),
+            mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
             delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
             maintenance=AccountMaintenance(
                 keys=keys, signups=signup, store=store, lifetimes=lifetimes, clock=clock
@@ -156,22 +148,14 @@ def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
         signup=accounts.signup,
         exchange=accounts.exchange,
         keys=accounts.keys,
-        signup_limit=Limit(
-            name=SIGNUP.name,
-            count=config.signup_limit_requests,
-            window_s=config.signup_limit_window_s,
+        signup_limit=replace(
+            SIGNUP, count=config.signup_limit_requests, window_s=config.signup_limit_window_s
         ),
-        exchange_limit=Limit(
-            name=EXCHANGE.name,
-            count=config.exchange_limit_requests,
-            window_s=config.exchange_limit_window_s,
+        exchange_limit=replace(
+            EXCHANGE, count=config.exchange_limit_requests, window_s=config.exchange_limit_window_s
         ),
-        limit=Limit(
-            name=ACCOUNTS.name, count=config.limit_requests, window_s=config.limit_window_s
-        ),
-        key_limit=Limit(
-            name=KEY.name, count=config.key_limit_requests, window_s=config.key_limit_window_s
-        ),
+        limit=replace(ACCOUNTS, count=config.limit_requests, window_s=config.limit_window_s),
+        key_limit=replace(KEY, count=config.key_limit_requests, window_s=config.key_limit_window_s),
     )
 
 
@@ -187,21 +171,13 @@ def _lifetimes(web: WebConfig) -> Lifetimes:
     )
 
 
-def make_mailbox(mail: MailConfig, outbox: Outbox, write: Templates) -> ShownOutbox | None:
-    """Return the mailbox page's e-mails, None unless the delivery is "page"."""
-    return ShownOutbox(outbox, write) if mail.delivery == "page" else None
-
-
-def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Templates, clock: Clock) -> Delivery:
+def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Clock) -> Delivery:
     """Return what delivers the e-mails in *outbox*; with delivery "none", what counts them."""
-    transport: Transport | None
-    match mail.delivery:
-        case "smtp":
-            transport = SmtpTransport(mail_server_of(mail), clock)
-        case "page":
-            transport = PageTransport()
-        case "none":
-            transport = None
+    transport: Transport | None = None
+    if mail.delivery == "smtp":
+        transport = SmtpTransport(mail_server_of(mail), clock)
+    elif mail.delivery == "page":
+        transport = PageTransport()
     return Delivery(outbox=outbox, transport=transport, compose=write, clock=clock)
 
 

@@ -13,10 +13,11 @@ from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.sources.files import FileSource
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
+from mintscope.edges.storage.folder import held
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, MarketConfig
 from mintscope.shell.wiring.maintenance import run_until_signalled, serving_metrics
-from mintscope.shell.wiring.stores import hold, open_market
+from mintscope.shell.wiring.stores import open_market
 
 MICRO_USD: Final = 1_000_000
 
@@ -29,21 +30,22 @@ async def run_ingest(config: Config, progress: Progress) -> None:
     progress  called with (slots read, slots to read) while history is read
     Raises    FolderInUse, UnusableStore, and what the source says an operator must look at
     """
-    clock = SystemClock()
-    with hold(config, "ingest"), serving_metrics(config.metrics, config.metrics.ingest_port):
-        async with open_market(config) as market:
-            store = market.store
-            async with _source(config.chain, clock, progress) as source:
-                ingest = Ingest(
-                    source=source,
-                    store=store,
-                    decode=decode_block,
-                    clock=clock,
-                    mints=_first_mints(config),
-                    floor=_floor(config.market),
-                    follows_files=config.chain.source == "files",
-                )
-                await run_until_signalled(ingest.run())
+    clock, metrics = SystemClock(), config.metrics
+    with held(config.data_dir, "ingest"), serving_metrics(metrics, metrics.ingest_port):
+        async with (
+            open_market(config) as market,
+            _source(config.chain, clock, progress) as source,
+        ):
+            ingest = Ingest(
+                source=source,
+                store=market.store,
+                decode=decode_block,
+                clock=clock,
+                mints=_first_mints(config),
+                floor=_floor(config.market),
+                follows_files=config.chain.source == "files",
+            )
+            await run_until_signalled(ingest.run())
 
 
 def node_endpoint(chain: ChainConfig) -> Endpoint:

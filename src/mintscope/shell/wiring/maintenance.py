@@ -11,10 +11,7 @@ from mintscope.shell.config.sections import MetricsConfig
 
 
 def serving_metrics(metrics: MetricsConfig, port: int) -> AbstractContextManager[object]:
-    """Serve the metrics of this process on *port* during the block, if they are enabled.
-
-    Raises    OSError for an address in use
-    """
+    """Serve the metrics of this process on *port*, if they are enabled.  Raises OSError."""
     return serve_metrics(metrics.host, port) if metrics.enabled else nullcontext()
 
 

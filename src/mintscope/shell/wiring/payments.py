@@ -226,12 +226,6 @@ def payment_endpoint(chain: ChainConfig) -> Endpoint:
     )
 
 
-def vaults_of(payments: PaymentsConfig) -> list[Vaults]:
-    """Return the pools whose reserves count."""
-    pairs = (pool.partition(":") for pool in payments.pools)
-    return [Vaults(Wallet(base), Wallet(quote)) for base, _, quote in pairs]
-
-
 def price_source(
     payments: PaymentsConfig, endpoint: Endpoint, reader: LogReader, stack: AsyncExitStack
 ) -> PriceSource:
@@ -247,6 +241,8 @@ def price_source(
             return feed
         case "market":
             asset = Mint(payments.asset)
-            reserves = RpcReserves(endpoint, base=asset, pools=vaults_of(payments))
+            pairs = (pool.partition(":") for pool in payments.pools)
+            pools = [Vaults(Wallet(base), Wallet(quote)) for base, _, quote in pairs]
+            reserves = RpcReserves(endpoint, base=asset, pools=pools)
             stack.push_async_callback(reserves.aclose)
             return MarketPrice(reader, reserves, asset=asset, decimals=payments.decimals)

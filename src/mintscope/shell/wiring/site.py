@@ -107,10 +107,7 @@ class Pages:
 
     @asynccontextmanager
     async def serving_administrators(self, bounds: Bounds) -> AsyncIterator[None]:
-        """Serve administrators on their own listener during the block, if one is configured.
-
-        Raises    OSError for an address in use
-        """
+        """Serve administrators on their own listener, if one is configured.  Raises OSError."""
         if not self.web.enabled or self.web.admin_port is None:
             yield
             return

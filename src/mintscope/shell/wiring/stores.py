@@ -1,26 +1,17 @@
 """The stores of an installation, as it is configured: the only module that names an engine."""
 
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 
 from mintscope.base.clock import Clock
 from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.market.store import Retention
 from mintscope.core.market.timeframe import Timeframe
-from mintscope.edges.storage.folder import held
 from mintscope.edges.storage.sqlite import openers
 from mintscope.edges.storage.sqlite.connection import engine_version
 from mintscope.edges.storage.sqlite.openers import Market, Money
 from mintscope.shell.config.config import Config
 
-__all__ = ["Market", "Money", "engine_version", "hold", "open_market", "open_money"]
-
-
-def hold(config: Config, role: str) -> AbstractContextManager[None]:
-    """Be the only process of *role* in the installation until the block ends.
-
-    Raises    FolderInUse
-    """
-    return held(config.data_dir, role)
+__all__ = ["Market", "Money", "engine_version", "open_market", "open_money"]
 
 
 def open_market(config: Config) -> AbstractAsyncContextManager[Market]:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 STOP_TIMEOUT_S = 15.0
@@ -42,12 +42,7 @@ class Children:
             signal.signal(number, self._on_signal)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Stop them, newest first: what serves stops before what feeds it."""
         for _, child in reversed(self._running):
             child.terminate()

@@ -18,6 +18,7 @@ from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.edges.ingest.pipeline import SourceBroken
 from mintscope.edges.sources.files import FileError
 from mintscope.edges.sources.rpc import RpcFailure
+from mintscope.edges.storage.folder import held
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import stop
 from mintscope.shell.cli.service.children import ChildEnded, Children
@@ -27,7 +28,6 @@ from mintscope.shell.wiring.api import run_api
 from mintscope.shell.wiring.ingest import run_ingest
 from mintscope.shell.wiring.payments import CannotSell
 from mintscope.shell.wiring.site import in_url
-from mintscope.shell.wiring.stores import hold
 
 LINE_EVERY_PERCENT: Final = 20
 EXIT_OPERATOR: Final = 1  # something an operator must look at
@@ -41,7 +41,7 @@ def serve(config: ConfigFile = None) -> None:
     loaded = configured(config)
     _configure_logging(loaded.config.log)
     file = [] if config is None else ["--config", str(config)]
-    with _words(), hold(loaded.config, "serve"), Children() as children:
+    with _words(), held(loaded.config.data_dir, "serve"), Children() as children:
         children.start("ingest", ["ingest", *file])
         children.start("api", ["api", *file])
         # Files come to an end; what was read from them is served on.
