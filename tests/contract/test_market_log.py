@@ -31,7 +31,7 @@ from mintscope.core.market.store import (
     DeadSlot,
     FinalSlot,
     MarketOverview,
-    MarketStatus,
+    MarketReader,
     MarketStore,
     NewSlot,
     Retention,
@@ -59,9 +59,8 @@ class Market:
     """A store, a person who reads it, and the operator's list beside them."""
 
     store: MarketStore
-    reader: LogReader
+    reader: MarketReader
     tracking: Tracking
-    status: MarketStatus
 
 
 def sqlite(
@@ -85,7 +84,7 @@ async def open_market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIt
         parts = engines[request.param](tmp_path, follows_all=follows_all, retention=retention)
         opened.extend(parts)
         store, reader, tracking = parts
-        return Market(store, reader, tracking, reader)
+        return Market(store, reader, tracking)
 
     yield open_
     for part in opened:
@@ -483,14 +482,14 @@ async def loaded(market: Market, mint: Mint) -> LoadedMint:
 
 
 async def test_an_overview_tells_where_the_market_stands(market: Market) -> None:
-    empty = await market.status.overview()
+    empty = await market.reader.overview()
     assert (empty.slot, empty.time, empty.folded_slot, empty.tracked_count) == (None, None, None, 2)
     unread = Unread(slot=Slot(1), signature=None, program="a program", reason="bad_layout")
     await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1)), unread, unread])
     await market.store.write([slot(2), Gap(Slot(3), Slot(6), "lost")])
     await fold(market)
 
-    assert await market.status.overview() == MarketOverview(
+    assert await market.reader.overview() == MarketOverview(
         slot=Slot(2),
         time=UnixS(START + 2),
         folded_slot=Slot(1),

@@ -1,8 +1,6 @@
-"""Who goes next, where many would go on at once and everybody else would have to wait for them all.
+"""Turns of the event loop, for tasks that become ready together.
 
-An event loop runs whatever is ready before it looks at its sockets again.
-Sixty payments that are confirmed together are ready together; a part of a
-millisecond each is a stall for whoever just wants to spend a credit.
+Sixty payments that are confirmed together would stall every other request for their sum.
 """
 
 import asyncio

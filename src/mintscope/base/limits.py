@@ -1,8 +1,6 @@
 """Rate limits: an exact moving window on monotonic time.
 
-"30 requests per minute" means that no 60 seconds, wherever they begin, hold more
-than 30 admitted requests.  Fixed windows let 60 pass around their edge, token
-buckets 59 in their first minute.
+No *window_s* seconds, wherever they begin, hold more than *count* admitted requests.
 """
 
 from array import array

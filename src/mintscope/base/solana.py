@@ -1,8 +1,6 @@
 """Blocks, finality and gaps as plain data, and the port of the sources that yield them.
 
-A source yields blocks at `confirmed` in slot order, says which slots became
-final, and names ranges it could not deliver.  It may repeat itself: every
-consumer is idempotent.
+A source may repeat itself: every consumer is idempotent.
 """
 
 from collections.abc import AsyncIterator, Mapping

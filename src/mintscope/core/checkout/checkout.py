@@ -10,7 +10,6 @@ presented, and turns receipts and refusals into its own words.
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import msgspec
 
@@ -118,8 +117,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
 Charge = CreditCharge | PaymentCharge
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkout:
+class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     """Takes one credit or one payment for an order.
 
     merchant      None where only credits are taken

@@ -1,6 +1,6 @@
 """Why a checkout ends without a receipt."""
 
-from dataclasses import dataclass
+import msgspec
 
 from mintscope.base.errors import ServiceError
 from mintscope.core.payments.outcome import AlreadyUsed, Unavailable, Unresolved
@@ -25,8 +25,7 @@ Cause = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaymentOption:
+class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
     """How the client may pay instead.
 
     requirement    the terms of a payment; None where only credits are taken now

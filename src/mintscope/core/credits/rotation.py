@@ -1,9 +1,6 @@
-"""Moving a balance to a new token, on proof by the wallet that paid for it.
+"""Moving a balance to a new token, on proof by the wallet that paid for it; nothing is stored.
 
-For a buyer that lost the answer to a purchase, or the token itself.  The wallet
-signs a text that we wrote: readable, because wallets show it; bound to this
-service, this purchase and this wallet; good for five minutes.  Nothing is
-stored for it.
+The wallet signs a text of ours that names this service, the purchase and the wallet.
 """
 
 import hmac

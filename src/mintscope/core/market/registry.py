@@ -1,18 +1,17 @@
 """Which mints are followed without being listed: those that trade enough.
 
-Decided by the finalized fold, slot by slot, from counters it keeps in the same
-transaction: a pure function of the final chain, whatever forked or restarted.
+Decided by the finalized fold, slot by slot: a pure function of the final chain.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from mintscope.base.primitives import UnixS
 from mintscope.base.time import DAY_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
+class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """What a mint must trade to be followed.
 
     swaps_min        in one UTC day of the market

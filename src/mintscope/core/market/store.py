@@ -1,9 +1,4 @@
-"""The ports of the market store: its one writer, the list of mints, its status.
-
-`write` adds to the log, `fold` moves finalized slots into candles, `trim`
-forgets what is no longer needed.  The rules are not here: `tail` places
-blocks, `pricing` prices them, `registry` decides what is followed.
-"""
+"""The ports of the market store: its one writer, the list of mints, its status."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,7 +10,7 @@ from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import Gap
 from mintscope.base.time import DAY_S, MINUTE_S
 from mintscope.core.market.engine.tail import Tail
-from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
+from mintscope.core.market.log import CandleRow, LogReader, PricedSwap, SlotHeader
 from mintscope.core.market.registry import Activity
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 
@@ -237,8 +232,8 @@ class MarketOverview(NamedTuple):
     unread: Sequence[UnreadCount]
 
 
-class MarketStatus(Protocol):
-    """The market as an operator asks for it; safe while ingest writes."""
+class MarketReader(LogReader, Protocol):
+    """The log, and the market as an operator asks for it; safe while ingest writes."""
 
     async def overview(self) -> MarketOverview:
         """Return where the market stands.

@@ -1,7 +1,6 @@
 """A swap: one trade against one pool, as the chain moved it.
 
-One row a pool touched (a "hop"): a route over three pools is three swaps.
-Amounts are those of the pool's side: what its vaults received and paid.
+A route over three pools is three swaps; amounts are what the pool's vaults received and paid.
 """
 
 from enum import StrEnum

@@ -1,6 +1,6 @@
 """What a request wants for its payment, and who sends it."""
 
-from dataclasses import dataclass
+import msgspec
 
 from mintscope.base.credentials import hash_credential, hint
 from mintscope.core.payments.payment import NewToken, PaidItem, PaidReport, TopUp
@@ -9,8 +9,7 @@ from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.core.payments.redelivery import Secrets
 
 
-@dataclass(frozen=True, slots=True)
-class Credits:
+class Credits(msgspec.Struct, frozen=True):
     """So many credits on a new token."""
 
     count: int
@@ -19,8 +18,7 @@ class Credits:
 Wanted = PaidReport | Credits | TopUp
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """What the request is for and who sends it.
 
     key        the client's own redelivery key, None where it sent none

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from solders.keypair import Keypair
 
 from mintscope.base.clock import Clock
@@ -71,8 +72,7 @@ class Contradiction(Exception):
     """What is stored is not what it must be: nothing is handed out on the strength of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedPayment:
+class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     """A payment that checks out, and has not been sent.
 
     mark    of the lookup that did not find it

@@ -1,16 +1,16 @@
 """What becomes of a payment that was presented: five answers, and no sixth."""
 
-from dataclasses import dataclass
 from enum import Enum, auto
+
+import msgspec
 
 from mintscope.base.credentials import CreditToken
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.protocol.refusal import Refused
-from mintscope.core.payments.store import KeyTaken, Overdrawn, SalesClosed
+from mintscope.core.payments.store import KeyTaken, Objection, Overdrawn, SalesClosed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """The payment has arrived and its purchase are handed out.
 
     token          what it bought, in plain text, where it bought a new credit token
@@ -29,15 +29,13 @@ class Used(Enum):
     KEY = auto()  # for another payment
 
 
-@dataclass(frozen=True, slots=True)
-class AlreadyUsed:
+class AlreadyUsed(msgspec.Struct, frozen=True):
     """The sender does not prove that the answer belongs to it."""
 
     what: Used
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unresolved:
+class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
     """The payment is on its way, and its outcome is not known yet.
 
     key    to send the same payment again with; only for a client that chose none
@@ -55,8 +53,7 @@ class Obstacle(Enum):
     SALES_CLOSED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
+class Unavailable(msgspec.Struct, frozen=True):
     """Nothing was sent and nothing was charged."""
 
     obstacle: Obstacle
@@ -65,7 +62,7 @@ class Unavailable:
 Outcome = Settled | Refused | AlreadyUsed | Unresolved | Unavailable
 
 
-def not_begun(why: KeyTaken | Overdrawn | SalesClosed) -> Outcome:
+def not_begun(why: Objection) -> Outcome:
     """Return the outcome of a payment that the store has refused to begin."""
     match why:
         case KeyTaken():

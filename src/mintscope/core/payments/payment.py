@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+import msgspec
+
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.credits.ledger import CreditAccount
@@ -41,15 +43,13 @@ class State(StrEnum):
     FROZEN = "frozen"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaidReport:
+class PaidReport(msgspec.Struct, frozen=True, kw_only=True):
     """A finished answer, bought by one request."""
 
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewToken:
+class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     """Credits on a token of their own; its plain text is derived, never stored."""
 
     credits: int
@@ -57,8 +57,7 @@ class NewToken:
     hint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopUp:
+class TopUp(msgspec.Struct, frozen=True, kw_only=True):
     """Credits on a token that exists."""
 
     credits: int
@@ -104,23 +103,20 @@ class Payment:
     missed_height: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
+class Landed(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction is in a block and succeeded; *paid* atoms reached the treasury."""
 
     paid: int
     final: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reverted:
+class Reverted(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction is in a block and failed: the fee is gone, nothing was paid."""
 
     final: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unseen:
+class Unseen(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction was not found.
 
     height    finalized block height read *before* looking, with the whole history
@@ -130,15 +126,13 @@ class Unseen:
     height: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreadablePayment:
+class UnreadablePayment(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction is in a block, and what it did cannot be read; *why* is for the operator."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dead:
+class Dead(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction was not found at finalized *height*, where it could no longer land."""
 
     height: int

@@ -1,7 +1,6 @@
-"""Finishing what a crash, a timeout or a fork left: at start, and for ever after.
+"""Finishing what a crash, a timeout or a fork left; no payment is ever broadcast here.
 
-It only looks: no payment is ever broadcast here.  It may run in any number of
-processes and beside the handler of the very payment it looks at.
+It may run in any number of processes and beside the handler of the very payment it looks at.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

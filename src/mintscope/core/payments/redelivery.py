@@ -1,10 +1,8 @@
 """How an answer that was lost is given again, to its buyer alone.
 
-A landed payment is public: anyone can copy it from the chain.  What sets its
-sender apart is a secret key, chosen by the client (`Idempotency-Key`, or the
-id of the payment-identifier extension) or, where it chose none, by us.  It is
-a factor of the token that the payment buys, so that neither the database, nor
-our secret, nor the chain alone yields the token.
+A landed payment is public; what sets its sender apart is a secret key, chosen by the client or
+by us.  It is a factor of the token that the payment buys, so that neither the database, nor our
+secret, nor the chain alone yields the token.
 """
 
 import hmac

@@ -1,9 +1,9 @@
 """The ports of the chain, as payments need it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 from solders.pubkey import Pubkey
 
 from mintscope.base.primitives import Signature, Wallet
@@ -19,8 +19,7 @@ class Unintelligible(ChainUnavailable):
     """A node has answered this very question, with what cannot be understood."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simulated:
+class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction would succeed now.
 
     balance_after    atoms left in the payer's account
@@ -31,8 +30,7 @@ class Simulated:
     block_height: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(msgspec.Struct, frozen=True):
     """The transaction would fail now; *error* is the chain's own word for why."""
 
     error: str
@@ -42,12 +40,13 @@ class UnknownBlockhash:
     """The node does not know the transaction's blockhash: it has expired, or the node is behind."""
 
 
+Trial = Simulated | Rejected | UnknownBlockhash
+
+
 class Settlement(Protocol):
     """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
 
-    async def simulate(
-        self, envelope: Envelope, source: Pubkey
-    ) -> Simulated | Rejected | UnknownBlockhash:
+    async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         """Try the transaction, not signed by us yet, against the chain as confirmed."""
 
     async def broadcast(self, signed: Signed) -> None:

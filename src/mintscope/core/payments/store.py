@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import msgspec
+
 from mintscope.base.errors import ErrorCode, ServiceUnavailable
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.payments.payment import Evidence, Payment
@@ -20,8 +22,7 @@ class Inconsistent(ServiceUnavailable, code=ErrorCode.SERVICE_UNAVAILABLE):
     """The store refuses a change that contradicts what it holds; only that change is lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """What a lookup saw.
 
     mark    orders the resolutions of payments: those after it may be missing from a
@@ -32,8 +33,7 @@ class Found:
     mark: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """What may be lost in any hour, by accident or to an attacker.
 
     failures                  payments that landed and reverted, of a payer; of an address, which
@@ -61,8 +61,7 @@ class Budget:
         return self.fee_lamports // FEE_SHARES
 
 
-@dataclass(frozen=True, slots=True)
-class Conduct:
+class Conduct(msgspec.Struct, frozen=True):
     """What a payer, or an address, did within the hour, and has in flight.
 
     sold          payments that were issued
@@ -94,8 +93,7 @@ class Conduct:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class FeesAtRisk:
+class FeesAtRisk(msgspec.Struct, frozen=True):
     """Network fees that all payers together have burned or may burn yet, in lamports.
 
     reverted     of payments that reverted within the hour
@@ -145,8 +143,7 @@ class Begun:
     """The payment is pending, durably: it may be broadcast now."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownPayment:
+class KnownPayment(msgspec.Struct, frozen=True):
     """The very same payment exists already."""
 
     payment: Payment
@@ -156,8 +153,7 @@ class KeyTaken:
     """The redelivery key belongs to another payment of this payer that may still be good."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overdrawn:
+class Overdrawn(msgspec.Struct, frozen=True):
     """The payer or the address has used up what it may risk."""
 
     reason: RefusalReason
@@ -167,15 +163,17 @@ class SalesClosed:
     """No payment may begin: a violated invariant, the hour's fees or the fee payer forbid it."""
 
 
+Objection = KeyTaken | Overdrawn | SalesClosed
+Beginning = Begun | KnownPayment | Objection
+
+
 class PaymentStore(Protocol):
     """Raises ServiceUnavailable from every verb when the store does not answer."""
 
     async def find(self, message_hash: MessageHash) -> Found:
         """Return the payment of that name, if there is one."""
 
-    async def begin(
-        self, pending: PendingPayment
-    ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
+    async def begin(self, pending: PendingPayment) -> Beginning:
         """Make the payment pending unless it exists or something speaks against it.
 
         One payer's payments are decided one by one: *balance_after* must cover

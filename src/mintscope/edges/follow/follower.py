@@ -1,8 +1,6 @@
 """Following the swap log: the event loop around the confirmed fold.
 
-One task applies new events; a request whose mint is not in memory loads it.
-A log that cannot be read for a while ends neither: the data grow old, and
-the API refuses old data.
+While the log cannot be read the data grow old, and the API refuses old data.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """The questions that payments ask a node: one try each, answered soon or not at all.
 
-Unlike `edges/sources`, which follows the chain and may wait, a client waits for a
-payment: nothing that was answered is asked again here.
+A client waits for a payment, so nothing that was answered is asked again here.
 """
 
 import asyncio

@@ -24,6 +24,7 @@ from mintscope.core.payments.settlement import (
     ChainUnavailable,
     Rejected,
     Simulated,
+    Trial,
     Unintelligible,
     UnknownBlockhash,
 )
@@ -83,9 +84,7 @@ class RpcSettlement:
         await asyncio.gather(*running, return_exceptions=True)
         await self._node.aclose()
 
-    async def simulate(
-        self, envelope: Envelope, source: Pubkey
-    ) -> Simulated | Rejected | UnknownBlockhash:
+    async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         """Try the transaction on the chain as confirmed; read what it would leave in *source*.
 
         A node that does not know the blockhash may be a moment behind the one

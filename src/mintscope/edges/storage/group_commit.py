@@ -1,16 +1,16 @@
 """Many requests, one commit: a queue in front of a thread that writes.
 
-A durable commit costs a disk flush whether it holds one item or a thousand, so
-the thread takes whatever has gathered while it was busy with the batch before.
+A durable commit costs a disk flush, whether it holds one item or a thousand.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from mintscope.base.errors import ServiceUnavailable
 
@@ -23,8 +23,7 @@ PATIENCE_S: Final = 5.0
 REST_AFTER_S: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(msgspec.Struct, frozen=True):
     """Anything else to be done in the writer's thread, between two batches."""
 
     work: Callable[[], Any]

@@ -8,9 +8,10 @@ doubt, and a doubt that three looks and 300 s have not settled is a violation.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 SETTLED_AFTER_MS: Final = 300_000  # a payment that is younger may still be on its way
 DOUBTED_LOOKS: Final = 3
@@ -30,16 +31,14 @@ class Invariant(StrEnum):
     FREEZES_CANCEL = "I2: what was frozen is not what the payments say"
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True):
     """One contradiction; *subject* names the row, never a secret."""
 
     invariant: Invariant
     subject: str
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(msgspec.Struct, frozen=True):
     """What a look at the books found, and how far they went."""
 
     violations: Sequence[Violation]

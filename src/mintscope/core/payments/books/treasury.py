@@ -1,8 +1,6 @@
 """What the chain itself remembers of our takings, and how far it has been compared.
 
-A history is told from its newest end.  So a scan comes down from its head to
-the mark where the one before began, a page at a time; whatever interrupts it,
-it goes on from its cursor.
+A history is told from its newest end: it is scanned down to where the scan before began.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +8,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
+import msgspec
+
 from mintscope.base.primitives import Signature, UnixMs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrivals:
+class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
     """A page of what touched the treasury, finalized, newest first.
 
     succeeded    those transactions that did

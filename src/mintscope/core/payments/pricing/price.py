@@ -1,11 +1,9 @@
 """What the payment token is worth, or why there is no reliable price.
 
 Its market may be thin, and a trader that moves it moves our prices.  So a price
-needs liquidity on both sides, recent trades, two averages that agree, pools that
-hold about as much of one side as of the other at that price, and no jump.  The
-last is no detail: trades count wherever they are made, also in a pool that
-a trader opened to trade with itself.  Of the two averages the lower one counts,
-so that lifting the market for a moment never makes credits cheap.
+needs liquidity on both sides, recent trades, two averages that agree, even pools and
+no jump.  Of the two averages the lower one counts, so that lifting the market for a
+moment never makes credits cheap.
 """
 
 from collections.abc import Sequence
@@ -13,6 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from mintscope.base.primitives import UnixMs, UnixS
 from mintscope.base.time import DAY_S, MINUTE_MS, MINUTE_S
@@ -29,8 +29,7 @@ FEED_AGE_MS_MAX: Final = MINUTE_MS
 FEED_AHEAD_MS_MAX: Final = 5_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quote:
+class Quote(msgspec.Struct, frozen=True, kw_only=True):
     """What one whole token costs in USD, finite and > 0, and when that was so."""
 
     usd: Decimal
@@ -87,8 +86,7 @@ class TokenMarket:
     lag_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedReading:
+class FeedReading(msgspec.Struct, frozen=True, kw_only=True):
     """A price from a feed, as USD per whole token."""
 
     usd: Decimal

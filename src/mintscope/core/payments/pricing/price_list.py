@@ -1,9 +1,10 @@
 """What is for sale, and for how much: in USD here, in atoms at one quote."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final
+
+import msgspec
 
 from mintscope.base.errors import InvalidBundle
 from mintscope.base.solana import LAMPORTS_PER_SOL
@@ -14,8 +15,7 @@ FEE_SHARE_MAX: Final = Decimal(1)  # beyond it a request costs us more than it b
 BUNDLE_SHOWN_MAX: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """So many credits, so much cheaper than one by one."""
 
     credits: int
@@ -53,8 +53,7 @@ def parse_bundle(text: str | None) -> Bundle:
     raise InvalidBundle(f"expected a bundle of {sizes} credits; was {shown}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundlePrice:
+class BundlePrice(msgspec.Struct, frozen=True, kw_only=True):
     """A bundle at one quote; both figures in atoms, their quotient is the bundle's size."""
 
     bundle: Bundle
@@ -72,8 +71,7 @@ def atoms_for_usd(usd: Decimal, quote: Quote, *, decimals: int) -> int:
     return -(-exact.numerator // exact.denominator)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceList:
+class PriceList(msgspec.Struct, frozen=True, kw_only=True):
     """Every price at one quote, so that the list and the demand for payment agree.
 
     sol_usd          what network fees are counted at; None where it is unknown

@@ -1,9 +1,10 @@
 """The payment token's own market, put together from what is kept of it and from its pools."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Final, Protocol
+
+import msgspec
 
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.solana import LAMPORTS_PER_SOL, STABLES, WSOL
@@ -14,8 +15,7 @@ from mintscope.core.payments.pricing.price import TWAP_MINUTES, Minute, TokenMar
 STABLE_ATOMS: Final = 10**6  # of USDC and of USDT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reserves:
+class Reserves(msgspec.Struct, frozen=True, kw_only=True):
     """What the pools of a token hold, in atoms.
 
     base     of the token

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NewType
 
+import msgspec
 from solders.keypair import Keypair
 from solders.message import Message, MessageV0, to_bytes_versioned
 from solders.pubkey import Pubkey
@@ -22,8 +23,7 @@ FEE_PAYER_AT: Final = 0
 PAYER_AT: Final = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signed:
+class Signed(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction ready to be sent, its signature known before it is."""
 
     signature: Signature

@@ -4,8 +4,9 @@ A transfer must bring what it says.  Extensions that take a fee, run foreign
 code, let another party take the tokens back or hide the amount forbid that.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mintscope.base.primitives import Wallet
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, Terms
@@ -35,8 +36,7 @@ class UnusablePaymentToken(Exception):
     """The service must not start selling; the message says how to fix it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountState:
+class AccountState(msgspec.Struct, frozen=True, kw_only=True):
     """An account as the chain has it."""
 
     owner: Wallet

@@ -1,7 +1,8 @@
 """Every reason why a payment is refused: what a client reads in `errorReason`."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class RefusalReason(StrEnum):
@@ -48,8 +49,7 @@ class RefusalReason(StrEnum):
     UNDERPAID = "amount_received_too_small"
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """The payment is not accepted, and the payer has not been charged for it.
 
     signature    of the transaction on chain, where one was broadcast

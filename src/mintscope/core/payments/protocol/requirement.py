@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NewType
 
+import msgspec
 from solders.pubkey import Pubkey
 from solders.token.associated import get_associated_token_address
 
@@ -61,8 +62,7 @@ class Terms:
         return get_associated_token_address(owner, self.asset_key, program)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     """A demand for payment.
 
     amount    in atoms, to be paid exactly

@@ -14,6 +14,7 @@ use a durable nonce and live for ever.
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from solders.instruction import CompiledInstruction
 from solders.pubkey import Pubkey
 
@@ -43,8 +44,7 @@ _TRANSFER_BYTES: Final = 10
 _TRANSFER_ACCOUNTS: Final = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """A payment that would be exactly what was asked for, if it landed.
 
     source           the payer's token account

@@ -1,7 +1,4 @@
-"""Opening a database file, bringing its schema up to date, delimiting a transaction.
-
-apsw only: two SQLite libraries on one file corrupt it.
-"""
+"""Opening a database file, migrating its schema, delimiting a transaction.  apsw only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,4 @@
-"""The openers of this engine: each yields the ports of the core over one database.
-
-A port is opened when its attribute is first read, and closed at the end of the block.
-"""
+"""The openers of this engine: each yields ports of the core, opened at first use, over one file."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,10 +12,9 @@ from mintscope.base.errors import UnusableStore
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.core.credits.rotation import RotationStore
-from mintscope.core.market.log import LogReader
 from mintscope.core.market.store import (
     DEFAULT_RETENTION,
-    MarketStatus,
+    MarketReader,
     MarketStore,
     Retention,
     Tracking,
@@ -60,18 +56,9 @@ class Market:
         self._stack.push_async_callback(store.close)
         return store
 
-    @property
-    def reader(self) -> LogReader:
-        """Reads the swap log."""
-        return self._reader
-
-    @property
-    def status(self) -> MarketStatus:
-        """Says where the market stands."""
-        return self._reader
-
     @cached_property
-    def _reader(self) -> SqliteLogReader:
+    def reader(self) -> MarketReader:
+        """Reads the swap log, and says where the market stands."""
         reader = SqliteLogReader(self._path)
         self._stack.push_async_callback(reader.close)
         return reader

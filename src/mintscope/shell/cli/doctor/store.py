@@ -45,7 +45,7 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
 
 async def _overview(config: Config) -> MarketOverview:
     async with open_market(config) as market:
-        return await market.status.overview()
+        return await market.reader.overview()
 
 
 def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Finding:

@@ -1,4 +1,4 @@
-"""LogReader and MarketStatus on SQLite: one thread and one connection, beside the writer."""
+"""MarketReader on SQLite: one thread and one connection, beside the writer."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,20 +10,7 @@ import apsw
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.core.market.log import (
-    Appended,
-    CandleRow,
-    Event,
-    LoadedMint,
-    LogTip,
-    LogTrimmed,
-    PricedSwap,
-    Retracted,
-    SlotFinalized,
-    TailSwap,
-    Tracked,
-    Untracked,
-)
+from mintscope.core.market import log
 from mintscope.core.market.store import (
     CANDLES_MIN,
     MINUTES_S,
@@ -102,19 +89,19 @@ SELECT program, reason, count(*) FROM quarantine GROUP BY program, reason ORDER 
 
 
 class SqliteLogReader:
-    """Implements LogReader and MarketStatus; `close` it when done."""
+    """Implements MarketReader; `close` it when done."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-reader")
         self._db: apsw.Connection | None = None
-        self._tip: tuple[int, LogTip] | None = None
+        self._tip: tuple[int, log.LogTip] | None = None
 
-    async def tip(self) -> LogTip:
+    async def tip(self) -> log.LogTip:
         """Return the newest committed position; cheap while nothing was committed."""
         return await self._read(self._read_tip)
 
-    async def events(self, after_seq: int, limit: int) -> Sequence[Event]:
+    async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
         """Return up to *limit* events after *after_seq*, in order.
 
         Raises LogTrimmed when the first of them is no longer kept.
@@ -125,7 +112,7 @@ class SqliteLogReader:
         """Return a seq and the mints tracked at it."""
         return await self._read(_tracked)
 
-    async def load(self, mint: Mint) -> LoadedMint | None:
+    async def load(self, mint: Mint) -> log.LoadedMint | None:
         """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
         return await self._read(lambda db: _load(db, mint))
 
@@ -152,11 +139,11 @@ class SqliteLogReader:
         with snapshot(self._db) as db:
             return read(db)
 
-    def _read_tip(self, db: apsw.Connection) -> LogTip:
+    def _read_tip(self, db: apsw.Connection) -> log.LogTip:
         version = db.execute("PRAGMA data_version").get
         if self._tip is None or self._tip[0] != version:
             seq, slot, time, follows_files = db.execute(TIP).get
-            tip = LogTip(seq=seq, slot=slot, time=time, follows_files=bool(follows_files))
+            tip = log.LogTip(seq=seq, slot=slot, time=time, follows_files=bool(follows_files))
             self._tip = (version, tip)
         return self._tip[1]
 
@@ -174,35 +161,35 @@ def _overview(db: apsw.Connection) -> MarketOverview:
     return MarketOverview(*standing, gap_count, gap_slots, newest_gap, unread)
 
 
-def _events(db: apsw.Connection, after_seq: int, limit: int) -> list[Event]:
+def _events(db: apsw.Connection, after_seq: int, limit: int) -> list[log.Event]:
     if after_seq < db.execute("SELECT trimmed_seq FROM progress").get:
-        raise LogTrimmed(f"expected events after {after_seq}; they are no longer kept")
+        raise log.LogTrimmed(f"expected events after {after_seq}; they are no longer kept")
     rows = list(db.execute(EVENTS, (after_seq, limit)))
     if not rows:
         return []
-    swaps: dict[int, list[PricedSwap]] = {}
+    swaps: dict[int, list[log.PricedSwap]] = {}
     for seq, address, blob in db.execute(SWAPS, (rows[0][0], rows[-1][0])):
         swaps.setdefault(seq, []).extend(swaps_of(Mint(address), blob))
     return [_event(row, swaps) for row in rows]
 
 
-def _event(row: tuple[Any, ...], swaps: dict[int, list[PricedSwap]]) -> Event:
+def _event(row: tuple[Any, ...], swaps: dict[int, list[log.PricedSwap]]) -> log.Event:
     seq, kind, slot, mints, *header = row
     match kind:
         case "append":
             in_order = sorted(swaps.get(seq, ()), key=_position)
-            return Appended(seq, header_of(tuple(header)), tuple(in_order))
+            return log.Appended(seq, header_of(tuple(header)), tuple(in_order))
         case "finalize":
-            return SlotFinalized(seq, Slot(slot))
+            return log.SlotFinalized(seq, Slot(slot))
         case "retract":
-            return Retracted(seq, Slot(slot), mints_of(mints))
+            return log.Retracted(seq, Slot(slot), mints_of(mints))
         case "track":
-            return Tracked(seq, mints_of(mints)[0])
+            return log.Tracked(seq, mints_of(mints)[0])
         case _:
-            return Untracked(seq, mints_of(mints)[0])
+            return log.Untracked(seq, mints_of(mints)[0])
 
 
-def _position(swap: PricedSwap) -> tuple[int, int, int, int]:
+def _position(swap: log.PricedSwap) -> tuple[int, int, int, int]:
     return (swap.transaction_index, swap.outer, swap.inner, swap.leg)
 
 
@@ -211,7 +198,7 @@ def _tracked(db: apsw.Connection) -> tuple[int, frozenset[Mint]]:
     return last_seq(db), frozenset(Mint(address) for (address,) in rows)
 
 
-def _load(db: apsw.Connection, mint: Mint) -> LoadedMint | None:
+def _load(db: apsw.Connection, mint: Mint) -> log.LoadedMint | None:
     found = db.execute(
         "SELECT id, since_slot FROM mint WHERE address = ? AND since_slot IS NOT NULL", (mint,)
     ).get
@@ -219,7 +206,7 @@ def _load(db: apsw.Connection, mint: Mint) -> LoadedMint | None:
         return None
     mint_id, since_slot = found
     final = UnixS(db.execute(FINAL_TIME).get or 0)
-    return LoadedMint(
+    return log.LoadedMint(
         mint=mint,
         seq=last_seq(db),
         state=db.execute("SELECT state FROM state WHERE mint = ?", (mint_id,)).get,
@@ -229,13 +216,13 @@ def _load(db: apsw.Connection, mint: Mint) -> LoadedMint | None:
     )
 
 
-def _candles(db: apsw.Connection, mint_id: int, timeframe: Timeframe) -> list[CandleRow]:
+def _candles(db: apsw.Connection, mint_id: int, timeframe: Timeframe) -> list[log.CandleRow]:
     return newest_candles(db, mint_id, timeframe, CANDLES_MIN)[::-1]
 
 
 def _tail(
     db: apsw.Connection, mint: Mint, mint_id: int, since_slot: Slot, final: UnixS
-) -> list[TailSwap]:
+) -> list[log.TailSwap]:
     bounds = {
         "mint": mint_id,
         "since": since_slot,
@@ -243,16 +230,16 @@ def _tail(
         "folded": db.execute("SELECT folded_seq FROM progress").get,
     }
     return [
-        TailSwap(Slot(slot), UnixS(time), bool(is_folded), swap)
+        log.TailSwap(Slot(slot), UnixS(time), bool(is_folded), swap)
         for slot, time, is_folded, blob in db.execute(TAIL, bounds)
         for swap in (_volumes if is_folded else swaps_of)(mint, blob)
     ]
 
 
-def _volumes(mint: Mint, blob: bytes) -> list[PricedSwap]:
+def _volumes(mint: Mint, blob: bytes) -> list[log.PricedSwap]:
     """Return what was bought and what was sold of *mint* in one slot."""
     return [
-        PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)
+        log.PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)
         for is_buy, volume in zip((True, False), volumes_of(blob), strict=True)
         if volume
     ]

@@ -11,6 +11,7 @@ from mintscope.core.payments.store import (
     Conduct,
     FeesAtRisk,
     KeyTaken,
+    Objection,
     Overdrawn,
     PendingPayment,
     SalesClosed,
@@ -72,7 +73,7 @@ class Budgets:
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
 
-    def find_objection(self, pending: PendingPayment) -> KeyTaken | Overdrawn | SalesClosed | None:
+    def find_objection(self, pending: PendingPayment) -> Objection | None:
         """Say why the payment may not begin now."""
         payment = pending.payment
         hour_ago = payment.begun_at - HOUR_MS

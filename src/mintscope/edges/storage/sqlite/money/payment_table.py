@@ -12,12 +12,11 @@ from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
     FINAL_AFTER_MS,
+    Beginning,
     Begun,
     Found,
     Inconsistent,
-    KeyTaken,
     KnownPayment,
-    Overdrawn,
     PendingPayment,
     SalesClosed,
 )
@@ -91,9 +90,7 @@ class PaymentTable:
         wanted = msgspec.json.encode(signatures).decode()
         return [payment_of(row) for row in self._db.execute(FIND_SIGNATURES, (wanted,))]
 
-    def begin(
-        self, pending: PendingPayment
-    ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
+    def begin(self, pending: PendingPayment) -> Beginning:
         """Make the payment pending unless something speaks against it."""
         known = self.find(pending.payment.message_hash).payment
         if known is not None:

@@ -1,8 +1,6 @@
-"""PaymentStore on SQLite: beside the credits, so that issuing is one transaction.
+"""PaymentStore on SQLite, beside the credits, so that issuing is one transaction.
 
-SQL is the authority: any number of processes may begin, resolve and lease at
-once.  Each verb holds the write lock from its first statement, which is the
-per-payer lock that reservations need, and more.
+Each verb holds the write lock from its first statement, so any number of processes may call it.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,16 +17,7 @@ from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.credits.rotation import Purchased
 from mintscope.core.payments.payment import Evidence, Payment, State
 from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.store import (
-    Begun,
-    Found,
-    Inconsistent,
-    KeyTaken,
-    KnownPayment,
-    Overdrawn,
-    PendingPayment,
-    SalesClosed,
-)
+from mintscope.core.payments.store import Beginning, Found, Inconsistent, PendingPayment
 from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
 from mintscope.edges.storage.sqlite.connection import (
     open_store,
@@ -81,9 +70,7 @@ class SqlitePaymentStore:
         with unavailable_on_error(UNAVAILABLE), snapshot(self._reading):
             return self._looking.find(message_hash)
 
-    async def begin(
-        self, pending: PendingPayment
-    ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
+    async def begin(self, pending: PendingPayment) -> Beginning:
         """Make the payment pending, durably, unless something speaks against it."""
         return await self._write(lambda: self._table.begin(pending))
 
