@@ -13,10 +13,8 @@ from typing_extensions import override
 
 from bench.peers_payments.moments import SEED, server
 from mintscope.base.clock import SystemClock
-from mintscope.devchain.blockstore import Commitment
 from mintscope.devchain.chain import SLOT_MS, Devchain
-from mintscope.devchain.methods.rpc import Methods
-from mintscope.devchain.methods.table import VmMethods
+from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.server import answering
 
 HISTORY_DAYS = 1
@@ -26,13 +24,13 @@ class Watched(Methods):
     """Tells its moments, beside everything else."""
 
     def __init__(self, chain: Devchain) -> None:
-        super().__init__(chain, VmMethods(chain.vm).by_name)
+        super().__init__(chain.vm, chain)
         self._blockstore = chain.blockstore
         self._confirmed: dict[int, float] = {}
 
     def watch(self) -> None:
         """Note which block is the newest confirmed one now."""
-        slot = self._blockstore.reached(Commitment.CONFIRMED)
+        slot = self._blockstore.reached("confirmed")
         self._confirmed.setdefault(slot, time.monotonic())
 
     @override

@@ -14,7 +14,7 @@ from typing_extensions import override
 from bench.peers_payments.moments import SEED, server
 from mintscope.base.clock import SystemClock
 from mintscope.devchain.faults import Knobs
-from mintscope.devchain.methods.table import VmMethods
+from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.vm import Pace, Vm
@@ -25,7 +25,7 @@ LATENCY_MS = 40
 ATOMS = 10**12
 
 
-class Watched(VmMethods):
+class Watched(Methods):
     """Notes when a payment came, was confirmed, and was first said to be, in whatever answer."""
 
     def __init__(self, vm: Vm) -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from mintscope.base.primitives import UnixMs
-from mintscope.devchain.blockstore import Commitment
+from mintscope.devchain.blockstore import CommitmentLevel
 from mintscope.devchain.chain import FIRST_SLOT, Devchain, lines
 from mintscope.devchain.transaction import Transaction
 from support.oracles.devchain_blocks import NOW, shown
@@ -102,9 +102,10 @@ def test_finality_lags_32_slots_and_confirmation_one(young: Devchain) -> None:
         young.tick()
     slots, tip = list(young.blockstore.slots), young.blockstore.tip
 
-    for commitment, lag in (("processed", 0), ("confirmed", 1), ("finalized", 32)):
+    lags: dict[CommitmentLevel, int] = {"processed": 0, "confirmed": 1, "finalized": 32}
+    for commitment, lag in lags.items():
         expected = slots[bisect_right(slots, tip - lag) - 1]
-        assert young.blockstore.reached(Commitment(commitment)) == expected
+        assert young.blockstore.reached(commitment) == expected
 
 
 def test_ticks_follow_the_clock_they_are_given_but_never_back(young: Devchain) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mintscope.devchain.blockstore import Commitment
+from mintscope.devchain.blockstore import LAG
 from mintscope.devchain.chain import FIRST_SLOT, Devchain
 from support.oracles.devchain_blocks import NOW
 
@@ -59,11 +59,11 @@ def missing_after(chain: Devchain, slot: int) -> int:
 
 
 async def test_slot_is_of_the_commitment_asked_for_and_finalized_by_default(node: Node) -> None:
-    reached = {each: node.chain.blockstore.reached(each) for each in Commitment}
+    reached = {each: node.chain.blockstore.reached(each) for each in LAG}
 
     for commitment, slot in reached.items():
         assert await node.call("getSlot", {"commitment": commitment}) == slot
-    assert await node.call("getSlot") == reached[Commitment.FINALIZED]
+    assert await node.call("getSlot") == reached["finalized"]
     assert len(set(reached.values())) == 3
 
 
@@ -82,7 +82,7 @@ async def test_blocks_end_at_what_the_commitment_has_reached(node: Node) -> None
     first = FIRST_SLOT + 1
     for commitment in ("confirmed", "finalized"):
         listed = await node.call("getBlocks", first, {"commitment": commitment})
-        assert listed[-1] == node.chain.blockstore.reached(Commitment(commitment))
+        assert listed[-1] == node.chain.blockstore.reached(commitment)
     assert await node.call("getBlocks", first) == listed
     assert await node.call("getBlocks", first, None) == listed
 
@@ -175,7 +175,7 @@ async def test_what_was_cleaned_up_is_gone() -> None:
 
 
 async def test_small_answers(node: Node) -> None:
-    finalized = node.chain.blockstore.block(node.chain.blockstore.reached(Commitment.FINALIZED))
+    finalized = node.chain.blockstore.block(node.chain.blockstore.reached("finalized"))
     assert finalized is not None
 
     assert await node.call("getHealth") == "ok"

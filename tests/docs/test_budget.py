@@ -26,7 +26,6 @@ LONGER_FILES: Final = {
 LONGER_FUNCTIONS: Final[dict[str, int]] = {
     "core/dex/pumpfun.py:read": 42,
     "core/dex/trace.py:_descend": 47,
-    "devchain/render.py:render": 42,
     "edges/api/accounts/routes.py:account_operations": 54,
     "edges/api/app.py:create_app": 113,
 }

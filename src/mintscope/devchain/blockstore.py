@@ -1,9 +1,8 @@
 """The blocks of the chain: which exist, which are final, and how they are linked."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from enum import StrEnum
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple
 
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.devchain.transaction import Transaction
@@ -12,18 +11,11 @@ CONFIRMED_LAG: Final = 1  # slots behind the tip
 FINALIZED_LAG: Final = 32
 
 
-class Commitment(StrEnum):
-    """How sure the cluster is of a block."""
-
-    PROCESSED = "processed"
-    CONFIRMED = "confirmed"
-    FINALIZED = "finalized"
-
-
-LAG: Final = {
-    Commitment.PROCESSED: 0,
-    Commitment.CONFIRMED: CONFIRMED_LAG,
-    Commitment.FINALIZED: FINALIZED_LAG,
+CommitmentLevel = Literal["processed", "confirmed", "finalized"]
+LAG: Final[Mapping[CommitmentLevel, int]] = {
+    "processed": 0,
+    "confirmed": CONFIRMED_LAG,
+    "finalized": FINALIZED_LAG,
 }
 
 
@@ -84,14 +76,14 @@ class Blockstore:
         del self._blocks[-depth:], self._slots[-depth:]
         return dropped
 
-    def reached(self, commitment: Commitment) -> Slot:
+    def reached(self, commitment: CommitmentLevel) -> Slot:
         """Return the newest slot with a block at *commitment*."""
         newest = bisect_right(self._slots, self._tip - LAG[commitment]) - 1
         return self._slots[max(newest, 0)]
 
     def unfinalized(self) -> int:
         """Return how many blocks a fork may still replace."""
-        return len(self._slots) - bisect_right(self._slots, self.reached(Commitment.FINALIZED))
+        return len(self._slots) - bisect_right(self._slots, self.reached("finalized"))
 
     def block(self, slot: int) -> Block | None:
         """Return the block of *slot*, None where there is none."""

@@ -22,16 +22,18 @@ from mintscope.base.primitives import Signature, Slot, UnixMs, UnixS
 from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.market.swap import Swap
 from mintscope.devchain.addresses import address, text
-from mintscope.devchain.blockstore import Block, Blockstore, Commitment
+from mintscope.devchain.blockstore import Block, Blockstore
 from mintscope.devchain.market.accounts import MarketAccounts
 from mintscope.devchain.market.listing import SOL
 from mintscope.devchain.market.pool import Token
 from mintscope.devchain.market.traffic import Traffic
 from mintscope.devchain.market.world import World
-from mintscope.devchain.methods.rpc import head
-from mintscope.devchain.render import Json, Place, Rendered, render
-from mintscope.devchain.server import application
+from mintscope.devchain.methods.blocks import head
+from mintscope.devchain.methods.table import Methods
+from mintscope.devchain.render import Place, Rendered, render
+from mintscope.devchain.server import answering
 from mintscope.devchain.svm.vm import Closed, Vm
+from mintscope.devchain.transaction import Json
 
 SLOT_MS: Final = 400
 HISTORY: Final = ((205 * 60, 60), (17 * HOUR_S, 300), (51 * HOUR_S, 900))
@@ -69,7 +71,7 @@ class Devchain:
         self.vm = Vm(
             clock=ManualClock(now),
             seed=seed,
-            reached=lambda commitment: self.blockstore.reached(Commitment(commitment)),
+            reached=self.blockstore.reached,
             elsewhere=MarketAccounts(self.world).account,
         )
         opens = UnixS(now // 1_000)
@@ -90,7 +92,7 @@ class Devchain:
     @property
     def app(self) -> Starlette:
         """The chain as JSON-RPC over HTTP."""
-        return application(self)
+        return answering(Methods(self.vm, self), self.vm.faults)
 
     def tick(self, now: UnixMs | None = None) -> Slot:
         """Make the next block, at *now* or one slot later; leaders may skip slots before it."""

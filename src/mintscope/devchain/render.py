@@ -5,7 +5,7 @@ the flattened inner instructions come out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from mintscope.base.primitives import Signature
 from mintscope.base.solana import WSOL
@@ -22,13 +22,15 @@ from mintscope.devchain.addresses import (
     address,
     text,
 )
-from mintscope.devchain.market.pool import Token
+from mintscope.devchain.market.world import World
+from mintscope.devchain.svm.tokens import ui_amount
 from mintscope.devchain.transaction import (
     OTHER_RENT,
     TOKEN_ACCOUNT_RENT,
     Call,
     Envelope,
     Holding,
+    Json,
     Transaction,
     moves,
 )
@@ -40,22 +42,6 @@ UNITS_OTHER: Final = 29_000
 UNITS_MAX: Final = 300_000
 SLIPPAGE_EXCEEDED: Final = 6001
 LOOKUP_TABLE: Final = address("lookup table")
-
-Json = dict[str, object]
-
-
-class Registry(Protocol):
-    """What an address is: a token account, a mint, or neither."""
-
-    @property
-    def holdings(self) -> Mapping[str, Holding]:
-        """Token accounts."""
-        ...
-
-    @property
-    def mints(self) -> Mapping[str, Token]:
-        """Tokens by their mint."""
-        ...
 
 
 class Place(NamedTuple):
@@ -73,26 +59,23 @@ class Rendered(NamedTuple):
     swaps: tuple[Swap, ...]
 
 
-def render(transaction: Transaction, place: Place, registry: Registry) -> Rendered:
+def render(transaction: Transaction, place: Place, world: World) -> Rendered:
     """Return the getBlock entry of *transaction* at *place*."""
     envelope = transaction.envelope
     calls = transaction.build()
     flat = [list(_flatten(call.inner, 2)) for call in calls]
-    keys = _keys(calls, envelope, registry)
+    keys = _keys(calls, envelope, world)
     position = {key: number for number, key in enumerate(keys.all)}
     message: Json = {
         "header": keys.header,
         "accountKeys": keys.static,
         "recentBlockhash": place.recent_blockhash,
-        "instructions": [_instruction(call, 1, position) for call in calls],
+        "instructions": [_instruction(1, call, position) for call in calls],
     }
     if envelope.version is not None:
         message["addressTableLookups"] = keys.lookups
-    inner: list[Json] = [
-        {
-            "index": outer,
-            "instructions": [_instruction(call, height, position) for height, call in below],
-        }
+    inner = [
+        {"index": outer, "instructions": [_instruction(*each, position) for each in below]}
         for outer, below in enumerate(flat)
         if below
     ]
@@ -106,8 +89,8 @@ def render(transaction: Transaction, place: Place, registry: Registry) -> Render
     }
     after = _after(transaction, calls)
     for when, balances in (("pre", transaction.before), ("post", after)):
-        meta[f"{when}Balances"] = _lamports(keys.all, balances, registry.holdings)
-        meta[f"{when}TokenBalances"] = _token_balances(keys.all, balances, registry.holdings)
+        meta[f"{when}Balances"] = _lamports(keys.all, balances, world.holdings)
+        meta[f"{when}TokenBalances"] = _token_balances(keys.all, balances, world.holdings)
     entry: Json = {
         "transaction": {"signatures": [place.signature], "message": message},
         "meta": meta,
@@ -131,17 +114,17 @@ class _Keys(NamedTuple):
         return self.static + self.loaded_writable + self.loaded_readonly
 
 
-def _keys(calls: Sequence[Call], envelope: Envelope, registry: Registry) -> _Keys:
+def _keys(calls: Sequence[Call], envelope: Envelope, world: World) -> _Keys:
     nodes = [call for _, call in _flatten(calls, 1)]
     named = dict.fromkeys(key for call in nodes for key in call.accounts)
     named |= dict.fromkeys(call.program for call in nodes)
     del named[envelope.payer]
-    writable = [key for key in named if key not in READ_ONLY and key not in registry.mints]
-    readonly = [key for key in named if key in READ_ONLY or key in registry.mints]
+    writable = [key for key in named if key not in READ_ONLY and key not in world.mints]
+    readonly = [key for key in named if key in READ_ONLY or key in world.mints]
     loaded_writable: list[str] = []
     loaded_readonly: list[str] = []
     if envelope.uses_table:
-        own = {key for key in writable if _owner(key, registry) == envelope.payer}
+        own = {key for key in writable if _owner(key, world) == envelope.payer}
         invoked = {call.program for call in calls}
         loaded_writable = [key for key in writable if key not in own]
         loaded_readonly = [key for key in readonly if key not in invoked]
@@ -166,8 +149,8 @@ def _keys(calls: Sequence[Call], envelope: Envelope, registry: Registry) -> _Key
     )
 
 
-def _owner(key: str, registry: Registry) -> str | None:
-    holding = registry.holdings.get(key)
+def _owner(key: str, world: World) -> str | None:
+    holding = world.holdings.get(key)
     return None if holding is None else holding.owner
 
 
@@ -177,7 +160,7 @@ def _flatten(calls: Iterable[Call], height: int) -> Iterator[tuple[int, Call]]:
         yield from _flatten(call.inner, height + 1)
 
 
-def _instruction(call: Call, height: int, position: Mapping[str, int]) -> Json:
+def _instruction(height: int, call: Call, position: Mapping[str, int]) -> Json:
     return {
         "programIdIndex": position[call.program],
         "accounts": [position[key] for key in call.accounts],
@@ -237,14 +220,8 @@ def _token_balances(
 
 
 def _ui_amount(amount: int, decimals: int) -> Json:
-    whole, part = divmod(amount, 10**decimals)
-    fraction = f"{part:0{decimals}}".rstrip("0") if part else ""
-    return {
-        "amount": str(amount),
-        "decimals": decimals,
-        "uiAmount": amount / 10**decimals if amount else None,
-        "uiAmountString": f"{whole}.{fraction}" if fraction else str(whole),
-    }
+    shown = ui_amount(amount, decimals)
+    return shown if amount else shown | {"uiAmount": None}
 
 
 def _units(call: Call) -> int:

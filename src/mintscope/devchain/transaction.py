@@ -10,6 +10,8 @@ TOKEN_ACCOUNT_RENT: Final = 2_039_280
 OTHER_RENT: Final = 1_461_600
 SIGNATURE_FEE: Final = 5_000
 
+Json = dict[str, object]
+
 
 class Holding(NamedTuple):
     """Whose token account it is, and of which token."""

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
 from mintscope.devchain.faults import Answering, Faults, Knobs, Landing
-from mintscope.devchain.methods.table import VmMethods
+from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.genesis import Genesis
@@ -135,7 +135,7 @@ async def _run(told: Connection, buyers: dict[str, int], *, stormy: bool) -> Non
         vm.genesis.endow(vm.bank, vm.genesis.key(name).pubkey(), lamports=10**9, atoms=atoms)
     if stormy:
         vm.faults = Weather()
-    app = answering(VmMethods(vm), vm.faults)
+    app = answering(Methods(vm), vm.faults)
     pulsing = asyncio.create_task(Pulse(vm, slot_ms=SLOT_MS).run())
     with socket.create_server(("127.0.0.1", 0)) as listener:
         # Inherited by what it accepts; asyncio sets it only for sockets that name their protocol.

@@ -1,54 +1,40 @@
 """JSON-RPC: what accounts hold."""
 
-from collections.abc import Iterator, Mapping
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from typing import Annotated, Final
 
 import msgspec
+from based58 import b58encode
 from solders.account import Account
 from solders.pubkey import Pubkey
 from solders.token.state import Mint, TokenAccount
 
-from mintscope.devchain.methods.account_json import Json, show
 from mintscope.devchain.methods.params import (
-    ADDRESSES_MAX,
-    AccountConfig,
-    Config,
-    Positional,
+    INVALID_PARAMS,
+    AccountOptions,
+    ContextOptions,
+    RpcError,
     TokenFilter,
-    method,
+    table,
 )
-from mintscope.devchain.methods.rpc import INVALID_PARAMS, Answer, RpcError
 from mintscope.devchain.methods.view import View
-from mintscope.devchain.svm.tokens import PROGRAMS, read_holding, read_mint, ui_amount
+from mintscope.devchain.svm.tokens import (
+    ACCOUNT_BYTES,
+    PROGRAMS,
+    parsed_holding,
+    parsed_mint,
+    read_holding,
+    read_mint,
+    ui_amount,
+)
 from mintscope.devchain.svm.vm import Vm
+from mintscope.devchain.transaction import Json
 
 ACCOUNT_BYTES_MAX: Final = 10 * 1_024 * 1_024
-
-
-class _One(Positional, frozen=True):
-    address: Pubkey
-    config: AccountConfig | None = None
-
-
-class _Many(Positional, frozen=True):
-    addresses: Annotated[list[Pubkey], msgspec.Meta(max_length=ADDRESSES_MAX)]
-    config: AccountConfig | None = None
-
-
-class _Amount(Positional, frozen=True):
-    address: Pubkey
-    config: Config | None = None
-
-
-class _Owned(Positional, frozen=True):
-    owner: Pubkey
-    filter: TokenFilter
-    config: AccountConfig | None = None
-
-
-class _Size(Positional, frozen=True):
-    data_bytes: Annotated[int, msgspec.Meta(ge=0, le=ACCOUNT_BYTES_MAX)]
-    config: Config | None = None
+ADDRESSES_MAX: Final = 100
+BASE58_BYTES_MAX: Final = 128
+RENT_EPOCH_NEVER: Final = 2**64 - 1
 
 
 class AccountMethods:
@@ -56,70 +42,128 @@ class AccountMethods:
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm
-        self.by_name: Mapping[str, Answer] = {
-            "getAccountInfo": method(_One, self._account),
-            "getMultipleAccounts": method(_Many, self._accounts),
-            "getBalance": method(_Amount, self._balance),
-            "getTokenAccountBalance": method(_Amount, self._token_balance),
-            "getTokenSupply": method(_Amount, self._supply),
-            "getTokenAccountsByOwner": method(_Owned, self._owned),
-            "getMinimumBalanceForRentExemption": method(_Size, self._rent),
-        }
+        self.by_name = table(
+            {
+                "getAccountInfo": self._account,
+                "getMultipleAccounts": self._accounts,
+                "getBalance": self._balance,
+                "getTokenAccountBalance": self._token_balance,
+                "getTokenSupply": self._supply,
+                "getTokenAccountsByOwner": self._owned,
+                "getMinimumBalanceForRentExemption": self._rent,
+            }
+        )
 
-    def _account(self, params: _One) -> Json:
-        config = params.config or AccountConfig()
-        view = View(self._vm, config)
-        return view.answer(show(view.account(params.address), config, view.account))
+    def _account(self, address: Pubkey, options: AccountOptions | None = None) -> Json:
+        options = options or AccountOptions()
+        view = View(self._vm, options)
+        return view.answer(show(view.account(address), options, view.account))
 
-    def _accounts(self, params: _Many) -> Json:
+    def _accounts(
+        self,
+        addresses: Annotated[list[Pubkey], msgspec.Meta(max_length=ADDRESSES_MAX)],
+        options: AccountOptions | None = None,
+    ) -> Json:
         # The default here is base64, unlike everywhere else.
-        config = params.config or AccountConfig()
-        if config.encoding is None:
-            config = msgspec.structs.replace(config, encoding="base64")
-        view = View(self._vm, config)
-        shown = [show(view.account(address), config, view.account) for address in params.addresses]
-        return view.answer(shown)
+        options = options or AccountOptions()
+        if options.encoding is None:
+            options = msgspec.structs.replace(options, encoding="base64")
+        view = View(self._vm, options)
+        return view.answer([show(view.account(each), options, view.account) for each in addresses])
 
-    def _balance(self, params: _Amount) -> Json:
-        view = View(self._vm, params.config)
-        account = view.account(params.address)
+    def _balance(self, address: Pubkey, options: ContextOptions | None = None) -> Json:
+        view = View(self._vm, options)
+        account = view.account(address)
         return view.answer(0 if account is None else account.lamports)
 
-    def _token_balance(self, params: _Amount) -> Json:
-        view = View(self._vm, params.config)
-        account = _existing(view, params.address)
-        holding = read_holding(account)
+    def _token_balance(self, address: Pubkey, options: ContextOptions | None = None) -> Json:
+        view = View(self._vm, options)
+        holding = read_holding(_existing(view, address))
         if holding is None:
             raise RpcError(INVALID_PARAMS, "Invalid param: not a Token account")
-        mint = _mint(view, holding.mint)
-        return view.answer(ui_amount(holding.amount, mint.decimals))
+        return view.answer(ui_amount(holding.amount, _mint(view, holding.mint).decimals))
 
-    def _supply(self, params: _Amount) -> Json:
-        view = View(self._vm, params.config)
-        mint = _mint(view, params.address)
+    def _supply(self, address: Pubkey, options: ContextOptions | None = None) -> Json:
+        view = View(self._vm, options)
+        mint = _mint(view, address)
         return view.answer(ui_amount(mint.supply, mint.decimals))
 
-    def _owned(self, params: _Owned) -> Json:
-        wanted = params.filter
+    def _owned(
+        self, owner: Pubkey, wanted: TokenFilter, options: AccountOptions | None = None
+    ) -> Json:
         if (wanted.mint is None) == (wanted.program_id is None):
             raise RpcError(INVALID_PARAMS, "Invalid params: expected one of mint and programId")
-        config = params.config or AccountConfig()
-        view = View(self._vm, config)
+        options = options or AccountOptions()
+        view = View(self._vm, options)
         if wanted.mint is not None:
             _mint(view, wanted.mint)
         elif wanted.program_id not in PROGRAMS:
             raise RpcError(INVALID_PARAMS, "Invalid param: unrecognized Token program id")
         found = [
-            {"pubkey": str(address), "account": show(account, config, view.account)}
+            {"pubkey": str(address), "account": show(account, options, view.account)}
             for address, account, holding in _holdings(self._vm, view)
-            if holding.owner == params.owner
+            if holding.owner == owner
             and (wanted.mint is None or holding.mint == wanted.mint)
             and (wanted.program_id is None or account.owner == wanted.program_id)
         ]
         return view.answer(found)
 
-    def _rent(self, params: _Size) -> int:
-        return self._vm.bank.rent_exempt(params.data_bytes)
+    def _rent(
+        self,
+        data_bytes: Annotated[int, msgspec.Meta(ge=0, le=ACCOUNT_BYTES_MAX)],
+        _: ContextOptions | None = None,
+    ) -> int:
+        return self._vm.bank.rent_exempt(data_bytes)
+
+
+def show(
+    account: Account | None, options: AccountOptions, read: Callable[[Pubkey], Account | None]
+) -> Json | None:
+    """Return *account* as *options* want it; *read* finds the mint of a token account."""
+    if account is None:
+        return None
+    return {
+        "data": _data(account, options, read),
+        "executable": account.executable,
+        "lamports": account.lamports,
+        "owner": str(account.owner),
+        "rentEpoch": RENT_EPOCH_NEVER,
+        "space": len(account.data),
+    }
+
+
+def _data(
+    account: Account, options: AccountOptions, read: Callable[[Pubkey], Account | None]
+) -> object:
+    data = bytes(account.data)
+    if options.encoding == "jsonParsed":
+        parsed = _parsed(account, read)
+        if parsed is not None:
+            return {"program": PROGRAMS[account.owner], "parsed": parsed, "space": len(data)}
+    if options.data_slice is not None:
+        start = options.data_slice.offset
+        data = data[start : start + options.data_slice.length]
+    if options.encoding in {"base64", "jsonParsed"}:
+        return [b64encode(data).decode(), "base64"]
+    if len(data) > BASE58_BYTES_MAX:
+        raise RpcError(
+            INVALID_PARAMS,
+            f"Encoded binary (base 58) data should be less than {BASE58_BYTES_MAX} bytes,"
+            " please use Base64 encoding.",
+        )
+    text = b58encode(data).decode()
+    return text if options.encoding is None else [text, "base58"]
+
+
+def _parsed(account: Account, read: Callable[[Pubkey], Account | None]) -> Json | None:
+    if len(account.data) > ACCOUNT_BYTES:  # extensions, which only the raw data shows
+        return None
+    mint = read_mint(account)
+    if mint is not None:
+        return parsed_mint(mint)
+    holding = read_holding(account)
+    of = None if holding is None else read_mint(read(holding.mint))
+    return None if holding is None or of is None else parsed_holding(holding, of.decimals)
 
 
 def _holdings(vm: Vm, view: View) -> Iterator[tuple[Pubkey, Account, TokenAccount]]:

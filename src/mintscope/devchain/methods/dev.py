@@ -1,41 +1,32 @@
 """JSON-RPC: what no real chain has.  The faucet, the knobs, and who is who."""
 
-from collections.abc import Mapping
+from itertools import count
 from typing import Annotated, Final
 
 import msgspec
+from solders.instruction import AccountMeta, Instruction
+from solders.message import MessageV0
 from solders.pubkey import Pubkey
+from solders.system_program import ID as SYSTEM
+from solders.system_program import TransferParams, transfer
+from solders.token import ID as TOKEN
+from solders.transaction import VersionedTransaction
 
+from mintscope.devchain.addresses import ASSOCIATED, MEMO
 from mintscope.devchain.faults import Knobs
-from mintscope.devchain.methods.params import Config, Positional, method
-from mintscope.devchain.methods.rpc import Answer
-from mintscope.devchain.methods.view import Json
-from mintscope.devchain.svm.faucet import Faucet
-from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS
+from mintscope.devchain.methods.params import ContextOptions, table
+from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from mintscope.devchain.svm.vm import Vm
+from mintscope.devchain.transaction import Json
 
 GIFT_LAMPORTS_MAX: Final = 1_000 * 10**9
 GIFT_ATOMS_MAX: Final = 10**15
+CREATE_IDEMPOTENT: Final = b"\x01"
+MINT_TO: Final = b"\x07"
+NO_FAULTS: Final = Knobs()
 
-
-class _Airdrop(Positional, frozen=True):
-    owner: Pubkey
-    lamports: Annotated[int, msgspec.Meta(ge=1, le=GIFT_LAMPORTS_MAX)]
-    config: Config | None = None
-
-
-class _Gift(Positional, frozen=True):
-    owner: Pubkey
-    lamports: Annotated[int, msgspec.Meta(ge=0, le=GIFT_LAMPORTS_MAX)] = 10**9
-    atoms: Annotated[int, msgspec.Meta(ge=0, le=GIFT_ATOMS_MAX)] = 10**9
-
-
-class _Faults(Positional, frozen=True):
-    knobs: Knobs = Knobs()
-
-
-class _Nothing(Positional, frozen=True):
-    pass
+_Lamports = Annotated[int, msgspec.Meta(ge=0, le=GIFT_LAMPORTS_MAX)]
+_Atoms = Annotated[int, msgspec.Meta(ge=0, le=GIFT_ATOMS_MAX)]
 
 
 class DevMethods:
@@ -43,35 +34,45 @@ class DevMethods:
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm
-        self._faucet = Faucet(vm.genesis)
-        self.by_name: Mapping[str, Answer] = {
-            "requestAirdrop": method(_Airdrop, self._airdrop),
-            "devchain_faucet": method(_Gift, self._gift),
-            "devchain_setFaults": method(_Faults, self._set_faults),
-            "devchain_getFaults": method(_Nothing, self._faults),
-            "devchain_getInfo": method(_Nothing, self._info),
-        }
+        self._gifts = count(1)  # two equal gifts differ by their number
+        self.by_name = table(
+            {
+                "requestAirdrop": self._airdrop,
+                "devchain_faucet": self._gift,
+                "devchain_setFaults": self._set_faults,
+                "devchain_getFaults": lambda: vm.faults.knobs,
+                "devchain_getInfo": self._info,
+            }
+        )
 
-    def _airdrop(self, params: _Airdrop) -> str:
-        return self._give(params.owner, params.lamports, 0)
+    def _airdrop(
+        self,
+        owner: Pubkey,
+        lamports: Annotated[int, msgspec.Meta(ge=1, le=GIFT_LAMPORTS_MAX)],
+        _: ContextOptions | None = None,
+    ) -> str:
+        return self._gift(owner, lamports, 0)
 
-    def _gift(self, params: _Gift) -> str:
-        return self._give(params.owner, params.lamports, params.atoms)
-
-    def _give(self, owner: Pubkey, lamports: int, atoms: int) -> str:
+    def _gift(self, owner: Pubkey, lamports: _Lamports = 10**9, atoms: _Atoms = 10**9) -> str:
+        genesis, faucet = self._vm.genesis, self._vm.genesis.faucet
+        memo = f"gift {next(self._gifts)}".encode()
+        instructions = [Instruction(Pubkey.from_string(MEMO), memo, [])]
+        if lamports:
+            given = TransferParams(from_pubkey=faucet.pubkey(), to_pubkey=owner, lamports=lamports)
+            instructions.append(transfer(given))
+        if atoms:
+            instructions += _mint_to(genesis, owner, atoms)
         blockhash = self._vm.block("processed").blockhash
-        gift = self._faucet.gift(owner, lamports=lamports, atoms=atoms, blockhash=blockhash)
+        message = MessageV0.try_compile(faucet.pubkey(), instructions, [], blockhash)
+        gift = VersionedTransaction(message, [faucet])
         self._vm.send(gift)
         return str(gift.signatures[0])
 
-    def _set_faults(self, params: _Faults) -> Knobs:
-        self._vm.faults.set(params.knobs)
-        return params.knobs
+    def _set_faults(self, knobs: Knobs = NO_FAULTS) -> Knobs:
+        self._vm.faults.set(knobs)
+        return knobs
 
-    def _faults(self, _: _Nothing) -> Knobs:
-        return self._vm.faults.knobs
-
-    def _info(self, _: _Nothing) -> Json:
+    def _info(self) -> Json:
         genesis = self._vm.genesis
         return {
             "mint": str(genesis.mint),
@@ -81,3 +82,21 @@ class DevMethods:
             "feePayer": str(genesis.fee_payer.pubkey()),
             "faucet": str(genesis.faucet.pubkey()),
         }
+
+
+def _mint_to(genesis: Genesis, owner: Pubkey, atoms: int) -> list[Instruction]:
+    """Return what opens the token account of *owner* if need be, and mints *atoms* into it."""
+    faucet, tokens = genesis.faucet.pubkey(), genesis.tokens_of(owner)
+    payer = AccountMeta(faucet, is_signer=True, is_writable=True)
+    held = AccountMeta(tokens, is_signer=False, is_writable=True)
+    read = [
+        AccountMeta(key, is_signer=False, is_writable=False)
+        for key in (owner, genesis.mint, SYSTEM, TOKEN)
+    ]
+    minted = AccountMeta(genesis.mint, is_signer=False, is_writable=True)
+    authority = AccountMeta(faucet, is_signer=True, is_writable=False)
+    data = MINT_TO + atoms.to_bytes(8, "little")
+    return [
+        Instruction(Pubkey.from_string(ASSOCIATED), CREATE_IDEMPOTENT, [payer, held, *read]),
+        Instruction(TOKEN, data, [minted, held, authority]),
+    ]

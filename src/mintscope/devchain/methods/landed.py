@@ -1,7 +1,7 @@
 """JSON-RPC: transactions that landed."""
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Annotated, Final
 
@@ -11,36 +11,21 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from mintscope.devchain.methods.params import (
-    SIGNATURES_MAX,
-    Config,
-    HistoryConfig,
-    Positional,
-    StatusConfig,
-    TransactionConfig,
-    method,
+    ContextOptions,
+    HistoryOptions,
+    StatusOptions,
+    TransactionOptions,
+    confirmed,
+    table,
+    unsupported_version,
 )
-from mintscope.devchain.methods.rpc import INVALID_PARAMS, Answer, RpcError
-from mintscope.devchain.methods.view import Json, View
+from mintscope.devchain.methods.view import View
 from mintscope.devchain.svm.entry import memo
 from mintscope.devchain.svm.vm import Landed, Vm
+from mintscope.devchain.transaction import Json
 
-UNSUPPORTED_VERSION: Final = -32015
+SIGNATURES_MAX: Final = 256
 RECENT_BLOCKS: Final = 300
-
-
-class _Signatures(Positional, frozen=True):
-    signatures: Annotated[list[Signature], msgspec.Meta(max_length=SIGNATURES_MAX)]
-    config: StatusConfig | None = None
-
-
-class _Transaction(Positional, frozen=True):
-    signature: Signature
-    config: TransactionConfig | None = None
-
-
-class _History(Positional, frozen=True):
-    address: Pubkey
-    config: HistoryConfig | None = None
 
 
 class LandedMethods:
@@ -48,19 +33,25 @@ class LandedMethods:
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm
-        self.by_name: Mapping[str, Answer] = {
-            "getSignatureStatuses": method(_Signatures, self._statuses),
-            "getTransaction": method(_Transaction, self._transaction),
-            "getSignaturesForAddress": method(_History, self._history),
-        }
+        self.by_name = table(
+            {
+                "getSignatureStatuses": self._statuses,
+                "getTransaction": self._transaction,
+                "getSignaturesForAddress": self._history,
+            }
+        )
 
-    def _statuses(self, params: _Signatures) -> Json:
-        view = View(self._vm, Config(commitment="processed"))
+    def _statuses(
+        self,
+        signatures: Annotated[list[Signature], msgspec.Meta(max_length=SIGNATURES_MAX)],
+        options: StatusOptions | None = None,
+    ) -> Json:
+        view = View(self._vm, ContextOptions(commitment="processed"))
         blind = self._vm.faults.is_blind("getSignatureStatuses")
-        far = params.config is not None and params.config.search_transaction_history
+        far = options is not None and options.search_transaction_history
         found = [
             None if blind else self._status(view, self._vm.landed(str(signature)), far=far)
-            for signature in params.signatures
+            for signature in signatures
         ]
         return view.answer(found)
 
@@ -80,42 +71,33 @@ class LandedMethods:
             "confirmationStatus": commitment,
         }
 
-    def _transaction(self, params: _Transaction) -> Json | None:
-        config = params.config or TransactionConfig()
-        view = _voted(self._vm, config)
-        landed = self._vm.landed(str(params.signature))
-        if (
-            landed is None
-            or landed.block.slot > view.block.slot
-            or self._vm.faults.is_blind("getTransaction")
-        ):
+    def _transaction(
+        self, signature: Signature, options: TransactionOptions | None = None
+    ) -> Json | None:
+        options = options or TransactionOptions()
+        view = self._voted(options)
+        landed = self._vm.landed(str(signature))
+        is_later = landed is not None and landed.block.slot > view.block.slot
+        if landed is None or is_later or self._vm.faults.is_blind("getTransaction"):
             return None
-        shown = {
-            "slot": landed.block.slot,
-            "blockTime": landed.block.at_ms // 1_000,
-            **landed.entry,
-        }
-        old_client = config.max_supported_transaction_version is None
+        at = {"slot": landed.block.slot, "blockTime": landed.block.at_ms // 1_000}
+        shown = {**at, **landed.entry}
+        old_client = options.max_supported_transaction_version is None
         if old_client and shown.pop("version") != "legacy":
-            raise RpcError(
-                UNSUPPORTED_VERSION,
-                "Transaction version (0) is not supported by the requesting client. Please try the"
-                " request again with the following configuration parameter:"
-                ' "maxSupportedTransactionVersion": 0',
-            )
-        return shown | {"transaction": _encoded(landed, config)}
+            raise unsupported_version()
+        return shown | {"transaction": _encoded(landed, options)}
 
-    def _history(self, params: _History) -> Sequence[Json]:
-        config = params.config or HistoryConfig()
-        view = _voted(self._vm, config)
+    def _history(self, address: Pubkey, options: HistoryOptions | None = None) -> Sequence[Json]:
+        options = options or HistoryOptions()
+        view = self._voted(options)
         if self._vm.faults.is_blind("getSignaturesForAddress"):
             return []
         found = (
             landed
-            for landed in _between(self._vm.history(), config)
-            if landed.block.slot <= view.block.slot and params.address in landed.outcome.keys.all
+            for landed in _between(self._vm.history(), options)
+            if landed.block.slot <= view.block.slot and address in landed.outcome.keys.all
         )
-        return [self._line(landed) for landed in islice(found, config.limit)]
+        return [self._line(landed) for landed in islice(found, options.limit)]
 
     def _line(self, landed: Landed) -> Json:
         return {
@@ -127,27 +109,25 @@ class LandedMethods:
             "confirmationStatus": self._vm.commitment(landed),
         }
 
-
-def _voted(vm: Vm, config: Config) -> View:
-    if config.commitment == "processed":
-        raise RpcError(INVALID_PARAMS, "Method does not support commitment below `confirmed`")
-    return View(vm, config)
+    def _voted(self, options: ContextOptions) -> View:
+        confirmed(options.commitment)
+        return View(self._vm, options)
 
 
-def _between(history: Iterator[Landed], config: HistoryConfig) -> Iterator[Landed]:
+def _between(history: Iterator[Landed], options: HistoryOptions) -> Iterator[Landed]:
     """Yield what is older than `before` and newer than `until`, where they are given."""
-    if config.before is not None:
-        before = str(config.before)
+    if options.before is not None:
+        before = str(options.before)
         for landed in history:
             if landed.signature == before:
                 break
-    until = None if config.until is None else str(config.until)
+    until = None if options.until is None else str(options.until)
     return takewhile(lambda landed: landed.signature != until, history)
 
 
-def _encoded(landed: Landed, config: TransactionConfig) -> object:
+def _encoded(landed: Landed, options: TransactionOptions) -> object:
     raw = bytes(landed.transaction)
-    match config.encoding:
+    match options.encoding:
         case "base64":
             return [b64encode(raw).decode(), "base64"]
         case "base58":

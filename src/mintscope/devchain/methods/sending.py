@@ -1,66 +1,46 @@
 """JSON-RPC: blockhashes and fees, and transactions before they land."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+import binascii
+from base64 import b64decode
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
 
 import msgspec
+from based58 import b58decode
 from solders.hash import Hash
+from solders.message import from_bytes_versioned
 from solders.pubkey import Pubkey
-from solders.transaction import VersionedTransaction
+from solders.transaction import SanitizeError, VersionedTransaction
 
-from mintscope.devchain.methods.account_json import show
+from mintscope.devchain.methods.accounts import show
 from mintscope.devchain.methods.params import (
-    TRANSACTION_TEXT_MAX,
-    AccountConfig,
-    Config,
-    OnlyConfig,
-    Positional,
-    SendConfig,
-    SimulateConfig,
+    INVALID_PARAMS,
+    AccountOptions,
+    ContextOptions,
+    RpcError,
+    SendOptions,
     SimulatedAccounts,
-    method,
+    SimulateOptions,
+    table,
 )
-from mintscope.devchain.methods.raw import read_message, read_transaction
-from mintscope.devchain.methods.rpc import INVALID_PARAMS, Answer, RpcError
-from mintscope.devchain.methods.view import Json, View
+from mintscope.devchain.methods.view import View
 from mintscope.devchain.svm.bank import Error, Outcome
 from mintscope.devchain.svm.entry import inner_instructions, return_data
-from mintscope.devchain.svm.fee import base_fee, priority_fee
+from mintscope.devchain.svm.message import AnyMessage, base_fee, priority_fee
 from mintscope.devchain.svm.vm import Busy, Vm
+from mintscope.devchain.transaction import Json
 
 SIMULATION_FAILED: Final = -32002
 SIGNATURE_WRONG: Final = -32003
 NODE_BEHIND: Final = -32005
 FEE_ACCOUNTS_MAX: Final = 128
 SLOTS_IN_EPOCH: Final = 432_000
+TRANSACTION_BYTES_MAX: Final = 1_232
+TRANSACTION_TEXT_MAX: Final = 1_700  # characters; 1,232 bytes in base64 are 1,644
 
 _Text = Annotated[str, msgspec.Meta(max_length=TRANSACTION_TEXT_MAX)]
-
-
-class _Blockhash(Positional, frozen=True):
-    blockhash: Hash
-    config: Config | None = None
-
-
-class _Message(Positional, frozen=True):
-    message: _Text
-    config: Config | None = None
-
-
-class _Simulate(Positional, frozen=True):
-    transaction: _Text
-    config: SimulateConfig | None = None
-
-
-class _Send(Positional, frozen=True):
-    transaction: _Text
-    config: SendConfig | None = None
-
-
-class _Addresses(Positional, frozen=True):
-    addresses: Annotated[list[Pubkey], msgspec.Meta(max_length=FEE_ACCOUNTS_MAX)] = msgspec.field(
-        default_factory=list
-    )
+_Addresses = Annotated[tuple[Pubkey, ...], msgspec.Meta(max_length=FEE_ACCOUNTS_MAX)]
+_Encoding = Literal["base58", "base64"]
 
 
 class SendMethods:
@@ -68,26 +48,28 @@ class SendMethods:
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm
-        self.by_name: Mapping[str, Answer] = {
-            "getBlockHeight": method(OnlyConfig, self._height),
-            "getEpochInfo": method(OnlyConfig, self._epoch),
-            "getSlot": method(OnlyConfig, self._slot),
-            "getLatestBlockhash": method(OnlyConfig, self._latest),
-            "isBlockhashValid": method(_Blockhash, self._is_valid),
-            "getFeeForMessage": method(_Message, self._fee),
-            "getRecentPrioritizationFees": method(_Addresses, self._priority_fees),
-            "simulateTransaction": method(_Simulate, self._simulate),
-            "sendTransaction": method(_Send, self._send),
-        }
+        self.by_name = table(
+            {
+                "getBlockHeight": self._height,
+                "getEpochInfo": self._epoch,
+                "getSlot": self._slot,
+                "getLatestBlockhash": self._latest,
+                "isBlockhashValid": self._is_valid,
+                "getFeeForMessage": self._fee,
+                "getRecentPrioritizationFees": self._priority_fees,
+                "simulateTransaction": self._simulate,
+                "sendTransaction": self._send,
+            }
+        )
 
-    def _height(self, params: OnlyConfig) -> int:
-        return View(self._vm, params.config).block.height
+    def _height(self, options: ContextOptions | None = None) -> int:
+        return View(self._vm, options).block.height
 
-    def _slot(self, params: OnlyConfig) -> int:
-        return View(self._vm, params.config).block.slot
+    def _slot(self, options: ContextOptions | None = None) -> int:
+        return View(self._vm, options).block.slot
 
-    def _epoch(self, params: OnlyConfig) -> Json:
-        block = View(self._vm, params.config).block
+    def _epoch(self, options: ContextOptions | None = None) -> Json:
+        block = View(self._vm, options).block
         epoch, index = divmod(block.slot, SLOTS_IN_EPOCH)
         return {
             "absoluteSlot": block.slot,
@@ -98,52 +80,52 @@ class SendMethods:
             "transactionCount": None,
         }
 
-    def _latest(self, params: OnlyConfig) -> Json:
-        view = View(self._vm, params.config)
+    def _latest(self, options: ContextOptions | None = None) -> Json:
+        view = View(self._vm, options)
         return view.answer(self._blockhash(view))
 
-    def _is_valid(self, params: _Blockhash) -> Json:
-        view = View(self._vm, params.config)
-        last = self._vm.last_valid_height(params.blockhash)
+    def _is_valid(self, blockhash: Hash, options: ContextOptions | None = None) -> Json:
+        view = View(self._vm, options)
+        last = self._vm.last_valid_height(blockhash)
         return view.answer(last is not None and view.block.height <= last)
 
-    def _fee(self, params: _Message) -> Json:
-        message = read_message(params.message)
-        view = View(self._vm, params.config)
+    def _fee(self, text: _Text, options: ContextOptions | None = None) -> Json:
+        message = _read_message(text)
+        view = View(self._vm, options)
         last = self._vm.last_valid_height(message.recent_blockhash)
         known = last is not None and view.block.height <= last
         return view.answer(base_fee(message) + priority_fee(message) if known else None)
 
-    def _priority_fees(self, _: _Addresses) -> Sequence[Json]:
+    def _priority_fees(self, _: _Addresses = ()) -> Sequence[Json]:
         return [{"slot": self._vm.block("processed").slot, "prioritizationFee": 0}]
 
-    def _simulate(self, params: _Simulate) -> Json:
-        config = params.config or SimulateConfig()
-        transaction = read_transaction(params.transaction, config.encoding or "base58")
-        if config.sig_verify and config.replace_recent_blockhash:
+    def _simulate(self, text: _Text, options: SimulateOptions | None = None) -> Json:
+        options = options or SimulateOptions()
+        transaction = _read_transaction(text, options.encoding)
+        if options.sig_verify and options.replace_recent_blockhash:
             raise RpcError(INVALID_PARAMS, "sigVerify may not be used with replaceRecentBlockhash")
-        if config.sig_verify:
+        if options.sig_verify:
             _verify(transaction)
-        view = View(self._vm, config)
+        view = View(self._vm, options)
         error: Error | None = None
-        if not config.replace_recent_blockhash:
+        if not options.replace_recent_blockhash:
             error = self._vm.refusal(transaction)
         outcome = None if error is not None else self._vm.bank.simulate(transaction)
         shown = _simulated(error, outcome)
-        if config.accounts is not None:
-            shown["accounts"] = self._left(config.accounts, transaction, outcome)
-        if config.inner_instructions and outcome is not None:
+        if options.accounts is not None:
+            shown["accounts"] = self._left(options.accounts, transaction, outcome)
+        if options.inner_instructions and outcome is not None:
             shown["innerInstructions"] = inner_instructions(outcome)
-        if config.replace_recent_blockhash:
+        if options.replace_recent_blockhash:
             shown["replacementBlockhash"] = self._blockhash(view)
         return view.answer(shown)
 
-    def _send(self, params: _Send) -> str:
-        config = params.config or SendConfig()
-        transaction = read_transaction(params.transaction, config.encoding or "base58")
-        commitment = config.preflight_commitment
-        View(self._vm, Config(commitment=commitment, min_context_slot=config.min_context_slot))
-        if not config.skip_preflight:
+    def _send(self, text: _Text, options: SendOptions | None = None) -> str:
+        options = options or SendOptions()
+        transaction = _read_transaction(text, options.encoding)
+        level, slot = options.preflight_commitment, options.min_context_slot
+        View(self._vm, ContextOptions(commitment=level, min_context_slot=slot))
+        if not options.skip_preflight:
             _verify(transaction)
             self._preflight(transaction)
         try:
@@ -157,16 +139,13 @@ class SendMethods:
         outcome = None if error is not None else self._vm.bank.simulate(transaction)
         shown = _simulated(error, outcome)
         if shown["err"] is not None:
-            raise RpcError(
-                SIMULATION_FAILED, f"Transaction simulation failed: {_words(shown['err'])}", shown
-            )
+            message = f"Transaction simulation failed: {_words(shown['err'])}"
+            raise RpcError(SIMULATION_FAILED, message, shown)
 
     def _blockhash(self, view: View) -> Json:
         blockhash = view.block.blockhash
-        return {
-            "blockhash": str(blockhash),
-            "lastValidBlockHeight": self._vm.last_valid_height(blockhash),
-        }
+        last = self._vm.last_valid_height(blockhash)
+        return {"blockhash": str(blockhash), "lastValidBlockHeight": last}
 
     def _left(
         self, wanted: SimulatedAccounts, transaction: VersionedTransaction, outcome: Outcome | None
@@ -177,10 +156,10 @@ class SendMethods:
             raise RpcError(INVALID_PARAMS, f"Too many accounts provided; max {most}")
         if outcome is None or outcome.error is not None:
             return [None for _ in wanted.addresses]
-        config = AccountConfig(encoding=wanted.encoding or "base64")
+        options = AccountOptions(encoding=wanted.encoding)
         bank = self._vm.bank
         return [
-            show(outcome.after.get(address, bank.account(address)), config, bank.account)
+            show(outcome.after.get(address, bank.account(address)), options, bank.account)
             for address in wanted.addresses
         ]
 
@@ -213,3 +192,38 @@ def _words(error: object) -> str:
             return f"Error processing Instruction {place}: {name}"
         case _:
             return str(error)
+
+
+def _read_transaction(text: str, encoding: _Encoding) -> VersionedTransaction:
+    """Return the transaction in *text*, whose indices and counts fit; signatures unchecked."""
+    data, most = _read(text, encoding), TRANSACTION_BYTES_MAX
+    if len(data) > most:
+        raise _refused(f"decoded transaction too large: {len(data)} bytes (max: {most} bytes)")
+    try:
+        transaction = VersionedTransaction.from_bytes(data)
+        transaction.sanitize()
+    except (ValueError, SanitizeError) as error:
+        raise _refused(f"invalid transaction: {error}") from None
+    if bytes(transaction) != data:
+        raise _refused("invalid transaction: bytes remain after its end")
+    return transaction
+
+
+def _read_message(text: str) -> AnyMessage:
+    try:
+        return from_bytes_versioned(_read(text, "base64"))
+    except ValueError as error:
+        raise _refused(f"invalid message: {error}") from None
+
+
+def _read(text: str, encoding: _Encoding) -> bytes:
+    try:
+        if encoding == "base58":
+            return bytes(b58decode(text.encode()))
+        return b64decode(text.encode(), validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise _refused(f"invalid {encoding} encoding: {error}") from None
+
+
+def _refused(message: str) -> RpcError:
+    return RpcError(INVALID_PARAMS, f"Invalid params: {message}")

@@ -1,24 +1,30 @@
-"""Every JSON-RPC method that the virtual machine answers."""
+"""Every JSON-RPC method that the dev chain answers."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from mintscope.devchain.methods.accounts import AccountMethods
+from mintscope.devchain.methods.blocks import BlockMethods, Chain
 from mintscope.devchain.methods.dev import DevMethods
 from mintscope.devchain.methods.landed import LandedMethods
-from mintscope.devchain.methods.rpc import METHOD_NOT_FOUND, Answer, RpcError
+from mintscope.devchain.methods.params import METHOD_NOT_FOUND, Answer, RpcError, table
 from mintscope.devchain.methods.sending import SendMethods
 from mintscope.devchain.svm.vm import Vm
 
+VERSION: Final = {"solana-core": "2.3.13", "feature-set": 3640012085}
 
-class VmMethods:
-    """Answers calls about one virtual machine."""
 
-    def __init__(self, vm: Vm) -> None:
+class Methods:
+    """Answers calls about a virtual machine, and about the blocks of a chain if there is one."""
+
+    def __init__(self, vm: Vm, chain: Chain | None = None) -> None:
         self.by_name: Mapping[str, Answer] = {
             **AccountMethods(vm).by_name,
             **SendMethods(vm).by_name,
             **LandedMethods(vm).by_name,
             **DevMethods(vm).by_name,
+            **({} if chain is None else BlockMethods(chain).by_name),
+            **table({"getHealth": lambda: "ok", "getVersion": lambda: VERSION}),
         }
 
     def call(self, method: str, params: Sequence[object]) -> object:

@@ -5,25 +5,23 @@ from typing import Final
 from solders.account import Account
 from solders.pubkey import Pubkey
 
-from mintscope.devchain.methods.params import Config
-from mintscope.devchain.methods.rpc import RpcError
+from mintscope.devchain.methods.params import ContextOptions, RpcError
 from mintscope.devchain.svm.vm import Closed, Vm
-
-Json = dict[str, object]
+from mintscope.devchain.transaction import Json
 
 MIN_CONTEXT_SLOT: Final = -32016
 API_VERSION: Final = "2.3.13"
 
 
 class View:
-    """*vm* at the commitment that *config* asks for; `finalized` when it does not say."""
+    """*vm* at the commitment that *options* ask for; `finalized` when it does not say."""
 
-    def __init__(self, vm: Vm, config: Config | None) -> None:
-        config = config or Config()
+    def __init__(self, vm: Vm, options: ContextOptions | None) -> None:
+        options = options or ContextOptions()
         self._vm = vm
-        self.commitment = config.commitment or "finalized"
+        self.commitment = options.commitment or "finalized"
         self.block: Closed = vm.block(self.commitment)
-        if (config.min_context_slot or 0) > self.block.slot:
+        if (options.min_context_slot or 0) > self.block.slot:
             raise RpcError(
                 MIN_CONTEXT_SLOT,
                 "Minimum context slot has not been reached",

@@ -22,8 +22,7 @@ from solders.transaction_metadata import (
     TransactionMetadata,
 )
 
-from mintscope.devchain.svm.fee import base_fee, priority_fee
-from mintscope.devchain.svm.keys import Keys, resolve
+from mintscope.devchain.svm.message import Keys, base_fee, priority_fee, resolve
 from mintscope.devchain.svm.tokens import read_holding
 
 Error = str | dict[str, object]

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from solders.hash import Hash
 
-from mintscope.devchain.svm.keys import AnyMessage
+from mintscope.devchain.svm.message import AnyMessage
 
 BLOCKHASH_AGE_MAX: Final = 150
 FORK_DEPTH_MAX: Final = 64

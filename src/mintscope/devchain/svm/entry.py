@@ -12,10 +12,9 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from mintscope.devchain.svm.bank import Inner, Outcome
-from mintscope.devchain.svm.keys import AnyMessage
+from mintscope.devchain.svm.message import AnyMessage
 from mintscope.devchain.svm.tokens import read_holding, read_mint, ui_amount
-
-Json = dict[str, object]
+from mintscope.devchain.transaction import Json
 
 MEMO_PROGRAMS: Final = frozenset(
     {

@@ -7,13 +7,13 @@ from solders.pubkey import Pubkey
 from solders.token import ID as TOKEN
 from solders.token.state import Mint, TokenAccount, TokenAccountState
 
+from mintscope.devchain.transaction import Json
+
 TOKEN_2022: Final = Pubkey.from_string("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
 PROGRAMS: Final = {TOKEN: "spl-token", TOKEN_2022: "spl-token-2022"}
 MINT_BYTES: Final = 82
 ACCOUNT_BYTES: Final = 165
 MINT_MARK, ACCOUNT_MARK = b"\x01", b"\x02"
-
-Json = dict[str, object]
 
 
 def read_holding(account: Account | None) -> TokenAccount | None:

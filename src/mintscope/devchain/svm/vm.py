@@ -8,7 +8,7 @@ Its time is that of the newest block; the clock only says when a transaction cam
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
-from typing import Final, Literal, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from solders.account import Account
 from solders.hash import Hash
@@ -16,15 +16,16 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from mintscope.base.clock import Clock
+from mintscope.devchain.blockstore import CommitmentLevel
 from mintscope.devchain.faults import Faults, Landing
 from mintscope.devchain.svm.bank import Bank, Outcome
 from mintscope.devchain.svm.blockhash_queue import BlockhashQueue, Refusal
-from mintscope.devchain.svm.entry import Json, entry
+from mintscope.devchain.svm.entry import entry
 from mintscope.devchain.svm.genesis import Genesis
+from mintscope.devchain.transaction import Json
 
 K = TypeVar("K")
 V = TypeVar("V")
-Commitment = Literal["processed", "confirmed", "finalized"]
 
 BLOCKS_KEPT: Final = 600
 LANDED_KEPT: Final = 10_000  # about 17 kB each
@@ -82,7 +83,7 @@ class Vm:
         clock: Clock,
         seed: int = 0,
         pace: Pace = Pace(),  # noqa: B008  # immutable
-        reached: Callable[[Commitment], int] | None = None,
+        reached: Callable[[CommitmentLevel], int] | None = None,
         elsewhere: Callable[[Pubkey], Account | None] = lambda _: None,
     ) -> None:
         self.clock = clock
@@ -173,20 +174,20 @@ class Vm:
         """Return the height of the last block *blockhash* is good for; None if it is unknown."""
         return self._blockhashes.last_valid_height(blockhash)
 
-    def block(self, commitment: Commitment) -> Closed:
+    def block(self, commitment: CommitmentLevel) -> Closed:
         """Return the newest block that has *commitment*."""
         reached = self._reached(commitment)
         at = (block for block in reversed(self._blocks) if block.slot <= reached)
         return next(at, self._blocks[0])
 
-    def commitment(self, landed: Landed) -> Commitment:
+    def commitment(self, landed: Landed) -> CommitmentLevel:
         """Return how sure the cluster is of *landed*."""
         slot = landed.block.slot
         if slot <= self._reached("finalized"):
             return "finalized"
         return "confirmed" if slot <= self._reached("confirmed") else "processed"
 
-    def account(self, address: Pubkey, commitment: Commitment) -> Account | None:
+    def account(self, address: Pubkey, commitment: CommitmentLevel) -> Account | None:
         """Return what was at *address* in the newest block that has *commitment*."""
         account = self.bank.account(address)
         for landed in self._since(self.block(commitment).slot):
@@ -235,7 +236,7 @@ class Vm:
         """Yield what landed after *slot*, newest first."""
         return takewhile(lambda landed: landed.block.slot > slot, self.history())
 
-    def _aged(self, commitment: Commitment) -> int:
+    def _aged(self, commitment: CommitmentLevel) -> int:
         """Return the newest slot old enough for *commitment*; the first block always is."""
         age_ms = {"processed": 0, "confirmed": self.pace.confirm, "finalized": self.pace.finalize}
         before = self._blocks[-1].at_ms - age_ms[commitment]

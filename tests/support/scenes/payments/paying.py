@@ -19,7 +19,7 @@ from solders.transaction import VersionedTransaction
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import UnixMs
-from mintscope.devchain.methods.table import VmMethods
+from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import SLOT_MS, Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.genesis import Genesis
@@ -37,7 +37,7 @@ class PayingChain:
         self.clock = ManualClock(START)
         self.vm = Vm(clock=self.clock, seed=seed)
         self.pulse = Pulse(self.vm)
-        self.methods = VmMethods(self.vm)
+        self.methods = Methods(self.vm)
         self.buyer = self.vm.genesis.key("buyer")
         self.vm.genesis.endow(
             self.vm.bank, self.buyer.pubkey(), lamports=10**9, atoms=1_000 * 10**6

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import apsw
 import httpx
@@ -18,7 +18,6 @@ from pydantic import SecretStr
 from solders.hash import Hash
 from solders.keypair import Keypair
 from starlette.applications import Starlette
-from starlette.routing import Route
 from typing_extensions import override
 
 from mintscope.base.clock import Clock, ManualClock
@@ -36,11 +35,9 @@ from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import Secrets
 from mintscope.core.payments.store import Budget
 from mintscope.devchain.faults import Knobs
-from mintscope.devchain.methods.rpc import Methods
-from mintscope.devchain.methods.table import VmMethods
-from mintscope.devchain.methods.wire import FaultyWire
+from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import SLOT_MS, Pulse
-from mintscope.devchain.server import Rpc
+from mintscope.devchain.server import answering
 from mintscope.devchain.svm.vm import Vm
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
@@ -64,7 +61,7 @@ EXPIRY_SLOTS: Final = 230  # a blockhash, the slack, and finality
 class MovingTransport(httpx.AsyncBaseTransport):
     """Calls the dev chain in this process; every look at a status takes a slot."""
 
-    def __init__(self, world: "World", app: FaultyWire) -> None:
+    def __init__(self, world: "World", app: Starlette) -> None:
         self._world = world
         self._app = httpx.ASGITransport(app=app)
 
@@ -86,7 +83,7 @@ class World:
         self.clock = ManualClock(START)
         self.vm = Vm(clock=self.clock, seed=7)
         self.pulse = Pulse(self.vm)
-        self.methods = VmMethods(self.vm)
+        self.methods = Methods(self.vm)
         self.calls: list[str] = []
         self.was_called = defaultdict[str, asyncio.Event](asyncio.Event)
         genesis = self.vm.genesis
@@ -97,9 +94,7 @@ class World:
             fee_payer=Wallet(str(genesis.fee_payer.pubkey())),
         )
         self.buyer = self.fund("buyer")
-        rpc = Rpc(cast("Methods", self.methods))
-        app = Starlette(routes=[Route("/", rpc.post, methods=["POST"])])
-        self.node = FaultyWire(app, self.vm.faults)
+        self.node = answering(self.methods, self.vm.faults)
         self.transport = MovingTransport(self, self.node)
         self.stores: list[SqlitePaymentStore] = []
         self.chains: list[RpcSettlement] = []

@@ -1,16 +1,23 @@
-"""The accounts a transaction names, in the order its instructions count them."""
+"""The accounts a message names, in the order its instructions count them, and what it costs."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from solders.account import Account
+from solders.compute_budget import ID as COMPUTE_BUDGET
 from solders.message import Message, MessageV0
 from solders.pubkey import Pubkey
 
 AnyMessage = Message | MessageV0
 
-TABLE_HEADER_BYTES = 56
-KEY_BYTES = 32
+TABLE_HEADER_BYTES: Final = 56
+KEY_BYTES: Final = 32
+SIGNATURE_LAMPORTS: Final = 5_000
+UNITS_PER_INSTRUCTION: Final = 200_000
+UNITS_MAX: Final = 1_400_000
+MICRO: Final = 1_000_000
+SET_UNIT_LIMIT: Final = 2
+SET_UNIT_PRICE: Final = 3
 
 
 class Keys(NamedTuple):
@@ -61,3 +68,25 @@ def _addresses(table: Account | None) -> list[Pubkey]:
     data = bytes(table.data)[TABLE_HEADER_BYTES:]
     whole = len(data) - len(data) % KEY_BYTES
     return [Pubkey.from_bytes(data[at : at + KEY_BYTES]) for at in range(0, whole, KEY_BYTES)]
+
+
+def base_fee(message: AnyMessage) -> int:
+    """Return the lamports that the signatures of *message* cost."""
+    return SIGNATURE_LAMPORTS * message.header.num_required_signatures
+
+
+def priority_fee(message: AnyMessage) -> int:
+    """Return the lamports that its compute-budget instructions add; LiteSVM leaves them out."""
+    keys = message.account_keys
+    limit: int | None = None
+    price = others = 0
+    for instruction in message.instructions:
+        data = bytes(instruction.data)
+        if keys[instruction.program_id_index] != COMPUTE_BUDGET:
+            others += 1
+        elif data[:1] == bytes([SET_UNIT_LIMIT]):
+            limit = int.from_bytes(data[1:5], "little")
+        elif data[:1] == bytes([SET_UNIT_PRICE]):
+            price = int.from_bytes(data[1:9], "little")
+    units = min(UNITS_PER_INSTRUCTION * others if limit is None else limit, UNITS_MAX)
+    return -(-price * units // MICRO)
