@@ -130,10 +130,7 @@ class Reviews:
         return await self.store.transact(lambda rows: _decide(rows, decision, now))
 
     async def reset(self, signup_id: SignupId, *, actor: Reviewer) -> Application:
-        """Revoke the issued key and let the same secret be exchanged again.
-
-        Raises    NotPossible
-        """
+        """Revoke the issued key and let the same secret be exchanged again.  Raises NotPossible."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: _reset(rows, signup_id, actor, now))
 

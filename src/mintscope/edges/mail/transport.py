@@ -1,10 +1,15 @@
-"""Handing e-mails to a mail server by SMTP."""
+"""Handing e-mails to a mail server by SMTP, as Internet messages (RFC 5322)."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP as SMTP_POLICY
+from email.utils import format_datetime
 from typing import Final, Literal
 
 from aiosmtplib import (
@@ -14,14 +19,17 @@ from aiosmtplib import (
     SMTPRecipientsRefused,
     SMTPResponseException,
 )
+from email_validator import validate_email
 
 from mintscope.base.clock import Clock
+from mintscope.base.primitives import UnixMs
+from mintscope.base.time import utc
 from mintscope.core.accounts.mail.email import Email
-from mintscope.edges.mail.message import ascii_address, message_of
 
 REASON_LENGTH_MAX: Final = 200
 FAREWELL_S: Final = 1.0
 PERMANENT: Final = 500
+PLAIN: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
 POLICY: Final = "5.7."  # RFC 3463: the server refuses this sender, for now
 
 
@@ -111,6 +119,37 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
                 await client.quit()
     finally:
         client.close()
+
+
+def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
+    """Return *email* as it is handed to the mail server.
+
+    sender    an address; *name* stands before it
+    at        goes into Date
+    Raises    ValueError for a header that would hold more than its line
+    """
+    message = EmailMessage(policy=SMTP_POLICY)
+    # Address objects, never texts: "a@example.org, b@example.org" would be two recipients.
+    message["From"] = Address(display_name=name, addr_spec=ascii_address(sender))
+    message["To"] = Address(addr_spec=ascii_address(email.recipient))
+    message["Subject"] = email.subject
+    message["Date"] = format_datetime(utc(at))
+    message["Message-ID"] = email.message_id
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers
+    message.set_content(email.text, cte="7bit" if email.text.isascii() else "quoted-printable")
+    return message
+
+
+def ascii_address(address: str) -> str:
+    """Return *address* with its domain as servers that know no Unicode take it.
+
+    Raises    ValueError for what is not one address
+    """
+    if PLAIN.fullmatch(address):
+        return address
+    parts = validate_email(address, check_deliverability=False, allow_smtputf8=False)
+    assert parts.ascii_email is not None, "without SMTPUTF8 there is no other"
+    return parts.ascii_email
 
 
 def _refusal_of(refusal: SMTPRecipientRefused) -> Unsent:

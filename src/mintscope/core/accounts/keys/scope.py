@@ -50,10 +50,7 @@ class UnknownScope(ValueError):
 
 
 def parse_scopes(texts: Iterable[str]) -> frozenset[Scope]:
-    """Return the scopes named by *texts*.
-
-    Raises UnknownScope, which says which ones there are.
-    """
+    """Return the scopes named by *texts*.  Raises UnknownScope, which says which ones there are."""
     scopes = set()
     for text in texts:
         try:

@@ -48,10 +48,7 @@ class LoginLimit:
         self._site = window("accounts of a site", SITE_SHARES * admitted.signups, HOUR_S)
 
     async def begin(self, email: EmailAddress, address: str) -> None:
-        """Count a guess at the password of *email* from *address*.
-
-        Raises    TooManyAttempts
-        """
+        """Count a guess at the password of *email* from *address*.  Raises TooManyAttempts."""
         await _expect_room(self._all, address)
         try:
             await _expect_room(self._one, _pair(email, address))
@@ -65,10 +62,7 @@ class LoginLimit:
         await self._one.give_back(_pair(email, address))
 
     async def sign_up(self, address: str) -> None:
-        """Count an account made from *address*.
-
-        Raises    TooManyAttempts
-        """
+        """Count an account made from *address*.  Raises TooManyAttempts."""
         await _expect_room(self._site, site_key(address))
         try:
             await _expect_room(self._signups, address)
