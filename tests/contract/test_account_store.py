@@ -322,10 +322,10 @@ async def test_applications_are_listed_by_state_and_newest_first(store: AccountS
     def look(rows: AccountRows) -> list[list[SignupId]]:
         lists = rows.application_lists
         found = [
-            lists.in_state(waiting, None, 2),
-            lists.in_state(waiting, c, 2),
-            lists.newest(None, 2),
-            lists.newest(c, 9),
+            lists.page(waiting, None, 2),
+            lists.page(waiting, c, 2),
+            lists.page(None, None, 2),
+            lists.page(None, c, 9),
         ]
         return [[each.signup_id for each in page] for page in found]
 

@@ -51,7 +51,7 @@ def test_every_file_of_the_architecture_exists() -> None:
         ("its seed", "mean of the first"),
         ("debits a credit", "-min(a.balance"),
         ("a new DEX program", "pumpswap"),
-        ("the e-mail about a new API key", "_new_key"),
+        ("the e-mail about a new API key", "new_key: final"),
     ],
 )
 def test_a_contributor_finds_the_file(what: str, text: str) -> None:

@@ -14,7 +14,8 @@ from typing_extensions import override
 
 from mintscope.base.clock import ManualClock, SystemClock
 from mintscope.base.errors import ServiceError
-from mintscope.core.accounts.signups.exchange import Applicant, Exchanges
+from mintscope.core.accounts.application import Application
+from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.store import AccountRows
@@ -70,7 +71,7 @@ async def _exchange_all(tells: Any, go: Event, race: Race) -> list[str]:
         exchanges = _mistaken(accounts) if race.is_mistaken else accounts.exchange
         applicants = [await exchanges.recognise(FORM.email, race.secret) for _ in range(TASKS)]
 
-        async def exchange(applicant: Applicant | None) -> str:
+        async def exchange(applicant: Application | None) -> str:
             assert applicant is not None
             try:
                 issued = await exchanges.exchange(applicant, race.secret, redelivery_key=race.key)

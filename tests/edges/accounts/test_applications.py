@@ -28,7 +28,7 @@ from mintscope.core.accounts.application import (
 )
 from mintscope.core.accounts.audit import COMMAND_LINE, user_actor
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
-from mintscope.core.accounts.signups.exchange import Applicant, IssuedKey
+from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.user import UserId, UserKind
@@ -420,10 +420,10 @@ async def test_the_store_issues_nothing_without_approval_whatever_the_service_be
         await accounts.review.reject(made.signup_id, note="", actor=COMMAND_LINE)
     applicant = await accounts.exchange.recognise(FORM.email, made.secret)
     assert applicant is not None
-    assert applicant.application.state is state
-    believed = replace(applicant.application, state=STATES.APPROVED)
+    assert applicant.state is state
+    believed = replace(applicant, state=STATES.APPROVED)
 
-    for one in (applicant, Applicant(believed)):
+    for one in (applicant, believed):
         with pytest.raises(NotApproved):
             await accounts.exchange.exchange(one, made.secret, redelivery_key=None)
     assert rows(accounts.path, "SELECT count(*) FROM api_key") == [(0,)]

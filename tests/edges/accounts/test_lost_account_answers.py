@@ -8,9 +8,9 @@ import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import AccountNotFound, DuplicateApplication, KeyAlreadyExists
-from mintscope.core.accounts.application import SignupId
+from mintscope.core.accounts.application import Application, SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.signups.exchange import Applicant, IssuedKey
+from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from support.oracles.account_books import contradictions, dump
@@ -35,7 +35,7 @@ async def accounts(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Accounts
         assert contradictions(accounts.path) == []
 
 
-async def applicant_of(accounts: Accounts, made: Signup) -> Applicant:
+async def applicant_of(accounts: Accounts, made: Signup) -> Application:
     applicant = await accounts.exchange.recognise(FORM.email, made.secret)
     assert applicant is not None
     return applicant

@@ -16,10 +16,9 @@ class NotPossible(Exception):
 
 
 def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
-    """Return how the audit log names *reviewer*, who must still be an administrator.
+    """Return how the audit log names *reviewer*.  Raises SessionEnded.
 
     An actor that is no session is vouched for by the machine, and not looked up.
-    Raises    SessionEnded
     """
     if not isinstance(reviewer, Session):
         return reviewer

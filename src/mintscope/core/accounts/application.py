@@ -23,7 +23,6 @@ SignupId = NewType("SignupId", int)
 MOTIVATION_LENGTH_MAX: Final = 4_000
 HANDLE_LENGTH_MAX: Final = 64
 NOTE_LENGTH_MAX: Final = 2_000
-NO_HASH: Final = CredentialHash(bytes(32))  # compared with where there is no application
 REDELIVERY_MS: Final = 10 * MINUTE_MS
 LAPSE_MS: Final = 3 * DAY_MS
 
@@ -162,31 +161,19 @@ class ApplicationRows(Protocol):
 class ApplicationLists(Protocol):
     """Lists of applications inside one transaction."""
 
-    def in_state(
-        self, state: ApplicationState, after: SignupId | None, limit: int
+    def page(
+        self, state: ApplicationState | None, after: SignupId | None, limit: int
     ) -> Sequence[Application]:
-        """Return up to *limit* applications in *state*, oldest first, newer than *after*."""
-
-    def newest(self, before: SignupId | None, limit: int) -> Sequence[Application]:
-        """Return up to *limit* applications, newest first, older than *before*."""
+        """Return up to *limit* behind *after*: in *state*, oldest first; of any, newest first."""
 
     def counts(self) -> Mapping[ApplicationState, int]:
         """Return how many applications each state has; states without any are left out."""
 
 
-def recognise(kept: KeptApplication | None, digest: CredentialHash) -> KeptApplication | None:
-    """Return the application if *digest* is the hash of its secret; takes as long if not."""
-    expected = NO_HASH if kept is None else kept.secret_hash
-    return kept if hmac.compare_digest(digest, expected) and kept is not None else None
-
-
 def is_sent_again(
     first: CredentialHash | None, again: CredentialHash | None, *, after_ms: int
 ) -> bool:
-    """Say whether both carry the same redelivery key, *after_ms* being soon enough.
-
-    first, again    hashes of the keys; None where none was sent, which is never the same
-    """
+    """Say whether both are hashes of one redelivery key, *after_ms* being soon enough."""
     return (
         first is not None
         and again is not None
@@ -201,10 +188,7 @@ def subject_of(signup_id: SignupId) -> str:
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """Return a text of an applicant with its control, bidirectional and hidden characters shown.
-
-    keep    characters that are left as they are all the same
-    """
+    """Return *text* with its control, bidirectional and hidden characters shown, but not *keep*."""
     return "".join(sign if sign.isprintable() or sign in keep else _number(sign) for sign in text)
 
 

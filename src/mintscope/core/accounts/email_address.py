@@ -15,10 +15,7 @@ class UnusableEmailAddress(ValueError):
 
 
 def parse_email(text: str) -> EmailAddress:
-    """Return *text* trimmed, in NFKC and lower case, both parts.
-
-    Raises    UnusableEmailAddress for anything that is not one address with an ASCII local part
-    """
+    """Return *text* trimmed, in NFKC and lower case, if it is one.  Raises UnusableEmailAddress."""
     normal = unicodedata.normalize("NFKC", text).strip().lower()
     if not normal:
         raise UnusableEmailAddress("expected an e-mail address; it is empty")

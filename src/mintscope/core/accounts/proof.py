@@ -100,10 +100,7 @@ class ProofRows(Protocol):
 
 
 def use_proof(proofs: ProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs) -> Proof | None:
-    """Use the proof up and return it; None if it is not good for *purpose*.
-
-    The caller has checked its link: `store.find_proof`.
-    """
+    """Use up a proof found by `store.find_proof`; None if it is not good for *purpose*."""
     proof = proofs.get(proof_id)
     if proof is None or not proof.is_good(purpose, at):
         return None

@@ -44,11 +44,7 @@ STANDINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an administrator decided about an application.
-
-    state     approved or rejected
-    expected  the states that it can be decided in
-    """
+    """What was decided about an application, which must be in one of the *expected* states."""
 
     signup_id: SignupId
     state: ApplicationState
@@ -62,10 +58,8 @@ class Decision:
 class Reviews:
     """The administrators' verbs: each is one transaction with its audit row and its e-mail.
 
-    Every verb that changes something raises SessionEnded, and does nothing, for a session that
-    was ended meanwhile, or whose user is no administrator any more.
-
-    entropy   returns so many bytes of a cryptographic generator
+    Each does nothing and raises SessionEnded for a session that was ended meanwhile, or whose user
+    is no administrator any more.
     """
 
     store: AccountStore
@@ -80,15 +74,8 @@ class Reviews:
         after: SignupId | None = None,
         limit: int = 50,
     ) -> Sequence[Application]:
-        """Return applications: the longest waiting first with a *state*, else the newest first.
-
-        after   go on behind this one, in that order
-        """
-        if state is None:
-            return await self.store.read(lambda rows: rows.application_lists.newest(after, limit))
-        return await self.store.read(
-            lambda rows: rows.application_lists.in_state(state, after, limit)
-        )
+        """Return those behind *after*: the longest waiting first in a *state*, or the newest."""
+        return await self.store.read(lambda rows: rows.application_lists.page(state, after, limit))
 
     async def application(self, signup_id: SignupId) -> Application | None:
         """Return one application."""
@@ -109,19 +96,13 @@ class Reviews:
         actor: Reviewer,
         unconfirmed: bool = False,
     ) -> Application:
-        """Approve what awaits approval; with *unconfirmed* also what awaits confirmation.
-
-        Raises    NotPossible
-        """
+        """Approve what awaits approval or, if *unconfirmed*, confirmation.  Raises NotPossible."""
         approved = ApplicationState.APPROVED
         expected = UNDECIDED if unconfirmed else frozenset({ApplicationState.AWAITING_APPROVAL})
         return await self._decide(Decision(signup_id, approved, expected, scopes, note, actor))
 
     async def reject(self, signup_id: SignupId, *, note: str, actor: Reviewer) -> Application:
-        """Reject what is not decided yet.  Raises NotPossible.
-
-        An applicant who never confirmed the e-mail address is not written to.
-        """
+        """Reject what is undecided; write to a confirmed address only.  Raises NotPossible."""
         rejected = ApplicationState.REJECTED
         return await self._decide(Decision(signup_id, rejected, UNDECIDED, NO_SCOPES, note, actor))
 
@@ -135,11 +116,7 @@ class Reviews:
         return await self.store.transact(lambda rows: _reset(rows, signup_id, actor, now))
 
     async def forget(self, signup_id: SignupId, *, actor: Reviewer) -> None:
-        """Delete the application, revoking its key: its address may apply again.
-
-        An agent account that was made for it goes with it.
-        Raises    NotPossible
-        """
+        """Delete the application, its key and its agent.  Raises NotPossible."""
         now = self.clock.now()
         await self.store.transact(lambda rows: _forget(rows, signup_id, actor, now))
 
@@ -153,9 +130,8 @@ class Reviews:
         return None if kept is None else kept.user
 
     async def remove_user(self, user_id: UserId, *, actor: Reviewer) -> None:
-        """Remove an account: its keys are revoked, its sessions ended, its address is free.
+        """Remove an account with its keys and sessions; its application cannot be exchanged again.
 
-        The application that its key came of stays, and cannot be exchanged any more.
         Raises    NotPossible for one that does not exist, and for the last administrator
         """
         now = self.clock.now()
@@ -166,8 +142,7 @@ class Reviews:
     ) -> tuple[User, bool]:
         """Make the person of *email* an administrator; True: the account was made for it.
 
-        An account that exists keeps its password unless it never verified its address: then it
-        gets the new one, and its sessions and keys end.
+        An account that never verified its address gets the password, and its sessions and keys end.
         """
         new = NewUser(
             kind=UserKind.PERSON,

@@ -1,8 +1,4 @@
-"""The secrets of one installation: each is derived from the pepper, none is stored.
-
-A stolen database alone opens nothing: it holds hashes, and nonces that are
-useful only together with these keys.
-"""
+"""The secrets of one installation: each is derived from the pepper, none is stored."""
 
 import hmac
 from base64 import urlsafe_b64encode

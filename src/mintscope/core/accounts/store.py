@@ -1,16 +1,15 @@
-"""Where accounts are kept: one port, every rule runs inside one transaction of it.
+"""Where accounts are kept: every rule runs inside one transaction, over the rows of an engine."""
 
-The rules are functions over AccountRows in the core; an engine implements the row verbs and the
-two ways to run a function, and decides nothing.
-"""
-
+import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.application import ApplicationLists, ApplicationRows
+from mintscope.core.accounts.application import Application, ApplicationLists, ApplicationRows
 from mintscope.core.accounts.audit import EventRows
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import ApiKeyRows, UserKeyRows
 from mintscope.core.accounts.mail.email import EmailRows, OutboxRows
 from mintscope.core.accounts.people.session import SessionRows
@@ -19,6 +18,8 @@ from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.user import UserRows
 
 T = TypeVar("T")
+
+NO_HASH: Final = CredentialHash(bytes(32))  # compared with where there is no application
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,16 @@ class AccountStore(Protocol):
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return what *work* returns, which changes nothing; it sees one commit throughout."""
+
+
+async def find_application(
+    store: AccountStore, email: EmailAddress, secret: str, secrets: AccountSecrets
+) -> Application | None:
+    """Return the application of *email* if *secret* is its own; it takes as long if not."""
+    digest = secrets.hash(secret)
+    kept = await store.read(lambda rows: rows.applications.find(email))
+    is_right = hmac.compare_digest(digest, NO_HASH if kept is None else kept.secret_hash)
+    return kept.application if kept is not None and is_right else None
 
 
 async def find_proof(

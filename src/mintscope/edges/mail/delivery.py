@@ -71,10 +71,7 @@ class Delivery:
                     await asyncio.sleep(POLL_S)
 
     async def round(self) -> int:
-        """Deliver some of what is due now; return how many were taken.
-
-        Raises    ServiceUnavailable
-        """
+        """Deliver some of what is due; return how many were taken.  Raises ServiceUnavailable."""
         taken = await self._take()
         outcomes = await asyncio.gather(*map(self._deliver, taken), return_exceptions=True)
         if taken or self._is_to_be_counted():

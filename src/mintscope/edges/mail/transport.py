@@ -73,10 +73,7 @@ class SmtpTransport:
         self._clock = clock
 
     async def send(self, email: Email) -> None:
-        """Hand *email* to the server; it is accepted when this returns.
-
-        Raises    EmailRefused, or Unsent for what may succeed later
-        """
+        """Hand *email* over.  Raises EmailRefused, or Unsent for what may succeed later."""
         server = self._server
         now = self._clock.now()
         try:
@@ -95,10 +92,7 @@ class SmtpTransport:
 
 @asynccontextmanager
 async def connected(server: MailServer) -> AsyncIterator[SMTP]:
-    """Yield a client that has connected, protected the connection and signed in.
-
-    Raises    SMTPException, OSError (TimeoutError among them) or ValueError
-    """
+    """Yield a client that has signed in.  Raises SMTPException, OSError or ValueError."""
     client = SMTP(
         hostname=server.host,
         port=server.port,
@@ -122,10 +116,8 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
 
 
 def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
-    """Return *email* as it is handed to the mail server.
+    """Return *email* of *at* as it is handed to the mail server, from *sender*, called *name*.
 
-    sender    an address; *name* stands before it
-    at        goes into Date
     Raises    ValueError for a header that would hold more than its line
     """
     message = EmailMessage(policy=SMTP_POLICY)
@@ -141,10 +133,7 @@ def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMess
 
 
 def ascii_address(address: str) -> str:
-    """Return *address* with its domain as servers that know no Unicode take it.
-
-    Raises    ValueError for what is not one address
-    """
+    """Return *address* with its domain in ASCII.  Raises ValueError for what is not one address."""
     if PLAIN.fullmatch(address):
         return address
     parts = validate_email(address, check_deliverability=False, allow_smtputf8=False)

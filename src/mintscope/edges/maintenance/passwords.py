@@ -39,10 +39,7 @@ ARGON2: Final = PasswordHasher(
 
 
 class Argon2Hasher:
-    """Implements Hasher of `accounts.password`; lives in one event loop.
-
-    waiting_max   how many passwords may wait or be hashed at once; more are ServiceUnavailable
-    """
+    """Implements Hasher in one event loop; beyond *waiting_max* at once: ServiceUnavailable."""
 
     def __init__(self, *, waiting_max: int = WAITING_MAX) -> None:
         _hash_of_no_password()  # now, so that the first comparison takes no longer than others
@@ -50,17 +47,11 @@ class Argon2Hasher:
         self._places = BoundedSemaphore(waiting_max)
 
     async def hash(self, password: str) -> str:
-        """Return what may be stored of *password*.
-
-        Raises    ServiceUnavailable when too many are waiting
-        """
+        """Return what may be stored of *password*."""
         return await self._run(lambda: ARGON2.hash(_one_form(password)))
 
     async def matches(self, password: str, stored: str | None) -> bool:
-        """Say whether *stored* was made of *password*; None takes as long and is never right.
-
-        Raises    ServiceUnavailable when too many are waiting
-        """
+        """Say whether *stored* was made of *password*; None takes as long and is never right."""
         return await self._run(lambda: self._verify(password, stored))
 
     def close(self) -> None:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NewType, Protocol, TypedDict, Unpack
 
-from mintscope.base.credentials import CredentialHash
+from mintscope.base.credentials import ApiKey, CredentialHash, hint
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.user import UserId
 
 KeyId = NewType("KeyId", int)
@@ -74,6 +75,18 @@ class NewKey:
     name: str
     scopes: frozenset[Scope]
     expires_at: UnixMs | None
+
+
+def new_key(
+    api_key: ApiKey,
+    secrets: AccountSecrets,
+    name: str,
+    scopes: frozenset[Scope],
+    expires_at: UnixMs | None,
+) -> NewKey:
+    """Return what is kept of *api_key*."""
+    digest, last = secrets.hash(api_key), f"...{hint(api_key)}"
+    return NewKey(key_hash=digest, hint=last, name=name, scopes=scopes, expires_at=expires_at)
 
 
 @dataclass(frozen=True, slots=True)

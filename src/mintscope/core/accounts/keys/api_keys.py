@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mintscope.base.clock import Clock
-from mintscope.base.credentials import ApiKey, CredentialKind, hint, is_well_formed, make_api_key
+from mintscope.base.credentials import ApiKey, CredentialKind, is_well_formed, make_api_key
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS
@@ -18,6 +18,7 @@ from mintscope.core.accounts.keys.api_key import (
     KeyLine,
     KeyStatus,
     NewKey,
+    new_key,
 )
 from mintscope.core.accounts.keys.scope import Scope, in_order, with_reads
 from mintscope.core.accounts.mail.email import EmailKind
@@ -49,10 +50,9 @@ class ApiKeys:
     _used_at: dict[KeyId, UnixMs] = field(default_factory=dict, init=False)
 
     async def find(self, bearer: str) -> Holder | None:
-        """Return the API key *bearer* and its user, if it is good now; its use is noted.
+        """Return the API key *bearer* and its user, if it is good now; its use is noted in memory.
 
-        One indexed read: expiry and revocation count at once.  The use is kept in memory and
-        written in batches, so that no request waits for it.
+        One indexed read: expiry and revocation count at once.
         """
         if not is_well_formed(CredentialKind.API_KEY, bearer):
             return None
@@ -65,11 +65,7 @@ class ApiKeys:
         return holder
 
     async def flush(self) -> None:
-        """Write down when keys were last used; called every half a minute and at the end.
-
-        What could not be written is written the next time.
-        Raises    ServiceUnavailable
-        """
+        """Write down when keys were last used, or the next time.  Raises ServiceUnavailable."""
         used_at, self._used_at = self._used_at, {}
         if not used_at:
             return
@@ -89,40 +85,34 @@ class ApiKeys:
     async def create(
         self, session: Session, *, name: str, scopes: frozenset[Scope], lifetime_ms: int | None
     ) -> IssuedKey:
-        """Make a key, and write to the person's e-mail address that there is one.
+        """Make a key, with the scopes that read what it may write, and write to the person.
 
-        A scope that writes brings the one that reads the same area.
         Raises    TooManyKeys; SessionEnded; ServiceUnavailable
         """
         now = self.clock.now()
         api_key = self._draw()
-        new = self._new(api_key, name, with_reads(scopes), _end(now, lifetime_ms))
+        new = new_key(api_key, self.secrets, name, with_reads(scopes), _end(now, lifetime_ms))
         line = await self.store.transact(lambda rows: _add(rows, session, new, now))
         return IssuedKey(api_key, line, session.user.username)
 
     async def revoke(self, session: Session, key_id: KeyId) -> bool:
-        """End a key of the user's own at once; False if there is none that is active.
-
-        Raises    SessionEnded; ServiceUnavailable
-        """
+        """End a key of the user's own at once; False if there is none that is active."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: _revoke(rows, session, key_id, now))
 
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
         """Make a key like the old one, which ends after *overlap_ms* or at its own expiry.
 
-        The new one has the old one's name and scopes, and from now on as long a life as the old
-        one had.  None if there is no active key of the user's own by that id that was not
-        rotated before.
-        Raises    TooManyKeys, if with an overlap both would be active; SessionEnded;
-                  ServiceUnavailable
+        It lives from now on as long as the old one did.  None if there is no active key of the
+        user's own by that id that was not rotated before.
+        Raises    TooManyKeys, if with an overlap both would be active
         """
         now, user_id = self.clock.now(), session.user.user_id
         old = await self.store.read(lambda rows: _find_active(rows, user_id, key_id, now))
         if old is None:
             return None
         api_key = self._draw()
-        new = self._new(api_key, old.name, old.scopes, _end(now, old.lifetime_ms))
+        new = new_key(api_key, self.secrets, old.name, old.scopes, _end(now, old.lifetime_ms))
         ends_at = UnixMs(now + overlap_ms)
         line = await self.store.transact(
             lambda rows: _replace(rows, session, key_id, new, ends_at=ends_at, at=now)
@@ -131,17 +121,6 @@ class ApiKeys:
 
     def _draw(self) -> ApiKey:
         return make_api_key(self.entropy(CredentialKind.API_KEY.entropy_bytes))
-
-    def _new(
-        self, api_key: ApiKey, name: str, scopes: frozenset[Scope], expires_at: UnixMs | None
-    ) -> NewKey:
-        return NewKey(
-            key_hash=self.secrets.hash(api_key),
-            hint=f"...{hint(api_key)}",
-            name=name,
-            scopes=scopes,
-            expires_at=expires_at,
-        )
 
 
 def _end(now: UnixMs, lifetime_ms: int | None) -> UnixMs | None:
@@ -190,10 +169,7 @@ def _replace(  # noqa: PLR0913 - one argument for each part
 
 
 def _expect_room(rows: AccountRows, user_id: UserId, at: UnixMs) -> None:
-    """Expect that the user may have another active key, and may make another one today.
-
-    Raises    TooManyKeys
-    """
+    """Raise TooManyKeys unless the user may have another active key, and make another today."""
     active_count = rows.user_keys.count_active(user_id, at)
     made_count = rows.user_keys.count_made(user_id, UnixMs(at - DAY_MS))
     if active_count >= KEYS_PER_USER_MAX or made_count >= KEYS_PER_DAY_MAX:
@@ -203,8 +179,7 @@ def _expect_room(rows: AccountRows, user_id: UserId, at: UnixMs) -> None:
 def _tell(rows: AccountRows, owner: User, line: KeyLine, action: str, at: UnixMs) -> None:
     """Note that there is a new key, and write to the owner of the address.
 
-    The name of the key stays out of the e-mail: an address that is not verified may be a
-    stranger's, who must not be sent texts of others in our name.
+    Without its name: an address not verified may be a stranger's, who must get no texts of others.
     """
     actor, subject = user_actor(owner.user_id), f"key:{line.key_id}"
     note(rows.events, at, actor, action, subject, hint=line.hint)

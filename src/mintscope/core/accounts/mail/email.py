@@ -86,10 +86,7 @@ class EmailRows(Protocol):
         proof: ProofId | None,
         at: UnixMs,
     ) -> EmailId:
-        """Add an e-mail that is due at once: it is sent after the transaction has committed.
-
-        facts   as in Draft
-        """
+        """Add an e-mail that is due once the transaction is committed; *facts* as in Draft."""
 
     def update(self, email_id: EmailId, /, **changes: Unpack[EmailChanges]) -> None:
         """Change columns of an e-mail."""

@@ -51,11 +51,9 @@ def tell_owner(
 
 
 def may_write(emails: EmailRows, owner: User, kind: EmailKind, at: UnixMs) -> bool:
-    """Say whether another e-mail that was asked for in the account of *owner* may be written.
+    """Say whether another e-mail asked for in the account of *owner* may be written.
 
-    A few a day only while the address is not verified: a person who signed up with a stranger's
-    address must not be able to flood the stranger.
-    owner   as the transaction reads it
+    A few a day while the address is not verified: it may be a stranger's, not to be flooded.
     """
     if owner.verified_at is not None:
         return True
@@ -65,8 +63,7 @@ def may_write(emails: EmailRows, owner: User, kind: EmailKind, at: UnixMs) -> bo
 def may_write_reset(emails: EmailRows, recipient: EmailAddress, at: UnixMs) -> bool:
     """Say whether a link to set a new password may be written to *recipient*.
 
-    Many strangers may ask for it, so there is a limit; it counts only while the owner has a link
-    that is good: strangers who ask lock no owner out.
+    The limit counts only while the owner has a good link: strangers who ask lock no owner out.
     """
     written = emails.written_to(recipient, EmailKind.RESET_PASSWORD, UnixMs(at - DAY_MS))
     has_good_link = any(

@@ -20,19 +20,13 @@ LINK_EXPIRED: Final = "its link is not good any more"
 
 
 class Outbox:
-    """Leases e-mails to a delivery, and notes what became of them.
-
-    Raises    ServiceUnavailable from every verb
-    """
+    """Leases e-mails to a delivery, and notes what became of them.  Raises ServiceUnavailable."""
 
     def __init__(self, store: AccountStore) -> None:
         self._store = store
 
     async def lease(self, now: UnixMs, *, limit: int) -> Sequence[Draft]:
-        """Return e-mails that are due, oldest first; no other process gets them for a minute.
-
-        E-mails whose link was used or has expired are given up instead.
-        """
+        """Lease what is due for a minute, oldest first; give up what has no good link any more."""
         if not await self._store.read(lambda rows: rows.outbox.due(now, 1)):
             return []  # asked twice a second: the write lock is left alone
         return await self._store.transact(lambda rows: _lease(rows, now, limit))
@@ -66,10 +60,7 @@ class Outbox:
         await self._store.transact(note)
 
     async def give_up(self, now: UnixMs, *, written_before: UnixMs, reason: str) -> int:
-        """Give up what was written then or before and was not sent; return how many.
-
-        At most GIVE_UP_MAX at a time.
-        """
+        """Give up what waits since then or before; return how many, GIVE_UP_MAX at most."""
         if not await self._store.read(lambda rows: rows.outbox.written_before(written_before, 1)):
             return 0
 

@@ -15,11 +15,7 @@ OF_USERS: Final = (Purpose.VERIFY_EMAIL, Purpose.RESET_PASSWORD, Purpose.CLAIM_A
 
 
 def expect_session(rows: AccountRows, session: Session) -> User:
-    """Return the user of *session* as the transaction reads it; the session must still be there.
-
-    The owner may have reset the password since the session was looked up.
-    Raises    SessionEnded
-    """
+    """Return the user of *session* as the transaction reads it.  Raises SessionEnded."""
     found = rows.sessions.get(session.session_id)
     if found is None or found.user.user_id != session.user.user_id:
         raise SessionEnded

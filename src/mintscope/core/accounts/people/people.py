@@ -10,7 +10,7 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limits, site_key
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email_limit import EmailLimit
-from mintscope.core.accounts.people import claims, person
+from mintscope.core.accounts.people import person
 from mintscope.core.accounts.people.access import end_sessions
 from mintscope.core.accounts.people.login_limit import LoginLimit, LoginLimits
 from mintscope.core.accounts.people.password import Hasher, WrongPassword, expect_password
@@ -71,10 +71,7 @@ class People:
         self._email_limit = EmailLimit(limits)
 
     async def sign_up(self, email: EmailAddress, password: str, browser: Browser) -> str:
-        """Make the account and a session of it; return the session's cookie.
-
-        Raises    EmailTaken, WeakPassword, TooManyAttempts
-        """
+        """Return the cookie of a new account.  Raises EmailTaken, WeakPassword, TooManyAttempts."""
         expect_password(password, email=email)
         await self._login_limit.sign_up(browser.address)
         if await self._find(email) is not None:
@@ -91,10 +88,9 @@ class People:
         return cookie
 
     async def sign_in(self, email: EmailAddress, password: str, browser: Browser) -> str:
-        """Return the cookie of a new session.
+        """Return the cookie of a new session, after one password hash, user or not.
 
-        One password hash, whether the address exists or not.  Guesses are limited per address
-        and client, and a stranger's do not lock the owner out.
+        Guesses are limited by address and client: a stranger's do not lock the owner out.
         Raises    WrongPassword, TooManyAttempts
         """
         kept = await self._find(email)
@@ -108,10 +104,7 @@ class People:
         return cookie
 
     async def session(self, cookie: str) -> Session | None:
-        """Return the session if it is neither ended nor expired, and note that it was used.
-
-        The note is written at most once a minute.
-        """
+        """Return the session if it has not ended; its use is noted at most once a minute."""
         if len(cookie) != COOKIE_LENGTH or not cookie.isascii():
             return None
         digest, now = self._secrets.hash(cookie), self._clock.now()
@@ -129,10 +122,7 @@ class People:
         return replace(session, csrf=self._secrets.csrf_of(cookie))
 
     async def prove(self, session: Session, password: str) -> None:
-        """Note that the password was entered again.
-
-        Raises    WrongPassword, TooManyAttempts, SessionEnded
-        """
+        """Note the password entered again.  Raises WrongPassword, TooManyAttempts, SessionEnded."""
         email = session.user.email
         kept = await self._find(email)
         if kept is None or kept.user.user_id != session.user.user_id:
@@ -165,10 +155,7 @@ class People:
         return await self._store.transact(lambda rows: end_sessions(rows, user_id, but=session))
 
     async def change_password(self, session: Session, password: str) -> None:
-        """Set a new password, end all other sessions and links to reset, and write to the address.
-
-        Raises    WeakPassword, SessionEnded
-        """
+        """Set it, end other sessions and links, and write.  Raises WeakPassword, SessionEnded."""
         expect_password(password, email=session.user.email)
         hashed, now = await self._hasher.hash(password), self._clock.now()
         await self._store.transact(lambda rows: person.change_password(rows, session, hashed, now))
@@ -176,9 +163,8 @@ class People:
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
         """Write a link to the person of *email*; the answer does not tell whether there is one.
 
-        Requests that come too often from one site are dropped; those of other sites do not
-        count.  After 20 e-mails in a day there is none as long as one has a link that is good for
-        a while.
+        Requests that come too often from one site are dropped.  After 20 e-mails in a day there is
+        none as long as one has a link that is good for a while.
         """
         now = self._clock.now()
         await self._write_one(
@@ -194,9 +180,8 @@ class People:
     async def reset(self, link: str, password: str) -> bool:
         """Set the password: the address is proven thereby, and all sessions end.
 
-        An account that had not verified its address before loses its keys too: a stranger may
-        have made them.  False, and nothing is done, if the link is not good, or its person gone.
-        Raises    WeakPassword
+        If it was not proven before, keys end too: a stranger may have made them.  False if the link
+        is not good, or its person gone.  Raises WeakPassword.
         """
         proof = await self._find_proof(link, Purpose.RESET_PASSWORD)
         if proof is None:
@@ -218,9 +203,7 @@ class People:
     async def verify(self, session: Session, link: str) -> bool:
         """Note that the address is the person's, if the link was sent to this very account.
 
-        It takes the session: a link alone would let a person who registered a stranger's address
-        have the stranger confirm it.
-        Raises    SessionEnded
+        It takes the session: else a stranger whose address it is might confirm it.
         """
         proof, now = await self._find_proof(link, Purpose.VERIFY_EMAIL), self._clock.now()
         if proof is None or proof.subject != session.user.user_id:
@@ -234,7 +217,7 @@ class People:
         if session.user.verified_at is None:
             return []
         email = session.user.email
-        return await self._store.read(lambda rows: claims.agents_of(rows, email))
+        return await self._store.read(lambda rows: person.agents_of(rows, email))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
         """Write a link to the agent's address, with growing pauses; False if it is another's."""
@@ -243,21 +226,20 @@ class People:
         now = self._clock.now()
         await self._write_one(
             f"claim {agent}",
-            lambda rows, nonce: claims.request_claim(rows, session, agent, nonce, now),
+            lambda rows, nonce: person.request_claim(rows, session, agent, nonce, now),
         )
         return True
 
     async def claim(self, session: Session, link: str) -> User | None:
-        """Move the keys of the agent account to this person, and end that account.
+        """Move the keys of the agent account to this person, and end and return that account.
 
-        Return the agent; None if the link is not good, or its address is not this person's.
-        Raises    SessionEnded
+        None if the link is not good, or its address is not this person's.
         """
         proof, now = await self._find_proof(link, Purpose.CLAIM_AGENT), self._clock.now()
         if proof is None or proof.email != session.user.email:
             return None
         return await self._store.transact(
-            lambda rows: claims.claim(rows, session, proof.proof_id, now)
+            lambda rows: person.claim(rows, session, proof.proof_id, now)
         )
 
     async def _find(self, email: EmailAddress) -> KeptUser | None:

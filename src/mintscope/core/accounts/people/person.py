@@ -1,5 +1,6 @@
 """What a person does with an account, as changes of rows inside one transaction."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,7 +20,7 @@ from mintscope.core.accounts.people.session import (
 )
 from mintscope.core.accounts.proof import NewProof, ProofId, Purpose, use_proof
 from mintscope.core.accounts.store import AccountRows
-from mintscope.core.accounts.user import KeptUser, NewUser, User, UserId, find_person
+from mintscope.core.accounts.user import KeptUser, NewUser, User, UserId, UserKind, find_person
 
 NO_USER: Final = 0
 
@@ -38,10 +39,7 @@ def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
 
 
 def open_session(rows: AccountRows, kept: KeptUser, session: NewSession, at: UnixMs) -> None:
-    """Keep a session.  Raises WrongPassword if the user has not the password of *kept* any more.
-
-    Beyond SESSIONS_PER_USER_MAX the oldest ends: pages read all of them.
-    """
+    """Keep a session, but not more than pages can list.  Raises WrongPassword if it was changed."""
     if not _has_password(rows, kept):
         raise WrongPassword
     rows.sessions.insert(kept.user.user_id, session, at)
@@ -66,10 +64,7 @@ def end_session(rows: AccountRows, user_id: UserId, session_id: SessionId) -> bo
 
 
 def prove(rows: AccountRows, session: Session, kept: KeptUser, at: UnixMs) -> None:
-    """Note that the password of *kept* was entered.
-
-    Raises    SessionEnded, also if the password is another by now
-    """
+    """Note that the password of *kept* was entered.  Raises SessionEnded if it was changed."""
     expect_session(rows, session)
     if not _has_password(rows, kept):
         raise SessionEnded
@@ -85,10 +80,7 @@ def change_password(rows: AccountRows, session: Session, password_hash: str, at:
 
 
 def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: UnixMs) -> None:
-    """Open a proof and write RESET_PASSWORD, if there is a person of *email*.
-
-    A proof is written even if there is none, so that the time tells nothing.
-    """
+    """Open a proof, person or not so that time tells nothing; write RESET_PASSWORD to a person."""
     kept = find_person(rows.users, email)
     subject = NO_USER if kept is None else kept.user.user_id
     proof_id = rows.proofs.insert(NewProof(Purpose.RESET_PASSWORD, subject, email, nonce, at))
@@ -97,10 +89,7 @@ def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: Unix
 
 
 def reset(rows: AccountRows, proof_id: ProofId, password_hash: str, at: UnixMs) -> bool:
-    """Use the proof and keep a new hash; the address is verified, all sessions end.
-
-    If it was not verified before, all keys are revoked, because a stranger may have made them.
-    """
+    """Keep a new hash for a proof, if it is good; an address proven first has its keys revoked."""
     proof = use_proof(rows.proofs, proof_id, Purpose.RESET_PASSWORD, at)
     kept = None if proof is None else rows.users.get(UserId(proof.subject))
     if proof is None or kept is None or kept.user.email != proof.email:
@@ -134,6 +123,48 @@ def verify(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) -
     rows.users.update(owner.user_id, verified_at=at)
     _note(rows, owner.user_id, "verified mailbox", at)
     return True
+
+
+def agents_of(rows: AccountRows, email: EmailAddress) -> Sequence[User]:
+    """Return the agents that have verified that address, newest first."""
+    agents = rows.users.of_email(email, UserKind.AGENT)
+    return [kept.user for kept in agents if kept.user.verified_at is not None]
+
+
+def request_claim(
+    rows: AccountRows, session: Session, agent_id: UserId, nonce: bytes, at: UnixMs
+) -> None:
+    """Open a proof and write CLAIM_AGENT, if the person may claim that agent."""
+    agent = _find_agent(rows, expect_session(rows, session), agent_id)
+    if agent is not None:
+        new = NewProof(Purpose.CLAIM_AGENT, agent_id, agent.email, nonce, at)
+        proof_id = rows.proofs.insert(new)
+        facts = {"username": agent.username}
+        rows.emails.insert(EmailKind.CLAIM_AGENT, agent.email, facts, proof_id, at)
+
+
+def claim(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) -> User | None:
+    """Give the person all that the agent has and end its account; None if the proof is not good."""
+    owner = expect_session(rows, session)
+    proof = rows.proofs.get(proof_id)
+    agent = None if proof is None else _find_agent(rows, owner, UserId(proof.subject))
+    if agent is None or use_proof(rows.proofs, proof_id, Purpose.CLAIM_AGENT, at) is None:
+        return None
+    rows.user_keys.move(agent.user_id, owner.user_id)
+    for signup_id in rows.applications.of_user(agent.user_id):
+        rows.applications.update(signup_id, user=owner.user_id)
+    rows.users.update(agent.user_id, removed_at=at)
+    actor, subject = user_actor(owner.user_id), f"user:{owner.user_id}"
+    note(rows.events, at, actor, "claimed agent", subject, agent=f"user:{agent.user_id}")
+    return agent
+
+
+def _find_agent(rows: AccountRows, owner: User, agent_id: UserId) -> User | None:
+    """Return the agent if *owner* has verified the address that the agent has verified."""
+    if owner.verified_at is None:
+        return None
+    agents = agents_of(rows, owner.email)
+    return next((agent for agent in agents if agent.user_id == agent_id), None)
 
 
 def _has_password(rows: AccountRows, kept: KeptUser) -> bool:

@@ -88,10 +88,7 @@ class SessionChanges(TypedDict, total=False):
 
 
 class SessionRows(Protocol):
-    """Sessions inside one transaction, expired or not; those of removed users are never returned.
-
-    Their `csrf` is empty.
-    """
+    """Sessions inside one transaction, expired or not, of users who are there; `csrf` is empty."""
 
     def find(self, cookie_hash: CredentialHash) -> Session | None:
         """Return the session of that cookie."""

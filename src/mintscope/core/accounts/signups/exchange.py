@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from mintscope.base.clock import Clock
-from mintscope.base.credentials import ApiKey, CredentialHash, hint
+from mintscope.base.credentials import ApiKey, CredentialHash
 from mintscope.base.errors import AccountNotFound, InvalidCredentials, KeyAlreadyExists, NotApproved
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import (
@@ -14,26 +14,18 @@ from mintscope.core.accounts.application import (
     KeptApplication,
     SignupId,
     is_sent_again,
-    recognise,
     subject_of,
 )
 from mintscope.core.accounts.audit import APPLICANT, note
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.keys.api_key import KeyLine, KeyStatus, NewKey
+from mintscope.core.accounts.keys.api_key import KeyLine, KeyStatus, NewKey, new_key
 from mintscope.core.accounts.keys.scope import READ_SCOPES, in_order
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
-from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.core.accounts.store import AccountRows, AccountStore, find_application
 from mintscope.core.accounts.user import NewUser, UserId, UserKind, find_person, username_of
 
 KEY_NAME: Final = "agent signup"
-
-
-@dataclass(frozen=True, slots=True)
-class Applicant:
-    """An application asked for with its own secret: `recognise` makes them."""
-
-    application: Application
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +56,7 @@ class Offer:
 
 @dataclass(eq=False, repr=False)
 class Exchanges:
-    """Hands out the key of an application.
-
-    entropy   returns so many bytes of a cryptographic generator
-    """
+    """Hands out the key of an application; *entropy* returns random bytes."""
 
     store: AccountStore
     _: KW_ONLY
@@ -75,46 +64,31 @@ class Exchanges:
     clock: Clock
     entropy: Callable[[int], bytes]
 
-    async def recognise(self, email: EmailAddress, secret: str) -> Applicant | None:
-        """Return the application of *email* if *secret* is its own; None: no such thing.
-
-        One hash and one query, whatever the answer: unknown address, wrong secret, malformed
-        secret, any state.
-        """
-        digest = self.secrets.hash(secret)
-        kept = recognise(await self.store.read(lambda rows: rows.applications.find(email)), digest)
-        return None if kept is None else Applicant(kept.application)
+    async def recognise(self, email: EmailAddress, secret: str) -> Application | None:
+        """Return the application of *email* if *secret* is its own: `find_application`."""
+        return await find_application(self.store, email, secret, self.secrets)
 
     async def exchange(
-        self, applicant: Applicant, secret: str, *, redelivery_key: str | None
+        self, application: Application, secret: str, *, redelivery_key: str | None
     ) -> IssuedKey:
-        """Issue the one key, to the account it belongs to, and write to its e-mail address.
+        """Issue the one key of what `recognise` returned, and write to its e-mail address.
 
-        The change is one transaction, conditional on the state `approved`: of any number at
-        once, in any number of processes, one gets the key, the others KeyAlreadyExists. With the
+        One transaction, on condition of the state `approved`: of any number at once, in any
+        number of processes, one gets the key, the others KeyAlreadyExists.  With the
         *redelivery_key* of an exchange in the last ten minutes the key is returned again.
 
         The key goes to the account of an earlier key; else to the person who has verified the
         same address, if the application has confirmed it, too; else to a new agent account.
-        Scopes    the read scopes and those granted at approval
-        Raises    NotApproved, KeyAlreadyExists, AccountNotFound (the account was removed;
-                  raised before KeyAlreadyExists), InvalidCredentials (the application is gone),
-                  ServiceUnavailable
+        Raises    NotApproved, KeyAlreadyExists, AccountNotFound (it was removed; raised first),
+                  InvalidCredentials (the application is gone), ServiceUnavailable
         """
-        application = applicant.application
         _expect_offerable(application, is_repeated=redelivery_key is not None)
         nonce = self.entropy(NONCE_BYTES)
         api_key = self.secrets.key_of(application.signup_id, nonce, secret)
         email = application.form.email
         offer = Offer(
             signup_id=application.signup_id,
-            key=NewKey(
-                key_hash=self.secrets.hash(api_key),
-                hint=f"...{hint(api_key)}",
-                name=KEY_NAME,
-                scopes=READ_SCOPES | application.scopes,
-                expires_at=None,
-            ),
+            key=new_key(api_key, self.secrets, KEY_NAME, READ_SCOPES | application.scopes, None),
             key_nonce=nonce,
             redeem=self.secrets.redeem_hash(redelivery_key, email),
             username=username_of(email, self.entropy),

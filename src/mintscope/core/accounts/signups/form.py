@@ -26,11 +26,7 @@ KINDS: Final[Mapping[type, str]] = {
 
 
 def parse_form(fields: Mapping[str, object]) -> Form:
-    """Return the form that *fields* hold, by their names in the specification.
-
-    Fields by other names are ignored.
-    Raises    InvalidFields, which names every field that is wrong
-    """
+    """Return the form of *fields*, named as specified.  Raises InvalidFields with every mistake."""
     reader = FieldReader(fields)
     form = Form(
         email=reader.email("email"),

@@ -23,7 +23,6 @@ from mintscope.core.accounts.application import (
     NewApplication,
     SignupId,
     is_sent_again,
-    recognise,
     subject_of,
 )
 from mintscope.core.accounts.audit import APPLICANT, MAILBOX, SERVICE, Actor, note
@@ -31,7 +30,7 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.proof import GUESSES_MAX, NewProof, Proof, Purpose, use_proof
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
-from mintscope.core.accounts.store import AccountRows, AccountStore, find_proof
+from mintscope.core.accounts.store import AccountRows, AccountStore, find_application, find_proof
 from mintscope.core.accounts.user import UserKind
 
 SWEEP_MAX: Final = 500  # applications in one transaction
@@ -52,10 +51,7 @@ class Signup:
 
 @dataclass(eq=False, repr=False)
 class Signups:
-    """Takes applications.
-
-    entropy   returns so many bytes of a cryptographic generator
-    """
+    """Takes applications; *entropy* returns random bytes."""
 
     store: AccountStore
     _: KW_ONLY
@@ -66,10 +62,8 @@ class Signups:
     async def apply(self, form: Form, *, redelivery_key: str | None) -> Signup:
         """Keep the application and write to its e-mail address, in one transaction.
 
-        With the *redelivery_key* of an application made in the last ten minutes, by
-        the same address and with the same form, its answer is given again.
-
-        Raises    DuplicateApplication, ServiceUnavailable
+        With the *redelivery_key* of an equal application of the last ten minutes, its answer is
+        given again.  Raises DuplicateApplication, ServiceUnavailable.
         """
         nonce, proof_nonce = self.entropy(NONCE_BYTES), self.entropy(NONCE_BYTES)
         # Without a key of the applicant's, one that no request can ever carry.
@@ -90,11 +84,9 @@ class Signups:
         return Signup(kept.application.signup_id, earlier)
 
     async def confirm_by_code(self, email: EmailAddress, secret: str, code: str) -> None:
-        """Confirm the e-mail address with the code sent there; at most five guesses.
+        """Confirm the e-mail address with the code sent there, if it is not yet.
 
-        Confirming what is confirmed changes nothing.
-        Raises    InvalidCredentials unless *secret* is that of *email*; InvalidFields for a wrong
-                  or used up code
+        Raises    InvalidCredentials for another's *secret*; InvalidFields for a wrong code
         """
         application = await self._recognise(email, secret)
         if application.confirmed_at is not None:
@@ -108,11 +100,7 @@ class Signups:
             raise InvalidFields([FieldMessage("code", WRONG_CODE)])
 
     async def state(self, email: EmailAddress, secret: str) -> ApplicationState:
-        """Return how far the application has come.
-
-        Raises    InvalidCredentials unless *secret* is that of *email*; AccountNotFound when the
-                  account that came of it was removed
-        """
+        """Return how far the application has come.  Raises InvalidCredentials, AccountNotFound."""
         application = await self._recognise(email, secret)
         if application.user_removed:
             raise AccountNotFound
@@ -131,10 +119,7 @@ class Signups:
         return await self.store.transact(lambda rows: _confirm_by_link(rows, proof, now))
 
     async def disown(self, text: str) -> bool:
-        """Delete the application that the reader of the e-mail never made; False as above.
-
-        False, too, if an administrator has decided about it.
-        """
+        """Delete the application that its reader never made; False if it was decided about."""
         proof, now = await self._find_proof(text), self.clock.now()
         if proof is None:
             return False
@@ -148,11 +133,10 @@ class Signups:
         return count
 
     async def _recognise(self, email: EmailAddress, secret: str) -> Application:
-        digest = self.secrets.hash(secret)
-        kept = recognise(await self.store.read(lambda rows: rows.applications.find(email)), digest)
-        if kept is None:
+        application = await find_application(self.store, email, secret, self.secrets)
+        if application is None:
             raise InvalidCredentials
-        return kept.application
+        return application
 
     async def _find_proof(self, text: str) -> Proof | None:
         purpose, now = Purpose.CONFIRM_APPLICATION, self.clock.now()
@@ -248,7 +232,7 @@ def _disown(rows: AccountRows, proof: Proof, at: UnixMs) -> bool:
 def _forget_lapsed(rows: AccountRows, at: UnixMs) -> int:
     """Forget some of the applications that lapsed; return how many, 0 when none is left."""
     state = ApplicationState.AWAITING_CONFIRMATION
-    longest_waiting = rows.application_lists.in_state(state, None, SWEEP_MAX)
+    longest_waiting = rows.application_lists.page(state, None, SWEEP_MAX)
     lapsed = [each for each in longest_waiting if each.has_lapsed(at)]
     for application in lapsed:
         forget(rows, application.signup_id, "lapsed", SERVICE, at)

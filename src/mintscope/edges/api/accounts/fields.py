@@ -15,11 +15,7 @@ TRUNCATED: Final = "truncated"  # what msgspec says of JSON that ends too soon
 
 
 async def read_fields(request: Request) -> Mapping[str, object]:
-    """Return the fields of the body of *request*.
-
-    Raises    InvalidFields for anything but one JSON object, sent as such, that says each thing
-              once and is at most eight deep; PayloadTooLarge
-    """
+    """Return the fields of the body, one JSON object.  Raises InvalidFields, PayloadTooLarge."""
     body = await request.body()
     kind = ", ".join(request.values(b"content-type"))
     if kind.partition(";")[0].strip().lower() != "application/json":

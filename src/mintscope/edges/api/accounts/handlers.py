@@ -74,11 +74,7 @@ class AccountRoutes:
     clock: Clock
 
     async def apply(self, request: Request) -> Response:
-        """Endpoint 5: take an application and show its secret, once.
-
-        Only what is new, or there already, counts against the hourly limit: a mistyped
-        request may be sent again.
-        """
+        """Endpoint 5: take an application and show its secret, once; mistakes do not count."""
         address = await self._admit(request)
         form = parse_form(await read_fields(request))
         key = _redelivery_key(request)
@@ -113,11 +109,7 @@ class AccountRoutes:
         return _response(request, 200, Standing(state=state, message=STANDINGS[state]))
 
     async def exchange_secret(self, request: Request) -> Response:
-        """Endpoint 6: hand out the API key for the secret of an approved application, once.
-
-        Whether the secret is right is found out first, always in the same way; then the limit
-        counts, then the outcome is told.
-        """
+        """Endpoint 6: hand out the API key for the secret of an approved application, once."""
         address = await self._admit(request)
         email, secret = await _credentials(request)
         key = _redelivery_key(request)
@@ -140,14 +132,14 @@ class AccountRoutes:
         secret: str,
         redelivery_key: str | None,
     ) -> IssuedKey:
-        applicant = await self.exchange.recognise(email, secret)
-        is_right = applicant is not None
+        application = await self.exchange.recognise(email, secret)
+        is_right = application is not None
         await self.exchanges.pass_through(request, email, address=address, is_right=is_right)
         if not has_form(CredentialKind.APPLICATION_SECRET, secret):
             raise InvalidSecretFormat
-        if applicant is None:
+        if application is None:
             raise InvalidCredentials
-        return await self.exchange.exchange(applicant, secret, redelivery_key=redelivery_key)
+        return await self.exchange.exchange(application, secret, redelivery_key=redelivery_key)
 
     async def get_me(self, request: Request) -> Response:
         """Endpoint 7: tell whose the API key is, and what it allows."""

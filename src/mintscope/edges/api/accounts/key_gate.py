@@ -39,10 +39,8 @@ class KeyGate:
         self._addresses = addresses
 
     async def admit(self, request: Request) -> Holder:
-        """Return who calls.
+        """Return who calls; the limit counts by key if it is good, else by address.
 
-        The limit counts by key if it is good, else by address: what is not verified would
-        give everybody as many limits as they like.
         Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable
         """
         bearer = request.bearer()
@@ -56,10 +54,7 @@ class KeyGate:
         return holder
 
     async def authorize(self, request: Request, scope: Scope) -> Holder:
-        """Return who calls, if their key has *scope*.
-
-        Raises    InsufficientScope, and what `admit` raises
-        """
+        """Return who calls, if their key has *scope*.  Raises InsufficientScope, and as `admit`."""
         holder = await self.admit(request)
         if not holder.has(scope):
             raise InsufficientScope(scope=scope)

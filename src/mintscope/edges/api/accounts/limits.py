@@ -10,10 +10,7 @@ from mintscope.edges.server.request import Request
 
 
 class SignupLimit:
-    """Counts applications by client, and four times as many by the IPv6 /48 of the client.
-
-    Each application makes the service write to an e-mail address that may be a stranger's.
-    """
+    """Counts applications, which cause e-mails, by client; four times as many by its IPv6 /48."""
 
     def __init__(self, limit: Limit, limits: Limits) -> None:
         wide = replace(limit, name=f"{limit.name} of a site", count=SITE_SHARES * limit.count)

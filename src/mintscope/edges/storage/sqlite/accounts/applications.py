@@ -53,17 +53,16 @@ class SqliteApplicationRows(Table[SignupId, KeptApplication]):
         """Delete an application."""
         self._db.execute("DELETE FROM application WHERE id = ?", (signup_id,))
 
-    def in_state(
-        self, state: ApplicationState, after: SignupId | None, limit: int
+    def page(
+        self, state: ApplicationState | None, after: SignupId | None, limit: int
     ) -> Sequence[Application]:
-        """Return up to *limit* applications in *state*, oldest first, newer than *after*."""
-        condition = "state = ? AND id > coalesce(?, 0) ORDER BY id LIMIT ?"
-        return [kept.application for kept in self._all(condition, state, after, limit)]
-
-    def newest(self, before: SignupId | None, limit: int) -> Sequence[Application]:
-        """Return up to *limit* applications, newest first, older than *before*."""
-        condition = f"id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
-        return [kept.application for kept in self._all(condition, before, limit)]
+        """Return up to *limit* behind *after*: in *state*, oldest first; of any, newest first."""
+        if state is None:
+            found = self._all(f"id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?", after, limit)
+        else:
+            in_state = "state = ? AND id > coalesce(?, 0) ORDER BY id LIMIT ?"
+            found = self._all(in_state, state, after, limit)
+        return [kept.application for kept in found]
 
     def counts(self) -> Mapping[ApplicationState, int]:
         """Return how many applications each state has; states without any are left out."""

@@ -26,9 +26,8 @@ UNAVAILABLE: Final = "The accounts cannot be reached just now."
 class AccountFile:
     """Runs work on the database of accounts; lives in one event loop.
 
-    Writes are made in a thread, each in a transaction of its own that holds the
-    write lock from its first statement: the transactions of all processes follow one
-    another.  Reads are made on the loop itself: indexed, and never blocked by a writer.
+    Writes are made in a thread, each in a transaction that holds the write lock from its start.
+    Reads are made on the loop itself: indexed, and never blocked by a writer.
     """
 
     def __init__(self, path: Path, *, patience_s: float = PATIENCE_S) -> None:
@@ -41,9 +40,8 @@ class AccountFile:
         )
 
     async def write(self, work: Work[T]) -> T:
-        """Return what *work* returns, once what it changed is durable.
+        """Return what *work* returns, once that is durable; what it raises undoes it.
 
-        Whatever *work* raises undoes it.
         Raises    ServiceUnavailable when the file does not answer in time; nothing is done then
         """
         refused = Event()
@@ -55,10 +53,7 @@ class AccountFile:
                 raise ServiceUnavailable(UNAVAILABLE) from cause
 
     def read(self, work: Work[T]) -> T:
-        """Return what *work* returns; all its statements see one and the same commit.
-
-        Raises    ServiceUnavailable
-        """
+        """Return what *work* returns; it sees one commit throughout.  Raises ServiceUnavailable."""
         with unavailable_on_error(UNAVAILABLE), snapshot(self._reading):
             return work(self._reading)
 
