@@ -41,14 +41,14 @@ class InnerInstructions(NodeRecord):
     instructions: Sequence[Instruction]
 
 
-class TokenAmount(NodeRecord):
+class TokenAmount(NodeRecord, kw_only=True):
     """The balance of a token account.
 
     amount   raw units, decimal digits in a string as JSON and protobuf have it
     """
 
-    decimals: Index
     amount: str = ""
+    decimals: Index
 
 
 class TokenBalance(NodeRecord):

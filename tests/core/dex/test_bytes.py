@@ -78,7 +78,9 @@ def _balances(listed: list[dict[str, Any]]) -> list[TokenBalance]:
             one["accountIndex"],
             one["mint"],
             one.get("owner"),
-            TokenAmount(one["uiTokenAmount"]["decimals"], one["uiTokenAmount"]["amount"]),
+            TokenAmount(
+                decimals=one["uiTokenAmount"]["decimals"], amount=one["uiTokenAmount"]["amount"]
+            ),
         )
         for one in listed
     ]

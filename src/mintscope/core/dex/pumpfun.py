@@ -44,10 +44,9 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     accounts = call.instruction.accounts
     if len(accounts) <= max(layout.user, layout.curve):
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
-    mint, user, curve = (
-        token_accounts.key(accounts[at]) for at in (layout.mint, layout.user, layout.curve)
-    )
-    quote = WSOL if layout.quote is None else token_accounts.key(accounts[layout.quote])
+    key = token_accounts.key
+    mint, user, curve = (key(accounts[at]) for at in (layout.mint, layout.user, layout.curve))
+    quote = WSOL if layout.quote is None else key(accounts[layout.quote])
     tokens = u64(event, TOKEN_AMOUNT)
     if event[FIELDS_AT : FIELDS_AT + PUBKEY_BYTES] != _public_key(mint):
         raise Unreadable(QuarantineReason.EVENT_DISAGREES)

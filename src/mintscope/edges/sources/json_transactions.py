@@ -7,7 +7,6 @@ of 1,500 transactions held at once would cost more than parsing them.
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -67,6 +66,16 @@ class TransactionMeta(NodeRecord):
     loaded_addresses: LoadedAddresses | None = None
     post_token_balances: list[TokenBalance] | None = None
     pre_token_balances: msgspec.Raw = msgspec.Raw(b"null")
+
+    def read_earlier(self) -> Sequence[TokenBalance]:
+        """Return the balances before.
+
+        Raises ValueError where they are not a list of balances.
+        """
+        try:
+            return _BALANCES.decode(self.pre_token_balances) or ()
+        except UNPARSABLE as cause:
+            raise ValueError("expected a list of token balances") from cause
 
 
 class MessageHeader(NodeRecord):
@@ -143,12 +152,5 @@ def read_transaction(
         message.instructions,
         meta.inner_instructions,
         meta.post_token_balances or (),
-        partial(_read_balances, meta.pre_token_balances),
+        meta.read_earlier,
     )
-
-
-def _read_balances(text: msgspec.Raw) -> Sequence[TokenBalance]:
-    try:
-        return _BALANCES.decode(text) or ()
-    except UNPARSABLE as cause:
-        raise ValueError("expected a list of token balances") from cause
