@@ -5,7 +5,7 @@ import pytest
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import iso_time
 from mintscope.edges.web.form import sentence
-from mintscope.edges.web.pages.render import ago_text, describe_agent, until_text, utc_text
+from mintscope.edges.web.pages.words import ago_text, describe_agent, until_text, utc_text
 
 NOW = UnixMs(1_795_000_000_000)
 MINUTE_MS = 60_000

@@ -12,6 +12,7 @@ from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports, TokenReport
 from mintscope.core.payments.pricing.price_list import BUNDLES
+from mintscope.edges.api import wire
 from mintscope.edges.api.accounts.routes import AccountParts, account_operations
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
@@ -20,18 +21,6 @@ from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.health import Check, HealthRoutes
 from mintscope.edges.api.openapi import OpenApiDocument, Operation, Query
 from mintscope.edges.api.v1 import V1, Freshness
-from mintscope.edges.api.wire import (
-    Alive,
-    Balance,
-    Bundles,
-    Challenge,
-    Claimed,
-    Health,
-    History,
-    Proof,
-    Purchase,
-    Rotated,
-)
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
@@ -120,49 +109,49 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
             proofs=(("creditToken",), ("x402",)), is_charged=True,
         ),
         Operation(
-            "GET", "/v1/credits/bundles", sales.list_bundles, Bundles,
+            "GET", "/v1/credits/bundles", sales.list_bundles, wire.Bundles,
             "Credits for sale, and their prices now",
             refusals=(ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE),
         ),
         Operation(
-            "POST", "/v1/credits/purchase", sales.buy, Purchase,
+            "POST", "/v1/credits/purchase", sales.buy, wire.Purchase,
             "Buy credits: on a new credit token, or on the one that is sent along",
             refusals=(ErrorCode.INVALID_BUNDLE, *CREDENTIAL, *PAYMENT, *PUBLIC_ROUTE), status=201,
             proofs=(("x402",), ("x402", "creditToken")), is_charged=True,
             query=(Query("bundle", "How many credits.", [each.credits for each in BUNDLES]),),
         ),
         Operation(
-            "GET", "/v1/credits/balance", v1.get_balance, Balance,
+            "GET", "/v1/credits/balance", v1.get_balance, wire.Balance,
             "Credits left on a credit token",
             refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=(("creditToken",),),
         ),
         Operation(
-            "GET", "/v1/credits/history", sales.get_history, History,
+            "GET", "/v1/credits/history", sales.get_history, wire.History,
             "Where the credits of a credit token came from and went",
             refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=(("creditToken",),),
         ),
         Operation(
-            "POST", "/v1/credits/rotate", rotate.rotate, Rotated,
+            "POST", "/v1/credits/rotate", rotate.rotate, wire.Rotated,
             "Move all credits to a new token, on the old one or a signed challenge",
             refusals=(
                 *CREDENTIAL, ErrorCode.INVALID_PROOF, ErrorCode.ROTATED_RECENTLY,
                 ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE,
             ),
-            status=201, proofs=(("creditToken",), ()), body=Proof,
+            status=201, proofs=(("creditToken",), ()), body=wire.Proof,
         ),
         Operation(
-            "POST", "/v1/credits/rotate/challenge", rotate.challenge, Challenge,
+            "POST", "/v1/credits/rotate/challenge", rotate.challenge, wire.Challenge,
             "A text whose signature proves to be the wallet that paid",
             refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
-            body=Claimed,
+            body=wire.Claimed,
         ),
         Operation(
-            "GET", "/v1/health", health.get_health, Health, "How well the service works",
+            "GET", "/v1/health", health.get_health, wire.Health, "How well the service works",
             refusals=(ErrorCode.RATE_LIMITED,),
         ),
-        Operation("GET", "/healthz", health.get_healthz, Alive, "Whether the process answers"),
+        Operation("GET", "/healthz", health.get_healthz, wire.Alive, "Whether the process answers"),
         Operation(
-            "GET", "/readyz", health.get_readyz, Health, "Whether the service can do its work",
+            "GET", "/readyz", health.get_readyz, wire.Health, "Whether the service can do its work",
             refusals=(ErrorCode.SERVICE_UNAVAILABLE,),
         ),
     ]

@@ -22,13 +22,6 @@ RESPONSE_HEADERS: Final = {"X-Request-Id": "Names this request; quote it when so
 PAYMENT_HEADERS: Final = {
     "PAYMENT-RESPONSE": "x402: what became of the payment, where one was presented."
 }
-DEMAND_HEADERS: Final = {
-    "PAYMENT-REQUIRED": "x402: what to pay, to whom; absent while there is no price."
-}
-PENDING_HEADERS: Final = {
-    "Retry-After": "Seconds to wait.",
-    "Idempotency-Key": "With PAYMENT_PENDING, once, if none was sent: what to send it again with.",
-}
 CREDIT_HEADERS: Final = {
     "X-Credits-Remaining": "Credits left after this request, where a credit token paid.",
     "X-Data-Slot": "The last Solana slot the answer knows of.",
@@ -37,6 +30,18 @@ CREDIT_HEADERS: Final = {
 }
 CODE_HEADERS: Final = {"X-Error-Code": "The code, which the body does not carry."}
 WAIT_HEADERS: Final = {"Retry-After": "Seconds to wait."}
+REFUSAL_HEADERS: Final = {
+    ErrorCode.PAYMENT_REQUIRED: {
+        "PAYMENT-REQUIRED": "x402: what to pay, to whom; absent while there is no price."
+    },
+    ErrorCode.PAYMENT_FAILED: PAYMENT_HEADERS,
+    ErrorCode.PAYMENT_PENDING: WAIT_HEADERS
+    | {
+        "Idempotency-Key": "With PAYMENT_PENDING, once, if none was sent:"
+        " what to send it again with."
+    },
+    ErrorCode.RATE_LIMITED: WAIT_HEADERS,
+}
 PROOFS: Final = {
     "apiKey": {
         "type": "http",
@@ -236,12 +241,6 @@ def _refusals(operation: Operation, failure: dict[str, Any]) -> dict[str, Any]:
 
 def _refusal_headers(codes: Sequence[ErrorCode]) -> dict[str, str]:
     headers = dict(RESPONSE_HEADERS)
-    if ErrorCode.PAYMENT_REQUIRED in codes:
-        headers |= DEMAND_HEADERS
-    if ErrorCode.PAYMENT_FAILED in codes:
-        headers |= PAYMENT_HEADERS
-    if ErrorCode.PAYMENT_PENDING in codes:
-        headers |= PENDING_HEADERS
-    if ErrorCode.RATE_LIMITED in codes:
-        headers |= WAIT_HEADERS
+    for code, texts in REFUSAL_HEADERS.items():
+        headers |= texts if code in codes else {}
     return headers

@@ -8,13 +8,7 @@ from mintscope.base.limits import Admitted, Denied, Limit, Limiter, LimitKey
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header
 
-LIMIT_HEADERS: Final = {
-    b"ratelimit-policy",
-    b"ratelimit",
-    b"x-ratelimit-limit",
-    b"x-ratelimit-remaining",
-    b"x-ratelimit-reset",
-}
+LIMIT_HEADERS: Final = (b"ratelimit", b"x-ratelimit-")  # what their names begin with
 
 
 class RateLimit:
@@ -33,7 +27,7 @@ class RateLimit:
         verdict = await self._limiter.take(key)
         if request.response_headers:  # of two limits the reply tells the later, narrower one
             request.response_headers = [
-                header for header in request.response_headers if header[0] not in LIMIT_HEADERS
+                each for each in request.response_headers if not each[0].startswith(LIMIT_HEADERS)
             ]
         request.response_headers += self._headers(verdict)
         if isinstance(verdict, Denied):

@@ -102,27 +102,19 @@ class Request:
 
         Raises PayloadTooLarge, and ClientDisconnected if the client has left.
         """
-        return await read_body(self.receive)
+        body, is_more = b"", True
+        while is_more:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnected
+            body += message.get("body", b"")
+            if len(body) > BODY_BYTES_MAX:
+                raise PayloadTooLarge(f"expected a body of at most {BODY_BYTES_MAX} bytes")
+            is_more = message.get("more_body", False)
+        return body
 
     def expect_client(self) -> None:
         """Raise ClientDisconnected if the connection is closed already."""
         extensions = self.scope.get("extensions")
         if extensions and GONE in extensions and extensions[GONE]():
             raise ClientDisconnected
-
-
-async def read_body(receive: Receive) -> bytes:
-    """Return the body.
-
-    Raises    PayloadTooLarge, and ClientDisconnected if the client has left
-    """
-    body, is_more = b"", True
-    while is_more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnected
-        body += message.get("body", b"")
-        if len(body) > BODY_BYTES_MAX:
-            raise PayloadTooLarge(f"expected a body of at most {BODY_BYTES_MAX} bytes")
-        is_more = message.get("more_body", False)
-    return body

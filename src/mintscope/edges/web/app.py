@@ -33,13 +33,12 @@ from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.routes import Router
 from mintscope.edges.web.endpoints import PageEndpoints
+from mintscope.edges.web.form import OwnOrigins
 from mintscope.edges.web.home import HomePages
 from mintscope.edges.web.keys.keys import KeyPages
 from mintscope.edges.web.mailbox import Mailbox, MailboxPages
-from mintscope.edges.web.origin import OwnOrigins
 from mintscope.edges.web.pages.files import static_files
-from mintscope.edges.web.pages.render import Features, Renderer
-from mintscope.edges.web.pages.responses import PageWriter
+from mintscope.edges.web.pages.render import Features, PageWriter
 from mintscope.edges.web.review.applications import ReviewPages
 from mintscope.edges.web.review.users import UserPages
 from mintscope.edges.web.routes import SEGMENT, PageGroup
@@ -103,8 +102,7 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
         pages=(page for group in groups_of(parts, features, origins) for page in group.routes()),
         people=parts.people,
         writer=PageWriter(
-            renderer=Renderer(static=files.address, features=features, clock=clock),
-            is_secure=own.are_secure,
+            static=files.address, features=features, clock=clock, is_secure=own.are_secure
         ),
         origins=own,
         clock=clock,

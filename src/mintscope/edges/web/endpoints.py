@@ -18,12 +18,10 @@ from mintscope.core.accounts.people.session import AGENT_LENGTH_MAX, Browser, Se
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 from mintscope.edges.server.routes import Route, Router
-from mintscope.edges.web.form import FormData, parse_form, read_form
-from mintscope.edges.web.origin import OwnOrigins, expect_csrf
+from mintscope.edges.web.form import FormData, OwnOrigins, expect_csrf, parse_form, read_form
 from mintscope.edges.web.pages.failures import failure_headers, failure_page
 from mintscope.edges.web.pages.page import COOKIE, END_SESSION, PageResponse, Redirect
-from mintscope.edges.web.pages.render import PageContext
-from mintscope.edges.web.pages.responses import PageWriter
+from mintscope.edges.web.pages.render import PageContext, PageWriter
 from mintscope.edges.web.routes import SEGMENT, START, Access, PageRequest, PageRoute
 
 SIGN_IN: Final = "/sign-in"

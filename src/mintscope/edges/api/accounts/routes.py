@@ -11,19 +11,10 @@ from mintscope.base.time import HOUR_S
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
+from mintscope.edges.api.accounts import wire
 from mintscope.edges.api.accounts.handlers import AccountRoutes
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.limits import ExchangeLimit, SignupLimit
-from mintscope.edges.api.accounts.wire import (
-    BetaSignedUp,
-    BetaSignup,
-    Confirmation,
-    Confirmed,
-    Credentials,
-    Exchanged,
-    Me,
-    Standing,
-)
 from mintscope.edges.api.failures import BOTH_SHAPES, MESSAGES_ONLY
 from mintscope.edges.api.openapi import Operation
 from mintscope.edges.server.client_address import ClientAddresses
@@ -72,35 +63,35 @@ def account_operations(
     # fmt: off
     return [
         Operation(
-            "POST", "/api/public/beta-signup", accounts.apply, BetaSignedUp,
+            "POST", "/api/public/beta-signup", accounts.apply, wire.BetaSignedUp,
             "Apply for an API key",
             refusals=(*EVERY_ROUTE, ErrorCode.DUPLICATE_APPLICATION), status=201,
-            body=BetaSignup, error_format=BOTH_SHAPES,
+            body=wire.BetaSignup, error_format=BOTH_SHAPES,
         ),
         Operation(
-            "POST", "/api/auth/confirm-email", accounts.confirm_email, Confirmed,
+            "POST", "/api/auth/confirm-email", accounts.confirm_email, wire.Confirmed,
             "Confirm the mailbox of an application with the code that was sent there",
             refusals=(*EVERY_ROUTE, ErrorCode.INVALID_CREDENTIALS),
-            body=Confirmation, error_format=BOTH_SHAPES,
+            body=wire.Confirmation, error_format=BOTH_SHAPES,
         ),
         Operation(
-            "POST", "/api/auth/application-status", accounts.application_status, Standing,
+            "POST", "/api/auth/application-status", accounts.application_status, wire.Standing,
             "How far an application is",
             refusals=(*EVERY_ROUTE, ErrorCode.INVALID_CREDENTIALS, ErrorCode.ACCOUNT_NOT_FOUND),
-            body=Credentials, error_format=BOTH_SHAPES,
+            body=wire.Credentials, error_format=BOTH_SHAPES,
         ),
         Operation(
-            "POST", "/api/auth/exchange-secret", accounts.exchange_secret, Exchanged,
+            "POST", "/api/auth/exchange-secret", accounts.exchange_secret, wire.Exchanged,
             "Exchange the secret of an approved application for the API key, once",
             refusals=(
                 *EVERY_ROUTE, ErrorCode.INVALID_CREDENTIALS, ErrorCode.NOT_APPROVED,
                 ErrorCode.INVALID_SECRET_FORMAT, ErrorCode.ACCOUNT_NOT_FOUND,
                 ErrorCode.KEY_ALREADY_EXISTS,
             ),
-            body=Credentials, error_format=MESSAGES_ONLY,
+            body=wire.Credentials, error_format=MESSAGES_ONLY,
         ),
         Operation(
-            "GET", "/v1/me", accounts.get_me, Me, "Whose an API key is, and what it allows",
+            "GET", "/v1/me", accounts.get_me, wire.Me, "Whose an API key is, and what it allows",
             refusals=(
                 ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN,
                 ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE,

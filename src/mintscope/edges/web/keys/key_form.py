@@ -24,16 +24,11 @@ PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key that may be made; *lifetime* is one of LIFETIMES_MS."""
+    """A key that may be made; *lifetime_ms* is None for one that lasts until it is revoked."""
 
     name: str
     scopes: frozenset[Scope]
-    lifetime: str
-
-    @property
-    def lifetime_ms(self) -> int | None:
-        """How long it lasts; None: until it is revoked."""
-        return LIFETIMES_MS[self.lifetime]
+    lifetime_ms: int | None
 
 
 def blank(preset: str = "") -> dict[str, str]:
@@ -75,7 +70,7 @@ def parse_new_key(values: Mapping[str, str]) -> NewKey:
         errors["lifetime"] = "Choose one of these."
     if errors:
         raise InvalidForm(errors)
-    return NewKey(name, _scopes(values), values["lifetime"])
+    return NewKey(name, _scopes(values), LIFETIMES_MS[values["lifetime"]])
 
 
 def _scopes(values: Mapping[str, str]) -> frozenset[Scope]:

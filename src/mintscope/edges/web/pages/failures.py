@@ -13,8 +13,7 @@ from mintscope.base.errors import (
 )
 from mintscope.core.accounts.people.login_limit import TooManyAttempts
 from mintscope.edges.server.response import Header
-from mintscope.edges.web.form import sentence
-from mintscope.edges.web.origin import OriginRefused
+from mintscope.edges.web.form import OriginRefused, sentence
 from mintscope.edges.web.pages.page import Page
 
 TOO_FAST: Final = "There were more from your address than we take at a time."

@@ -9,7 +9,7 @@ from mintscope.edges.server.content import compress, etag_of, version_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header, Response
 from mintscope.edges.server.routes import Route
-from mintscope.edges.web.pages.responses import YEAR_S
+from mintscope.edges.web.pages.render import YEAR_S
 
 FOREVER: Final[Header] = (b"cache-control", b"public, max-age=%d, immutable" % YEAR_S)
 REVALIDATED: Final[Header] = (b"cache-control", b"no-cache")

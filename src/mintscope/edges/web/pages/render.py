@@ -1,40 +1,63 @@
-"""Pages as text: Jinja2 templates, in which every text is escaped and every name must exist."""
+"""Pages as responses: Jinja2 templates, in which every text is escaped and every name must exist.
+
+All of them carry the headers that guard them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from mintscope.base.clock import Clock
-from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS, iso_time, utc
+from mintscope.base.time import iso_time
 from mintscope.core.accounts.application import visible
 from mintscope.core.accounts.people.session import Session
-from mintscope.edges.web.pages.page import NOTICES, Page
-
-# The first that occurs decides: every browser also names those it wants to be taken for.
-BROWSERS: Final = (
-    ("Edg/", "Edge"),
-    ("OPR/", "Opera"),
-    ("Firefox/", "Firefox"),
-    ("HeadlessChrome/", "Chromium"),
-    ("Chromium/", "Chromium"),
-    ("Chrome/", "Chrome"),
-    ("Safari/", "Safari"),
-    ("curl/", "curl"),
-    ("python-httpx/", "a Python script"),
+from mintscope.edges.server.response import NO_STORE, Header, Response
+from mintscope.edges.web.pages.page import (
+    COOKIE,
+    END_SESSION,
+    NOTICES,
+    NoContent,
+    Page,
+    PageResponse,
+    PlainText,
+    Redirect,
 )
-SYSTEMS: Final = (
-    ("iPhone", "iPhone"),
-    ("iPad", "iPad"),
-    ("Android", "Android"),
-    ("Windows", "Windows"),
-    ("CrOS", "ChromeOS"),
-    ("Mac OS X", "macOS"),
-    ("Linux", "Linux"),
+from mintscope.edges.web.pages.words import (
+    ago_text,
+    describe_agent,
+    foreign_text,
+    until_text,
+    utc_text,
+)
+
+HTML: Final[Header] = (b"content-type", b"text/html; charset=utf-8")
+PLAIN: Final[Header] = (b"content-type", b"text/plain; charset=utf-8")
+YEAR_S: Final = 365 * 86_400
+POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    b" connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+GUARDS: Final[tuple[Header, ...]] = (
+    (b"content-security-policy", POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    # Not no-referrer: with it browsers send forms with `Origin: null`, even to their own site.
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=()"),
+)
+SECURE_GUARD: Final[Header] = (b"strict-transport-security", b"max-age=%d" % YEAR_S)
+COOKIE_FORM: Final = "Path=/; Secure; HttpOnly; SameSite=Lax"
+WHOLE_MAIN: Final[tuple[Header, ...]] = (
+    (b"hx-retarget", b"main"),
+    (b"hx-reselect", b"main"),
+    (b"hx-reswap", b"outerHTML"),
 )
 
 
@@ -66,20 +89,60 @@ class Features:
     has_payments: bool = False
 
 
-class Renderer:
-    """Knows the templates.
+class PageWriter:
+    """Turns what handlers return into responses.
 
     Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
     `values`, `features`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`, `until`,
     `agent`, `visible` and `foreign`.
+
+    is_secure   every address of the site is https
     """
 
-    def __init__(self, *, static: Callable[[str], str], features: Features, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(
+        self, *, static: Callable[[str], str], features: Features, clock: Clock, is_secure: bool
+    ) -> None:
         self._environment = _environment(static, features)
+        self._clock = clock
+        self._is_secure = is_secure
 
-    def render(self, page: Page, context: PageContext) -> str:
-        """Return the text of *page*."""
+    def write(
+        self,
+        page: PageResponse,
+        context: PageContext,
+        *,
+        headers: tuple[Header, ...] = (),
+        is_htmx: bool = False,
+    ) -> Response:
+        """Return the response that is *page*, with *headers*.
+
+        is_htmx   a script asked for it. It follows a redirect unseen, so it is told to go to a page
+                  that is no part of this one; and what went wrong replaces all of what is there
+        """
+        match page:
+            case Page():
+                body = self._render(page, context).encode()
+                wrong = HTTPStatus.UNPROCESSABLE_ENTITY if page.errors else HTTPStatus.OK
+                response = Response(page.status or wrong, body, (HTML,))
+                if is_htmx and response.status >= HTTPStatus.BAD_REQUEST:
+                    headers += WHOLE_MAIN
+            case PlainText():
+                response = Response(HTTPStatus.OK, page.text.encode(), (PLAIN,))
+            case Redirect():
+                leaves = is_htmx and page.path.startswith(("/sign-in", "/prove"))
+                status = HTTPStatus.NO_CONTENT if leaves else HTTPStatus.SEE_OTHER
+                name = b"hx-redirect" if leaves else b"location"
+                response = Response(status, b"", (PLAIN, (name, _location(page).encode())))
+            case NoContent():
+                response = Response(HTTPStatus.NO_CONTENT, b"", (PLAIN,))
+        response.headers += (NO_STORE, *headers, *GUARDS)
+        if self._is_secure:
+            response.headers += (SECURE_GUARD,)
+        if isinstance(page, Page | Redirect) and page.cookie is not None:
+            response.headers += ((b"set-cookie", _cookie(page.cookie).encode()),)
+        return response
+
+    def _render(self, page: Page, context: PageContext) -> str:
         return self._environment.get_template(page.template).render(
             page.facts,
             session=context.session,
@@ -114,44 +177,18 @@ def _environment(static: Callable[[str], str], features: Features) -> Environmen
     return environment
 
 
-def foreign_text(text: str) -> Markup:
-    """Return *text* of a stranger as an island: it turns nothing around it, and hides nothing."""
-    return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
+def _location(redirect: Redirect) -> str:
+    """Return an address on this very site: it begins with one slash."""
+    assert redirect.path.startswith("/")
+    assert not redirect.path.startswith(("//", "/\\"))
+    if not redirect.notice:
+        return redirect.path
+    mark = "&" if "?" in redirect.path else "?"
+    return f"{redirect.path}{mark}{urlencode({'notice': redirect.notice})}"
 
 
-def utc_text(at: UnixMs) -> str:
-    """Return *at* for people: 22 Nov 2026, 06:13 UTC."""
-    moment = utc(at)
-    return f"{moment.day} {moment:%b %Y, %H:%M} UTC"
-
-
-def ago_text(at: UnixMs, now: UnixMs) -> str:
-    """Return how long before *now* it was."""
-    return "just now" if now - at < MINUTE_MS else f"{_span(now - at)} ago"
-
-
-def until_text(at: UnixMs, now: UnixMs) -> str:
-    """Return how long after *now* it will be."""
-    return "now" if at <= now else f"in {_span(at - now, rounds=True)}"
-
-
-def _span(milliseconds: int, *, rounds: bool = False) -> str:
-    """Return a time span in its largest unit that fits: rounded down, or to the nearest."""
-    for unit_ms, name in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")):
-        if milliseconds >= unit_ms:
-            count = (milliseconds + (unit_ms // 2 if rounds else 0)) // unit_ms
-            return f"{count} {name}{'' if count == 1 else 's'}"
-    return "less than a minute"
-
-
-def describe_agent(agent: str) -> str:
-    """Return a short name of the browser that sent *agent* as its User-Agent."""
-    browser = _first(BROWSERS, agent)
-    system = _first(SYSTEMS, agent)
-    if browser and system:
-        return f"{browser} on {system}"
-    return browser or system or "An unknown browser"
-
-
-def _first(names: tuple[tuple[str, str], ...], agent: str) -> str:
-    return next((name for sign, name in names if sign in agent), "")
+def _cookie(value: str) -> str:
+    """Return the header: a session's ends with the browser; the server ends it before."""
+    if value == END_SESSION:
+        return f"{COOKIE}=; {COOKIE_FORM}; Max-Age=0"
+    return f"{COOKIE}={value}; {COOKIE_FORM}"

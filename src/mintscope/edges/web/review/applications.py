@@ -1,7 +1,8 @@
 """The administrators' queue: applications, read and decided one at a time."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from functools import partial
+from typing import Final, Literal, get_args
 
 from mintscope.base.errors import BadRequest, NotFound
 from mintscope.core.accounts.administration import NotPossible
@@ -35,6 +36,7 @@ STATE_NAMES: Final = {
     ApplicationState.KEY_ISSUED: "Key issued",
 }
 ADMITTED: Final = {ApplicationState.APPROVED, ApplicationState.KEY_ISSUED}
+Ending = Literal["reset", "forget"]
 
 
 class ReviewPages:
@@ -49,10 +51,9 @@ class ReviewPages:
         yield get(QUEUE, self.queue, Access.SIGNED_IN)
         yield get(one, self.show, Access.SIGNED_IN)
         yield post(one, self.decide, Access.FRESH)
-        yield get(f"{one}/reset", self.ask_reset, Access.FRESH)
-        yield post(f"{one}/reset", self.reset, Access.FRESH)
-        yield get(f"{one}/forget", self.ask_forget, Access.FRESH)
-        yield post(f"{one}/forget", self.forget, Access.FRESH)
+        for what in get_args(Ending):
+            yield get(f"{one}/{what}", partial(self._ask, what), Access.FRESH)
+            yield post(f"{one}/{what}", partial(self._end, what), Access.FRESH)
 
     async def queue(self, request: PageRequest) -> PageResponse:
         """Show who waits, the longest first; or the applications in another state, or all."""
@@ -98,30 +99,21 @@ class ReviewPages:
             return _page(await self._application(request), request, errors={"": sentence(error)})
         return Redirect(QUEUE, notice="approved" if decision == "approve" else "rejected")
 
-    async def ask_reset(self, request: PageRequest) -> PageResponse:
-        """Ask whether the key shall really end."""
-        return _confirmation("reset", await self._application(request))
+    async def _ask(self, what: Ending, request: PageRequest) -> PageResponse:
+        """Ask whether the key, or the application, shall really end."""
+        return _confirmation(what, await self._application(request))
 
-    async def reset(self, request: PageRequest) -> PageResponse:
-        """Let the secret be exchanged once more."""
+    async def _end(self, what: Ending, request: PageRequest) -> PageResponse:
+        """Let the secret be exchanged once more, or delete the application."""
         application = await self._application(request)
+        end = self._review.reset if what == "reset" else self._review.forget
         try:
-            await self._review.reset(application.signup_id, actor=request.signed_in)
+            await end(application.signup_id, actor=request.signed_in)
         except NotPossible as error:
-            return _confirmation("reset", application, error)
-        return Redirect(_address(application), notice="application-reset")
-
-    async def ask_forget(self, request: PageRequest) -> PageResponse:
-        """Ask whether the application shall really go."""
-        return _confirmation("forget", await self._application(request))
-
-    async def forget(self, request: PageRequest) -> PageResponse:
-        """Delete the application."""
-        application = await self._application(request)
-        try:
-            await self._review.forget(application.signup_id, actor=request.signed_in)
-        except NotPossible as error:
-            return _confirmation("forget", application, error)
+            return _confirmation(what, application, error)
+        if what == "reset":
+            page = f"{QUEUE}/applications/{application.signup_id}"
+            return Redirect(page, notice="application-reset")
         return Redirect(QUEUE, notice="application-forgotten")
 
     async def _approve(self, application: Application, request: PageRequest) -> None:
@@ -147,10 +139,6 @@ class ReviewPages:
         if application is None:
             raise NotFound
         return application
-
-
-def _address(application: Application) -> str:
-    return f"{QUEUE}/applications/{application.signup_id}"
 
 
 def _note(request: PageRequest, field: str) -> str:
@@ -182,9 +170,7 @@ def _page(
     return Page("admin/application.html", facts, errors, notes)
 
 
-def _confirmation(
-    what: Literal["reset", "forget"], application: Application, error: NotPossible | None = None
-) -> Page:
+def _confirmation(what: Ending, application: Application, error: NotPossible | None = None) -> Page:
     page, facts = f"admin/{what}.html", {"application": application}
     return (
         Page(page, facts) if error is None else Page(page, facts, {"": sentence(error)}, status=409)

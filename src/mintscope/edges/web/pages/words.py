@@ -1,0 +1,74 @@
+"""Texts of pages: times, browsers, and what strangers wrote, for people."""
+
+from typing import Final
+
+from markupsafe import Markup
+
+from mintscope.base.primitives import UnixMs
+from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS, utc
+from mintscope.core.accounts.application import visible
+
+# The first that occurs decides: every browser also names those it wants to be taken for.
+BROWSERS: Final = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("HeadlessChrome/", "Chromium"),
+    ("Chromium/", "Chromium"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+    ("curl/", "curl"),
+    ("python-httpx/", "a Python script"),
+)
+SYSTEMS: Final = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("CrOS", "ChromeOS"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
+
+
+def foreign_text(text: str) -> Markup:
+    """Return *text* of a stranger as an island: it turns nothing around it, and hides nothing."""
+    return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
+
+
+def utc_text(at: UnixMs) -> str:
+    """Return *at* for people: 22 Nov 2026, 06:13 UTC."""
+    moment = utc(at)
+    return f"{moment.day} {moment:%b %Y, %H:%M} UTC"
+
+
+def ago_text(at: UnixMs, now: UnixMs) -> str:
+    """Return how long before *now* it was."""
+    return "just now" if now - at < MINUTE_MS else f"{_span(now - at)} ago"
+
+
+def until_text(at: UnixMs, now: UnixMs) -> str:
+    """Return how long after *now* it will be."""
+    return "now" if at <= now else f"in {_span(at - now, rounds=True)}"
+
+
+def _span(milliseconds: int, *, rounds: bool = False) -> str:
+    """Return a time span in its largest unit that fits: rounded down, or to the nearest."""
+    for unit_ms, name in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")):
+        if milliseconds >= unit_ms:
+            count = (milliseconds + (unit_ms // 2 if rounds else 0)) // unit_ms
+            return f"{count} {name}{'' if count == 1 else 's'}"
+    return "less than a minute"
+
+
+def describe_agent(agent: str) -> str:
+    """Return a short name of the browser that sent *agent* as its User-Agent."""
+    browser = _first(BROWSERS, agent)
+    system = _first(SYSTEMS, agent)
+    if browser and system:
+        return f"{browser} on {system}"
+    return browser or system or "An unknown browser"
+
+
+def _first(names: tuple[tuple[str, str], ...], agent: str) -> str:
+    return next((name for sign, name in names if sign in agent), "")
