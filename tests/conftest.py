@@ -12,7 +12,7 @@ from support.scenes.service import Service, running_service
 pytest_plugins = [
     "support.scenes.devchain_history",
     "support.scenes.payments.payment_engines",
-    "support.scenes.payments.shopfront",
+    "support.scenes.payments.selling_api",
     "support.scenes.people.browsing",
     "support.scenes.people.web_person",
 ]

@@ -11,7 +11,7 @@ from mintscope.base.credentials import CredentialKind, is_well_formed
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_shop import listening
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import Shopfront, opened
+from support.scenes.payments.selling_api import SellingApi, opened
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "buying.md").read_text()
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -28,7 +28,7 @@ def run(places: dict[str, str]) -> dict[str, Any]:
     return left
 
 
-async def buys(shop: Shopfront, world: World, folder: Path) -> dict[str, Any]:
+async def buys(shop: SellingApi, world: World, folder: Path) -> dict[str, Any]:
     wallet = folder / "id.json"
     wallet.write_text(world.buyer.to_json())
     async with listening(shop.service.app) as url, listening(world.node) as rpc:

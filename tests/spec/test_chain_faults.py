@@ -35,7 +35,7 @@ from mintscope.core.payments.payment import State
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.edges.settlement import payment_node
 from support.scenes.payments.payment_world import MovingTransport, World
-from support.scenes.payments.shopfront import KEY, OTHER_KEY, PURCHASE, Shopfront, opened
+from support.scenes.payments.selling_api import KEY, OTHER_KEY, PURCHASE, SellingApi, opened
 
 END_S: Final = 150
 STEP_S: Final = 4
@@ -128,7 +128,7 @@ class Skimming(MovingTransport):
 
 
 @pytest.fixture
-async def hasty(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shopfront]:
+async def hasty(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SellingApi]:
     """A shop that waits for the chain, and for an answer of a node, for a moment only."""
     monkeypatch.setattr(payment_node, "CALL_S", CALL_S)
     world.transport = Skimming(world, world.node)
@@ -139,7 +139,7 @@ async def hasty(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 class Course:
     """What a buyer was told of one payment, and what was true then."""
 
-    def __init__(self, shop: Shopfront, payment: str) -> None:
+    def __init__(self, shop: SellingApi, payment: str) -> None:
         self._shop = shop
         self._payment = payment
         self.tokens: set[str] = set()
@@ -166,7 +166,7 @@ class Course:
 @pytest.mark.parametrize("resends", [True, False], ids=["resent", "waited for"])
 @pytest.mark.parametrize("name", FAULTS)
 async def test_every_payment_ends_within_150_s(
-    hasty: Shopfront,
+    hasty: SellingApi,
     world: World,
     name: str,
     resends: bool,  # noqa: FBT001
@@ -207,7 +207,7 @@ async def test_every_payment_ends_within_150_s(
 
 @pytest.mark.parametrize("kind", ["http", "rpc", "hang", "lost"])
 async def test_before_the_row_a_fault_is_503_and_nothing_is_sent(
-    hasty: Shopfront, world: World, kind: str
+    hasty: SellingApi, world: World, kind: str
 ) -> None:
     course = Course(hasty, await hasty.paid("POST", PURCHASE))
     world.go_wrong(**calls(kind, "*"))
@@ -223,7 +223,7 @@ async def test_before_the_row_a_fault_is_503_and_nothing_is_sent(
 
 
 async def test_an_old_blockhash_is_refused_before_anything_is_sent(
-    hasty: Shopfront, world: World
+    hasty: SellingApi, world: World
 ) -> None:
     payment = await hasty.paid("POST", PURCHASE)
     world.slots(160)

@@ -4,7 +4,7 @@ import pytest
 
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import OTHER_KEY, Shopfront
+from support.scenes.payments.selling_api import OTHER_KEY, SellingApi
 from support.scenes.service import NOW, Service, bearer
 
 PATH = "/v1/credits/history"
@@ -26,7 +26,7 @@ async def test_a_grant_and_its_spends(service: Service) -> None:
     }
 
 
-async def test_the_newest_come_first(shop: Shopfront, world: World) -> None:
+async def test_the_newest_come_first(shop: SellingApi, world: World) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     world.seconds(60)
     path = "/v1/credits/purchase?bundle=50"

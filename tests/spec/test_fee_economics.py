@@ -9,7 +9,7 @@ import pytest
 from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import KEY, Shopfront, decoded, demanded
+from support.scenes.payments.selling_api import KEY, SellingApi, decoded, demanded
 
 PATH = f"/v1/token/{TRACKED}"
 PRICE_USD = Decimal("0.0025")
@@ -20,7 +20,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
 
 
-def at(shop: Shopfront, sol_usd: Decimal | None) -> None:
+def at(shop: SellingApi, sol_usd: Decimal | None) -> None:
     """Let SOL cost so much, as of the next reading of prices."""
     shop.sol.usd = sol_usd
     shop.world.seconds(61)
@@ -28,7 +28,7 @@ def at(shop: Shopfront, sol_usd: Decimal | None) -> None:
 
 @pytest.mark.parametrize("sol_usd", [None, CHEAP, Decimal(249)])
 async def test_requests_are_sold_by_themselves_at_common_prices(
-    shop: Shopfront, sol_usd: Decimal | None
+    shop: SellingApi, sol_usd: Decimal | None
 ) -> None:
     at(shop, sol_usd)
     response = await shop.send("GET", PATH, await shop.paid("GET", PATH))
@@ -36,7 +36,7 @@ async def test_requests_are_sold_by_themselves_at_common_prices(
     assert response.status_code == 200
 
 
-async def test_the_demand_is_hidden_where_the_fee_is_more_than_the_price(shop: Shopfront) -> None:
+async def test_the_demand_is_hidden_where_the_fee_is_more_than_the_price(shop: SellingApi) -> None:
     at(shop, DEAR)
     response = await shop.client.get(PATH)
 
@@ -47,7 +47,7 @@ async def test_the_demand_is_hidden_where_the_fee_is_more_than_the_price(shop: S
     assert response.headers["x-token-status"] == "ready"
 
 
-async def test_bundles_are_sold_all_the_same(shop: Shopfront) -> None:
+async def test_bundles_are_sold_all_the_same(shop: SellingApi) -> None:
     at(shop, DEAR)
 
     assert (await shop.buy()).status_code == 201
@@ -57,7 +57,7 @@ async def test_bundles_are_sold_all_the_same(shop: Shopfront) -> None:
 
 
 async def test_a_payment_that_is_not_worth_its_fee_is_refused_before_it_is_sent(
-    shop: Shopfront, world: World
+    shop: SellingApi, world: World
 ) -> None:
     at(shop, CHEAP)
     payment = await shop.paid("GET", PATH)
@@ -74,7 +74,7 @@ async def test_a_payment_that_is_not_worth_its_fee_is_refused_before_it_is_sent(
 
 
 async def test_a_priority_fee_must_leave_something_of_the_price(
-    shop: Shopfront, world: World
+    shop: SellingApi, world: World
 ) -> None:
     """The fee that is allowed for a bundle may be too much for a request."""
     at(shop, CHEAP)  # 16,666 lamports are 0.0025 USD
@@ -91,7 +91,7 @@ async def test_a_priority_fee_must_leave_something_of_the_price(
 
 
 async def test_what_was_paid_is_handed_out_whatever_fees_become(
-    shop: Shopfront, world: World
+    shop: SellingApi, world: World
 ) -> None:
     payment = await shop.paid("GET", PATH)
     first = await shop.send("GET", PATH, payment, key=KEY)

@@ -5,13 +5,13 @@ from decimal import Decimal
 import pytest
 
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import Shopfront
+from support.scenes.payments.selling_api import SellingApi
 from support.scenes.service import Service
 
 PATH = "/v1/credits/bundles"
 
 
-async def test_the_bundles_and_their_currency(shop: Shopfront, world: World) -> None:
+async def test_the_bundles_and_their_currency(shop: SellingApi, world: World) -> None:
     """At 1 USD a token of 6 decimals: 2,500 atoms a request, less the discount."""
     response = await shop.client.get(PATH)
 
@@ -51,7 +51,7 @@ async def test_the_bundles_and_their_currency(shop: Shopfront, world: World) -> 
 
 
 @pytest.mark.parametrize("usd", ["0.0000007", "0.37", "1", "3", "123456.789"])
-async def test_the_list_and_the_demand_agree_at_any_price(shop: Shopfront, usd: str) -> None:
+async def test_the_list_and_the_demand_agree_at_any_price(shop: SellingApi, usd: str) -> None:
     shop.price.usd = Decimal(usd)
     listed = (await shop.client.get(PATH)).json()["data"]["bundles"]
 
@@ -64,7 +64,7 @@ async def test_the_list_and_the_demand_agree_at_any_price(shop: Shopfront, usd: 
         assert demand["accepts"][0]["amount"] == str(bundle["price"])
 
 
-async def test_a_price_holds_for_a_minute(shop: Shopfront) -> None:
+async def test_a_price_holds_for_a_minute(shop: SellingApi) -> None:
     first = (await shop.client.get(PATH)).json()["data"]
     shop.price.usd = Decimal("1.2")
     shop.world.clock.advance(59_000)
@@ -75,7 +75,7 @@ async def test_a_price_holds_for_a_minute(shop: Shopfront) -> None:
     assert shop.price.reads == 2
 
 
-async def test_without_a_price_it_is_503(shop: Shopfront) -> None:
+async def test_without_a_price_it_is_503(shop: SellingApi) -> None:
     shop.price.usd = None
     response = await shop.client.get(PATH)
 
@@ -90,7 +90,7 @@ async def test_without_a_shop_it_is_503(service: Service) -> None:
     assert response.json()["error"]["code"] == "PRICE_UNAVAILABLE"
 
 
-async def test_it_needs_no_credential_and_ignores_a_wrong_one(shop: Shopfront) -> None:
+async def test_it_needs_no_credential_and_ignores_a_wrong_one(shop: SellingApi) -> None:
     response = await shop.client.get(PATH, headers={"Authorization": "Bearer nonsense"})
 
     assert response.status_code == 200

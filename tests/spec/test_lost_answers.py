@@ -12,11 +12,11 @@ from mintscope.base.credentials import hint
 from mintscope.core.payments.payment import State
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World
-from support.scenes.payments.shopfront import (
+from support.scenes.payments.selling_api import (
     KEY,
     OTHER_KEY,
     PURCHASE,
-    Shopfront,
+    SellingApi,
     decoded,
     demanded,
     opened,
@@ -33,7 +33,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
 
 
 @pytest.fixture
-async def hasty(world: World) -> AsyncIterator[Shopfront]:
+async def hasty(world: World) -> AsyncIterator[SellingApi]:
     """A shop that waits for the chain for a moment only."""
     async with opened(world, patience_s=0.02) as shop:
         yield shop
@@ -41,7 +41,7 @@ async def hasty(world: World) -> AsyncIterator[Shopfront]:
 
 @pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
 async def test_with_its_key_it_is_given_again_and_without_it_is_409(
-    shop: Shopfront, world: World, method: str, path: str
+    shop: SellingApi, world: World, method: str, path: str
 ) -> None:
     payment = await shop.paid(method, path)
     first = await shop.send(method, path, payment, key=KEY)
@@ -56,7 +56,7 @@ async def test_with_its_key_it_is_given_again_and_without_it_is_409(
     assert world.calls.count("sendTransaction") == 1
 
 
-async def test_it_is_given_again_only_to_the_request_it_was_made_for(shop: Shopfront) -> None:
+async def test_it_is_given_again_only_to_the_request_it_was_made_for(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     await shop.send("POST", PURCHASE, payment, key=KEY)
 
@@ -65,7 +65,7 @@ async def test_it_is_given_again_only_to_the_request_it_was_made_for(shop: Shopf
         assert refusal(elsewhere) == (409, "PAYMENT_ALREADY_USED")
 
 
-async def test_quotation_marks_around_a_key_are_no_part_of_it(shop: Shopfront) -> None:
+async def test_quotation_marks_around_a_key_are_no_part_of_it(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, payment, key=f'"{KEY}"')
 
@@ -73,7 +73,7 @@ async def test_quotation_marks_around_a_key_are_no_part_of_it(shop: Shopfront) -
     assert again.json()["data"] == first.json()["data"]
 
 
-async def test_it_is_given_again_for_a_day(shop: Shopfront, world: World) -> None:
+async def test_it_is_given_again_for_a_day(shop: SellingApi, world: World) -> None:
     payment = await shop.paid("POST", PURCHASE)
     await shop.send("POST", PURCHASE, payment, key=KEY)
     world.clock.advance(DAY_MS - 60_000)
@@ -84,7 +84,7 @@ async def test_it_is_given_again_for_a_day(shop: Shopfront, world: World) -> Non
     assert refusal(late) == (409, "PAYMENT_ALREADY_USED")
 
 
-async def test_it_is_given_again_until_the_token_is_used(shop: Shopfront) -> None:
+async def test_it_is_given_again_until_the_token_is_used(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, payment, key=KEY)
     await shop.client.get(REPORT, headers=bearer(first.json()["data"]["token"]))
@@ -93,7 +93,7 @@ async def test_it_is_given_again_until_the_token_is_used(shop: Shopfront) -> Non
     assert refusal(late) == (409, "PAYMENT_ALREADY_USED")
 
 
-async def test_a_key_belongs_to_one_payment(shop: Shopfront, world: World) -> None:
+async def test_a_key_belongs_to_one_payment(shop: SellingApi, world: World) -> None:
     await shop.buy(key=KEY)
 
     second = await shop.buy(key=KEY)
@@ -104,7 +104,7 @@ async def test_a_key_belongs_to_one_payment(shop: Shopfront, world: World) -> No
 
 @pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
 async def test_a_slow_chain_is_503_and_its_key_redeems_it(
-    hasty: Shopfront, world: World, method: str, path: str
+    hasty: SellingApi, world: World, method: str, path: str
 ) -> None:
     world.go_wrong(landing={"kind": "late", "ms": 30_000})
     payment = await hasty.paid(method, path)
@@ -128,7 +128,7 @@ async def test_a_slow_chain_is_503_and_its_key_redeems_it(
     assert world.fees() == 10_001
 
 
-async def test_a_client_with_a_key_is_given_no_other(hasty: Shopfront, world: World) -> None:
+async def test_a_client_with_a_key_is_given_no_other(hasty: SellingApi, world: World) -> None:
     world.go_wrong(landing={"kind": "never"})
     pending = await hasty.buy(key=KEY)
 
@@ -136,7 +136,7 @@ async def test_a_client_with_a_key_is_given_no_other(hasty: Shopfront, world: Wo
     assert "idempotency-key" not in pending.headers
 
 
-async def test_only_the_chain_declares_a_payment_dead(hasty: Shopfront, world: World) -> None:
+async def test_only_the_chain_declares_a_payment_dead(hasty: SellingApi, world: World) -> None:
     world.go_wrong(landing={"kind": "never"})
     payment = await hasty.paid("POST", PURCHASE)
     await hasty.send("POST", PURCHASE, payment, key=KEY)
@@ -153,7 +153,7 @@ async def test_only_the_chain_declares_a_payment_dead(hasty: Shopfront, world: W
 
 
 async def test_a_dropped_payment_is_sent_again_by_its_resend(
-    hasty: Shopfront, shop: Shopfront, world: World
+    hasty: SellingApi, shop: SellingApi, world: World
 ) -> None:
     world.go_wrong(landing={"kind": "dropped", "times": 1})
     payment = await hasty.paid("POST", PURCHASE)
@@ -164,7 +164,7 @@ async def test_a_dropped_payment_is_sent_again_by_its_resend(
 
 
 async def test_what_vanished_from_the_chain_is_pending_until_it_returns(
-    shop: Shopfront, world: World
+    shop: SellingApi, world: World
 ) -> None:
     world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
     payment = await shop.paid("POST", PURCHASE)
@@ -207,7 +207,7 @@ def _thrower(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
     return lambda: steps.throw(error)
 
 
-async def dies(shop: Shopfront, method: str, path: str, headers: Any, at: int) -> bool:
+async def dies(shop: SellingApi, method: str, path: str, headers: Any, at: int) -> bool:
     """Send a request whose handler dies where it waits for the *at*-th time; say if it did."""
 
     async def receive() -> Any:
@@ -236,7 +236,7 @@ async def dies(shop: Shopfront, method: str, path: str, headers: Any, at: int) -
 
 @pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
 async def test_a_handler_that_dies_anywhere_loses_nothing(
-    shop: Shopfront, world: World, method: str, path: str
+    shop: SellingApi, world: World, method: str, path: str
 ) -> None:
     """At every single await: the buyer with its key is served, the stranger is not."""
     world.go_wrong(latency_ms={"*": 1})  # so that every question to the node is a wait

@@ -6,7 +6,7 @@ import pytest
 
 from support.fakes.reports import TRACKED
 from support.scenes.accounts_service import signup_body
-from support.scenes.payments.shopfront import Shopfront
+from support.scenes.payments.selling_api import SellingApi
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
 
@@ -109,7 +109,7 @@ async def test_every_refusal_met_is_announced(
     ],
 )
 async def test_every_refusal_of_a_sale_is_announced(
-    shop: Shopfront, path: str, headers: dict[str, str]
+    shop: SellingApi, path: str, headers: dict[str, str]
 ) -> None:
     document = (await shop.client.get("/openapi.json")).json()
     response = await shop.client.post(path, headers=headers)

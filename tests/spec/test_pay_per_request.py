@@ -8,7 +8,14 @@ import pytest
 from mintscope.base.errors import ServiceUnavailable
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import KEY, ORIGIN, OTHER_KEY, Shopfront, decoded, demanded
+from support.scenes.payments.selling_api import (
+    KEY,
+    ORIGIN,
+    OTHER_KEY,
+    SellingApi,
+    decoded,
+    demanded,
+)
 from support.scenes.service import Service, bearer
 
 PATH = f"/v1/token/{TRACKED}"
@@ -18,7 +25,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
 
 
-async def test_unpaid_is_402_with_the_demand(shop: Shopfront) -> None:
+async def test_unpaid_is_402_with_the_demand(shop: SellingApi) -> None:
     response = await shop.client.get(PATH)
 
     assert refusal(response) == (402, "PAYMENT_REQUIRED")
@@ -31,7 +38,7 @@ async def test_unpaid_is_402_with_the_demand(shop: Shopfront) -> None:
     assert demand["error"] == response.json()["error"]["message"]
 
 
-async def test_paid_is_200_with_the_report(shop: Shopfront, world: World) -> None:
+async def test_paid_is_200_with_the_report(shop: SellingApi, world: World) -> None:
     response = await shop.send("GET", PATH, await shop.paid("GET", PATH))
 
     assert response.status_code == 200
@@ -48,7 +55,7 @@ async def test_paid_is_200_with_the_report(shop: Shopfront, world: World) -> Non
 
 
 async def test_a_report_is_as_old_as_its_data_when_it_is_given_again(
-    shop: Shopfront, world: World
+    shop: SellingApi, world: World
 ) -> None:
     payment = await shop.paid("GET", PATH)
     first = await shop.send("GET", PATH, payment, key=KEY)
@@ -67,7 +74,7 @@ async def test_a_report_is_as_old_as_its_data_when_it_is_given_again(
     ("address", "status"), [(UNTRACKED, "not-tracked"), (TOO_YOUNG, "insufficient-data")]
 )
 async def test_the_demand_for_what_is_not_there_says_so(
-    shop: Shopfront, address: str, status: str
+    shop: SellingApi, address: str, status: str
 ) -> None:
     response = await shop.client.get(f"/v1/token/{address}")
 
@@ -83,7 +90,7 @@ async def test_the_demand_for_what_is_not_there_says_so(
     [(UNTRACKED, (404, "TOKEN_NOT_FOUND")), (TOO_YOUNG, (404, "INSUFFICIENT_DATA"))],
 )
 async def test_404_is_never_charged(
-    shop: Shopfront, world: World, address: str, expected: tuple[int, str]
+    shop: SellingApi, world: World, address: str, expected: tuple[int, str]
 ) -> None:
     path = f"/v1/token/{address}"
     response = await shop.send("GET", path, await shop.paid("GET", path))
@@ -93,7 +100,7 @@ async def test_404_is_never_charged(
     assert world.calls == []
 
 
-async def test_old_data_is_never_charged(shop: Shopfront, world: World) -> None:
+async def test_old_data_is_never_charged(shop: SellingApi, world: World) -> None:
     payment = await shop.paid("GET", PATH)
     shop.service.reports.age_ms = 300_001
 
@@ -109,7 +116,7 @@ async def test_old_data_is_never_charged(shop: Shopfront, world: World) -> None:
     ],
 )
 async def test_what_breaks_is_never_charged(
-    shop: Shopfront, world: World, bug: Exception, expected: tuple[int, str]
+    shop: SellingApi, world: World, bug: Exception, expected: tuple[int, str]
 ) -> None:
     payment = await shop.paid("GET", PATH)
     shop.service.reports.bug = bug
@@ -118,20 +125,20 @@ async def test_what_breaks_is_never_charged(
     assert world.calls == []
 
 
-async def test_the_address_is_checked_before_the_payment(shop: Shopfront, world: World) -> None:
+async def test_the_address_is_checked_before_the_payment(shop: SellingApi, world: World) -> None:
     payment = await shop.paid("GET", PATH)
 
     assert refusal(await shop.send("GET", "/v1/token/abc", payment))[1] == "INVALID_TOKEN_ADDRESS"
     assert world.calls == []
 
 
-async def test_a_payment_that_cannot_be_read_comes_before_404(shop: Shopfront) -> None:
+async def test_a_payment_that_cannot_be_read_comes_before_404(shop: SellingApi) -> None:
     response = await shop.send("GET", f"/v1/token/{UNTRACKED}", "nonsense")
 
     assert refusal(response) == (400, "INVALID_PAYMENT")
 
 
-async def test_a_payment_that_is_refused_comes_before_404(shop: Shopfront) -> None:
+async def test_a_payment_that_is_refused_comes_before_404(shop: SellingApi) -> None:
     path = f"/v1/token/{UNTRACKED}"
     demand = await shop.demand("GET", path)
     response = await shop.send("GET", path, shop.pay(demand, amount=2_499))
@@ -139,7 +146,7 @@ async def test_a_payment_that_is_refused_comes_before_404(shop: Shopfront) -> No
     assert refusal(response) == (402, "PAYMENT_FAILED")
 
 
-async def test_a_known_payment_comes_before_404_and_before_old_data(shop: Shopfront) -> None:
+async def test_a_known_payment_comes_before_404_and_before_old_data(shop: SellingApi) -> None:
     payment = await shop.paid("GET", PATH)
     await shop.send("GET", PATH, payment, key=KEY)
     shop.service.reports.age_ms = 10**9
@@ -148,7 +155,7 @@ async def test_a_known_payment_comes_before_404_and_before_old_data(shop: Shopfr
     assert refusal(await shop.send("GET", PATH, payment)) == (409, "PAYMENT_ALREADY_USED")
 
 
-async def test_of_two_credentials_the_payment_decides(shop: Shopfront, world: World) -> None:
+async def test_of_two_credentials_the_payment_decides(shop: SellingApi, world: World) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     response = await shop.send("GET", PATH, await shop.paid("GET", PATH), **bearer(token))
 
@@ -161,14 +168,14 @@ async def test_of_two_credentials_the_payment_decides(shop: Shopfront, world: Wo
     assert world.received() == 27_500
 
 
-async def test_a_wrong_credit_token_beside_a_payment_is_no_matter(shop: Shopfront) -> None:
+async def test_a_wrong_credit_token_beside_a_payment_is_no_matter(shop: SellingApi) -> None:
     payment = await shop.paid("GET", PATH)
 
     response = await shop.send("GET", PATH, payment, authorization="Bearer nonsense")
     assert response.status_code == 200
 
 
-async def test_without_a_price_credits_go_on(shop: Shopfront) -> None:
+async def test_without_a_price_credits_go_on(shop: SellingApi) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     quoted = await shop.demand("GET", PATH)
     shop.price.usd = None
@@ -184,7 +191,7 @@ async def test_without_a_price_credits_go_on(shop: Shopfront) -> None:
     assert (await shop.send("GET", PATH, shop.pay(quoted), key=OTHER_KEY)).status_code == 200
 
 
-async def test_the_price_of_a_request_is_rounded_up(shop: Shopfront) -> None:
+async def test_the_price_of_a_request_is_rounded_up(shop: SellingApi) -> None:
     shop.price.usd = Decimal(3)
 
     demand = await shop.demand("GET", PATH)
@@ -202,7 +209,7 @@ async def test_without_a_shop_a_payment_is_503_and_an_unpaid_request_402(service
     assert await service.left(token) == 1
 
 
-async def test_a_browser_may_read_what_it_needs(shop: Shopfront) -> None:
+async def test_a_browser_may_read_what_it_needs(shop: SellingApi) -> None:
     response = await shop.client.get(PATH, headers={"origin": "https://somewhere.example"})
     preflight = await shop.client.options(
         PATH,

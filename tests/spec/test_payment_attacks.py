@@ -39,13 +39,13 @@ from mintscope.edges.server.protocol.connections import Bounds
 from support.fakes.reports import TRACKED
 from support.processes.served import Served, served
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import KEY, PURCHASE, Shopfront, opened
+from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi, opened
 
 REPORT = f"/v1/token/{TRACKED}"
 
 
 @pytest.fixture
-async def server(shop: Shopfront) -> AsyncIterator[Served]:
+async def server(shop: SellingApi) -> AsyncIterator[Served]:
     async with served(shop.service.app, Bounds()) as server:
         yield server
 
@@ -61,7 +61,7 @@ def request(payment: str) -> bytes:
     ("size", "expected"), [(8_193, 400), (16_000, 400), (17_000, 431), (1_000_000, 431)]
 )
 async def test_a_payment_of_any_size_is_refused_unread(
-    shop: Shopfront, server: Served, world: World, size: int, expected: int
+    shop: SellingApi, server: Served, world: World, size: int, expected: int
 ) -> None:
     payment = await shop.paid("POST", PURCHASE)
     async with server.connection() as client:

@@ -7,7 +7,7 @@ import pytest
 from mintscope.base.limits import Limit
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import KEY, PURCHASE, Shopfront, demanded, opened
+from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi, demanded, opened
 from support.scenes.service import bearer
 
 PATH = f"/v1/token/{TRACKED}"
@@ -15,12 +15,12 @@ LIMIT = Limit(name="public", count=5, window_s=60)
 
 
 @pytest.fixture
-async def shop(world: World) -> AsyncIterator[Shopfront]:
+async def shop(world: World) -> AsyncIterator[SellingApi]:
     async with opened(world, limit=LIMIT) as shop:
         yield shop
 
 
-async def test_a_settled_payment_costs_one_unit_in_all(shop: Shopfront) -> None:
+async def test_a_settled_payment_costs_one_unit_in_all(shop: SellingApi) -> None:
     for left in (4, 3, 2, 1):
         unpaid = await shop.client.get(PATH)
         assert unpaid.headers["x-ratelimit-remaining"] == str(left)
@@ -28,7 +28,7 @@ async def test_a_settled_payment_costs_one_unit_in_all(shop: Shopfront) -> None:
         assert paid.status_code == 200
 
 
-async def test_a_refused_payment_gives_nothing_back(shop: Shopfront) -> None:
+async def test_a_refused_payment_gives_nothing_back(shop: SellingApi) -> None:
     demand = await shop.demand("GET", PATH)
     for _ in range(4):
         assert (await shop.send("GET", PATH, shop.pay(demand, amount=1))).status_code == 402
@@ -37,14 +37,14 @@ async def test_a_refused_payment_gives_nothing_back(shop: Shopfront) -> None:
     assert shop.world.calls == []
 
 
-async def test_an_answer_that_is_given_again_gives_nothing_back(shop: Shopfront) -> None:
+async def test_an_answer_that_is_given_again_gives_nothing_back(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     statuses = [(await shop.send("POST", PURCHASE, payment, key=KEY)).status_code for _ in range(6)]
 
     assert statuses == [201] * 5 + [429]
 
 
-async def test_a_credit_token_beside_a_payment_lends_no_limit(shop: Shopfront) -> None:
+async def test_a_credit_token_beside_a_payment_lends_no_limit(shop: SellingApi) -> None:
     """Payments are looked at for the address that sends them, whatever else they carry."""
     token = (await shop.buy()).json()["data"]["token"]
     statuses = [
@@ -55,7 +55,7 @@ async def test_a_credit_token_beside_a_payment_lends_no_limit(shop: Shopfront) -
     assert (await shop.client.get(PATH, headers=bearer(token))).status_code == 200
 
 
-async def test_the_limit_comes_before_the_payment(shop: Shopfront) -> None:
+async def test_the_limit_comes_before_the_payment(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     await shop.send("POST", PURCHASE, payment, key=KEY)
     for _ in range(4):

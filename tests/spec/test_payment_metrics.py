@@ -3,7 +3,7 @@
 from prometheus_client import REGISTRY
 
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import KEY, PURCHASE, Shopfront
+from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi
 
 
 def counted(outcome: str, reason: str = "") -> float:
@@ -11,7 +11,7 @@ def counted(outcome: str, reason: str = "") -> float:
     return REGISTRY.get_sample_value("mintscope_payments_total", labels) or 0.0
 
 
-async def test_every_outcome_is_counted(shop: Shopfront, world: World) -> None:
+async def test_every_outcome_is_counted(shop: SellingApi, world: World) -> None:
     kinds = [
         ("settled", ""),
         ("redelivered", ""),

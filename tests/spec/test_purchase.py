@@ -9,12 +9,12 @@ import pytest
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import (
+from support.scenes.payments.selling_api import (
     KEY,
     ORIGIN,
     OTHER_KEY,
     PURCHASE,
-    Shopfront,
+    SellingApi,
     decoded,
     demanded,
     encoded,
@@ -28,7 +28,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
 
 
-async def test_unpaid_is_402_with_the_demand(shop: Shopfront, world: World) -> None:
+async def test_unpaid_is_402_with_the_demand(shop: SellingApi, world: World) -> None:
     response = await shop.client.post(PURCHASE)
 
     assert refusal(response) == (402, "PAYMENT_REQUIRED")
@@ -54,7 +54,7 @@ async def test_unpaid_is_402_with_the_demand(shop: Shopfront, world: World) -> N
     ("size", "price"), [(10, 25_000), (50, 112_500), (100, 200_000), (500, 750_000)]
 )
 async def test_paid_is_201_with_a_credit_token(
-    shop: Shopfront, world: World, size: int, price: int
+    shop: SellingApi, world: World, size: int, price: int
 ) -> None:
     path = f"{PATH}?bundle={size}"
     response = await shop.send("POST", path, await shop.paid("POST", path))
@@ -75,7 +75,7 @@ async def test_paid_is_201_with_a_credit_token(
     assert balance.json()["data"] == {"balance": size}
 
 
-async def test_what_is_bought_can_be_spent_to_the_last(shop: Shopfront) -> None:
+async def test_what_is_bought_can_be_spent_to_the_last(shop: SellingApi) -> None:
     headers = bearer((await shop.buy()).json()["data"]["token"])
     for left in range(9, -1, -1):
         response = await shop.client.get(f"/v1/token/{TRACKED}", headers=headers)
@@ -93,7 +93,7 @@ async def test_what_is_bought_can_be_spent_to_the_last(shop: Shopfront) -> None:
      "?Bundle=10", "?bundle=1e1", "?bundle=\u0661\u0660", "?bundle=10%00", "?bundle=%ff",
      "?bundle=10" + "&a=1" * 50],
 )  # fmt: skip
-async def test_a_bundle_that_is_not_sold_is_400(shop: Shopfront, query: str) -> None:
+async def test_a_bundle_that_is_not_sold_is_400(shop: SellingApi, query: str) -> None:
     response = await shop.client.post(f"{PATH}{query}")
 
     assert refusal(response) == (400, "INVALID_BUNDLE")
@@ -101,7 +101,7 @@ async def test_a_bundle_that_is_not_sold_is_400(shop: Shopfront, query: str) -> 
 
 
 async def test_a_bundle_that_is_not_sold_comes_before_the_payment(
-    shop: Shopfront, world: World
+    shop: SellingApi, world: World
 ) -> None:
     payment = await shop.paid("POST", PURCHASE)
 
@@ -109,7 +109,7 @@ async def test_a_bundle_that_is_not_sold_comes_before_the_payment(
     assert world.received() == 0
 
 
-async def test_without_a_price_it_is_503_and_nothing_is_settled(shop: Shopfront) -> None:
+async def test_without_a_price_it_is_503_and_nothing_is_settled(shop: SellingApi) -> None:
     shop.price.usd = None
 
     response = await shop.client.post(PURCHASE)
@@ -118,7 +118,7 @@ async def test_without_a_price_it_is_503_and_nothing_is_settled(shop: Shopfront)
     assert refusal(await shop.client.post(f"{PATH}?bundle=11")) == (400, "INVALID_BUNDLE")
 
 
-async def test_a_quoted_amount_is_honoured_for_120_s(shop: Shopfront, world: World) -> None:
+async def test_a_quoted_amount_is_honoured_for_120_s(shop: SellingApi, world: World) -> None:
     """Whatever the market does, and whether or not there still is a price."""
     dearer, unknown, late = [await shop.demand("POST", PURCHASE) for _ in range(3)]
     world.seconds(60)
@@ -141,7 +141,7 @@ async def test_a_quoted_amount_is_honoured_for_120_s(shop: Shopfront, world: Wor
     assert world.received() == 50_000
 
 
-async def test_a_known_payment_outlives_its_quote_and_the_price(shop: Shopfront) -> None:
+async def test_a_known_payment_outlives_its_quote_and_the_price(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, payment, key=KEY)
     shop.price.usd = None
@@ -152,7 +152,7 @@ async def test_a_known_payment_outlives_its_quote_and_the_price(shop: Shopfront)
     assert again.json()["data"] == first.json()["data"]
 
 
-async def test_a_token_that_is_sent_along_is_topped_up(shop: Shopfront, world: World) -> None:
+async def test_a_token_that_is_sent_along_is_topped_up(shop: SellingApi, world: World) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     path = f"{PATH}?bundle=50"
     payment = await shop.paid("POST", path)
@@ -178,7 +178,7 @@ async def test_a_token_that_is_sent_along_is_topped_up(shop: Shopfront, world: W
     ],
 )
 async def test_a_top_up_of_no_token_is_401_before_anything_is_paid(
-    shop: Shopfront, world: World, authorization: str, code: str
+    shop: SellingApi, world: World, authorization: str, code: str
 ) -> None:
     headers = {"authorization": authorization}
     payment = await shop.paid("POST", PURCHASE)
@@ -188,7 +188,7 @@ async def test_a_top_up_of_no_token_is_401_before_anything_is_paid(
     assert world.received() == 0
 
 
-async def test_two_equal_purchases_are_two_payments(shop: Shopfront, world: World) -> None:
+async def test_two_equal_purchases_are_two_payments(shop: SellingApi, world: World) -> None:
     first, second = await shop.buy(key=KEY), await shop.buy(key=OTHER_KEY)
 
     assert first.json()["data"]["token"] != second.json()["data"]["token"]
@@ -201,14 +201,14 @@ async def test_without_a_shop_it_is_503(service: Service) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT"])
-async def test_only_post_buys(shop: Shopfront, method: str) -> None:
+async def test_only_post_buys(shop: SellingApi, method: str) -> None:
     payment = await shop.paid("POST", PURCHASE)
 
     assert (await shop.send(method, PURCHASE, payment)).status_code == 405
     assert shop.world.received() == 0
 
 
-async def test_the_payment_identifier_is_a_key_like_any_other(shop: Shopfront) -> None:
+async def test_the_payment_identifier_is_a_key_like_any_other(shop: SellingApi) -> None:
     plain = await shop.paid("POST", PURCHASE)
     payment = with_identifier(plain, KEY)
     first = await shop.send("POST", PURCHASE, payment)
@@ -220,7 +220,7 @@ async def test_the_payment_identifier_is_a_key_like_any_other(shop: Shopfront) -
     assert refusal(await shop.send("POST", PURCHASE, plain))[0] == 409
 
 
-async def test_two_keys_that_differ_are_400(shop: Shopfront) -> None:
+async def test_two_keys_that_differ_are_400(shop: SellingApi) -> None:
     payment = with_identifier(await shop.paid("POST", PURCHASE), KEY)
 
     assert refusal(await shop.send("POST", PURCHASE, payment, key=OTHER_KEY))[0] == 400
@@ -228,7 +228,7 @@ async def test_two_keys_that_differ_are_400(shop: Shopfront) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "short", "a" * 129, "sixteen characters", "caf\u00e9" * 5])
-async def test_a_key_that_can_be_guessed_is_400(shop: Shopfront, key: str) -> None:
+async def test_a_key_that_can_be_guessed_is_400(shop: SellingApi, key: str) -> None:
     payment = await shop.paid("POST", PURCHASE)
     headers = [
         (b"PAYMENT-SIGNATURE", payment.encode()),

@@ -17,11 +17,11 @@ from solders.pubkey import Pubkey
 from support.fakes.reports import TOO_YOUNG, TRACKED
 from support.scenes.payments.payment_build import LIGHTHOUSE, MEMO, Recipe, keypair, meta, sign
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import (
+from support.scenes.payments.selling_api import (
     KEY,
     OTHER_KEY,
     PURCHASE,
-    Shopfront,
+    SellingApi,
     decoded,
     demanded,
     encoded,
@@ -142,7 +142,7 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-async def test_an_attack_is_402_with_its_reason(shop: Shopfront, world: World, name: str) -> None:
+async def test_an_attack_is_402_with_its_reason(shop: SellingApi, world: World, name: str) -> None:
     build, reason = ATTACKS[name]
     demand = await shop.demand("POST", PURCHASE)
     response = await shop.send(
@@ -159,7 +159,7 @@ async def test_an_attack_is_402_with_its_reason(shop: Shopfront, world: World, n
 
 
 async def test_an_expired_blockhash_is_402_once_it_can_have_expired(
-    shop: Shopfront, world: World
+    shop: SellingApi, world: World
 ) -> None:
     """Before that the node may only be behind: the same payment may be sent again."""
     demand = await shop.demand("POST", PURCHASE)
@@ -187,7 +187,7 @@ async def test_an_expired_blockhash_is_402_once_it_can_have_expired(
     ],
 )
 async def test_a_requirement_of_ones_own_is_402(
-    shop: Shopfront, world: World, changes: dict[str, str], reason: str
+    shop: SellingApi, world: World, changes: dict[str, str], reason: str
 ) -> None:
     demand = await shop.demand("POST", PURCHASE)
     amount = int(changes.get("amount", "25000"))
@@ -206,7 +206,7 @@ async def test_a_requirement_of_ones_own_is_402(
     ],
 )
 async def test_a_quote_buys_only_what_it_was_made_for(
-    shop: Shopfront, world: World, asked: tuple[str, str], bought: tuple[str, str]
+    shop: SellingApi, world: World, asked: tuple[str, str], bought: tuple[str, str]
 ) -> None:
     payment = await shop.paid(*asked)
 
@@ -229,7 +229,7 @@ VERSION_1: Final = {
      "\u00e9" * 8, encoded({"x402Version": 2, "payload": {}, "accepted": {}})],
     ids=lambda header: header[:20],
 )  # fmt: skip
-async def test_what_is_no_payment_is_400(shop: Shopfront, header: str) -> None:
+async def test_what_is_no_payment_is_400(shop: SellingApi, header: str) -> None:
     headers = [(b"PAYMENT-SIGNATURE", header.encode("latin-1"))]
     for method, path in (("POST", PURCHASE), ("GET", f"/v1/token/{TRACKED}")):
         response = await shop.client.request(method, path, headers=headers)
@@ -238,7 +238,7 @@ async def test_what_is_no_payment_is_400(shop: Shopfront, header: str) -> None:
         assert "payment-required" not in response.headers
 
 
-async def test_two_payments_at_once_are_400(shop: Shopfront, world: World) -> None:
+async def test_two_payments_at_once_are_400(shop: SellingApi, world: World) -> None:
     payments = [await shop.paid("POST", PURCHASE) for _ in range(2)]
     headers = [("PAYMENT-SIGNATURE", each) for each in payments]
 
@@ -247,13 +247,13 @@ async def test_two_payments_at_once_are_400(shop: Shopfront, world: World) -> No
     assert world.received() == 0
 
 
-async def test_the_header_of_version_1_is_ignored(shop: Shopfront) -> None:
+async def test_the_header_of_version_1_is_ignored(shop: SellingApi) -> None:
     response = await shop.client.post(PURCHASE, headers={"X-PAYMENT": encoded(VERSION_1)})
 
     assert refusal(response) == (402, "PAYMENT_REQUIRED")
 
 
-async def test_a_replay_is_409(shop: Shopfront, world: World) -> None:
+async def test_a_replay_is_409(shop: SellingApi, world: World) -> None:
     payment = await shop.paid("POST", PURCHASE)
     assert (await shop.send("POST", PURCHASE, payment)).status_code == 201
 
@@ -265,7 +265,7 @@ async def test_a_replay_is_409(shop: Shopfront, world: World) -> None:
     assert world.received() == 25_000
 
 
-async def test_what_is_public_on_chain_buys_nothing(shop: Shopfront, world: World) -> None:
+async def test_what_is_public_on_chain_buys_nothing(shop: SellingApi, world: World) -> None:
     """A stranger copies the transaction from the chain and blanks our signature again."""
     demand = await shop.demand("POST", PURCHASE)
     bought = await shop.send("POST", PURCHASE, shop.pay(demand), key=KEY)
@@ -318,7 +318,7 @@ async def test_twenty_payments_with_funds_for_one(world: World, processes: int) 
     assert world.fees() == 10_001
 
 
-async def test_what_reverts_on_chain_is_402_and_counts(shop: Shopfront, world: World) -> None:
+async def test_what_reverts_on_chain_is_402_and_counts(shop: SellingApi, world: World) -> None:
     world.go_wrong(landing={"kind": "failed"})
     for n in range(3):
         response = await shop.buy(key=f"{KEY}{n}")
@@ -332,7 +332,7 @@ async def test_what_reverts_on_chain_is_402_and_counts(shop: Shopfront, world: W
 
 
 async def test_a_chain_that_does_not_answer_is_503_and_no_ones_fault(
-    shop: Shopfront, world: World
+    shop: SellingApi, world: World
 ) -> None:
     payment = await shop.paid("POST", PURCHASE)
     world.go_wrong(calls={"*": {"kind": "http", "status": 503}})
@@ -344,7 +344,7 @@ async def test_a_chain_that_does_not_answer_is_503_and_no_ones_fault(
     assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
 
 
-async def test_closed_sales_are_503(shop: Shopfront, world: World) -> None:
+async def test_closed_sales_are_503(shop: SellingApi, world: World) -> None:
     world.sql("INSERT INTO sales_stop VALUES (1, 0, 'a test')")
 
     assert refusal(await shop.buy()) == (503, "PAYMENT_UNAVAILABLE")

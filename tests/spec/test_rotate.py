@@ -10,7 +10,14 @@ from solders.keypair import Keypair
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_build import keypair
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import KEY, ORIGIN, OTHER_KEY, PURCHASE, Shopfront, decoded
+from support.scenes.payments.selling_api import (
+    KEY,
+    ORIGIN,
+    OTHER_KEY,
+    PURCHASE,
+    SellingApi,
+    decoded,
+)
 from support.scenes.service import Service, bearer
 
 PATH: Final = "/v1/credits/rotate"
@@ -22,19 +29,19 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
 
 
-async def balance(shop: Shopfront, token: str) -> int:
+async def balance(shop: SellingApi, token: str) -> int:
     response = await shop.client.get("/v1/credits/balance", headers=bearer(token))
     return int(response.json()["data"]["balance"])
 
 
-async def bought(shop: Shopfront, key: str = KEY) -> tuple[str, str]:
+async def bought(shop: SellingApi, key: str = KEY) -> tuple[str, str]:
     """Buy ten credits; return the token, and the payment's signature on chain."""
     response = await shop.buy(key=key)
     return response.json()["data"]["token"], decoded(response, "payment-response")["transaction"]
 
 
 async def proof(
-    shop: Shopfront, purchase: str, wallet: Keypair, signer: Keypair | None = None
+    shop: SellingApi, purchase: str, wallet: Keypair, signer: Keypair | None = None
 ) -> dict[str, str]:
     claim = {"purchase": purchase, "wallet": str(wallet.pubkey())}
     response = await shop.client.post(CHALLENGE, json=claim)
@@ -46,7 +53,7 @@ async def proof(
     }
 
 
-async def test_a_token_moves_its_credits_to_a_new_one(shop: Shopfront) -> None:
+async def test_a_token_moves_its_credits_to_a_new_one(shop: SellingApi) -> None:
     old, _ = await bought(shop)
     response = await shop.client.post(PATH, headers=bearer(old))
 
@@ -62,7 +69,7 @@ async def test_a_token_moves_its_credits_to_a_new_one(shop: Shopfront) -> None:
     assert refusal(await shop.client.get(f"/v1/token/{TRACKED}", headers=bearer(old)))[0] == 402
 
 
-async def test_a_lost_rotation_is_answered_again_with_its_key(shop: Shopfront) -> None:
+async def test_a_lost_rotation_is_answered_again_with_its_key(shop: SellingApi) -> None:
     old, _ = await bought(shop)
     headers = bearer(old) | {"Idempotency-Key": OTHER_KEY}
     answers = await asyncio.gather(*(shop.client.post(PATH, headers=headers) for _ in range(5)))
@@ -75,7 +82,7 @@ async def test_a_lost_rotation_is_answered_again_with_its_key(shop: Shopfront) -
     assert stolen.json()["data"]["credits"] == 0
 
 
-async def test_the_wallet_that_paid_moves_the_credits(shop: Shopfront, world: World) -> None:
+async def test_the_wallet_that_paid_moves_the_credits(shop: SellingApi, world: World) -> None:
     lost, purchase = await bought(shop)
     body = await proof(shop, purchase, world.buyer)
     response = await shop.client.post(PATH, json=body)
@@ -89,7 +96,7 @@ async def test_the_wallet_that_paid_moves_the_credits(shop: Shopfront, world: Wo
     assert refusal(late) == (409, "ROTATED_RECENTLY")
 
 
-async def test_the_challenge_is_readable_and_expires(shop: Shopfront, world: World) -> None:
+async def test_the_challenge_is_readable_and_expires(shop: SellingApi, world: World) -> None:
     _, purchase = await bought(shop)
     body = await proof(shop, purchase, world.buyer)
     assert body["challenge"].startswith(ORIGIN)
@@ -101,7 +108,7 @@ async def test_the_challenge_is_readable_and_expires(shop: Shopfront, world: Wor
     assert "expired" in response.json()["error"]["message"]
 
 
-async def test_no_one_else_moves_them(shop: Shopfront, world: World) -> None:
+async def test_no_one_else_moves_them(shop: SellingApi, world: World) -> None:
     token, purchase = await bought(shop)
     thief = world.fund("thief")
     theirs = await proof(shop, purchase, world.buyer)
@@ -125,7 +132,7 @@ async def test_no_one_else_moves_them(shop: Shopfront, world: World) -> None:
     assert await balance(shop, token) == 10
 
 
-async def test_a_report_is_no_purchase_of_credits(shop: Shopfront, world: World) -> None:
+async def test_a_report_is_no_purchase_of_credits(shop: SellingApi, world: World) -> None:
     path = f"/v1/token/{TRACKED}"
     response = await shop.send("GET", path, await shop.paid("GET", path))
     purchase = decoded(response, "payment-response")["transaction"]
@@ -135,7 +142,7 @@ async def test_a_report_is_no_purchase_of_credits(shop: Shopfront, world: World)
 
 
 async def test_a_token_that_was_just_bought_and_is_used_is_in_good_hands(
-    shop: Shopfront, world: World
+    shop: SellingApi, world: World
 ) -> None:
     token, purchase = await bought(shop)
     await shop.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
@@ -145,7 +152,7 @@ async def test_a_token_that_was_just_bought_and_is_used_is_in_good_hands(
     assert (await shop.client.post(PATH, headers=bearer(token))).json()["data"]["credits"] == 9
 
 
-async def test_a_rotated_purchase_is_not_answered_again(shop: Shopfront) -> None:
+async def test_a_rotated_purchase_is_not_answered_again(shop: SellingApi) -> None:
     """Its answer would be the old token."""
     payment = await shop.paid("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, payment, key=KEY)
@@ -164,7 +171,7 @@ async def test_a_rotated_purchase_is_not_answered_again(shop: Shopfront) -> None
     ],
 )
 async def test_without_a_proof_it_is_401(
-    shop: Shopfront, headers: dict[str, str], code: str
+    shop: SellingApi, headers: dict[str, str], code: str
 ) -> None:
     assert refusal(await shop.client.post(PATH, headers=headers)) == (401, code)
 
@@ -175,17 +182,17 @@ async def test_without_a_proof_it_is_401(
      b"\xff\xfe", b'{"purchase":"a","wallet":"b","more":1}', b"[" * 10_000],
 )  # fmt: skip
 @pytest.mark.parametrize("path", [PATH, CHALLENGE])
-async def test_a_body_that_cannot_be_read_is_400(shop: Shopfront, path: str, body: bytes) -> None:
+async def test_a_body_that_cannot_be_read_is_400(shop: SellingApi, path: str, body: bytes) -> None:
     assert refusal(await shop.client.post(path, content=body)) == (400, "BAD_REQUEST")
 
 
-async def test_a_body_that_is_too_large_is_413(shop: Shopfront) -> None:
+async def test_a_body_that_is_too_large_is_413(shop: SellingApi) -> None:
     response = await shop.client.post(CHALLENGE, content=b" " * 16_385)
 
     assert refusal(response) == (413, "PAYLOAD_TOO_LARGE")
 
 
-async def test_a_token_and_a_body_are_two_proofs(shop: Shopfront, world: World) -> None:
+async def test_a_token_and_a_body_are_two_proofs(shop: SellingApi, world: World) -> None:
     token, purchase = await bought(shop)
     body: Any = await proof(shop, purchase, world.buyer)
 

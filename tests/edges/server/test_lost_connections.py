@@ -10,14 +10,14 @@ from mintscope.base.credentials import CreditToken, hint
 from mintscope.edges.server.protocol.connections import Bounds
 from support.processes.served import Client, Served, served
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.shopfront import PURCHASE, Shopfront
+from support.scenes.payments.selling_api import PURCHASE, SellingApi
 
 AT_ONCE: Final = 8  # as many payments as a payer without a history may have in flight
 FEE_LAMPORTS: Final = 10_001
 
 
 @pytest.fixture
-async def server(shop: Shopfront) -> AsyncIterator[Served]:
+async def server(shop: SellingApi) -> AsyncIterator[Served]:
     async with served(shop.service.app, Bounds()) as server:
         yield server
 
@@ -29,7 +29,7 @@ def request(payment: str, key: str) -> bytes:
     ).encode()
 
 
-async def redeem(shop: Shopfront, payment: str, key: str) -> CreditToken:
+async def redeem(shop: SellingApi, payment: str, key: str) -> CreditToken:
     """Send the payment again, whole, and strangers' copies of it after that."""
     answer = await shop.send("POST", PURCHASE, payment, key=key)
     assert answer.status_code == 201, answer.text
@@ -46,7 +46,7 @@ async def cut_request(server: Served, part: bytes) -> None:
 
 
 async def test_a_request_that_is_cut_at_any_byte_costs_nothing(
-    shop: Shopfront, server: Served
+    shop: SellingApi, server: Served
 ) -> None:
     key = "the-key-of-the-first-buyer"
     payment = await shop.paid("POST", PURCHASE)
@@ -64,7 +64,7 @@ async def test_a_request_that_is_cut_at_any_byte_costs_nothing(
 
 @pytest.mark.storm
 async def test_an_answer_that_is_cut_at_any_byte_is_given_again(
-    shop: Shopfront, server: Served, world: World
+    shop: SellingApi, server: Served, world: World
 ) -> None:
     """A purchase of its own for every byte of a 201: the token is the one whose answer was cut."""
     length, tokens = await answer_length(shop, server), list[CreditToken]()
@@ -102,14 +102,14 @@ def batched(numbers: range) -> Iterator[range]:
     return (numbers[start : start + AT_ONCE] for start in range(0, len(numbers), AT_ONCE))
 
 
-async def answer_length(shop: Shopfront, server: Served) -> int:
+async def answer_length(shop: SellingApi, server: Served) -> int:
     async with server.connection() as client:
         await client.send(request(await shop.paid("POST", PURCHASE), "the-key-of-the-measurer"))
         head = await client.reader.readuntil(b"\r\n\r\n")
         return len(head) + int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
 
 
-async def test_a_body_is_read_from_a_real_connection(shop: Shopfront, server: Served) -> None:
+async def test_a_body_is_read_from_a_real_connection(shop: SellingApi, server: Served) -> None:
     claim = f'{{"purchase":"{"1" * 64}","wallet":"{shop.world.buyer.pubkey()}"}}'.encode()
     async with server.connection() as client:
         await client.send(

@@ -72,7 +72,7 @@ class AccountLimits:
     key: Limit = KEY
 
 
-def desks_of(accounts: Accounts, limits: AccountLimits = AccountLimits()) -> AccountParts:
+def account_parts(accounts: Accounts, limits: AccountLimits = AccountLimits()) -> AccountParts:
     return AccountParts(
         signup=accounts.signup,
         exchange=accounts.exchange,
@@ -119,7 +119,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             public_limit=public_limit,
             health_limit=health_limit,
             merchant=merchant,
-            accounts=desks_of(accounts, account_limits),
+            accounts=account_parts(accounts, account_limits),
         )
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"

@@ -4,7 +4,7 @@
     work        what is sold is made; its failure costs nothing
     settle      one credit, or one payment on chain
 
-Nothing happens between settling and the receipt.  A front (HTTP, MCP) parses what was
+Nothing happens between settling and the receipt.  An interface (HTTP, MCP) parses what was
 presented, and turns receipts and refusals into its own words.
 """
 

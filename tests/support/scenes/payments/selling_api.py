@@ -55,7 +55,7 @@ class MovableSol:
 
 
 @dataclass
-class Shopfront:
+class SellingApi:
     """One process that sells; several may share a world."""
 
     world: World
@@ -141,7 +141,7 @@ def encoded(content: Any) -> str:
 @asynccontextmanager
 async def opened(
     world: World, *, limit: Limit = RAISED, **changes: Any
-) -> AsyncIterator[Shopfront]:
+) -> AsyncIterator[SellingApi]:
     """Open another process of the shop; *changes* are to its facilitator."""
     facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
     merchant = Merchant(
@@ -159,7 +159,7 @@ async def opened(
         merchant=merchant,
         public_limit=limit,
     ) as service:
-        yield Shopfront(world, service, facilitator, price, sol)
+        yield SellingApi(world, service, facilitator, price, sol)
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def shop(world: World) -> AsyncIterator[Shopfront]:
+async def shop(world: World) -> AsyncIterator[SellingApi]:
     """The API that sells there."""
     async with opened(world) as shop:
         yield shop
