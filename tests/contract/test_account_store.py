@@ -256,7 +256,6 @@ async def test_an_application_is_kept_as_it_was_made_and_changed(store: AccountS
             key_nonce=NONCE,
             exchange_redeem=hash_of(8),
         )
-        assert rows.applications.of_user(user_id) == [signup_id]
         return signup_id
 
     signup_id = await store.transact(work)
@@ -320,7 +319,7 @@ async def test_applications_are_listed_by_state_and_newest_first(store: AccountS
     a, b, c, d = await store.transact(work)
 
     def look(rows: AccountRows) -> list[list[SignupId]]:
-        lists = rows.application_lists
+        lists = rows.applications
         found = [
             lists.page(waiting, None, 2),
             lists.page(waiting, c, 2),
@@ -330,7 +329,7 @@ async def test_applications_are_listed_by_state_and_newest_first(store: AccountS
         return [[each.signup_id for each in page] for page in found]
 
     assert await store.read(look) == [[a, c], [d], [d, c], [b, a]]
-    counts = await store.read(lambda rows: rows.application_lists.counts())
+    counts = await store.read(lambda rows: rows.applications.counts())
     assert counts == {waiting: 3, approved: 1}
 
 
@@ -381,6 +380,7 @@ async def test_the_keys_of_a_user_are_counted_shown_moved_and_revoked(store: Acc
         rows.api_keys.insert(alice, key(2), at(2), signup_id=SignupId(1))
         rows.api_keys.insert(alice, key(3, expires_at=at(10)), at(3), signup_id=None)
         rows.api_keys.insert(bob, key(4), at(4), signup_id=None)
+        rows.applications.update(rows.applications.insert(application()), user=alice)
         return alice, bob
 
     alice, bob = await store.transact(work)
@@ -397,7 +397,10 @@ async def test_the_keys_of_a_user_are_counted_shown_moved_and_revoked(store: Acc
     assert await store.read(look) == [[3, 2, 1], [2, 1], (3, 2), (2, 1)]
     assert await store.transact(lambda rows: rows.user_keys.revoke_active(alice, at(10))) == 2
     assert await store.transact(lambda rows: rows.user_keys.revoke_active(alice, at(11))) == 0
-    await store.transact(lambda rows: rows.user_keys.move(alice, bob))
+    await store.transact(lambda rows: rows.users.hand_over(alice, bob))
+    given = await store.read(lambda rows: rows.applications.find(ALICE))
+    assert given is not None
+    assert given.owner == bob
     shown = await store.read(lambda rows: rows.user_keys.shown(bob, at(12), 9))
     assert [(line.key_id, line.revoked_at) for line in shown] == [
         (4, None),

@@ -4,6 +4,7 @@ No *window_s* seconds, wherever they begin, hold more than *count* admitted requ
 """
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Network
 from math import ceil
@@ -60,6 +61,17 @@ class Limiter(Protocol):
 
     async def give_back(self, key: LimitKey) -> None:
         """Count one admitted request of *key* less, if any still counts."""
+
+
+async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:
+    """Take from each window, or from none: then return what the first without room says."""
+    for number, (window, key) in enumerate(windows):
+        verdict = await window.take(key)
+        if isinstance(verdict, Denied):
+            for taken, its_key in windows[:number]:
+                await taken.give_back(its_key)
+            return verdict
+    return None
 
 
 class Limits(Protocol):

@@ -23,9 +23,9 @@ from mintscope.base.errors import (
     KeyAlreadyExists,
     NotApproved,
 )
-from mintscope.core.accounts.administration import NotPossible
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.people.access import NotPossible
 from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup

@@ -18,7 +18,6 @@ from mintscope.base.errors import (
     NotApproved,
     ServiceUnavailable,
 )
-from mintscope.core.accounts.administration import NotPossible
 from mintscope.core.accounts.application import (
     LAPSE_MS,
     Application,
@@ -28,6 +27,7 @@ from mintscope.core.accounts.application import (
 )
 from mintscope.core.accounts.audit import COMMAND_LINE, user_actor
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
+from mintscope.core.accounts.people.access import NotPossible
 from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup

@@ -7,8 +7,7 @@ import pytest
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.people.login_limit import TooManyAttempts
-from mintscope.core.accounts.people.password import WrongPassword
+from mintscope.core.accounts.people.password import TooManyAttempts, WrongPassword
 from mintscope.core.accounts.people.session import Browser
 from support.scenes.people_service import (
     ALICE,

@@ -15,7 +15,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_keys import ApiKeys
-from mintscope.core.accounts.people.login_limit import LoginLimits
+from mintscope.core.accounts.people.password import LoginLimits
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import Browser, Lifetimes, Session
 from mintscope.core.accounts.proof import Proof, ProofId, Purpose, link_text

@@ -145,9 +145,6 @@ class ApplicationRows(Protocol):
     def find(self, email: EmailAddress) -> KeptApplication | None:
         """Return the application of that address, with one query."""
 
-    def of_user(self, user_id: UserId) -> Sequence[SignupId]:
-        """Return the applications whose key belongs to that user."""
-
     def insert(self, new: NewApplication) -> SignupId:
         """Add an application that awaits confirmation; its address must be free."""
 
@@ -156,10 +153,6 @@ class ApplicationRows(Protocol):
 
     def delete(self, signup_id: SignupId) -> None:
         """Delete an application."""
-
-
-class ApplicationLists(Protocol):
-    """Lists of applications inside one transaction."""
 
     def page(
         self, state: ApplicationState | None, after: SignupId | None, limit: int

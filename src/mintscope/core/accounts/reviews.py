@@ -6,13 +6,6 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.administration import (
-    NotPossible,
-    Reviewer,
-    expect_administrator,
-    promote,
-    remove_user,
-)
 from mintscope.core.accounts.application import (
     UNDECIDED,
     Application,
@@ -25,7 +18,15 @@ from mintscope.core.accounts.audit import Actor, Event, note
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope, in_order
 from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.people.access import remove, revoke_issued
+from mintscope.core.accounts.people.access import (
+    NotPossible,
+    Reviewer,
+    expect_administrator,
+    promote,
+    remove,
+    remove_user,
+    revoke_issued,
+)
 from mintscope.core.accounts.signups.signups import forget
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import NewUser, User, UserId, UserKind, username_of
@@ -75,7 +76,7 @@ class Reviews:
         limit: int = 50,
     ) -> Sequence[Application]:
         """Return those behind *after*: the longest waiting first in a *state*, or the newest."""
-        return await self.store.read(lambda rows: rows.application_lists.page(state, after, limit))
+        return await self.store.read(lambda rows: rows.applications.page(state, after, limit))
 
     async def application(self, signup_id: SignupId) -> Application | None:
         """Return one application."""
@@ -84,7 +85,7 @@ class Reviews:
 
     async def counts(self) -> Mapping[ApplicationState, int]:
         """Return how many applications there are in each state."""
-        counts = await self.store.read(lambda rows: rows.application_lists.counts())
+        counts = await self.store.read(lambda rows: rows.applications.counts())
         return dict.fromkeys(ApplicationState, 0) | dict(counts)
 
     async def approve(

@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeVar
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.application import Application, ApplicationLists, ApplicationRows
+from mintscope.core.accounts.application import Application, ApplicationRows
 from mintscope.core.accounts.audit import EventRows
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import ApiKeyRows, UserKeyRows
@@ -28,7 +28,6 @@ class AccountRows:
 
     users: UserRows
     applications: ApplicationRows
-    application_lists: ApplicationLists
     api_keys: ApiKeyRows
     user_keys: UserKeyRows
     sessions: SessionRows

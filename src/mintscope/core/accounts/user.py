@@ -84,6 +84,9 @@ class UserRows(Protocol):
     def insert(self, new: NewUser) -> UserId:
         """Add a user."""
 
+    def hand_over(self, giver: UserId, taker: UserId) -> None:
+        """Give every key and every application of *giver* to *taker*."""
+
     def update(self, user_id: UserId, /, **changes: Unpack[UserChanges]) -> None:
         """Change columns of a user."""
 

@@ -6,6 +6,8 @@
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,18 +58,22 @@ class AccountMaintenance:
             await self._sweep()
 
     async def _flush(self) -> None:
-        try:
+        with _logged():
             await self.keys.flush()
-        except ServiceUnavailable as trouble:
-            _tell(trouble)
 
     async def _sweep(self) -> None:
         now = self.clock.now()
-        try:
+        with _logged():
             await self.signups.forget_lapsed()
             await self.store.transact(lambda rows: _purge(rows, self.lifetimes, now))
-        except ServiceUnavailable as trouble:
-            _tell(trouble)
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    try:
+        yield
+    except ServiceUnavailable as trouble:
+        log.warning("accounts could not be kept in order", reason=str(trouble))
 
 
 def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
@@ -77,7 +83,3 @@ def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
     rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)
     rows.emails.purge(UnixMs(now - KEEP_MS))
     rows.proofs.purge(UnixMs(now - KEEP_MS))
-
-
-def _tell(trouble: Exception) -> None:
-    log.warning("accounts could not be kept in order", reason=str(trouble))

@@ -21,20 +21,10 @@ from mintscope.base.errors import ServiceUnavailable
 
 T = TypeVar("T")
 
-MEMORY_KIB: Final = 19 * 1024
-PASSES: Final = 2
-LANES: Final = 1
-SALT_BYTES: Final = 16
-HASH_BYTES: Final = 32
 THREADS: Final = 2
 WAITING_MAX: Final = 64
 ARGON2: Final = PasswordHasher(
-    time_cost=PASSES,
-    memory_cost=MEMORY_KIB,
-    parallelism=LANES,
-    hash_len=HASH_BYTES,
-    salt_len=SALT_BYTES,
-    type=Type.ID,
+    time_cost=2, memory_cost=19 * 1024, parallelism=1, hash_len=32, salt_len=16, type=Type.ID
 )
 
 
@@ -76,7 +66,7 @@ class Argon2Hasher:
 @cache
 def _hash_of_no_password() -> str:
     """Return the hash of a random password: comparing with it takes as long as with a user's."""
-    return ARGON2.hash(os.urandom(SALT_BYTES))
+    return ARGON2.hash(os.urandom(16))
 
 
 def _one_form(password: str) -> str:

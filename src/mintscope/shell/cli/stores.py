@@ -11,7 +11,7 @@ import structlog
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
-from mintscope.core.accounts.administration import NotPossible
+from mintscope.core.accounts.people.access import NotPossible
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import stop

@@ -20,7 +20,7 @@ from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.mail.email import Draft, Email
 from mintscope.core.accounts.mail.outbox import Outbox
-from mintscope.core.accounts.people.login_limit import LoginLimits
+from mintscope.core.accounts.people.password import LoginLimits
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import Lifetimes
 from mintscope.core.accounts.reviews import Reviews

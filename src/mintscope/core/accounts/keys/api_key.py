@@ -147,6 +147,3 @@ class UserKeyRows(Protocol):
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
         """Set `revoked_at` of every key active at *at*; return how many there were."""
-
-    def move(self, giver: UserId, taker: UserId) -> None:
-        """Give every key of *giver* to *taker*."""

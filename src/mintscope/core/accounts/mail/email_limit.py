@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from mintscope.base.limits import Denied, Limit, LimitKey, Limits
+from mintscope.base.limits import Limit, LimitKey, Limits, take_all
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, DAY_S, HOUR_S, MINUTE_S
 from mintscope.core.accounts.email_address import EmailAddress
@@ -29,12 +29,7 @@ class EmailLimit:
 
     async def take(self, key: LimitKey) -> bool:
         """Admit an e-mail of *key* and count it; False, and nothing is counted: it is too early."""
-        for number, window in enumerate(self._windows):
-            if isinstance(await window.take(key), Denied):
-                for taken in self._windows[:number]:
-                    await taken.give_back(key)
-                return False
-        return True
+        return await take_all([(window, key) for window in self._windows]) is None
 
     async def give_back(self, key: LimitKey) -> None:
         """Count an e-mail of *key* less: it was not written."""

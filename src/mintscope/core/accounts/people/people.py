@@ -12,8 +12,13 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email_limit import EmailLimit
 from mintscope.core.accounts.people import person
 from mintscope.core.accounts.people.access import end_sessions
-from mintscope.core.accounts.people.login_limit import LoginLimit, LoginLimits
-from mintscope.core.accounts.people.password import Hasher, WrongPassword, expect_password
+from mintscope.core.accounts.people.password import (
+    Hasher,
+    LoginLimit,
+    LoginLimits,
+    WrongPassword,
+    expect_password,
+)
 from mintscope.core.accounts.people.person import EmailTaken
 from mintscope.core.accounts.people.session import (
     AGENT_LENGTH_MAX,

@@ -150,9 +150,7 @@ def claim(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) ->
     agent = None if proof is None else _find_agent(rows, owner, UserId(proof.subject))
     if agent is None or use_proof(rows.proofs, proof_id, Purpose.CLAIM_AGENT, at) is None:
         return None
-    rows.user_keys.move(agent.user_id, owner.user_id)
-    for signup_id in rows.applications.of_user(agent.user_id):
-        rows.applications.update(signup_id, user=owner.user_id)
+    rows.users.hand_over(agent.user_id, owner.user_id)
     rows.users.update(agent.user_id, removed_at=at)
     actor, subject = user_actor(owner.user_id), f"user:{owner.user_id}"
     note(rows.events, at, actor, "claimed agent", subject, agent=f"user:{agent.user_id}")

@@ -232,7 +232,7 @@ def _disown(rows: AccountRows, proof: Proof, at: UnixMs) -> bool:
 def _forget_lapsed(rows: AccountRows, at: UnixMs) -> int:
     """Forget some of the applications that lapsed; return how many, 0 when none is left."""
     state = ApplicationState.AWAITING_CONFIRMATION
-    longest_waiting = rows.application_lists.page(state, None, SWEEP_MAX)
+    longest_waiting = rows.applications.page(state, None, SWEEP_MAX)
     lapsed = [each for each in longest_waiting if each.has_lapsed(at)]
     for application in lapsed:
         forget(rows, application.signup_id, "lapsed", SERVICE, at)

@@ -11,7 +11,7 @@ from mintscope.base.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from mintscope.core.accounts.people.login_limit import TooManyAttempts
+from mintscope.core.accounts.people.password import TooManyAttempts
 from mintscope.edges.server.response import Header
 from mintscope.edges.web.form import OriginRefused, sentence
 from mintscope.edges.web.pages.page import Page

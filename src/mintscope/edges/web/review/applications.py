@@ -5,7 +5,6 @@ from functools import partial
 from typing import Final, Literal, get_args
 
 from mintscope.base.errors import BadRequest, NotFound
-from mintscope.core.accounts.administration import NotPossible
 from mintscope.core.accounts.application import (
     NOTE_LENGTH_MAX,
     UNDECIDED,
@@ -20,6 +19,7 @@ from mintscope.core.accounts.keys.scope import (
     in_order,
     parse_scopes,
 )
+from mintscope.core.accounts.people.access import NotPossible
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.edges.web.form import InvalidForm, parse_id, parse_place, sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect

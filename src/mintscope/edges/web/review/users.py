@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mintscope.base.errors import NotFound
-from mintscope.core.accounts.administration import NotPossible
+from mintscope.core.accounts.people.access import NotPossible
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.user import User, UserId
 from mintscope.edges.web.form import parse_id, parse_place, sentence

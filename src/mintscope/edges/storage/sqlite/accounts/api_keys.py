@@ -76,7 +76,3 @@ class SqliteApiKeyRows(Table[KeyId, KeyLine]):
         """Set `revoked_at` of every key active at *at*; return how many there were."""
         self._db.execute(REVOKE_ACTIVE, (user_id, at))
         return self._db.changes()
-
-    def move(self, giver: UserId, taker: UserId) -> None:
-        """Give every key of *giver* to *taker*."""
-        self._db.execute("UPDATE api_key SET user = ?2 WHERE user = ?1", (giver, taker))

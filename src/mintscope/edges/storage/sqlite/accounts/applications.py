@@ -1,4 +1,4 @@
-"""ApplicationRows and ApplicationLists on SQLite."""
+"""ApplicationRows on SQLite."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -13,7 +13,6 @@ from mintscope.core.accounts.application import (
     SignupId,
 )
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.sqlite.accounts.table import NO_END, Columns, Table
 
 APPLICATION: Final = Columns(
@@ -26,7 +25,7 @@ APPLICATION: Final = Columns(
 
 
 class SqliteApplicationRows(Table[SignupId, KeptApplication]):
-    """Implements ApplicationRows and ApplicationLists."""
+    """Implements ApplicationRows."""
 
     NAME = "application"
     COLUMNS = Columns(
@@ -37,10 +36,6 @@ class SqliteApplicationRows(Table[SignupId, KeptApplication]):
     def find(self, email: EmailAddress) -> KeptApplication | None:
         """Return the application of that address, with one query."""
         return self._first("email = ?", email)
-
-    def of_user(self, user_id: UserId) -> Sequence[SignupId]:
-        """Return the applications whose key belongs to that user."""
-        return [kept.application.signup_id for kept in self._all("user = ?", user_id)]
 
     def insert(self, new: NewApplication) -> SignupId:
         """Add an application that awaits confirmation; its address must be free."""

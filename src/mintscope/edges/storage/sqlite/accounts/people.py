@@ -39,6 +39,12 @@ class SqliteUserRows(Table[UserId, KeptUser]):
         """Add a user."""
         return self._add(asdict(new))
 
+    def hand_over(self, giver: UserId, taker: UserId) -> None:
+        """Give every key and every application of *giver* to *taker*."""
+        for table in ("api_key", "application"):
+            statement = f"UPDATE {table} SET user = ?2 WHERE user = ?1"  # noqa: S608  a constant
+            self._db.execute(statement, (giver, taker))
+
 
 class SqliteSessionRows(Table[SessionId, Session]):
     """Implements SessionRows."""

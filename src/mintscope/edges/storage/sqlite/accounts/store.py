@@ -61,15 +61,10 @@ class SqliteEventRows(Table[int, Event]):
 
 def rows_of(db: apsw.Connection) -> AccountRows:
     """Return the tables of *db*, inside a transaction."""
-    applications, keys, emails = (
-        SqliteApplicationRows(db),
-        SqliteApiKeyRows(db),
-        SqliteEmailRows(db),
-    )
+    keys, emails = SqliteApiKeyRows(db), SqliteEmailRows(db)
     return AccountRows(
         users=SqliteUserRows(db),
-        applications=applications,
-        application_lists=applications,
+        applications=SqliteApplicationRows(db),
         api_keys=keys,
         user_keys=keys,
         sessions=SqliteSessionRows(db),
