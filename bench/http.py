@@ -46,8 +46,7 @@ from mintscope.core.market.report import (
     TimeframeIndicators,
     TokenReport,
 )
-from mintscope.edges.storage.folder import MONEY_FILE, PEPPER_FILE
-from mintscope.edges.storage.pepper import load_pepper
+from mintscope.edges.storage.folder import MONEY_FILE, PEPPER_FILE, load_pepper
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 
 TOKENS, CREDITS = 12_000, 1_000_000

@@ -11,7 +11,7 @@ from mintscope.base.solana import WSOL
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.payments.pricing.price import Doubt, Quote
 from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceSource
-from mintscope.core.payments.pricing.token_market import Reserves
+from mintscope.core.payments.pricing.token_market import TokenReserves
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.edges.settlement.price_sources import FeedPrice, MarketPrice
 from support.fakes.log import FakeLog
@@ -27,10 +27,10 @@ class Pools:
     def __init__(self, *, answers: bool) -> None:
         self._answers = answers
 
-    async def read(self) -> Reserves:
+    async def read(self) -> TokenReserves:
         if not self._answers:
             raise ChainUnavailable("no node")
-        return Reserves(base=10**12, quotes={WSOL: 10**13})
+        return TokenReserves(base=10**12, quotes={WSOL: 10**13})
 
 
 def pinned(*, answers: bool) -> PriceSource:

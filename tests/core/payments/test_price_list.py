@@ -62,7 +62,7 @@ def test_larger_bundles_are_cheaper_per_credit_and_totals_are_multiples(
     listed = [price_list.price(bundle) for bundle in BUNDLES]
 
     assert [each.price for each in listed] == [
-        each.per_credit * each.bundle.credits for each in listed
+        each.per_credit * bundle.credits for each, bundle in zip(listed, BUNDLES, strict=True)
     ]
     per_credit = [each.per_credit for each in listed]
     assert per_credit == sorted(per_credit, reverse=True)

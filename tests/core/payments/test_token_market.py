@@ -7,7 +7,7 @@ from mintscope.base.solana import USDC, WSOL
 from mintscope.core.market.log import CandleRow, LoadedMint, PricedSwap, TailSwap
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.core.payments.pricing.price import Minute
-from mintscope.core.payments.pricing.token_market import Reserves, market_of, minutes_of
+from mintscope.core.payments.pricing.token_market import TokenReserves, market_of, minutes_of
 
 TOKEN = Mint("7" * 32)
 START = 1_800_000_000
@@ -50,7 +50,9 @@ def test_minutes_are_kept_ones_and_what_came_since() -> None:
 def test_sides_are_worth_what_their_tokens_are() -> None:
     token = loaded([candle(0, 0.25)], [])
     sol = loaded([candle(0, 160.0)], [])
-    reserves = Reserves(base=4_000_000_000, quotes={WSOL: 5 * 10**9, USDC: 200_000_000, TOKEN: 7})
+    reserves = TokenReserves(
+        base=4_000_000_000, quotes={WSOL: 5 * 10**9, USDC: 200_000_000, TOKEN: 7}
+    )
 
     market = market_of(token, sol, reserves, decimals=6, lag_s=3.0)
 
@@ -60,14 +62,14 @@ def test_sides_are_worth_what_their_tokens_are() -> None:
 
 def test_no_single_trade_says_what_sol_is_worth() -> None:
     sol = loaded([*(candle(minute, 160.0) for minute in range(5)), candle(5, 16_000.0)], [])
-    reserves = Reserves(base=1, quotes={WSOL: 10**9})
+    reserves = TokenReserves(base=1, quotes={WSOL: 10**9})
 
     assert market_of(loaded([], []), sol, reserves, decimals=6, lag_s=0).quote_usd == 160.0
 
 
 def test_without_a_price_nothing_is_worth_anything() -> None:
     nothing = loaded([candle(0, None, 4, 5)], [])
-    reserves = Reserves(base=10**12, quotes={WSOL: 10**12})
+    reserves = TokenReserves(base=10**12, quotes={WSOL: 10**12})
 
     market = market_of(nothing, nothing, reserves, decimals=6, lag_s=0)
 

@@ -13,7 +13,7 @@ from mintscope.base.solana import USDC, WSOL
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.payments.pricing.price import Doubt, Quote
 from mintscope.core.payments.pricing.price_cache import PinnedPrice
-from mintscope.core.payments.pricing.token_market import Reserves
+from mintscope.core.payments.pricing.token_market import TokenReserves
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.edges.settlement.price_sources import (
@@ -72,7 +72,7 @@ async def test_a_feed_that_is_no_price_is_a_doubt(text: str, status: int, doubt:
 
 async def test_a_market_that_cannot_be_read_is_a_doubt() -> None:
     class NoPools:
-        async def read(self) -> Reserves:
+        async def read(self) -> TokenReserves:
             raise ChainUnavailable("no node")
 
     source = MarketPrice(FakeLog(), NoPools(), asset=USDC, decimals=6)

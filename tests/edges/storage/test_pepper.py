@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.errors import UnusablePepper
-from mintscope.edges.storage.pepper import load_pepper
+from mintscope.edges.storage.folder import load_pepper
 
 
 def test_it_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:

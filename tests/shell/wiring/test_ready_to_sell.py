@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from mintscope.base.primitives import Wallet
 from mintscope.base.solana import USDC, USDT, WSOL, Endpoint
-from mintscope.core.payments.pricing.token_market import Reserves
+from mintscope.core.payments.pricing.token_market import TokenReserves
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
@@ -206,5 +206,5 @@ async def test_reserves_are_read_from_the_vaults(wrong: str) -> None:
         with pytest.raises(UnusablePaymentToken, match=r"payments\.pools"):
             await reserves.read()
     else:
-        assert await reserves.read() == Reserves(base=12, quotes={WSOL: 6, USDC: 8})
+        assert await reserves.read() == TokenReserves(base=12, quotes={WSOL: 6, USDC: 8})
     await reserves.aclose()

@@ -9,7 +9,7 @@ from solders.pubkey import Pubkey
 
 from mintscope.base.primitives import Mint, Wallet
 from mintscope.base.solana import STABLES, WSOL, Endpoint
-from mintscope.core.payments.pricing.token_market import Reserves
+from mintscope.core.payments.pricing.token_market import TokenReserves
 from mintscope.core.payments.protocol.mint import TOKEN_ACCOUNT_BYTES, UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope.edges.settlement.payment_node import PaymentNode
@@ -41,7 +41,7 @@ class RpcReserves:
         self._base = base
         self._pools = pools
 
-    async def read(self) -> Reserves:
+    async def read(self) -> TokenReserves:
         """Return what all the pools hold together.
 
         Raises    ChainUnavailable; UnusablePaymentToken for what is not such a vault
@@ -59,7 +59,7 @@ class RpcReserves:
                     f" USDC or USDT; they hold {base} and {quote}: correct payments.pools"
                 )
             quotes[quote] = quotes.get(quote, 0) + amount
-        return Reserves(base=sum(amount for _, amount in held[::2]), quotes=quotes)
+        return TokenReserves(base=sum(amount for _, amount in held[::2]), quotes=quotes)
 
     async def aclose(self) -> None:
         """Close every connection."""

@@ -78,10 +78,7 @@ class PriceCache:
         self.doubt: Doubt | None = Doubt.NO_ANSWER
 
     async def price_list(self) -> PriceList:
-        """Return the prices of this minute.
-
-        Raises    PriceUnavailable
-        """
+        """Return the prices of this minute.  Raises PriceUnavailable."""
         now_s = self._clock.monotonic_s()
         if now_s >= self._read_again_s or self._has_stepped():
             self._read_again_s = now_s + RETRY_S  # no other request reads meanwhile

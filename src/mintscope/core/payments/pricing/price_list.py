@@ -56,7 +56,6 @@ def parse_bundle(text: str | None) -> Bundle:
 class BundlePrice(msgspec.Struct, frozen=True, kw_only=True):
     """A bundle at one quote; both figures in atoms, their quotient is the bundle's size."""
 
-    bundle: Bundle
     per_credit: int
     price: int
 
@@ -98,4 +97,4 @@ class PriceList(msgspec.Struct, frozen=True, kw_only=True):
     def price(self, bundle: Bundle) -> BundlePrice:
         """Price *bundle*: rounded up once, per credit, so that the total is a multiple."""
         per_credit = atoms_for_usd(bundle.usd_per_credit, self.quote, decimals=self.decimals)
-        return BundlePrice(bundle=bundle, per_credit=per_credit, price=per_credit * bundle.credits)
+        return BundlePrice(per_credit=per_credit, price=per_credit * bundle.credits)

@@ -15,7 +15,7 @@ from mintscope.core.payments.pricing.price import TWAP_MINUTES, Minute, TokenMar
 STABLE_ATOMS: Final = 10**6  # of USDC and of USDT
 
 
-class Reserves(msgspec.Struct, frozen=True, kw_only=True):
+class TokenReserves(msgspec.Struct, frozen=True, kw_only=True):
     """What the pools of a token hold, in atoms.
 
     base     of the token
@@ -29,7 +29,7 @@ class Reserves(msgspec.Struct, frozen=True, kw_only=True):
 class PoolReserves(Protocol):
     """Reads what the pools of the payment token hold."""
 
-    async def read(self) -> Reserves:
+    async def read(self) -> TokenReserves:
         """Return what all the pools hold together.
 
         Raises ChainUnavailable, and UnusablePaymentToken for a pool of another token.
@@ -55,7 +55,7 @@ def minutes_of(loaded: LoadedMint) -> Sequence[Minute]:
 
 
 def market_of(
-    token: LoadedMint, sol: LoadedMint, reserves: Reserves, *, decimals: int, lag_s: float
+    token: LoadedMint, sol: LoadedMint, reserves: TokenReserves, *, decimals: int, lag_s: float
 ) -> TokenMarket:
     """Return the market of *token*; its sides are worth nothing where there is no price."""
     minutes = minutes_of(token)

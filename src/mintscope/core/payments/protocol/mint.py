@@ -44,10 +44,7 @@ class AccountState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def expect_usable_mint(account: AccountState | None, terms: Terms) -> None:
-    """Compare the payment token's mint with *terms*.
-
-    Raises    UnusablePaymentToken
-    """
+    """Compare the payment token's mint with *terms*.  Raises UnusablePaymentToken."""
     where = f"payment token {terms.asset}"
     if account is None:
         raise UnusablePaymentToken(f"{where}: expected a mint; the chain has no such account")
@@ -80,10 +77,7 @@ def expect_usable_mint(account: AccountState | None, terms: Terms) -> None:
 
 
 def expect_usable_treasury(account: AccountState | None, terms: Terms) -> None:
-    """Expect the account that payments go to.
-
-    Raises    UnusablePaymentToken
-    """
+    """Expect the account that payments go to.  Raises UnusablePaymentToken."""
     if account is None:
         raise UnusablePaymentToken(
             f"treasury account {terms.treasury} does not exist, so every payment would fail:"

@@ -24,10 +24,7 @@ log = structlog.get_logger()
 
 
 def engine_version() -> str:
-    """Return the version of SQLite.
-
-    Raises    UnusableStore for one that is too old
-    """
+    """Return the version of SQLite.  Raises UnusableStore for one that is too old."""
     version: str = apsw.sqlite_lib_version()
     if tuple(int(part) for part in version.split(".")) < SQLITE_VERSION_MIN:
         oldest = ".".join(map(str, SQLITE_VERSION_MIN))

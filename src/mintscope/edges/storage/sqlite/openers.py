@@ -21,8 +21,7 @@ from mintscope.core.market.store import (
 )
 from mintscope.core.payments.books.store import PaymentBooks
 from mintscope.core.payments.store import PaymentStore
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
-from mintscope.edges.storage.pepper import load_pepper
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, load_pepper
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader

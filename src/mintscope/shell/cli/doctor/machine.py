@@ -13,8 +13,7 @@ import httpx
 
 from mintscope.base.credentials import PEPPER_BYTES_MIN
 from mintscope.base.errors import UnusablePepper, UnusableStore
-from mintscope.edges.storage.folder import PEPPER_FILE
-from mintscope.edges.storage.pepper import load_pepper
+from mintscope.edges.storage.folder import PEPPER_FILE, load_pepper
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.site import in_url

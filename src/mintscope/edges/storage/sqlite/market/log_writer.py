@@ -60,9 +60,7 @@ CHOSEN_BY_RULE: Final = "SELECT address FROM mint WHERE since_slot IS NOT NULL A
 
 ADD_GAP: Final = "INSERT INTO gap VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
-ADD_UNREAD: Final = """
-INSERT INTO quarantine (slot, signature, program, reason) VALUES (?, ?, ?, ?)
-"""
+ADD_UNREAD: Final = "INSERT INTO quarantine (slot, signature, program, reason) VALUES (?, ?, ?, ?)"
 
 # What a Tail holds: every living header since 60 s before the finalized one.
 TAIL_HEADERS: Final = """
@@ -163,13 +161,10 @@ class SqliteMarketStore:
             until = min(trimmed + events_max, keep - 1) if folded else trimmed
             if until <= trimmed:
                 return 0
-            for statement in (
-                "DELETE FROM swap WHERE seq <= ?",
-                "DELETE FROM header WHERE seq <= ?",
-                "DELETE FROM event WHERE seq <= ?",
-                "UPDATE progress SET trimmed_seq = ?",
-            ):
-                db.execute(statement, (until,))
+            db.execute("DELETE FROM swap WHERE seq <= ?", (until,))
+            db.execute("DELETE FROM header WHERE seq <= ?", (until,))
+            db.execute("DELETE FROM event WHERE seq <= ?", (until,))
+            db.execute("UPDATE progress SET trimmed_seq = ?", (until,))
             return int(until - trimmed)
 
     async def close(self) -> None:

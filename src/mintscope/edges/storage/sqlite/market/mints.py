@@ -100,7 +100,7 @@ def untrack(db: apsw.Connection, mint: Mint) -> bool:
     mint_id = db.execute(UNFOLLOW, (mint,)).get
     if mint_id is None:
         return False
-    for statement in ("DELETE FROM candle WHERE mint = ?", "DELETE FROM state WHERE mint = ?"):
-        db.execute(statement, (mint_id,))
+    db.execute("DELETE FROM candle WHERE mint = ?", (mint_id,))
+    db.execute("DELETE FROM state WHERE mint = ?", (mint_id,))
     db.execute(ADD_EVENT, (last_seq(db) + 1, "untrack", mints_blob([mint])))
     return True

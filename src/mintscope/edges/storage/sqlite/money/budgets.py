@@ -60,9 +60,7 @@ SELECT (SELECT coalesce(sum(fee_lamports), 0) FROM payment
 """  # noqa: S608  constants
 
 # Nothing is taken where there is too little, or before the first look.
-TAKE_FEE: Final = """
-UPDATE fee_fund SET lamports = lamports - ?1 WHERE lamports >= ?2
-"""
+TAKE_FEE: Final = "UPDATE fee_fund SET lamports = lamports - ?1 WHERE lamports >= ?2"
 GIVE_FEE_BACK: Final = "UPDATE fee_fund SET lamports = lamports + ?"
 FUND_IS_KNOWN: Final = "SELECT EXISTS (SELECT 1 FROM fee_fund)"
 
