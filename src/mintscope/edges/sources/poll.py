@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Literal
 
 import structlog
@@ -60,30 +60,23 @@ class Polling:
     max_gap_slots: int = 0
 
 
+@dataclass(frozen=True, slots=True)
 class Poller:
     """A Source over JSON-RPC.  *progress* hears (slots done, slots in all) per block."""
 
-    def __init__(
-        self,
-        rpc: Rpc,
-        polling: Polling,
-        *,
-        clock: Clock,
-        sleep: Sleep = asyncio.sleep,
-        progress: Progress | None = None,
-    ) -> None:
-        self._rpc = rpc
-        self._polling = polling
-        self._clock = clock
-        self._sleep = sleep
-        self._progress = progress
+    rpc: Rpc
+    polling: Polling
+    _: KW_ONLY
+    clock: Clock
+    sleep: Sleep = asyncio.sleep
+    progress: Progress | None = None
 
     async def genesis_hash(self) -> str | None:
         """Return the node's; None if it refuses to tell.  An unreachable node is waited for."""
-        patience = Patience(self._sleep)
+        patience = Patience(self.sleep)
         while True:
             try:
-                return await self._rpc.genesis_hash()
+                return await self.rpc.genesis_hash()
             except Unreachable as failure:
                 await patience.wait(failure)
             except RpcRefused as refusal:
@@ -96,11 +89,11 @@ class Poller:
         Raises RpcRefused if the node turns us away at the start, OtherChain if it
         follows another cluster.  Later troubles are logged and waited out.
         """
-        patience = Patience(self._sleep)
+        patience = Patience(self.sleep)
         lineage, missed = await self._begin(after, patience)
         if missed is not None:
             yield missed
-        walk = _Walk(self._rpc, self._polling, lineage, self._clock, self._sleep)
+        walk = _Walk(self, lineage)
         start = lineage.tip.slot
         try:
             while True:
@@ -113,12 +106,12 @@ class Poller:
                 patience.renew()
                 for update in updates:
                     yield update
-                if updates and self._progress is not None:
-                    self._progress(lineage.tip.slot - start, walk.head - start)
+                if updates and self.progress is not None:
+                    self.progress(lineage.tip.slot - start, walk.head - start)
         finally:
             await walk.reset()
 
-    async def _begin(self, after: Tip | None, patience: "Patience") -> tuple[Lineage, Gap | None]:
+    async def _begin(self, after: Tip | None, patience: Patience) -> tuple[Lineage, Gap | None]:
         while True:
             try:
                 return await self._locate(after)
@@ -127,14 +120,14 @@ class Poller:
 
     async def _locate(self, after: Tip | None) -> tuple[Lineage, Gap | None]:
         """Return where to go on, and what is given up to do so."""
-        head = await self._rpc.slot(Commitment.CONFIRMED)
+        head = await self.rpc.slot(Commitment.CONFIRMED)
         if after is None:
             return Lineage(Position(Slot(await self._first(head) - 1), None)), None
         if head < after.slot:
             log.warning("node_behind_store", node_slot=head, store_slot=after.slot)
-        limit = self._polling.max_gap_slots
+        limit = self.polling.max_gap_slots
         if limit and head - after.slot > limit:
-            last = Slot(max(after.slot + 1, head - self._polling.backfill_slots - 1))
+            last = Slot(max(after.slot + 1, head - self.polling.backfill_slots - 1))
             reason = f"resumed {head - after.slot} slots behind, more than max_gap_slots"
             return Lineage(Position(last, None)), Gap(Slot(after.slot + 1), last, reason)
         lineage = Lineage(Position(Slot(max(after.slot - OVERLAP_SLOTS, -1)), None))
@@ -142,11 +135,11 @@ class Poller:
         return lineage, None
 
     async def _first(self, head: Slot) -> Slot:
-        start = self._polling.start
+        start = self.polling.start
         if start == "first":
-            return await self._rpc.first_available()
+            return await self.rpc.first_available()
         if start == "latest":
-            return Slot(max(head - self._polling.backfill_slots, 0))
+            return Slot(max(head - self.polling.backfill_slots, 0))
         return start
 
 
@@ -157,17 +150,13 @@ class _Walk:
     head     the newest confirmed slot that the node named
     """
 
-    def __init__(
-        self, rpc: Rpc, polling: Polling, lineage: Lineage, clock: Clock, sleep: Sleep
-    ) -> None:
-        self._rpc = rpc
-        self._polling = polling
+    def __init__(self, poller: Poller, lineage: Lineage) -> None:
+        self._rpc, self._polling = poller.rpc, poller.polling
+        self._clock, self._sleep = poller.clock, poller.sleep
         self._lineage = lineage
-        self._clock = clock
-        self._sleep = sleep
         self._plan: deque[Slot] = deque()
-        self._finality = Finality(rpc, lineage, clock)
-        self._window = Window(self._fetch, polling.requests_in_flight)
+        self._finality = Finality(poller.rpc, lineage, poller.clock)
+        self._window = Window(self._fetch, poller.polling.requests_in_flight)
         self.head = lineage.tip.slot
         self._planned_from = Slot(-2)
         self._owed_since: dict[Slot, float] = {}

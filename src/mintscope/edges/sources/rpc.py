@@ -13,7 +13,6 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import httpx
@@ -37,14 +36,14 @@ from mintscope.edges.sources.wire import (
     TEXT,
     Absence,
     Answer,
-    HeaderWire,
+    Header,
 )
 
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
 BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
 
 T = TypeVar("T")
-W = TypeVar("W", bound=HeaderWire)
+H = TypeVar("H", bound=Header)
 
 
 log = structlog.get_logger()
@@ -79,18 +78,8 @@ class Missing:
     absence: Absence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """A block without its transactions."""
-
-    slot: Slot
-    parent_slot: Slot
-    blockhash: str
-    parent_blockhash: str
-
-
 class Rpc:
-    """A client of one endpoint; close it, or use it as a context manager."""
+    """A client of one endpoint: a context manager that closes every connection."""
 
     def __init__(
         self,
@@ -119,16 +108,7 @@ class Rpc:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close every connection."""
+    async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
     async def slot(self, commitment: Commitment) -> Slot:
@@ -166,32 +146,24 @@ class Rpc:
             return answer
         return Block(
             slot=slot,
-            parent_slot=Slot(answer.parent_slot),
+            parent_slot=answer.parent_slot,
             blockhash=answer.blockhash,
-            parent_blockhash=answer.previous_blockhash,
+            parent_blockhash=answer.parent_blockhash,
             time=self._believable(slot, answer.block_time),
             transactions=JsonTransactions(answer.transactions),
         )
 
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
         """Return the block at *slot* without its transactions: a few hundred bytes."""
-        answer = await self._get_block(slot, commitment, "none", HEADER)
-        if isinstance(answer, Missing):
-            return answer
-        return Header(
-            slot=slot,
-            parent_slot=Slot(answer.parent_slot),
-            blockhash=answer.blockhash,
-            parent_blockhash=answer.previous_blockhash,
-        )
+        return await self._get_block(slot, commitment, "none", HEADER)
 
     async def _get_block(
         self,
         slot: Slot,
         commitment: Commitment,
         details: str,
-        decoder: msgspec.json.Decoder[Answer[W]],
-    ) -> W | Missing:
+        decoder: msgspec.json.Decoder[Answer[H]],
+    ) -> H | Missing:
         options = {
             "encoding": "json",
             "transactionDetails": details,

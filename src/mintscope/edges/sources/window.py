@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import TypeAlias
 
 from mintscope.base.primitives import Slot
@@ -15,7 +15,7 @@ Answer: TypeAlias = Block | Missing
 class Window:
     """Requests in flight and answers that wait for a lower slot, at most *size* together."""
 
-    def __init__(self, fetch: Callable[[Slot], Awaitable[Answer]], size: int) -> None:
+    def __init__(self, fetch: Callable[[Slot], Coroutine[None, None, Answer]], size: int) -> None:
         assert size >= 1
         self._fetch = fetch
         self._size = size
@@ -58,12 +58,9 @@ class Window:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _ask(self, slot: Slot) -> None:
-        task = asyncio.create_task(self._request(slot))
+        task = asyncio.create_task(self._fetch(slot))
         task.add_done_callback(_look_at)
         self._tasks[slot] = task
-
-    async def _request(self, slot: Slot) -> Answer:
-        return await self._fetch(slot)
 
 
 def _look_at(task: asyncio.Task[Answer]) -> None:

@@ -6,8 +6,10 @@ from typing import Annotated, Final, Generic, TypeVar
 
 import msgspec
 
+from mintscope.base.primitives import Slot
+
 T = TypeVar("T")
-SlotNumber = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+SlotNumber = Annotated[Slot, msgspec.Meta(ge=0, le=2**53)]
 
 
 class Absence(StrEnum):
@@ -32,15 +34,15 @@ class Answer(msgspec.Struct, Generic[T], frozen=True):
     error: ErrorWire | None = None
 
 
-class HeaderWire(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """getBlock without details."""
+class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A block without its transactions."""
 
     blockhash: str
-    previous_blockhash: str
+    parent_blockhash: str = msgspec.field(name="previousBlockhash")
     parent_slot: SlotNumber
 
 
-class BlockWire(HeaderWire, frozen=True, rename="camel", kw_only=True):
+class BlockWire(Header, frozen=True, rename="camel", kw_only=True):
     """getBlock with every transaction as JSON."""
 
     block_time: SlotNumber | None = None
@@ -63,5 +65,5 @@ REFUSALS: Final[Mapping[int, str]] = {
 SLOT: Final = msgspec.json.Decoder(Answer[SlotNumber])
 SLOTS: Final = msgspec.json.Decoder(Answer[list[SlotNumber]])
 TEXT: Final = msgspec.json.Decoder(Answer[str])
-HEADER: Final = msgspec.json.Decoder(Answer[HeaderWire])
+HEADER: Final = msgspec.json.Decoder(Answer[Header])
 BLOCK: Final = msgspec.json.Decoder(Answer[BlockWire])
