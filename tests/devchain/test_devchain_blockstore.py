@@ -9,7 +9,7 @@ import pytest
 from mintscope.base.primitives import UnixMs
 from mintscope.devchain.blockstore import CommitmentLevel
 from mintscope.devchain.chain import FIRST_SLOT, Devchain, lines
-from mintscope.devchain.transaction import Transaction
+from mintscope.devchain.transaction import MarketTransaction
 from support.oracles.devchain_blocks import NOW, shown
 
 
@@ -137,7 +137,7 @@ def test_a_fork_takes_back_what_its_blocks_moved(young: Devchain) -> None:
     for _ in range(30):
         young.tick()
     balances = dict(young.world.balances)
-    transactions: list[Transaction] = []
+    transactions: list[MarketTransaction] = []
     for _ in range(10):
         young.tick()
         transactions += young.blockstore.last.transactions

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from mintscope.base.primitives import Slot, UnixS
-from mintscope.devchain.transaction import Transaction
+from mintscope.devchain.transaction import MarketTransaction
 
 CONFIRMED_LAG: Final = 1  # slots behind the tip
 FINALIZED_LAG: Final = 32
@@ -19,7 +19,7 @@ LAG: Final[Mapping[CommitmentLevel, int]] = {
 }
 
 
-class Block(NamedTuple):
+class ChainBlock(NamedTuple):
     """One block; its JSON is rendered on request."""
 
     slot: Slot
@@ -28,7 +28,7 @@ class Block(NamedTuple):
     time: UnixS
     blockhash: str
     parent_blockhash: str
-    transactions: tuple[Transaction, ...]
+    transactions: tuple[MarketTransaction, ...]
 
 
 class Blockstore:
@@ -37,7 +37,7 @@ class Blockstore:
     def __init__(self, kept: int) -> None:
         assert kept > FINALIZED_LAG
         self._kept = kept
-        self._blocks: list[Block] = []
+        self._blocks: list[ChainBlock] = []
         self._slots: list[Slot] = []
         self._tip = Slot(0)
 
@@ -47,7 +47,7 @@ class Blockstore:
         return self._tip
 
     @property
-    def last(self) -> Block:
+    def last(self) -> ChainBlock:
         """The newest block."""
         return self._blocks[-1]
 
@@ -61,7 +61,7 @@ class Blockstore:
         """Every slot that has a block."""
         return self._slots
 
-    def append(self, block: Block) -> None:
+    def append(self, block: ChainBlock) -> None:
         """Add *block* on top, and forget the oldest beyond what is kept."""
         self._blocks.append(block)
         self._slots.append(block.slot)
@@ -70,7 +70,7 @@ class Blockstore:
         if len(self._blocks) > self._kept + self._kept // 10:
             del self._blocks[: -self._kept], self._slots[: -self._kept]
 
-    def drop(self, depth: int) -> list[Block]:
+    def drop(self, depth: int) -> list[ChainBlock]:
         """Take away the newest *depth* blocks and return them, newest first."""
         dropped = self._blocks[: -depth - 1 : -1]
         del self._blocks[-depth:], self._slots[-depth:]
@@ -85,7 +85,7 @@ class Blockstore:
         """Return how many blocks a fork may still replace."""
         return len(self._slots) - bisect_right(self._slots, self.reached("finalized"))
 
-    def block(self, slot: int) -> Block | None:
+    def block(self, slot: int) -> ChainBlock | None:
         """Return the block of *slot*, None where there is none."""
         where = bisect_left(self._slots, slot)
         if where < len(self._slots) and self._slots[where] == slot:

@@ -22,7 +22,7 @@ from mintscope.base.primitives import Signature, Slot, UnixMs, UnixS
 from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.market.swap import Swap
 from mintscope.devchain.addresses import address, text
-from mintscope.devchain.blockstore import Block, Blockstore
+from mintscope.devchain.blockstore import Blockstore, ChainBlock
 from mintscope.devchain.market.accounts import MarketAccounts
 from mintscope.devchain.market.listing import SOL
 from mintscope.devchain.market.pool import Token
@@ -126,17 +126,17 @@ class Devchain:
         block = self.blockstore.block(slot)
         return () if block is None else tuple(s for each in self._render(block) for s in each.swaps)
 
-    def entries(self, block: Block) -> list[Json]:
+    def entries(self, block: ChainBlock) -> list[Json]:
         """Return the transactions of *block* as getBlock shows them."""
         landed = (each.entry for each in self.vm.held(block.slot))
         return [*(rendered.entry for rendered in self._render(block)), *landed]
 
-    def signatures(self, block: Block) -> list[Signature]:
+    def signatures(self, block: ChainBlock) -> list[Signature]:
         """Return the signatures of the transactions of *block*."""
         landed = (Signature(each.signature) for each in self.vm.held(block.slot))
         return [*(_signature(block, index) for index in range(len(block.transactions))), *landed]
 
-    def _render(self, block: Block) -> Iterator[Rendered]:
+    def _render(self, block: ChainBlock) -> Iterator[Rendered]:
         for index, transaction in enumerate(block.transactions):
             yield render(
                 transaction,
@@ -161,7 +161,7 @@ class Devchain:
             parent_slot, height = Slot(slot - 1), FIRST_HEIGHT
             parent_hash, after_s = address(self.seed, "before the first"), 0.0
         blockstore.append(
-            Block(
+            ChainBlock(
                 slot=slot,
                 parent_slot=parent_slot,
                 height=height,
@@ -199,5 +199,5 @@ def _history(opens: UnixS, days: float) -> set[UnixS]:
     return times
 
 
-def _signature(block: Block, index: int) -> Signature:
+def _signature(block: ChainBlock, index: int) -> Signature:
     return Signature(text(sha512(f"{block.blockhash}/{index}".encode()).digest()))

@@ -27,11 +27,11 @@ from mintscope.devchain.svm.tokens import ui_amount
 from mintscope.devchain.transaction import (
     OTHER_RENT,
     TOKEN_ACCOUNT_RENT,
-    Call,
-    Envelope,
     Holding,
+    Invocation,
     Json,
-    Transaction,
+    MarketTransaction,
+    Submission,
     moves,
 )
 
@@ -59,7 +59,7 @@ class Rendered(NamedTuple):
     swaps: tuple[Swap, ...]
 
 
-def render(transaction: Transaction, place: Place, world: World) -> Rendered:
+def render(transaction: MarketTransaction, place: Place, world: World) -> Rendered:
     """Return the getBlock entry of *transaction* at *place*."""
     envelope = transaction.envelope
     calls = transaction.build()
@@ -114,7 +114,7 @@ class _Keys(NamedTuple):
         return self.static + self.loaded_writable + self.loaded_readonly
 
 
-def _keys(calls: Sequence[Call], envelope: Envelope, world: World) -> _Keys:
+def _keys(calls: Sequence[Invocation], envelope: Submission, world: World) -> _Keys:
     nodes = [call for _, call in _flatten(calls, 1)]
     named = dict.fromkeys(key for call in nodes for key in call.accounts)
     named |= dict.fromkeys(call.program for call in nodes)
@@ -154,13 +154,13 @@ def _owner(key: str, world: World) -> str | None:
     return None if holding is None else holding.owner
 
 
-def _flatten(calls: Iterable[Call], height: int) -> Iterator[tuple[int, Call]]:
+def _flatten(calls: Iterable[Invocation], height: int) -> Iterator[tuple[int, Invocation]]:
     for call in calls:
         yield height, call
         yield from _flatten(call.inner, height + 1)
 
 
-def _instruction(height: int, call: Call, position: Mapping[str, int]) -> Json:
+def _instruction(height: int, call: Invocation, position: Mapping[str, int]) -> Json:
     return {
         "programIdIndex": position[call.program],
         "accounts": [position[key] for key in call.accounts],
@@ -169,7 +169,7 @@ def _instruction(height: int, call: Call, position: Mapping[str, int]) -> Json:
     }
 
 
-def _after(transaction: Transaction, calls: Sequence[Call]) -> Mapping[str, int]:
+def _after(transaction: MarketTransaction, calls: Sequence[Invocation]) -> Mapping[str, int]:
     after = dict(transaction.before)
     after[transaction.envelope.payer] -= transaction.envelope.fee
     if transaction.envelope.failed_at is None:
@@ -181,7 +181,7 @@ def _after(transaction: Transaction, calls: Sequence[Call]) -> Mapping[str, int]
     return after
 
 
-def _outcome(envelope: Envelope) -> Json:
+def _outcome(envelope: Submission) -> Json:
     if envelope.failed_at is None:
         return {"err": None, "status": {"Ok": None}}
     error = {"InstructionError": [envelope.failed_at, {"Custom": SLIPPAGE_EXCEEDED}]}
@@ -224,12 +224,12 @@ def _ui_amount(amount: int, decimals: int) -> Json:
     return shown if amount else shown | {"uiAmount": None}
 
 
-def _units(call: Call) -> int:
+def _units(call: Invocation) -> int:
     own = UNITS_NATIVE if call.program in NATIVE else UNITS.get(call.program, UNITS_OTHER)
     return own + sum(map(_units, call.inner))
 
 
-def _logs(calls: Sequence[Call], height: int, failed_at: int | None = None) -> Iterator[str]:
+def _logs(calls: Sequence[Invocation], height: int, failed_at: int | None = None) -> Iterator[str]:
     for number, call in enumerate(calls):
         yield f"Program {call.program} invoke [{height}]"
         if call.says:
@@ -245,7 +245,10 @@ def _logs(calls: Sequence[Call], height: int, failed_at: int | None = None) -> I
 
 
 def _swaps(
-    calls: Sequence[Call], flat: Sequence[Sequence[tuple[int, Call]]], signer: str, place: Place
+    calls: Sequence[Invocation],
+    flat: Sequence[Sequence[tuple[int, Invocation]]],
+    signer: str,
+    place: Place,
 ) -> Iterator[Swap]:
     for outer, call in enumerate(calls):
         for inner, (_, node) in enumerate([(1, call), *flat[outer]], start=-1):

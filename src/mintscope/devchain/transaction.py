@@ -31,7 +31,7 @@ class Move(NamedTuple):
     amount: int
 
 
-class Call(NamedTuple):
+class Invocation(NamedTuple):
     """One instruction, with those its program invokes.
 
     says     what the program logs first
@@ -44,13 +44,13 @@ class Call(NamedTuple):
     accounts: tuple[str, ...]
     data: bytes
     says: str = ""
-    inner: tuple["Call", ...] = ()
+    inner: tuple["Invocation", ...] = ()
     moves: tuple[Move, ...] = ()
     log: tuple[str, ...] = ()
     fill: Fill | None = None
 
 
-class Envelope(NamedTuple):
+class Submission(NamedTuple):
     """How a transaction is sent.
 
     version      None for a legacy one
@@ -65,19 +65,19 @@ class Envelope(NamedTuple):
     failed_at: int | None = None
 
 
-class Transaction(NamedTuple):
+class MarketTransaction(NamedTuple):
     """A transaction the market made, to be rendered on request.
 
     build    its instructions, the same ones at every call
     before   balances of the accounts it names in a move, as they were
     """
 
-    build: Callable[[], tuple[Call, ...]]
-    envelope: Envelope
+    build: Callable[[], tuple[Invocation, ...]]
+    envelope: Submission
     before: Mapping[str, int]
 
 
-def moves(calls: Iterable[Call]) -> Iterator[Move]:
+def moves(calls: Iterable[Invocation]) -> Iterator[Move]:
     """Yield what *calls* move, in order of execution."""
     for call in calls:
         yield from moves(call.inner)

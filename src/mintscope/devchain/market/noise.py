@@ -12,7 +12,7 @@ from mintscope.devchain.market.pool import Token, Venue
 from mintscope.devchain.market.world import World
 from mintscope.devchain.shapes import pumpswap, spl
 from mintscope.devchain.shapes.bytes import u8, u32, u64
-from mintscope.devchain.transaction import SIGNATURE_FEE, Call, Envelope, Transaction
+from mintscope.devchain.transaction import SIGNATURE_FEE, Invocation, MarketTransaction, Submission
 
 PAID: Final = 0.4
 PAID_IN_TOKENS: Final = 0.25
@@ -32,7 +32,7 @@ class Noise:
         self._random = random
         self._shared_pools = [each for each in world.pools() if each.venue is Venue.PUMP_SWAP]
 
-    def transactions(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[Transaction]:
+    def transactions(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[MarketTransaction]:
         """Yield them; the votes are for the block with the hash *bank*."""
         yield from self._votes(slot, at, bank)
         if self._random.random() < PAID:
@@ -42,26 +42,26 @@ class Noise:
         if self._shared_pools and self._random.random() < LIQUIDITY:
             yield self._liquidity_change(at)
 
-    def _votes(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[Transaction]:
+    def _votes(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[MarketTransaction]:
         for voter, account in self._world.validators:
             if self._world.balances[voter] >= SIGNATURE_FEE:
                 cast = partial(_tower_sync, (account, voter), slot, at, bank)
-                yield self._send(cast, Envelope(voter, version=None))
+                yield self._send(cast, Submission(voter, version=None))
 
-    def _payment(self) -> Transaction:
+    def _payment(self) -> MarketTransaction:
         payer, payee = self._random.sample(self._world.wallets, 2)
         lamports = self._random.randrange(*LAMPORTS)
-        return self._send(partial(spl.pay, payer, payee, lamports), Envelope(payer, version=None))
+        return self._send(partial(spl.pay, payer, payee, lamports), Submission(payer, version=None))
 
-    def _token_payment(self, token: Token) -> Transaction:
+    def _token_payment(self, token: Token) -> MarketTransaction:
         payer, payee = self._random.sample(self._world.wallets, 2)
         source, target = self._world.held(payer, token), self._world.held(payee, token)
         amount = min(self._random.randrange(*DOLLARS), self._world.balances[source])
         return self._send(
-            partial(spl.transfer_checked, source, target, amount, payer, token), Envelope(payer)
+            partial(spl.transfer_checked, source, target, amount, payer, token), Submission(payer)
         )
 
-    def _liquidity_change(self, at: UnixS) -> Transaction:
+    def _liquidity_change(self, at: UnixS) -> MarketTransaction:
         world = self._world
         pool = self._random.choice(self._shared_pools)
         owner = self._random.choice(world.providers)
@@ -79,19 +79,19 @@ class Noise:
         change = pumpswap.LiquidityChange(
             pool, owner, (held_base, held_quote, held), amounts, reserves, at, adds
         )
-        return self._send(partial(pumpswap.change_liquidity, change), Envelope(owner))
+        return self._send(partial(pumpswap.change_liquidity, change), Submission(owner))
 
-    def _send(self, build: Callable[[], Call], envelope: Envelope) -> Transaction:
+    def _send(self, build: Callable[[], Invocation], envelope: Submission) -> MarketTransaction:
         """Return the transaction whose only instruction is built by *build*."""
         return self._world.transact(partial(_alone, build), envelope)
 
 
-def _tower_sync(accounts: tuple[str, str], slot: Slot, at: UnixS, bank: bytes) -> Call:
+def _tower_sync(accounts: tuple[str, str], slot: Slot, at: UnixS, bank: bytes) -> Invocation:
     """Return the vote for the slots up to *slot*, whose bank has the hash *bank*."""
     tower = b"".join(u8(1, LOCKOUTS - number) for number in range(LOCKOUTS))
     voted = u32(TOWER_SYNC) + u64(slot - LOCKOUTS) + u8(LOCKOUTS) + tower
-    return Call(VOTE, accounts, voted + bank + u8(1) + u64(at) + bank)
+    return Invocation(VOTE, accounts, voted + bank + u8(1) + u64(at) + bank)
 
 
-def _alone(build: Callable[[], Call]) -> tuple[Call]:
+def _alone(build: Callable[[], Invocation]) -> tuple[Invocation]:
     return (build(),)

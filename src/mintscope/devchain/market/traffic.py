@@ -19,7 +19,7 @@ from mintscope.devchain.market.prices import Prices
 from mintscope.devchain.market.world import Listed, World
 from mintscope.devchain.shapes import order
 from mintscope.devchain.shapes.pumpfun import RESERVED_BASE
-from mintscope.devchain.transaction import Envelope, Transaction
+from mintscope.devchain.transaction import MarketTransaction, Submission
 
 NOISE: Final = 0.0012  # share of the reserves a trade without a reason moves
 SHARE_MIN, SHARE_MAX = 0.0004, 0.03
@@ -47,10 +47,12 @@ class Traffic:
         self._prices = Prices(world, random)
         self._noise = Noise(world, random)
 
-    def block(self, slot: Slot, at: UnixS, parent: str, after_s: float) -> tuple[Transaction, ...]:
+    def block(
+        self, slot: Slot, at: UnixS, parent: str, after_s: float
+    ) -> tuple[MarketTransaction, ...]:
         """Return what happens in *slot*, *after_s* seconds after the block *parent*."""
         self._prices.advance(after_s)
-        intents: list[Callable[[], Iterable[Transaction]]] = [
+        intents: list[Callable[[], Iterable[MarketTransaction]]] = [
             partial(self._trade, listed, at)
             for listed in self._world.listed
             for _ in range(self._count(listed, at))
@@ -72,21 +74,21 @@ class Traffic:
         expected = listing.history if age >= 0 else listing.live
         return int(expected) + (self._random.random() < expected % 1)
 
-    def _trade_sol(self, at: UnixS) -> Iterator[Transaction]:
+    def _trade_sol(self, at: UnixS) -> Iterator[MarketTransaction]:
         """Yield the swap that gives every block a rate of SOL in dollars."""
         fill = None
         while fill is None:
             fill = self._fill(self._random.choice(self._world.sol_pools), 0.5, at, dust=0)
         yield self._direct(fill)
 
-    def _trade(self, listed: Listed, at: UnixS) -> Iterator[Transaction]:
+    def _trade(self, listed: Listed, at: UnixS) -> Iterator[MarketTransaction]:
         fill = self._fill(self._choose(listed), listed.listing.buys, at)
         if fill is None:
             return
         legs = self._legs(fill) if self._random.random() < ROUTED else None
         yield self._direct(fill) if legs is None else self._route(legs)
 
-    def _fail(self, at: UnixS) -> Iterator[Transaction]:
+    def _fail(self, at: UnixS) -> Iterator[MarketTransaction]:
         """Yield a route that ends below its minimum and so moves nothing but its fee."""
         listed = self._random.choice(self._world.listed)
         fill = self._fill(self._choose(listed), listed.listing.buys, at)
@@ -154,14 +156,14 @@ class Traffic:
         second = self._settle(pool, first.amount_out, at, trader, is_buy=True)
         return None if second is None else (first, second)
 
-    def _direct(self, fill: Fill) -> Transaction:
+    def _direct(self, fill: Fill) -> MarketTransaction:
         random = self._random
         wrapped = random.random() < WRAPPED and self._can_wrap(fill)
         tip = random.randrange(*TIPS) if random.random() < TIPPED else 0
         price = random.randrange(*UNIT_PRICES)
         return self._world.transact(
             partial(order.direct, fill, wrapped=wrapped, tip=tip, price=price),
-            Envelope(fill.trader, order.fee(price), version=random.choice((None, 0))),
+            Submission(fill.trader, order.fee(price), version=random.choice((None, 0))),
         )
 
     def _can_wrap(self, fill: Fill) -> bool:
@@ -171,11 +173,11 @@ class Traffic:
             return fill.amount_in < self._world.balances[fill.trader] * AFFORDABLE
         return fill.paid is SOL
 
-    def _route(self, legs: tuple[Fill, Fill], failed_at: int | None = None) -> Transaction:
+    def _route(self, legs: tuple[Fill, Fill], failed_at: int | None = None) -> MarketTransaction:
         price = self._random.randrange(*UNIT_PRICES)
         return self._world.transact(
             partial(order.routed, legs, price=price),
-            Envelope(legs[0].trader, order.fee(price), uses_table=True, failed_at=failed_at),
+            Submission(legs[0].trader, order.fee(price), uses_table=True, failed_at=failed_at),
         )
 
 

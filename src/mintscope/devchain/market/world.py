@@ -15,11 +15,11 @@ from mintscope.devchain.market.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Pool, To
 from mintscope.devchain.shapes.pumpswap import LP_MINT
 from mintscope.devchain.transaction import (
     OTHER_RENT,
-    Call,
-    Envelope,
     Holding,
+    Invocation,
+    MarketTransaction,
     Move,
-    Transaction,
+    Submission,
     moves,
 )
 
@@ -79,7 +79,9 @@ class World:
         """Return where *owner* holds the pool token of *pool*."""
         return self._held[owner, Mint(pool.parts[LP_MINT])]
 
-    def transact(self, build: Callable[[], tuple[Call, ...]], envelope: Envelope) -> Transaction:
+    def transact(
+        self, build: Callable[[], tuple[Invocation, ...]], envelope: Submission
+    ) -> MarketTransaction:
         """Apply what *build* returns, and remember how things were before."""
         moved = list(moves(build()))
         balances = self.balances
@@ -92,7 +94,7 @@ class World:
         if envelope.failed_at is None:
             self._apply(moved)
             self._forget_closed(before)
-        return Transaction(build, envelope, before)
+        return MarketTransaction(build, envelope, before)
 
     def _apply(self, moved: Iterable[Move]) -> None:
         balances = self.balances
@@ -103,7 +105,7 @@ class World:
             if target:
                 balances[target] = balances.get(target, 0) + amount
 
-    def undo(self, transactions: Iterable[Transaction]) -> None:
+    def undo(self, transactions: Iterable[MarketTransaction]) -> None:
         """Take back *transactions*, the newest ones, given newest first."""
         for transaction in transactions:
             self.balances |= transaction.before

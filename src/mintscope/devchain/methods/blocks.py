@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from mintscope.base.primitives import Signature
-from mintscope.devchain.blockstore import Block, Blockstore, CommitmentLevel
+from mintscope.devchain.blockstore import Blockstore, ChainBlock, CommitmentLevel
 from mintscope.devchain.methods.params import (
     INVALID_PARAMS,
     BlockOptions,
@@ -38,11 +38,11 @@ class Chain(Protocol):
     opened_slot: int
     vm: Vm
 
-    def entries(self, block: Block) -> Sequence[Json]:
+    def entries(self, block: ChainBlock) -> Sequence[Json]:
         """Return its transactions as getBlock shows them."""
         ...
 
-    def signatures(self, block: Block) -> Sequence[Signature]:
+    def signatures(self, block: ChainBlock) -> Sequence[Signature]:
         """Return their signatures."""
         ...
 
@@ -108,7 +108,7 @@ class BlockMethods:
             shown["signatures"] = self._chain.signatures(block)
         return shown | {"rewards": []} if options.rewards else shown
 
-    def _entries(self, block: Block, version_max: int | None) -> Sequence[Json]:
+    def _entries(self, block: ChainBlock, version_max: int | None) -> Sequence[Json]:
         entries = self._chain.entries(block)
         if version_max is not None:
             return entries
@@ -116,7 +116,7 @@ class BlockMethods:
             raise unsupported_version()
         return [{key: entry[key] for key in ("transaction", "meta")} for entry in entries]
 
-    def _find(self, slot: int, commitment: CommitmentLevel) -> Block:
+    def _find(self, slot: int, commitment: CommitmentLevel) -> ChainBlock:
         blockstore = self._blockstore
         if slot > blockstore.reached(commitment):
             raise RpcError(BLOCK_NOT_AVAILABLE, f"Block not available for slot {slot}")
@@ -135,7 +135,7 @@ class BlockMethods:
         raise RpcError(code, f"Slot {slot} was skipped, or {why}")
 
 
-def head(block: Block) -> Json:
+def head(block: ChainBlock) -> Json:
     """Return what getBlock answers for *block* besides its transactions."""
     return {
         "blockHeight": block.height,

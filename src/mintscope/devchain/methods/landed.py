@@ -21,7 +21,7 @@ from mintscope.devchain.methods.params import (
 )
 from mintscope.devchain.methods.view import View
 from mintscope.devchain.svm.entry import memo
-from mintscope.devchain.svm.vm import Landed, Vm
+from mintscope.devchain.svm.vm import LandedTransaction, Vm
 from mintscope.devchain.transaction import Json
 
 SIGNATURES_MAX: Final = 256
@@ -55,7 +55,7 @@ class LandedMethods:
         ]
         return view.answer(found)
 
-    def _status(self, view: View, landed: Landed | None, *, far: bool) -> Json | None:
+    def _status(self, view: View, landed: LandedTransaction | None, *, far: bool) -> Json | None:
         if landed is None:
             return None
         depth = view.block.height - landed.block.height
@@ -99,7 +99,7 @@ class LandedMethods:
         )
         return [self._line(landed) for landed in islice(found, options.limit)]
 
-    def _line(self, landed: Landed) -> Json:
+    def _line(self, landed: LandedTransaction) -> Json:
         return {
             "signature": landed.signature,
             "slot": landed.block.slot,
@@ -114,7 +114,9 @@ class LandedMethods:
         return View(self._vm, options)
 
 
-def _between(history: Iterator[Landed], options: HistoryOptions) -> Iterator[Landed]:
+def _between(
+    history: Iterator[LandedTransaction], options: HistoryOptions
+) -> Iterator[LandedTransaction]:
     """Yield what is older than `before` and newer than `until`, where they are given."""
     if options.before is not None:
         before = str(options.before)
@@ -125,7 +127,7 @@ def _between(history: Iterator[Landed], options: HistoryOptions) -> Iterator[Lan
     return takewhile(lambda landed: landed.signature != until, history)
 
 
-def _encoded(landed: Landed, options: TransactionOptions) -> object:
+def _encoded(landed: LandedTransaction, options: TransactionOptions) -> object:
     raw = bytes(landed.transaction)
     match options.encoding:
         case "base64":

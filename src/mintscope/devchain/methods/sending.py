@@ -24,7 +24,7 @@ from mintscope.devchain.methods.params import (
     table,
 )
 from mintscope.devchain.methods.view import View
-from mintscope.devchain.svm.bank import Error, Outcome
+from mintscope.devchain.svm.bank import Execution, TransactionError
 from mintscope.devchain.svm.entry import inner_instructions, return_data
 from mintscope.devchain.svm.message import AnyMessage, base_fee, priority_fee
 from mintscope.devchain.svm.vm import Busy, Vm
@@ -107,7 +107,7 @@ class SendMethods:
         if options.sig_verify:
             _verify(transaction)
         view = View(self._vm, options)
-        error: Error | None = None
+        error: TransactionError | None = None
         if not options.replace_recent_blockhash:
             error = self._vm.refusal(transaction)
         outcome = None if error is not None else self._vm.bank.simulate(transaction)
@@ -135,7 +135,7 @@ class SendMethods:
         return str(transaction.signatures[0])
 
     def _preflight(self, transaction: VersionedTransaction) -> None:
-        error: Error | None = self._vm.refusal(transaction)
+        error: TransactionError | None = self._vm.refusal(transaction)
         outcome = None if error is not None else self._vm.bank.simulate(transaction)
         shown = _simulated(error, outcome)
         if shown["err"] is not None:
@@ -148,7 +148,10 @@ class SendMethods:
         return {"blockhash": str(blockhash), "lastValidBlockHeight": last}
 
     def _left(
-        self, wanted: SimulatedAccounts, transaction: VersionedTransaction, outcome: Outcome | None
+        self,
+        wanted: SimulatedAccounts,
+        transaction: VersionedTransaction,
+        outcome: Execution | None,
     ) -> list[Json | None]:
         """Return the *wanted* accounts as *transaction* leaves them; nothing if it fails."""
         most = len(transaction.message.account_keys)
@@ -169,7 +172,7 @@ def _verify(transaction: VersionedTransaction) -> None:
         raise RpcError(SIGNATURE_WRONG, "Transaction signature verification failure")
 
 
-def _simulated(error: Error | None, outcome: Outcome | None) -> Json:
+def _simulated(error: TransactionError | None, outcome: Execution | None) -> Json:
     return {
         "err": error if outcome is None else outcome.error,
         "logs": [] if outcome is None else list(outcome.logs),

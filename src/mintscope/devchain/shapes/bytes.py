@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Final
 
 from mintscope.devchain.addresses import raw
-from mintscope.devchain.transaction import Call
+from mintscope.devchain.transaction import Invocation
 
 SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
 
@@ -42,12 +42,12 @@ def event(name: str) -> bytes:
     return sha256(f"event:{name}".encode()).digest()[:8]
 
 
-def emit(program: str, authority: str, data: bytes) -> Call:
+def emit(program: str, authority: str, data: bytes) -> Invocation:
     """Return the call by which *program* tells itself about an event."""
-    return Call(program, (authority,), SELF_CALL + data)
+    return Invocation(program, (authority,), SELF_CALL + data)
 
 
-def anchor(program: str, name: str, accounts: tuple[str, ...], data: bytes) -> Call:
+def anchor(program: str, name: str, accounts: tuple[str, ...], data: bytes) -> Invocation:
     """Return the instruction *name* of an Anchor program."""
     says = f"Instruction: {name.title().replace('_', '')}"
-    return Call(program, accounts, instruction(name) + data, says)
+    return Invocation(program, accounts, instruction(name) + data, says)

@@ -8,9 +8,9 @@ from mintscope.devchain.addresses import JITO_TIPS, JUPITER, JUPITER_EVENTS, SPL
 from mintscope.devchain.market.pool import Fill, Venue
 from mintscope.devchain.shapes import pumpfun, pumpswap, spl, vaults
 from mintscope.devchain.shapes.bytes import anchor, emit, event, keys, u8, u16, u32, u64
-from mintscope.devchain.transaction import SIGNATURE_FEE, Call
+from mintscope.devchain.transaction import SIGNATURE_FEE, Invocation
 
-SWAP: Final[Mapping[Venue, Callable[[Fill], Call]]] = {
+SWAP: Final[Mapping[Venue, Callable[[Fill], Invocation]]] = {
     Venue.PUMP_FUN: pumpfun.swap,
     Venue.PUMP_SWAP: pumpswap.swap,
     Venue.RAYDIUM_V4: vaults.raydium_v4,
@@ -35,7 +35,7 @@ def fee(price: int) -> int:
     return SIGNATURE_FEE + -(-price * UNITS // 1_000_000)
 
 
-def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Call, ...]:
+def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Invocation, ...]:
     """Return *fill* sent to its program, SOL through a temporary account where *wrapped*."""
     calls = [*spl.budget(UNITS, price)]
     if wrapped:
@@ -49,14 +49,14 @@ def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Call, ..
     return tuple(calls)
 
 
-def routed(fills: Sequence[Fill], *, price: int) -> tuple[Call, ...]:
+def routed(fills: Sequence[Fill], *, price: int) -> tuple[Invocation, ...]:
     """Return one route of Jupiter, which feeds what each of *fills* pays into the next."""
     first, last = fills[0], fills[-1]
     hops = [SWAP[fill.pool.venue](fill) for fill in fills]
     steps = b"".join(
         _variant(fill) + u8(PERCENT, number, number + 1) for number, fill in enumerate(fills)
     )
-    inner: list[Call] = []
+    inner: list[Invocation] = []
     for fill, hop in zip(fills, hops, strict=True):
         inner += (hop, emit(JUPITER, JUPITER_EVENTS, _told(fill, hop)))
     accounts = (
@@ -70,7 +70,7 @@ def routed(fills: Sequence[Fill], *, price: int) -> tuple[Call, ...]:
     return (*spl.budget(UNITS, price), route)
 
 
-def _told(fill: Fill, hop: Call) -> bytes:
+def _told(fill: Fill, hop: Invocation) -> bytes:
     paid_in = keys(hop.program, fill.received.mint) + u64(fill.amount_in)
     return event("SwapEvent") + paid_in + keys(fill.paid.mint) + u64(fill.amount_out)
 
@@ -83,7 +83,7 @@ def _variant(fill: Fill) -> bytes:
     return number
 
 
-def _wrapped(fill: Fill) -> tuple[Call, ...]:
+def _wrapped(fill: Fill) -> tuple[Invocation, ...]:
     account = address("wrapped", fill.trader, fill.amount_in, *fill.reserves)
     # PumpSwap takes its fees of the quote beside what the pool moves.
     fees = 2 * pumpswap.taken(fill) if fill.pool.venue is Venue.PUMP_SWAP else 0

@@ -11,14 +11,14 @@ from mintscope.devchain.addresses import (
 from mintscope.devchain.market.pool import BASIS_POINTS, VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Venue
 from mintscope.devchain.shapes import spl
 from mintscope.devchain.shapes.bytes import anchor, emit, event, keys, u8, u64
-from mintscope.devchain.transaction import Call, Move, logged
+from mintscope.devchain.transaction import Invocation, Move, logged
 
 PROTOCOL_FEE_BPS = 95
 CREATOR_FEE_BPS = 30
 RESERVED_BASE = 206_900_000_000_000  # held by the curve, not for sale
 
 
-def swap(fill: Fill) -> Call:
+def swap(fill: Fill) -> Invocation:
     """Return a buy or a sell."""
     curve, trader, told = fill.pool, fill.trader, _trade_event(fill)
     held, _ = fill.held
@@ -26,7 +26,7 @@ def swap(fill: Fill) -> Call:
     protocol_fee, creator_fee = _fees(sol)
     creator_vault, *volumes, fee_config = curve.parts[:4]
     programs = (PUMP_FUN_EVENTS, PUMP_FUN)
-    inner: tuple[Call, ...]
+    inner: tuple[Invocation, ...]
     moves: tuple[Move, ...] = ()
     if fill.is_buy:
         middle = (SYSTEM, curve.base.program, creator_vault, *programs, *volumes)

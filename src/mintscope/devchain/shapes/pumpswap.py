@@ -14,10 +14,10 @@ from mintscope.devchain.addresses import (
     SPL_2022,
     SYSTEM,
 )
-from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, Reserves, Venue
+from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, PoolReserves, Venue
 from mintscope.devchain.shapes import spl
 from mintscope.devchain.shapes.bytes import anchor, emit, event, keys, string, u8, u64, u128
-from mintscope.devchain.transaction import Call, logged
+from mintscope.devchain.transaction import Invocation, logged
 
 LP_FEE_BPS = FEE_BPS[Venue.PUMP_SWAP]
 OTHER_FEE_BPS = 5  # the protocol's, and the creator's
@@ -27,7 +27,7 @@ FEE_CONFIG, VOLUME, USER_VOLUME, LP_MINT = range(4, 8)
 _move = spl.transfer_checked
 
 
-def swap(fill: Fill) -> Call:
+def swap(fill: Fill) -> Invocation:
     """Return a buy or a sell."""
     return _buy(fill) if fill.is_buy else _sell(fill)
 
@@ -44,7 +44,7 @@ def _quote(fill: Fill) -> int:
     return fill.amount_out * BASIS_POINTS // (BASIS_POINTS - LP_FEE_BPS)
 
 
-def _buy(fill: Fill) -> Call:
+def _buy(fill: Fill) -> Invocation:
     pool, parts = fill.pool, fill.pool.parts
     net, cut = _quote(fill), taken(fill)
     told = b"".join(
@@ -71,7 +71,7 @@ def _buy(fill: Fill) -> Call:
     return _telling("buy", accounts, data, inner, told)._replace(fill=fill)
 
 
-def _sell(fill: Fill) -> Call:
+def _sell(fill: Fill) -> Invocation:
     pool, parts = fill.pool, fill.pool.parts
     gross, cut = _quote(fill), taken(fill)
     received = fill.amount_out - 2 * cut
@@ -121,12 +121,12 @@ class LiquidityChange(NamedTuple):
     owner: str
     held: tuple[str, str, str]
     amounts: tuple[int, int, int]
-    reserves: Reserves
+    reserves: PoolReserves
     at: UnixS
     adds: bool
 
 
-def change_liquidity(change: LiquidityChange) -> Call:
+def change_liquidity(change: LiquidityChange) -> Invocation:
     """Return a deposit or a withdrawal."""
     pool, owner, reserves = change.pool, change.owner, change.reserves
     base, quote, lp = change.amounts
@@ -161,8 +161,8 @@ def change_liquidity(change: LiquidityChange) -> Call:
 
 
 def _telling(
-    name: str, accounts: tuple[str, ...], data: bytes, inner: tuple[Call, ...], told: bytes
-) -> Call:
+    name: str, accounts: tuple[str, ...], data: bytes, inner: tuple[Invocation, ...], told: bytes
+) -> Invocation:
     """Return the instruction *name*, which tells itself and the log about the event *told*."""
     inner = (*inner, emit(PUMP_SWAP, PUMP_SWAP_EVENTS, told))
     return anchor(PUMP_SWAP, name, accounts, data)._replace(inner=inner, log=(logged(told),))

@@ -20,10 +20,10 @@ from mintscope.devchain.addresses import (
     WHIRLPOOL,
     raw,
 )
-from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, Reserves, Venue
+from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, PoolReserves, Venue
 from mintscope.devchain.shapes import spl
 from mintscope.devchain.shapes.bytes import anchor, emit, event, i32, keys, u8, u64, u128
-from mintscope.devchain.transaction import Call, logged
+from mintscope.devchain.transaction import Invocation, logged
 
 SWAP_BASE_IN: Final = 9
 LOG_SWAP_BASE_IN: Final = 3
@@ -35,14 +35,14 @@ DLMM_FEE_RATE: Final = FEE_BPS[Venue.METEORA_DLMM] * 10**9 // BASIS_POINTS
 T = TypeVar("T")
 
 
-def raydium_v4(fill: Fill) -> Call:
+def raydium_v4(fill: Fill) -> Invocation:
     """Return a SwapBaseIn of Raydium's v4 AMM, with its ray_log."""
     pool, amounts = fill.pool, u64(fill.amount_in, _minimum(fill))
     direction = QUOTE_TO_BASE if fill.is_buy else BASE_TO_QUOTE
     told = u64(direction, fill.amount_in, *fill.reserves, fill.amount_out)
     ray_log = b64encode(u8(LOG_SWAP_BASE_IN) + amounts + told).decode()
     authority = RAYDIUM_V4_AUTHORITY
-    return Call(
+    return Invocation(
         RAYDIUM_V4,
         (
             *(SPL, pool.address, authority, *pool.parts[:2], pool.base_vault, pool.quote_vault),
@@ -58,7 +58,7 @@ def raydium_v4(fill: Fill) -> Call:
     )
 
 
-def raydium_clmm(fill: Fill) -> Call:
+def raydium_clmm(fill: Fill) -> Invocation:
     """Return a swap_v2 of Raydium's concentrated AMM."""
     pool = fill.pool
     first, second = _ordered(pool, *fill.amounts)
@@ -82,7 +82,7 @@ def raydium_clmm(fill: Fill) -> Call:
     return swap._replace(inner=inner, log=(logged(told),), fill=fill)
 
 
-def whirlpool(fill: Fill) -> Call:
+def whirlpool(fill: Fill) -> Invocation:
     """Return a swap_v2 of an Orca Whirlpool, told in the log since 2025."""
     pool, is_from_first = fill.pool, u8(_is_from_first(fill))
     a, b = _ordered(pool, pool.base, pool.quote)
@@ -102,7 +102,7 @@ def whirlpool(fill: Fill) -> Call:
     return swap._replace(inner=inner, log=(logged(told),), fill=fill)
 
 
-def meteora_dlmm(fill: Fill) -> Call:
+def meteora_dlmm(fill: Fill) -> Invocation:
     """Return a swap of Meteora's bins; token X is the base, Y the quote."""
     pool = fill.pool
     fee = fill.amount_in * FEE_BPS[Venue.METEORA_DLMM] // BASIS_POINTS
@@ -144,12 +144,12 @@ def _minimum(fill: Fill) -> int:
     return fill.amount_out * 99 // 100
 
 
-def _sqrt_price_x64(pool: Pool, reserves: Reserves) -> int:
+def _sqrt_price_x64(pool: Pool, reserves: PoolReserves) -> int:
     """Return the square root of token 1 per token 0, times 2**64."""
     zero, one = _ordered(pool, *reserves)
     return isqrt((one << 128) // zero)
 
 
-def _bin_id(reserves: Reserves) -> int:
+def _bin_id(reserves: PoolReserves) -> int:
     """Return the bin of the price of the base in the quote."""
     return floor(log(reserves.quote / reserves.base) / log(BIN_STEP))

@@ -25,7 +25,7 @@ from solders.transaction_metadata import (
 from mintscope.devchain.svm.message import Keys, base_fee, priority_fee, resolve
 from mintscope.devchain.svm.tokens import read_holding
 
-Error = str | dict[str, object]
+TransactionError = str | dict[str, object]
 
 NOTHING: Final = Account(0, b"", SYSTEM)
 ACCOUNTS_MAX: Final = 64
@@ -43,7 +43,7 @@ class Inner(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Execution:
     """What a transaction did, or would do.
 
     landed   it becomes part of a block: it succeeded, or failed and paid its fee
@@ -56,7 +56,7 @@ class Outcome:
     after: Mapping[Pubkey, Account | None]
     fee: int
     landed: bool = False
-    error: Error | None = None
+    error: TransactionError | None = None
     logs: Sequence[str] = ()
     inner: Sequence[Sequence[Inner]] = ()
     units: int = 0
@@ -99,13 +99,13 @@ class Bank:
         clock.slot, clock.unix_timestamp = slot, time_s
         self._svm.set_clock(clock)
 
-    def simulate(self, transaction: VersionedTransaction) -> Outcome:
+    def simulate(self, transaction: VersionedTransaction) -> Execution:
         """Say what *transaction* would do now, and change nothing."""
         outcome = self.execute(transaction)
         self.undo(outcome)
         return outcome
 
-    def execute(self, transaction: VersionedTransaction) -> Outcome:
+    def execute(self, transaction: VersionedTransaction) -> Execution:
         """Run *transaction* and keep what it did."""
         case = self._open(transaction)
         if case.error is not None:
@@ -122,7 +122,7 @@ class Bank:
             return failed
         return replace(failed, landed=True, after=self._now(case))
 
-    def fail(self, transaction: VersionedTransaction) -> Outcome:
+    def fail(self, transaction: VersionedTransaction) -> Execution:
         """Let *transaction* land as if its funds were gone: its fee is all that moves."""
         case = self._open(transaction)
         if case.error is not None:
@@ -136,18 +136,18 @@ class Bank:
             after=self._now(case),
             logs=[
                 f"Program {program} invoke [1]",
-                "Program log: Error: insufficient funds",
+                "Program log: TransactionError: insufficient funds",
                 f"Program {program} failed: custom program error: {INSUFFICIENT_FUNDS:#x}",
             ],
         )
 
-    def undo(self, outcome: Outcome) -> None:
+    def undo(self, outcome: Execution) -> None:
         """Put back what *outcome* changed; the newest first where there are several."""
         for address, account in outcome.before.items():
             if account != outcome.after[address]:
                 self.put(address, account)
 
-    def _open(self, transaction: VersionedTransaction) -> Outcome:
+    def _open(self, transaction: VersionedTransaction) -> Execution:
         """Return the case of *transaction* before it ran, with an error if it cannot run."""
         message = transaction.message
         keys = resolve(message, self.account)
@@ -163,9 +163,9 @@ class Bank:
             error = "AccountNotFound"
         elif payer.lamports < fee:
             error = "InsufficientFundsForFee"
-        return Outcome(keys=keys, before=before, after=before, fee=fee, error=error)
+        return Execution(keys=keys, before=before, after=before, fee=fee, error=error)
 
-    def _now(self, case: Outcome) -> dict[Pubkey, Account | None]:
+    def _now(self, case: Execution) -> dict[Pubkey, Account | None]:
         now = {address: self.account(address) for address in case.before}
         self._note(now)
         return now
@@ -181,7 +181,7 @@ class Bank:
 
 
 class _Failed(msgspec.Struct):
-    err: Error
+    err: TransactionError
 
 
 class _ReturnData(msgspec.Struct):
@@ -199,11 +199,11 @@ class _Height(msgspec.Struct, rename="camel"):
     stack_height: int
 
 
-def _error(result: FailedTransactionMetadata) -> Error:
+def _error(result: FailedTransactionMetadata) -> TransactionError:
     return msgspec.json.decode(result.to_json(), type=_Failed).err
 
 
-def _told(case: Outcome, meta: TransactionMetadata) -> Outcome:
+def _told(case: Execution, meta: TransactionMetadata) -> Execution:
     """Return *case* with what the machine says about the run."""
     returned = msgspec.json.decode(meta.to_json(), type=_Meta).return_data
     return replace(

@@ -11,7 +11,7 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from mintscope.devchain.svm.bank import Inner, Outcome
+from mintscope.devchain.svm.bank import Execution, Inner
 from mintscope.devchain.svm.message import AnyMessage
 from mintscope.devchain.svm.tokens import read_holding, read_mint, ui_amount
 from mintscope.devchain.transaction import Json
@@ -25,7 +25,9 @@ MEMO_PROGRAMS: Final = frozenset(
 
 
 def entry(
-    transaction: VersionedTransaction, outcome: Outcome, account: Callable[[Pubkey], Account | None]
+    transaction: VersionedTransaction,
+    outcome: Execution,
+    account: Callable[[Pubkey], Account | None],
 ) -> Json:
     """Return *transaction* and what it did; *account* reads what it only read."""
     return {
@@ -74,7 +76,7 @@ def _message(message: AnyMessage) -> Json:
     return shown
 
 
-def _meta(outcome: Outcome, account: Callable[[Pubkey], Account | None]) -> Json:
+def _meta(outcome: Execution, account: Callable[[Pubkey], Account | None]) -> Json:
     keys = outcome.keys.all
     read = {key: account(key) for key in keys if key not in outcome.before}
     before, after = {**read, **outcome.before}, {**read, **outcome.after}
@@ -101,7 +103,7 @@ def _meta(outcome: Outcome, account: Callable[[Pubkey], Account | None]) -> Json
     return meta
 
 
-def inner_instructions(outcome: Outcome) -> list[Json]:
+def inner_instructions(outcome: Execution) -> list[Json]:
     """Return what programs invoked, by the outer instruction they did it under."""
     return [
         {"index": index, "instructions": [_inner(call) for call in calls]}
@@ -110,7 +112,7 @@ def inner_instructions(outcome: Outcome) -> list[Json]:
     ]
 
 
-def return_data(outcome: Outcome) -> Json | None:
+def return_data(outcome: Execution) -> Json | None:
     """Return what the last program to say something returned."""
     if outcome.returned is None:
         return None

@@ -18,7 +18,7 @@ from solders.transaction import VersionedTransaction
 from mintscope.base.clock import Clock
 from mintscope.devchain.blockstore import CommitmentLevel
 from mintscope.devchain.faults import Faults, Landing
-from mintscope.devchain.svm.bank import Bank, Outcome
+from mintscope.devchain.svm.bank import Bank, Execution
 from mintscope.devchain.svm.blockhash_queue import BlockhashQueue, Refusal
 from mintscope.devchain.svm.entry import entry
 from mintscope.devchain.svm.genesis import Genesis
@@ -55,12 +55,12 @@ class Closed(NamedTuple):
     at_ms: int
 
 
-class Landed(NamedTuple):
+class LandedTransaction(NamedTuple):
     """A transaction in a block."""
 
     signature: str
     transaction: VersionedTransaction
-    outcome: Outcome
+    outcome: Execution
     entry: Json
     block: Closed
     landing: Landing
@@ -98,10 +98,10 @@ class Vm:
         self._blocks: deque[Closed] = deque(maxlen=BLOCKS_KEPT)
         self._pending: dict[str, _Pending] = {}
         self._fates: dict[str, Landing] = {}
-        self._landed: dict[str, Landed] = {}
-        self._held: dict[int, Sequence[Landed]] = {}
+        self._landed: dict[str, LandedTransaction] = {}
+        self._held: dict[int, Sequence[LandedTransaction]] = {}
 
-    def close_block(self, block: Closed) -> Sequence[Landed]:
+    def close_block(self, block: Closed) -> Sequence[LandedTransaction]:
         """Run what is due in *block*, make its hash good, and return what landed."""
         self.bank.tell_time(slot=block.slot, time_s=block.at_ms // 1_000)
         due = [each for each in self._pending.values() if each.due_ms <= block.at_ms]
@@ -180,7 +180,7 @@ class Vm:
         at = (block for block in reversed(self._blocks) if block.slot <= reached)
         return next(at, self._blocks[0])
 
-    def commitment(self, landed: Landed) -> CommitmentLevel:
+    def commitment(self, landed: LandedTransaction) -> CommitmentLevel:
         """Return how sure the cluster is of *landed*."""
         slot = landed.block.slot
         if slot <= self._reached("finalized"):
@@ -194,19 +194,19 @@ class Vm:
             account = landed.outcome.before.get(address, account)
         return account or self._elsewhere(address)
 
-    def landed(self, signature: str) -> Landed | None:
+    def landed(self, signature: str) -> LandedTransaction | None:
         """Return the transaction of *signature*, if a block holds it."""
         return self._landed.get(signature)
 
-    def held(self, slot: int) -> Sequence[Landed]:
+    def held(self, slot: int) -> Sequence[LandedTransaction]:
         """Return what landed in the block of *slot*, in its order."""
         return self._held.get(slot, ())
 
-    def history(self) -> Iterator[Landed]:
+    def history(self) -> Iterator[LandedTransaction]:
         """Yield every transaction still known, newest first."""
         return reversed(self._landed.values())
 
-    def _land(self, pending: "_Pending", block: Closed) -> Landed | None:
+    def _land(self, pending: "_Pending", block: Closed) -> LandedTransaction | None:
         signature, transaction, landing, _ = pending
         message = transaction.message
         if landing.kind == "never" or self._blockhashes.refusal(message, height=block.height):
@@ -217,13 +217,13 @@ class Vm:
             return None
         self._blockhashes.remember(message)
         shown = entry(transaction, outcome, self.bank.account)
-        return Landed(signature, transaction, outcome, shown, block, landing)
+        return LandedTransaction(signature, transaction, outcome, shown, block, landing)
 
     def _enqueue(self, transaction: VersionedTransaction, landing: Landing, *, due_ms: int) -> None:
         signature = str(transaction.signatures[0])
         self._pending[signature] = _Pending(signature, transaction, landing, due_ms)
 
-    def _to_vanish(self) -> list[Landed]:
+    def _to_vanish(self) -> list[LandedTransaction]:
         latest_ms = self._blocks[-1].at_ms - self.pace.confirm
         return [
             landed
@@ -232,7 +232,7 @@ class Vm:
             and landed.block.at_ms + landed.landing.ms <= latest_ms
         ]
 
-    def _since(self, slot: int) -> Iterator[Landed]:
+    def _since(self, slot: int) -> Iterator[LandedTransaction]:
         """Yield what landed after *slot*, newest first."""
         return takewhile(lambda landed: landed.block.slot > slot, self.history())
 

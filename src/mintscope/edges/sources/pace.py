@@ -1,22 +1,28 @@
-"""When the next request to a node may start: after its own limit, later with every failure."""
+"""When the next request to a node may start, and how long to wait for one that gives no answer."""
 
 from collections.abc import Awaitable, Callable
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+import structlog
+
 from mintscope.base.clock import Clock
+
+log = structlog.get_logger()
 
 BACKOFF_S: Final = 0.25
 BACKOFF_S_MAX: Final = 10.0
 RETRY_AFTER_S_MAX: Final = 60.0
+FAILURE_PAUSE_S: Final = 0.5
+FAILURE_PAUSE_S_MAX: Final = 30.0
+
+Sleep = Callable[[float], Awaitable[None]]
 
 
 class Pace:
     """The pace of one client: a limit that a node names holds for all requests to it."""
 
-    def __init__(
-        self, clock: Clock, jitter: Callable[[], float], sleep: Callable[[float], Awaitable[None]]
-    ) -> None:
+    def __init__(self, clock: Clock, jitter: Callable[[], float], sleep: Sleep) -> None:
         self._clock = clock
         self._jitter = jitter
         self._sleep = sleep
@@ -35,6 +41,24 @@ class Pace:
         )
         if wait_s > 0:
             await self._sleep(wait_s)
+
+
+class Patience:
+    """Waits while a node gives no usable answers, longer each time in a row."""
+
+    def __init__(self, sleep: Sleep) -> None:
+        self._sleep = sleep
+        self._pause_s = FAILURE_PAUSE_S
+
+    async def wait(self, failure: Exception, event: str = "chain_unreachable") -> None:
+        """Log *failure* as *event* and pause."""
+        log.warning(event, reason=str(failure), pause_s=self._pause_s)
+        await self._sleep(self._pause_s)
+        self._pause_s = min(self._pause_s * 2, FAILURE_PAUSE_S_MAX)
+
+    def renew(self) -> None:
+        """Begin with the shortest pause again: the node has answered."""
+        self._pause_s = FAILURE_PAUSE_S
 
 
 def retry_after_s(text: str, now_s: float) -> float:

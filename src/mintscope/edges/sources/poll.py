@@ -14,7 +14,7 @@ from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
 from mintscope.edges.sources.finality import Fate, Finality
 from mintscope.edges.sources.lineage import Fit, Lineage, Position
-from mintscope.edges.sources.patience import Patience, Sleep
+from mintscope.edges.sources.pace import Patience, Sleep
 from mintscope.edges.sources.rpc import (
     BLOCKS_RANGE_MAX,
     Commitment,
@@ -101,7 +101,9 @@ class Poller:
                     updates = await walk.step()
                 except (Unreachable, RpcRefused) as failure:
                     await walk.reset()
-                    await patience.wait(failure)
+                    is_refused = isinstance(failure, RpcRefused)
+                    event = "chain_refused" if is_refused else "chain_unreachable"
+                    await patience.wait(failure, event)
                     continue
                 patience.renew()
                 for update in updates:

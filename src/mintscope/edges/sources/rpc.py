@@ -10,7 +10,7 @@ Missing that says why, and that is only a hint (see `poll`).
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Self, TypeVar
@@ -25,7 +25,7 @@ from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Endpoint
 from mintscope.base.tls import trusted_roots
 from mintscope.edges.sources.json_transactions import JsonTransactions
-from mintscope.edges.sources.pace import Pace, retry_after_s
+from mintscope.edges.sources.pace import Pace, Sleep, retry_after_s
 from mintscope.edges.sources.wire import (
     ABSENCES,
     BLOCK,
@@ -88,7 +88,7 @@ class Rpc:
         clock: Clock,
         transport: httpx.AsyncBaseTransport | None = None,
         jitter: Callable[[], float] = random.random,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._endpoint = endpoint
         self._clock = clock
