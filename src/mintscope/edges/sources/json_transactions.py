@@ -143,7 +143,8 @@ def read_transaction(
     message = signed.message
     keys = message.account_keys
     if loaded := meta.loaded_addresses:
-        keys = keys + loaded.writable + loaded.readonly
+        keys += loaded.writable
+        keys += loaded.readonly
     return Transaction(
         index,
         signed.signatures[0],
