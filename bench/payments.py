@@ -24,8 +24,7 @@ from bench.peers_payments.moments import SEED
 from bench.peers_payments.stock import AMOUNT
 from bench.process import python_running
 from mintscope.base.primitives import Mint, Wallet
-from mintscope.client.spend_limit import SpendLimit
-from mintscope.client.wallet import PayerWallet, Pin
+from mintscope.client.wallet import PayerWallet, Pin, SpendLimit
 from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.devchain.svm.genesis import Genesis
 

@@ -22,8 +22,7 @@ from x402.mechanisms.svm.signers import KeypairSigner
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
 from mintscope.client.auth import IDEMPOTENCY_KEY, CreditAuth, PaymentAuth
 from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
-from mintscope.client.spend_limit import SpendLimit, WillNotPay
-from mintscope.client.wallet import PayerWallet, Pin
+from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import PAYMENT_SIGNATURE
 from support.scenes.payments.payment_shop import Shop, listening
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at

@@ -16,8 +16,7 @@ from typing_extensions import override
 from mintscope.client.auth import IDEMPOTENCY_KEY, PaymentAuth
 from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
-from mintscope.client.spend_limit import OverSpendLimit, SpendLimit, WillNotPay
-from mintscope.client.wallet import PayerWallet, Pin
+from mintscope.client.wallet import OverSpendLimit, PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at

@@ -19,8 +19,7 @@ from solders.hash import Hash
 from solders.transaction import VersionedTransaction
 
 from mintscope.client.auth import IDEMPOTENCY_KEY, PaymentAuth
-from mintscope.client.spend_limit import SpendLimit, WillNotPay
-from mintscope.client.wallet import PayerWallet, Pin
+from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import (
     PAYMENT_REQUIRED,
     PAYMENT_SIGNATURE,

@@ -1,7 +1,4 @@
-"""httpx authentication: a credit token, or a payment for each request.
-
-Both work with `httpx.Client` and `httpx.AsyncClient`.
-"""
+"""Authentication for both clients of httpx: a credit token, or a payment for each request."""
 
 import secrets
 from collections.abc import Generator, Sequence
@@ -13,8 +10,7 @@ from typing_extensions import override
 from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
 from mintscope.client.node import Conversation, NodeSilent, PaymentFate, fates, latest
-from mintscope.client.spend_limit import OverSpendLimit, WillNotPay
-from mintscope.client.wallet import PayerWallet, amount_of, memo_of
+from mintscope.client.wallet import OverSpendLimit, PayerWallet, WillNotPay, amount_of, memo_of
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"

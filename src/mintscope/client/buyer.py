@@ -52,10 +52,7 @@ class BoughtCredits:
 
 
 class Buyer:
-    """Pays for requests and bundles at one service.
-
-    http    its base_url is the service's
-    """
+    """Pays for requests and bundles at the service that is the base_url of *http*."""
 
     def __init__(
         self,
@@ -86,10 +83,7 @@ class Buyer:
     async def _pay(
         self, method: str, path: str, params: dict[str, int], key: str | None
     ) -> dict[str, Any]:
-        """Send the request until it is answered, always with the same payment and key.
-
-        A payment for the same that an earlier process left unfinished comes first.
-        """
+        """Send the request, with one payment and key, until it is answered; first one left over."""
         url = self._http.build_request(method, path, params=params).url
         key = key or self._auth.adopt(method, url) or secrets.token_urlsafe(KEY_BYTES)
         until_s = self._clock.monotonic_s() + PATIENCE_S

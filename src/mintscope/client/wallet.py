@@ -1,8 +1,9 @@
-"""The wallet of a buyer: to whom it pays, in what, and the payments it signs."""
+"""The wallet of a buyer: to whom it pays, in what, how much, and the payments it signs."""
 
 import secrets
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Final
 
 from solders.hash import Hash
@@ -17,7 +18,6 @@ from x402.http.utils import encode_payment_signature_header
 from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements
 
 from mintscope.base.primitives import Mint, Wallet
-from mintscope.client.spend_limit import SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import AMOUNT_MAX
 from mintscope.core.payments.protocol.requirement import SCHEME, TOKEN_PROGRAM
 from mintscope.core.payments.protocol.verify import COMPUTE_BUDGET, MEMO
@@ -29,12 +29,60 @@ MEMO_CHARACTERS_MAX: Final = 256
 RANDOM_MEMO_BYTES: Final = 16
 
 
+class WillNotPay(Exception):
+    """The demand is not one this wallet pays; the message says which rule it breaks."""
+
+
+class OverSpendLimit(WillNotPay):
+    """There is too little left, unless payments that count as spent prove dead."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SpendLimit:
+    """What payments may be, each and together; safe in several threads.
+
+    atoms_per_payment   the most one payment may be
+    atoms_in_all        the most they may be together, over the life of this object
+    spent               atoms of every payment signed that may have landed or may land yet
+    """
+
+    atoms_per_payment: int
+    atoms_in_all: int
+    spent: int = 0
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
+
+    def expect_room(self, amount: int) -> None:
+        """Expect that a payment of *amount* is allowed now.  Raises WillNotPay, OverSpendLimit."""
+        if amount > self.atoms_per_payment:
+            raise WillNotPay(
+                f"expected at most {self.atoms_per_payment} atoms a payment; was {amount}"
+            )
+        if self.spent + amount > self.atoms_in_all:
+            raise OverSpendLimit(
+                f"expected at most {self.atoms_in_all} atoms in all; {self.spent} are spent,"
+                f" {amount} more are asked for"
+            )
+
+    def spend(self, amount: int) -> None:
+        """Count *amount* as spent if it is allowed.  Raises WillNotPay, OverSpendLimit."""
+        with self._lock:  # another thread may have spent since `expect_room`
+            self.expect_room(amount)
+            self.spent += amount
+
+    def count(self, amount: int) -> None:
+        """Count *amount* as spent: by a payment of an earlier process that may still land."""
+        with self._lock:
+            self.spent += amount
+
+    def give_back(self, amount: int) -> None:
+        """Count *amount* as unspent: its payment provably cannot land."""
+        with self._lock:
+            self.spent -= amount
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """The only asset and payee that are ever paid, as learned out of band.
-
-    token_program    that owns the mint
-    """
+    """The only asset and payee that are ever paid, as learned out of band."""
 
     network: str
     asset: Mint
@@ -83,8 +131,7 @@ class PayerWallet:
     ) -> str:
         """Return the PAYMENT-SIGNATURE that pays *offer*; the amount counts as spent.
 
-        memo      what `memo_of` returned for *offer*, where the caller has to know it
-        Raises    WillNotPay, OverSpendLimit
+        memo      what `memo_of` returned, if the caller has to know it.  Raises WillNotPay.
         """
         signed = self._transaction(offer, memo or memo_of(offer), blockhash)
         self.limit.spend(amount_of(offer))

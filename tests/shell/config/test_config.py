@@ -16,9 +16,9 @@ from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.sources.poll import Polling
 from mintscope.shell.cli.config import app, toml_template
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.keypair import UnusableKeypair
 from mintscope.shell.config.load import ConfigError, Origin, load, settings
 from mintscope.shell.config.sections import MailConfig, PaymentsConfig
+from mintscope.shell.config.values import UnusableKeypair
 from mintscope.shell.wiring.payments import CannotSell, fee_payer_of, terms_of
 
 URL = "https://rpc.example.org:8899/v2/0123456789?key=abcdef"

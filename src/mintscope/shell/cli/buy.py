@@ -1,7 +1,6 @@
 """`mintscope buy`: pay a mintscope service from a wallet, as any buyer would.
 
-A pending payment is kept in a file until what it bought is printed.  If this process is
-interrupted, the same command goes on with the same payment.
+A pending payment is kept in a file: after an interruption the same command goes on with it.
 """
 
 import asyncio
@@ -23,12 +22,11 @@ from mintscope.base.primitives import Mint, Wallet, parse_mint
 from mintscope.client.auth import PaymentAuth
 from mintscope.client.buyer import BoughtCredits, Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.journal import Journal, JournalUnusable
-from mintscope.client.spend_limit import SpendLimit, WillNotPay
-from mintscope.client.wallet import PayerWallet, Pin
+from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import AMOUNT_MAX
 from mintscope.core.payments.protocol.requirement import MAINNET, TOKEN_PROGRAM
 from mintscope.shell.cli.output import refusing
-from mintscope.shell.config.keypair import UnusableKeypair, read_keypair
+from mintscope.shell.config.values import UnusableKeypair, read_keypair
 
 EXIT_NOT_BOUGHT: Final = 1
 DECIMALS_MAX: Final = 18
@@ -156,16 +154,19 @@ def _run(
 ) -> None:
     """Buy and show it, or say why nothing was bought and end with EXIT_NOT_BOUGHT."""
     purchase: BuyOptions = context.obj
+    kept = (
+        f"It is kept in {purchase.folder}: the same command sends it again, and pays nothing twice."
+    )
     try:
         with Journal(purchase.folder) as journal:
             show(asyncio.run(_buy(purchase, journal, buy)))
             journal.tidy()  # what was bought has been shown
     except PurchasePending as cause:
-        typer.echo(f"{cause}: run this command again. {_kept(purchase)}", err=True)
+        typer.echo(f"{cause}: run this command again. {kept}", err=True)
     except PurchaseFailed as cause:
         typer.echo(f"Nothing was bought: {cause}", err=True)
         if cause.key is not None:
-            typer.echo(f"The payment that was refused may still land. {_kept(purchase)}", err=True)
+            typer.echo(f"The payment that was refused may still land. {kept}", err=True)
     except (WillNotPay, JournalUnusable) as cause:
         typer.echo(f"Nothing was bought: {cause}", err=True)
     except (httpx.HTTPError, httpx.InvalidURL) as cause:
@@ -183,12 +184,6 @@ async def _buy(purchase: BuyOptions, journal: Journal, buy: Callable[[Buyer], Aw
     auth = PaymentAuth(wallet, rpc_url=purchase.rpc_url, journal=journal)
     async with httpx.AsyncClient(base_url=purchase.url) as http:
         return await buy(Buyer(http, auth))
-
-
-def _kept(purchase: BuyOptions) -> str:
-    return (
-        f"It is kept in {purchase.folder}: the same command sends it again, and pays nothing twice."
-    )
 
 
 def _address(text: str, hint: str) -> Mint:

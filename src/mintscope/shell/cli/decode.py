@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from mintscope.core.dex.decode import decode_block
-from mintscope.core.dex.outcome import Decoded, Quarantined
+from mintscope.core.dex.outcome import Decoded
 from mintscope.core.market.swap import Swap, oriented
 from mintscope.edges.sources.json_transactions import JsonTransactions, read_transaction
 from mintscope.shell.cli.output import stop
@@ -62,15 +62,18 @@ def decode(
 
 
 def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
-    """Yield every swap of *path* with its slot and time, and report what was quarantined.
-
-    Raises BadFile where the file cannot be read or holds something else.
-    """
+    """Yield the swaps of *path* with slot and time; report what is quarantined.  Raises BadFile."""
     for text, where in documents(path):
         document, raw = unwrap(text, where)
         decoded = read(document, raw, where)
         for quarantined in decoded.quarantined:
-            line = quarantine_row(quarantined, document.slot)
+            line = {
+                "signature": quarantined.signature,
+                "slot": document.slot,
+                "transaction_index": quarantined.transaction_index,
+                "program": quarantined.program,
+                "reason": quarantined.reason,
+            }
             sys.stderr.buffer.write(msgspec.json.encode(line) + b"\n")
         for swap in decoded.swaps:
             yield swap, document.slot, document.block_time
@@ -181,14 +184,3 @@ def ratio(quote: Decimal, base: Decimal) -> str:
     """Return *quote* per *base*, without the zeros that rounding to 28 digits can end in."""
     price = DIGITS.divide(quote, base).normalize(DIGITS)
     return f"{price:f}" if price == price.to_integral_value() else str(price)
-
-
-def quarantine_row(quarantined: Quarantined, slot: int | None) -> dict[str, Any]:
-    """Return *quarantined* as it is printed."""
-    return {
-        "signature": quarantined.signature,
-        "slot": slot,
-        "transaction_index": quarantined.transaction_index,
-        "program": quarantined.program,
-        "reason": quarantined.reason,
-    }

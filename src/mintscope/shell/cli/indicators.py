@@ -1,7 +1,4 @@
-"""`mintscope indicators` and `mintscope report`: check our numbers with our own code.
-
-What they print comes from the kernels and structs that serve requests.
-"""
+"""`mintscope indicators` and `report`: numbers from the kernels that serve requests."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -65,7 +62,8 @@ def indicators(
         candles = _candles(path)
     except BadTable as error:
         stop(str(error))
-    values = _series(candles, periods)
+    values = np.zeros((len(candles.closes), len(periods.ema) + 15))
+    kernels.series(np.zeros(1, kernels.FRAME)[0], candles, periods, values)
     for line in values if every else values[-1:]:
         print(msgspec.json.encode(_timeframe(line.tolist(), periods)).decode())
 
@@ -140,12 +138,6 @@ def _candles(path: Path) -> Candles:
 
 def _price(row: Row, column: str, default: float) -> float:
     return row.number(column, kernels.PRICE_MAX) if row.text(column) else default
-
-
-def _series(candles: Candles, periods: Periods) -> Floats:
-    out = np.zeros((len(candles.closes), len(periods.ema) + 15))
-    kernels.series(np.zeros(1, kernels.FRAME)[0], candles, periods, out)
-    return out
 
 
 def _timeframe(values: list[float], periods: Periods) -> dict[str, Any]:

@@ -22,10 +22,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, as_json: bool) -> None:
-    """Print *rows* as a table, or as a JSON list of objects.
-
-    columns   the names of the cells in JSON, in camel case
-    """
+    """Print *rows* as a table, or as a JSON list of objects; *columns* are its camelCase keys."""
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
         return

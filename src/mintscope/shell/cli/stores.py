@@ -34,10 +34,7 @@ def with_money(file: ConfigFile, work: Callable[[Money], Awaitable[T]]) -> T:
 
 
 def with_reviews(file: ConfigFile, work: Callable[[Reviews], Awaitable[T]]) -> T:
-    """Return what *work* returns; print why it is not possible, or the store's message, and exit 1.
-
-    Works while the service runs.
-    """
+    """Return what *work* returns; print why it is not possible, or what failed, and exit 1."""
     try:
         return with_money(
             file,

@@ -1,7 +1,6 @@
 """CSV files from people: every malformed cell is named, none is guessed at.
 
-A table has a header line.  Columns are found by name, in any order; other
-columns are ignored, and so are blank lines.
+Columns are found by name, in any order; other columns and blank lines are ignored.
 """
 
 import csv
@@ -54,10 +53,7 @@ class Row:
 
 
 def rows(path: Path, required: Sequence[str]) -> Iterator[Row]:
-    """Yield the lines of the table at *path*, which must have the *required* columns.
-
-    Raises BadTable for anything that is not such a table.
-    """
+    """Yield the lines of the table at *path* with the *required* columns.  Raises BadTable."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from _rows(path, file, required)

@@ -6,18 +6,7 @@ from typing import Final
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
-from mintscope.shell.config.sections import (
-    AccountsConfig,
-    ApiConfig,
-    ChainConfig,
-    CreditsConfig,
-    LogConfig,
-    MailConfig,
-    MarketConfig,
-    MetricsConfig,
-    PaymentsConfig,
-    WebConfig,
-)
+from mintscope.shell.config import sections
 
 PREFIX: Final = "MINTSCOPE_"
 DELIMITER: Final = "__"
@@ -37,16 +26,16 @@ class Config(BaseSettings):
 
     data_dir: Path = Path("mintscope-data")
     """The folder of all files; one installation each."""
-    chain: ChainConfig = ChainConfig()
-    market: MarketConfig = MarketConfig()
-    api: ApiConfig = ApiConfig()
-    credits: CreditsConfig = CreditsConfig()
-    payments: PaymentsConfig = PaymentsConfig()
-    accounts: AccountsConfig = AccountsConfig()
-    web: WebConfig = WebConfig()
-    mail: MailConfig = MailConfig()
-    log: LogConfig = LogConfig()
-    metrics: MetricsConfig = MetricsConfig()
+    chain: sections.ChainConfig = sections.ChainConfig()
+    market: sections.MarketConfig = sections.MarketConfig()
+    api: sections.ApiConfig = sections.ApiConfig()
+    credits: sections.CreditsConfig = sections.CreditsConfig()
+    payments: sections.PaymentsConfig = sections.PaymentsConfig()
+    accounts: sections.AccountsConfig = sections.AccountsConfig()
+    web: sections.WebConfig = sections.WebConfig()
+    mail: sections.MailConfig = sections.MailConfig()
+    log: sections.LogConfig = sections.LogConfig()
+    metrics: sections.MetricsConfig = sections.MetricsConfig()
 
     @override
     @classmethod

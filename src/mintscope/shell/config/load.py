@@ -1,7 +1,4 @@
-"""Read the configuration, say where each value came from, and what is wrong with it.
-
-The only reader of the environment.
-"""
+"""The configuration as read, where each value came from, and what is wrong with it."""
 
 import difflib
 import os
@@ -68,10 +65,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The configuration of this process, and where each part came from.
-
-    file   the TOML file read, None if there was none
-    """
+    """The configuration of this process, its TOML *file* if any, and where each part came from."""
 
     config: Config
     file: Path | None
@@ -118,11 +112,8 @@ def load(path: Path | None = None) -> Loaded:
         problems += _contradictions(config)
     if problems:
         raise ConfigError(sorted(set(problems)))
-    return Loaded(
-        config=config,
-        file=file,
-        origins={key: _origin(setting, table, environ) for key, setting in known.items()},
-    )
+    origins = {key: _origin(setting, table, environ) for key, setting in known.items()}
+    return Loaded(config=config, file=file, origins=origins)
 
 
 def child_environment(settings: Mapping[str, str]) -> dict[str, str]:
@@ -146,7 +137,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _unknown_variables(environ: Mapping[str, str], known: Mapping[str, Setting]) -> list[str]:
     """Return a problem for each variable that no setting reads; typed wrong, it would be lost."""
-    variables = _variables(known)
+    variables = [setting.variable for setting in known.values()]
     # What begins like a section is reported by the section itself.
     sections = tuple(f"{PREFIX}{name.upper()}" for name, _, _ in settings() if name)
     return [
@@ -168,9 +159,9 @@ def _problem(
     variable = Setting(key, FieldInfo()).variable
     where = f"{variable} (environment)" if variable in environ else f"{key} ({file})"
     if details["type"] == "extra_forbidden":
-        if variable in environ:
-            return f"{where}: no such setting{_nearest(variable, _variables(known))}"
-        return f"{where}: no such setting{_nearest(key, list(known))}"
+        variables = [setting.variable for setting in known.values()]
+        nearest = _nearest(variable, variables) if variable in environ else _nearest(key, [*known])
+        return f"{where}: no such setting{nearest}"
     message = details["msg"].removeprefix("Value error, ")
     message = message.replace("Input should be ", "expected ")
     if details["type"] in {"model_type", "dict_type"}:
@@ -187,10 +178,6 @@ def _key(location: Sequence[int | str], known: Mapping[str, Setting]) -> str:
         if ".".join(parts[:length]) in known:
             return ".".join(parts[:length])
     return ".".join(parts)
-
-
-def _variables(known: Mapping[str, Setting]) -> list[str]:
-    return [setting.variable for setting in known.values()]
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
@@ -223,11 +210,8 @@ def _unsafe(config: Config) -> list[str]:
             ' api.origin, api.trusted_proxies): "page" shows every e-mail, and the links in it, to'
             " every client"
         )
-    if (
-        config.mail.delivery == "smtp"
-        and config.mail.security == "none"
-        and not is_loopback(config.mail.host)
-    ):
+    is_in_clear = config.mail.delivery == "smtp" and config.mail.security == "none"
+    if is_in_clear and not is_loopback(config.mail.host):
         problems.append('mail.security: expected "starttls" or "tls" for a mail.host elsewhere')
     taken = {config.api.port}
     if config.metrics.enabled:

@@ -65,10 +65,7 @@ class ShownOutbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """What answers for accounts in this process; other processes share the database.
-
-    mailbox   None: e-mails are not shown
-    """
+    """What answers for accounts in this process; without *mailbox* e-mails are not shown."""
 
     signup: Signups
     exchange: Exchanges
@@ -105,11 +102,7 @@ class Accounts:
 async def open_accounts(
     config: Config, *, money: Money, origin: str, limits: Limits, clock: Clock
 ) -> AsyncIterator[Accounts]:
-    """Build what answers for accounts.
-
-    origin    what the links in e-mails begin with
-    Raises    UnusableStore
-    """
+    """Build what answers for accounts; links in e-mails begin with *origin*."""
     store, hasher, lifetimes = money.accounts, Argon2Hasher(), _lifetimes(config.web)
     secrets = AccountSecrets.derive(money.pepper)
     write = partial(compose, origin=origin, secrets=secrets, name=NAME)

@@ -3,7 +3,6 @@
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TypeAlias
 
 from starlette.types import ASGIApp
 
@@ -32,13 +31,10 @@ from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
 from mintscope.shell.wiring.stores import Money, open_market, open_money
 
-Ready: TypeAlias = Callable[[str, int], None]
 
+async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
+    """Serve clients until a signal comes; *ready* is called once they can connect.
 
-async def run_api(config: Config, ready: Ready) -> None:
-    """Serve clients until a signal comes.
-
-    ready     called with host and port once clients can connect
     Raises    FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
     """
     with held(config.data_dir, "api"), serving_metrics(config.metrics, config.metrics.api_port):
@@ -48,7 +44,10 @@ async def run_api(config: Config, ready: Ready) -> None:
 
 
 async def _serve(
-    config: Config, listener: socket.socket, ready: Ready, stack: AsyncExitStack
+    config: Config,
+    listener: socket.socket,
+    ready: Callable[[str, int], None],
+    stack: AsyncExitStack,
 ) -> None:
     clock, (host, port) = SystemClock(), listener.getsockname()[:2]
     enter = stack.enter_async_context

@@ -1,8 +1,8 @@
 """`mintscope ingest`: the process that writes the market."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final, TypeAlias
+from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.primitives import Mint, Slot
@@ -10,7 +10,7 @@ from mintscope.base.solana import WSOL, Endpoint, Source
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest
-from mintscope.edges.sources.files import FileSource
+from mintscope.edges.sources.files import FileSource, Progress
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from mintscope.edges.storage.folder import held
@@ -20,8 +20,6 @@ from mintscope.shell.wiring.maintenance import run_until_signalled, serving_metr
 from mintscope.shell.wiring.stores import open_market
 
 MICRO_USD: Final = 1_000_000
-
-Progress: TypeAlias = Callable[[int, int], None]
 
 
 async def run_ingest(config: Config, progress: Progress) -> None:

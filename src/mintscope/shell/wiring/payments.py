@@ -1,7 +1,4 @@
-"""Selling in one process: built from the configuration, and looked over before it begins.
-
-The mint, the treasury and the fee payer are looked at: what cannot work is refused.
-"""
+"""Selling in one process: built as configured; what cannot work is refused before it begins."""
 
 import os
 from collections.abc import AsyncIterator
@@ -28,18 +25,12 @@ from mintscope.core.payments.redelivery import Secrets
 from mintscope.core.payments.settlement import ChainUnavailable, PaymentChain
 from mintscope.core.payments.store import WALLET_LAMPORTS_MIN, Budget
 from mintscope.edges.maintenance.payment_maintenance import PaymentMaintenance, tell_unreadable
-from mintscope.edges.settlement.price_sources import (
-    FeedPrice,
-    MarketPrice,
-    SolPrice,
-    TrueClock,
-    UsableToken,
-)
+from mintscope.edges.settlement import price_sources
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.keypair import parse_keypair, read_keypair
 from mintscope.shell.config.sections import ChainConfig, PaymentsConfig
+from mintscope.shell.config.values import parse_keypair, read_keypair
 from mintscope.shell.wiring.stores import Money
 
 log = structlog.get_logger()
@@ -117,10 +108,10 @@ async def open_sales(
         chain = await stack.enter_async_context(open_settlement(config.chain, terms, clock))
         price = price_source(payments, endpoint, reader, stack)
         price_cache = PriceCache(
-            UsableToken(TrueClock(price, chain, clock), chain, clock),
+            price_sources.UsableToken(price_sources.TrueClock(price, chain, clock), chain, clock),
             decimals=terms.decimals,
             clock=clock,
-            sol=SolPrice(reader),
+            sol=price_sources.SolPrice(reader),
             fee_share_max=payments.fee_share_max,
         )
         facilitator = Facilitator(
@@ -236,7 +227,7 @@ def price_source(
         case "feed":
             if payments.price_feed_url is None:
                 raise CannotSell("payments.price_feed_url: expected the feed of the price")
-            feed = FeedPrice(payments.price_feed_url.get_secret_value())
+            feed = price_sources.FeedPrice(payments.price_feed_url.get_secret_value())
             stack.push_async_callback(feed.aclose)
             return feed
         case "market":
@@ -245,4 +236,6 @@ def price_source(
             pools = [Vaults(Wallet(base), Wallet(quote)) for base, _, quote in pairs]
             reserves = RpcReserves(endpoint, base=asset, pools=pools)
             stack.push_async_callback(reserves.aclose)
-            return MarketPrice(reader, reserves, asset=asset, decimals=payments.decimals)
+            return price_sources.MarketPrice(
+                reader, reserves, asset=asset, decimals=payments.decimals
+            )

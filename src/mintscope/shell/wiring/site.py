@@ -1,7 +1,4 @@
-"""One listener, two applications: programs are sent to the API, people to the pages.
-
-Administration is on the same listener, or on one of its own that knows nothing else.
-"""
+"""One listener, two applications: programs are sent to the API, people to the pages."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -33,11 +30,7 @@ NOT_FOUND: Final = 404
 
 
 class Site:
-    """The ASGI application in front of both.
-
-    A path that neither has is answered with a page if the client accepts HTML, else with the
-    envelope of the API.
-    """
+    """The ASGI application in front of both; what neither has is answered as clients accept it."""
 
     def __init__(self, *, api: ASGIApp, pages: ASGIApp) -> None:
         self._api = api
@@ -137,9 +130,9 @@ class Pages:
 
 
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:
-    """Return the addresses at which people see the pages, the one for links in e-mails first.
+    """Return where people see the pages: as configured, else as this machine reaches *host*.
 
-    Without a configured one, they are those that reach *host* from this machine.
+    The first is the one for links in e-mails.
     """
     if configured is not None:
         return [configured]

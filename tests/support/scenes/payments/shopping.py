@@ -11,8 +11,7 @@ from solders.keypair import Keypair
 from solders.transaction import VersionedTransaction
 
 from mintscope.base.primitives import Mint, Wallet
-from mintscope.client.spend_limit import SpendLimit
-from mintscope.client.wallet import PayerWallet, Pin
+from mintscope.client.wallet import PayerWallet, Pin, SpendLimit
 from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 

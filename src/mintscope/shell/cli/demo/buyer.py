@@ -23,8 +23,7 @@ from x402.schemas import PaymentRequired, SettleResponse
 from mintscope.base.primitives import Mint, Wallet
 from mintscope.base.solana import WSOL
 from mintscope.client.auth import PaymentAuth
-from mintscope.client.spend_limit import SpendLimit
-from mintscope.client.wallet import PayerWallet, Pin
+from mintscope.client.wallet import PayerWallet, Pin, SpendLimit
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_RESPONSE
 from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
@@ -60,10 +59,7 @@ class BuyerTask:
 
 
 def buy(task: BuyerTask) -> None:
-    """Ask, pay, buy credits, spend them to the last; print every step.
-
-    Raises DemoFailed, and what httpx raises
-    """
+    """Ask, pay, buy credits, spend them all; print every step.  Raises DemoFailed, HTTPError."""
     with warnings.catch_warnings():
         # The official client uses what its Solana library has deprecated.
         warnings.simplefilter("ignore")
@@ -84,7 +80,9 @@ async def _buy(task: BuyerTask) -> None:
         bearer = {"Authorization": f"Bearer {token}"}
         left = [_left(await http.get(path, headers=bearer)) for _ in range(BUNDLE)]
         typer.echo(f"  GET the same {BUNDLE} times with the token\n    200, credits left: {left}")
-        _tell_empty(await http.get(path, headers=bearer))
+        empty = await http.get(path, headers=bearer)
+        _expect(empty, httpx.codes.PAYMENT_REQUIRED, "INSUFFICIENT_CREDITS")
+        typer.echo("  GET it once more\n    402 INSUFFICIENT_CREDITS")
 
 
 async def _expect_prices(http: httpx.AsyncClient) -> None:
@@ -195,11 +193,6 @@ def _tell_purchase(answer: httpx.Response) -> str:
         f" for {_tokens(bought['pricePaid'])}, settled by {_receipt(answer)}"
     )
     return str(bought["token"])
-
-
-def _tell_empty(answer: httpx.Response) -> None:
-    _expect(answer, httpx.codes.PAYMENT_REQUIRED, "INSUFFICIENT_CREDITS")
-    typer.echo("  GET it once more\n    402 INSUFFICIENT_CREDITS")
 
 
 def _left(answer: httpx.Response) -> int:

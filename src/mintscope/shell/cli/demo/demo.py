@@ -69,14 +69,9 @@ def _run(folder: Path, api_port: int) -> None:
         {
             "MINTSCOPE_DATA_DIR": str(folder),
             "MINTSCOPE_CHAIN__RPC_URL": rpc_url,
-            "MINTSCOPE_CHAIN__START": "first",
-            "MINTSCOPE_MARKET__MINTS": ",".join(traded.values()),
             "MINTSCOPE_API__PORT": str(api_port),
-            "MINTSCOPE_MAIL__DELIVERY": "page",
-            "MINTSCOPE_ACCOUNTS__SIGNUP_LIMIT_REQUESTS": "100",
-            "MINTSCOPE_METRICS__ENABLED": "false",
-            "MINTSCOPE_LOG__LEVEL": "warning",
-            **_selling(genesis, world),
+            "MINTSCOPE_MARKET__MINTS": ",".join(traded.values()),
+            **_settings(genesis, world),
         }
     )
     with Children(environment) as children:
@@ -85,11 +80,16 @@ def _run(folder: Path, api_port: int) -> None:
         _until(children, lambda: _answers(f"{rpc_url}/health"))
         children.start("ingest", ["ingest"])
         children.start("api", ["api"])
-        credit_token = _issue(environment)
-        password = _make_administrator(environment)
+        issued = _command(environment, "credits", "issue", str(CREDITS), "--note", "demo")
+        credit_token = issued.strip()
+        password = secrets.token_urlsafe(PASSWORD_BYTES)
+        _command(environment, "admin", "create", ADMINISTRATOR, typed=f"{password}\n")
         _until(children, lambda: _is_ready(origin, credit_token))
         if not children.stopping:
-            _show(BuyerTask(origin=origin, rpc_url=rpc_url, genesis=genesis))
+            try:
+                buy(BuyerTask(origin=origin, rpc_url=rpc_url, genesis=genesis))
+            except (DemoFailed, httpx.HTTPError, TimeoutError) as trouble:
+                _tell(f"the buyer gave up: {type(trouble).__name__}: {trouble}")
             _invite(origin, credit_token, traded)
             _invite_people(origin, password, folder)
             typer.echo("\nCtrl-C ends all of it.")
@@ -97,11 +97,16 @@ def _run(folder: Path, api_port: int) -> None:
         children.wait()
 
 
-def _selling(genesis: Genesis, world: World) -> dict[str, str]:
-    """Return the settings that sell for the chain's own token, at the price of its market."""
+def _settings(genesis: Genesis, world: World) -> dict[str, str]:
+    """Return the settings of a demo: it sells for the chain's own token, at its market price."""
     (token,) = (each for each in world.listed if each.token.symbol == PAYMENT_SYMBOL)
     pools = ",".join(f"{pool.base_vault}:{pool.quote_vault}" for pool in token.pools)
     return {
+        "MINTSCOPE_CHAIN__START": "first",
+        "MINTSCOPE_MAIL__DELIVERY": "page",
+        "MINTSCOPE_ACCOUNTS__SIGNUP_LIMIT_REQUESTS": "100",
+        "MINTSCOPE_METRICS__ENABLED": "false",
+        "MINTSCOPE_LOG__LEVEL": "warning",
         "MINTSCOPE_PAYMENTS__ENABLED": "true",
         "MINTSCOPE_PAYMENTS__ASSET": str(genesis.mint),
         "MINTSCOPE_PAYMENTS__ASSET_NAME": "the dev chain's token",
@@ -112,14 +117,6 @@ def _selling(genesis: Genesis, world: World) -> dict[str, str]:
         "MINTSCOPE_PAYMENTS__PRICE_SOURCE": "market",
         "MINTSCOPE_PAYMENTS__POOLS": pools,
     }
-
-
-def _show(task: BuyerTask) -> None:
-    """Run the buyer; the service goes on if it fails."""
-    try:
-        buy(task)
-    except (DemoFailed, httpx.HTTPError, TimeoutError) as trouble:
-        _tell(f"the buyer gave up: {type(trouble).__name__}: {trouble}")
 
 
 def _until(children: Children, is_done: Callable[[], bool]) -> None:
@@ -146,11 +143,6 @@ def _is_ready(origin: str, credit_token: str) -> bool:
     )
 
 
-def _issue(environment: Mapping[str, str]) -> str:
-    """Return a new credit token."""
-    return _command(environment, "credits", "issue", str(CREDITS), "--note", "demo").strip()
-
-
 def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
     """Print what to try."""
 
@@ -166,13 +158,6 @@ def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
     typer.echo("Other tokens on this market:\n")
     for symbol, mint in traded.items():
         typer.echo(f"  {symbol:6} {mint}")
-
-
-def _make_administrator(environment: Mapping[str, str]) -> str:
-    """Make the administrator of the demo; return the password."""
-    password = secrets.token_urlsafe(PASSWORD_BYTES)
-    _command(environment, "admin", "create", ADMINISTRATOR, typed=f"{password}\n")
-    return password
 
 
 def _invite_people(origin: str, password: str, folder: Path) -> None:

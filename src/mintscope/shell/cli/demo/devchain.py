@@ -1,7 +1,4 @@
-"""`mintscope devchain`, `faucet` and `faults`: a local Solana whose market trades.
-
-It is served or written to a file; one that runs gives money away, and makes faults.
-"""
+"""`mintscope devchain`, `faucet` and `faults`: a local Solana whose market trades."""
 
 import asyncio
 import gzip

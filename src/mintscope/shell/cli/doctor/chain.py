@@ -12,9 +12,9 @@ from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block
 from mintscope.edges.sources.files import FileError, FileSource
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcFailure, RpcRefused
+from mintscope.shell.cli.config import shown
 from mintscope.shell.cli.doctor.finding import Finding, collect, fail, ok, warn
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.display import shown
 from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.ingest import node_endpoint
 

@@ -67,34 +67,32 @@ def check_pepper(config: Config) -> Iterator[Finding]:
     elif not os.access(path, os.R_OK):
         yield fail(f"pepper: {path} cannot be read", "run as the user who owns the data folder")
     else:
-        yield from _check_pepper_file(path)
+        yield _pepper_file(path)
 
 
-def _check_pepper_file(path: Path) -> Iterator[Finding]:
+def _pepper_file(path: Path) -> Finding:
     try:
         load_pepper(path)
     except UnusablePepper as error:
         fix = f"restore it from your backup: {2 * PEPPER_BYTES_MIN} hexadecimal digits"
-        yield fail(f"pepper: {error}", fix)
-        return
+        return fail(f"pepper: {error}", fix)
     if path.stat().st_mode & OTHERS:
-        yield warn(f"pepper: {path} is open to other users", f"chmod 600 {path}")
-    else:
-        yield ok(f"pepper: {path}; keep a copy, without it every credit token is void")
+        return warn(f"pepper: {path} is open to other users", f"chmod 600 {path}")
+    return ok(f"pepper: {path}; keep a copy, without it every credit token is void")
 
 
 def check_ports(config: Config) -> Iterator[Finding]:
     """Listen where each process should, unless it already does."""
-    api, metrics = config.api, config.metrics
-    yield _check_port("api.port", api.host, api.port, "/healthz")
+    api, metrics, web = config.api, config.metrics, config.web
+    yield _port("api.port", api.host, api.port, "/healthz")
     if metrics.enabled:
-        yield _check_port("metrics.ingest_port", metrics.host, metrics.ingest_port, "/metrics")
-        yield _check_port("metrics.api_port", metrics.host, metrics.api_port, "/metrics")
-    if config.web.enabled and config.web.admin_port is not None:
-        yield _check_port("web.admin_port", config.web.admin_host, config.web.admin_port, "/")
+        yield _port("metrics.ingest_port", metrics.host, metrics.ingest_port, "/metrics")
+        yield _port("metrics.api_port", metrics.host, metrics.api_port, "/metrics")
+    if web.enabled and web.admin_port is not None:
+        yield _port("web.admin_port", web.admin_host, web.admin_port, "/")
 
 
-def _check_port(key: str, host: str, port: int, path: str) -> Finding:
+def _port(key: str, host: str, port: int, path: str) -> Finding:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family):

@@ -4,8 +4,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from typing import Final
 
-from solders.keypair import Keypair
-
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
 from mintscope.core.payments.pricing.price import Doubt
@@ -17,17 +15,8 @@ from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
 from mintscope.shell.cli.doctor.finding import Finding, Level, collect, fail, ok, warn
 from mintscope.shell.cli.doctor.machine import OTHERS
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.keypair import UnusableKeypair
-from mintscope.shell.config.sections import PaymentsConfig
-from mintscope.shell.wiring.payments import (
-    CannotSell,
-    expect_funds,
-    fee_payer_of,
-    open_settlement,
-    payment_endpoint,
-    price_source,
-    terms_of,
-)
+from mintscope.shell.config.values import UnusableKeypair
+from mintscope.shell.wiring import payments as wiring
 from mintscope.shell.wiring.stores import open_market, open_money
 
 SOL: Final = 10**9
@@ -40,35 +29,32 @@ def check_payments(config: Config) -> Iterator[Finding]:
         yield ok("payments: not enabled; set payments.enabled to sell")
         return
     try:
-        fee_payer = fee_payer_of(payments)
-        terms = terms_of(payments, fee_payer)
-    except (UnusableKeypair, CannotSell) as error:
+        fee_payer = wiring.fee_payer_of(payments)
+        terms = wiring.terms_of(payments, fee_payer)
+    except (UnusableKeypair, wiring.CannotSell) as error:
         yield fail(f"payments: {error}", "`solana-keygen new -o FILE` makes a key for fees")
         return
-    yield _check_key(payments, fee_payer)
+    file = payments.fee_payer_file
+    if file is not None and file.stat().st_mode & OTHERS:
+        yield warn(f"payments: {file} is open to other users", f"chmod 600 {file}")
+    else:
+        yield ok(f"payments: fee payer {fee_payer.pubkey()}, treasury of {payments.pay_to}")
     yield from collect(_check_chain(config, terms))
     yield from collect(_check_price(config))
     yield from collect(_check_sales(config))
 
 
-def _check_key(payments: PaymentsConfig, fee_payer: Keypair) -> Finding:
-    file = payments.fee_payer_file
-    if file is not None and file.stat().st_mode & OTHERS:
-        return warn(f"payments: {file} is open to other users", f"chmod 600 {file}")
-    return ok(f"payments: fee payer {fee_payer.pubkey()}, treasury of {payments.pay_to}")
-
-
 async def _check_chain(config: Config, terms: Terms) -> AsyncIterator[Finding]:
-    async with open_settlement(config.chain, terms, SystemClock()) as chain:
+    async with wiring.open_settlement(config.chain, terms, SystemClock()) as chain:
         try:
             await chain.expect_usable()
             yield ok(f"payments: token {terms.asset} and treasury account {terms.treasury}")
             lamports = await chain.lamports(terms.fee_payer)
-            expect_funds(lamports, terms.fee_payer)
+            wiring.expect_funds(lamports, terms.fee_payer)
         except ChainUnavailable as error:
             yield fail(f"payments: the node does not answer: {error}", "see its line above")
             return
-        except (UnusablePaymentToken, CannotSell) as error:
+        except (UnusablePaymentToken, wiring.CannotSell) as error:
             yield Finding(Level.FAIL, f"payments: {error}")
             return
     what = f"payments: {lamports / SOL:g} SOL for network fees"
@@ -81,13 +67,13 @@ async def _check_chain(config: Config, terms: Terms) -> AsyncIterator[Finding]:
 
 
 async def _check_price(config: Config) -> AsyncIterator[Finding]:
-    endpoint = payment_endpoint(config.chain)
-    path = config.data_dir / MARKET_FILE
-    if config.payments.price_source == "market" and not path.exists():
+    endpoint = wiring.payment_endpoint(config.chain)
+    is_new = not (config.data_dir / MARKET_FILE).exists()
+    if config.payments.price_source == "market" and is_new:
         yield ok("payments: the price comes with the market, after the first start")
         return
     async with open_market(config) as market, AsyncExitStack() as stack:
-        source = price_source(config.payments, endpoint, market.reader, stack)
+        source = wiring.price_source(config.payments, endpoint, market.reader, stack)
         found = await source.read(SystemClock().now())
     if isinstance(found, Doubt):
         yield warn(f"payments: no price, so nothing is sold: {found}", "see payments.price_source")
@@ -96,8 +82,7 @@ async def _check_price(config: Config) -> AsyncIterator[Finding]:
 
 
 async def _check_sales(config: Config) -> AsyncIterator[Finding]:
-    path = config.data_dir / MONEY_FILE
-    if not path.exists():
+    if not (config.data_dir / MONEY_FILE).exists():
         return
     try:
         async with open_money(config, SystemClock()) as money:

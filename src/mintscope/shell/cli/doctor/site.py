@@ -56,16 +56,11 @@ def _check_addresses(config: Config) -> Iterator[Finding]:
     origin = config.api.origin or f"http://{config.api.host}:{config.api.port}"
     address = urlsplit(origin)
     is_here = is_loopback(address.hostname or "")
+    what = f"mail: the links in e-mails begin with {origin}"
     if config.api.origin is None:
-        yield warn(
-            f"mail: the links in e-mails begin with {origin}",
-            "set api.origin to the address clients use",
-        )
+        yield warn(what, "set api.origin to the address clients use")
     elif address.scheme != "https" and not is_here:
-        yield warn(
-            f"mail: the links in e-mails begin with {origin}: anyone on the network can read them",
-            "serve the pages over https",
-        )
+        yield warn(f"{what}: anyone on the network can read them", "serve the pages over https")
     domain = config.mail.sender.rpartition("@")[2]
     if domain == "localhost" and not is_here:
         yield warn(

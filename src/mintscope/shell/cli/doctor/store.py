@@ -68,8 +68,12 @@ def check_money(config: Config) -> Iterator[Finding]:
     if not path.exists():
         yield ok(f"money: {path} is made at the first start")
         return
+    pepper = config.data_dir / PEPPER_FILE
     try:
-        _expect_pepper(config)
+        if config.credits.pepper is None and not pepper.exists():  # opening would make a new one
+            raise UnusablePepper(
+                f"expected the pepper of these accounts at {pepper}; it is not there"
+            )
         wrong = asyncio.run(_contradictions(config))
     except (UnusableStore, ServiceUnavailable) as error:
         yield fail(f"money: {error}", "restore database and pepper from the same backup")
@@ -84,10 +88,3 @@ def check_money(config: Config) -> Iterator[Finding]:
 async def _contradictions(config: Config) -> int:
     async with open_money(config, SystemClock()) as money:
         return len(await money.credits.contradictions())
-
-
-def _expect_pepper(config: Config) -> None:
-    """Expect a pepper beside the money, so that opening it does not make a new one."""
-    path = config.data_dir / PEPPER_FILE
-    if config.credits.pepper is None and not path.exists():
-        raise UnusablePepper(f"expected the pepper of these accounts at {path}; it is not there")

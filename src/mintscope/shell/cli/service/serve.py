@@ -22,8 +22,8 @@ from mintscope.edges.storage.folder import held
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import stop
 from mintscope.shell.cli.service.children import ChildEnded, Children
-from mintscope.shell.config.keypair import UnusableKeypair
 from mintscope.shell.config.sections import LogConfig
+from mintscope.shell.config.values import UnusableKeypair
 from mintscope.shell.wiring.api import run_api
 from mintscope.shell.wiring.ingest import run_ingest
 from mintscope.shell.wiring.payments import CannotSell
