@@ -3,6 +3,7 @@
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeAlias
 
 from starlette.types import ASGIApp
 
@@ -31,8 +32,10 @@ from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
 from mintscope.shell.wiring.stores import Money, open_market, open_money
 
+Ready: TypeAlias = Callable[[str, int], None]
 
-async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
+
+async def run_api(config: Config, ready: Ready) -> None:
     """Serve clients until a signal comes; *ready* is called once they can connect.
 
     Raises    FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
@@ -44,10 +47,7 @@ async def run_api(config: Config, ready: Callable[[str, int], None]) -> None:
 
 
 async def _serve(
-    config: Config,
-    listener: socket.socket,
-    ready: Callable[[str, int], None],
-    stack: AsyncExitStack,
+    config: Config, listener: socket.socket, ready: Ready, stack: AsyncExitStack
 ) -> None:
     clock, (host, port) = SystemClock(), listener.getsockname()[:2]
     enter = stack.enter_async_context
@@ -56,8 +56,7 @@ async def _serve(
     ledger, follower = money.ledger, _follower(config, reader, clock)
     checks = [Check("store", ledger.expect_writable), _freshness_check(config.api, follower)]
     sales = await enter(_selling(config, money, reader, clock))
-    if sales is not None:
-        checks.append(Check("chain", sales.expect_chain))
+    checks += [] if sales is None else [Check("chain", sales.expect_chain)]
     addresses, bounds = ClientAddresses(config.api.trusted_proxies), _bounds(config.api)
     origins, limits = origins_of(config.api.origin, host, port), MemoryLimits(clock)
     sold_at = resource_origin(config.api.origin, host, port)
