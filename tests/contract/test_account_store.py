@@ -501,7 +501,7 @@ async def test_proofs_are_purged_unless_their_e_mail_is_kept(store: AccountStore
         ids = [open_proof(rows, Purpose.VERIFY_EMAIL, 1, end) for end in (5, 6, 9, 5)]
         rows.proofs.update(ids[2], used_at=at(4))
         rows.emails.insert(EmailKind.VERIFY_EMAIL, ALICE, NO_FACTS, ids[3], at(1))
-        rows.proofs.purge(at(6))
+        rows.emails.purge(at(6))
         return [rows.proofs.get(proof_id) is None for proof_id in ids]
 
     assert await store.transact(work) == [True, False, True, False]

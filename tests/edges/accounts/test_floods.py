@@ -12,9 +12,15 @@ from mintscope.base.limits import MemoryLimits
 from mintscope.core.accounts.keys.api_key import KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX, KeyId
 from mintscope.core.accounts.keys.api_keys import TooManyKeys
 from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.mail.email_limit import RESETS_MAX
+from mintscope.core.accounts.mail.email import RESETS_MAX
+from mintscope.core.accounts.people.password import LoginLimits
 from mintscope.core.accounts.people.people import People
-from mintscope.core.accounts.people.session import SESSIONS_PER_USER_MAX, Browser, Session
+from mintscope.core.accounts.people.session import (
+    SESSIONS_PER_USER_MAX,
+    Browser,
+    Lifetimes,
+    Session,
+)
 from mintscope.core.accounts.proof import Purpose
 from support.scenes.people_service import (
     ALICE,
@@ -212,6 +218,8 @@ async def test_a_full_address_is_as_full_for_another_process(service: PeopleServ
             limits=MemoryLimits(service.clock),
             clock=service.clock,
             entropy=os.urandom,
+            lifetimes=Lifetimes(),
+            guesses=LoginLimits(),
         )
         await people.request_reset(ALICE, HERE)
 

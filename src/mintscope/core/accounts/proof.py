@@ -95,9 +95,6 @@ class ProofRows(Protocol):
     def delete(self, purpose: Purpose, subject: int) -> None:
         """Delete every proof about *subject*."""
 
-    def purge(self, before: UnixMs) -> None:
-        """Delete proofs used or expired before then, except those of e-mails that are kept."""
-
 
 def use_proof(proofs: ProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs) -> Proof | None:
     """Use up a proof found by `store.find_proof`; None if it is not good for *purpose*."""

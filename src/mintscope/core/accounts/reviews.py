@@ -235,7 +235,6 @@ def _reread(rows: AccountRows, signup_id: SignupId) -> Application:
 
 
 def _unexpected(signup_id: SignupId, was: KeptApplication | None, *, expected: str) -> NotPossible:
-    """Return the complaint about an application that is not as *expected*."""
     if was is None:
         return NotPossible(f"expected an application; there is none with the number {signup_id}")
     application = was.application

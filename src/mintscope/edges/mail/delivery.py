@@ -5,7 +5,7 @@ e-mail is handed over again, under the same Message-ID.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -72,18 +72,15 @@ class Delivery:
 
     async def round(self) -> int:
         """Deliver some of what is due; return how many were taken.  Raises ServiceUnavailable."""
-        taken = await self._take()
+        now, now_s = self.clock.now(), self.clock.monotonic_s()
+        taken = await self.outbox.lease(now, limit=AT_ONCE) if self.transport is not None else []
         outcomes = await asyncio.gather(*map(self._deliver, taken), return_exceptions=True)
-        if taken or self._is_to_be_counted():
+        if taken or self._counted_at_s is None or now_s - self._counted_at_s >= COUNT_S:
             await self._count()
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
         return len(taken)
-
-    def _is_to_be_counted(self) -> bool:
-        counted_at_s = self._counted_at_s
-        return counted_at_s is None or self.clock.monotonic_s() - counted_at_s >= COUNT_S
 
     async def _count(self) -> None:
         if self.transport is None:
@@ -99,11 +96,6 @@ class Delivery:
         if count:
             EMAILS.labels("given_up").inc(count)
             log.warning("e-mails were given up", count=count, reason=NO_DELIVERY)
-
-    async def _take(self) -> Sequence[Draft]:
-        if self.transport is None:
-            return []
-        return await self.outbox.lease(self.clock.now(), limit=AT_ONCE)
 
     async def _deliver(self, draft: Draft) -> None:
         assert self.transport is not None

@@ -82,4 +82,3 @@ def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
     begun_before = UnixMs(now - lifetimes.absolute_ms)
     rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)
     rows.emails.purge(UnixMs(now - KEEP_MS))
-    rows.proofs.purge(UnixMs(now - KEEP_MS))

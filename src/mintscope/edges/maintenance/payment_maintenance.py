@@ -132,10 +132,8 @@ class PaymentMaintenance:
         OLDEST_PENDING_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
         scan = await self.books.scan(ScanScope.NEW)
         compared_at = None if scan is None else scan.finished_at
-        never = float("inf")
-        TREASURY_AGE_S.set(
-            never if compared_at is None else (self.clock.now() - compared_at) / 1000
-        )
+        now, never = self.clock.now(), float("inf")
+        TREASURY_AGE_S.set(never if compared_at is None else (now - compared_at) / 1000)
         is_stopped = await self.books.why_stopped() is not None
         SALES_OPEN.set(not is_stopped and not await self._is_short())
 

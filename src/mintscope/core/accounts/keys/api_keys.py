@@ -21,8 +21,7 @@ from mintscope.core.accounts.keys.api_key import (
     new_key,
 )
 from mintscope.core.accounts.keys.scope import Scope, in_order, with_reads
-from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.mail.email_limit import tell_owner
+from mintscope.core.accounts.mail.email import EmailKind, tell_owner
 from mintscope.core.accounts.people.access import expect_session
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.accounts.secrets import AccountSecrets
@@ -128,7 +127,6 @@ def _end(now: UnixMs, lifetime_ms: int | None) -> UnixMs | None:
 
 
 def _find_active(rows: AccountRows, user_id: UserId, key_id: KeyId, at: UnixMs) -> KeyLine | None:
-    """Return an active key of the user's own."""
     line = rows.api_keys.get(key_id)
     if line is None or line.user_id != user_id or line.status(at) is not KeyStatus.ACTIVE:
         return None

@@ -2,14 +2,14 @@
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, replace
 from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limits, site_key
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.mail.email_limit import EmailLimit
+from mintscope.core.accounts.mail.email import EmailLimit
 from mintscope.core.accounts.people import person
 from mintscope.core.accounts.people.access import end_sessions
 from mintscope.core.accounts.people.password import (
@@ -46,6 +46,7 @@ COOKIE_BYTES: Final = 32
 COOKIE_LENGTH: Final = 43
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class People:
     """Everything a person does with an account, except its keys.
 
@@ -54,25 +55,17 @@ class People:
     meanwhile: by then the account may be its owner's again.
     """
 
-    def __init__(  # noqa: PLR0913 - one argument for each part
-        self,
-        *,
-        store: AccountStore,
-        hasher: Hasher,
-        secrets: AccountSecrets,
-        limits: Limits,
-        clock: Clock,
-        entropy: Callable[[int], bytes],
-        lifetimes: Lifetimes | None = None,
-        guesses: LoginLimits | None = None,
-    ) -> None:
-        self._store = store
-        self._hasher = hasher
-        self._secrets = secrets
-        self._clock = clock
-        self._entropy = entropy
-        self._lifetimes = lifetimes or Lifetimes()
-        self._login_limit = LoginLimit(guesses or LoginLimits(), limits)
+    store: AccountStore
+    hasher: Hasher
+    secrets: AccountSecrets
+    limits: InitVar[Limits]
+    clock: Clock
+    entropy: Callable[[int], bytes]
+    lifetimes: Lifetimes
+    guesses: InitVar[LoginLimits]
+
+    def __post_init__(self, limits: Limits, guesses: LoginLimits) -> None:
+        self._login_limit = LoginLimit(guesses, limits)
         self._email_limit = EmailLimit(limits)
 
     async def sign_up(self, email: EmailAddress, password: str, browser: Browser) -> str:
@@ -83,13 +76,13 @@ class People:
             raise EmailTaken
         new = NewUser(
             kind=UserKind.PERSON,
-            username=username_of(email, self._entropy),
+            username=username_of(email, self.entropy),
             email=email,
-            password_hash=await self._hasher.hash(password),
-            created_at=self._clock.now(),
+            password_hash=await self.hasher.hash(password),
+            created_at=self.clock.now(),
         )
         cookie, session = self._draw(browser)
-        await self._store.transact(lambda rows: person.add(rows, new, session))
+        await self.store.transact(lambda rows: person.add(rows, new, session))
         return cookie
 
     async def sign_in(self, email: EmailAddress, password: str, browser: Browser) -> str:
@@ -104,27 +97,27 @@ class People:
         if kept is None or not is_right:
             raise WrongPassword
         cookie, session = self._draw(browser)
-        now = self._clock.now()
-        await self._store.transact(lambda rows: person.open_session(rows, kept, session, now))
+        now = self.clock.now()
+        await self.store.transact(lambda rows: person.open_session(rows, kept, session, now))
         return cookie
 
     async def session(self, cookie: str) -> Session | None:
         """Return the session if it has not ended; its use is noted at most once a minute."""
         if len(cookie) != COOKIE_LENGTH or not cookie.isascii():
             return None
-        digest, now = self._secrets.hash(cookie), self._clock.now()
-        session = await self._store.read(lambda rows: rows.sessions.find(digest))
-        if session is None or not self._lifetimes.hold(session, now):
+        digest, now = self.secrets.hash(cookie), self.clock.now()
+        session = await self.store.read(lambda rows: rows.sessions.find(digest))
+        if session is None or not self.lifetimes.hold(session, now):
             return None
-        if self._lifetimes.is_to_be_noted(session, now):
+        if self.lifetimes.is_to_be_noted(session, now):
             session_id = session.session_id
             try:
-                await self._store.transact(lambda rows: person.note_use(rows, session_id, now))
+                await self.store.transact(lambda rows: person.note_use(rows, session_id, now))
             except ServiceUnavailable:
                 pass  # a full disk is no reason to sign people out
             else:
                 session = replace(session, seen_at=now)
-        return replace(session, csrf=self._secrets.csrf_of(cookie))
+        return replace(session, csrf=self.secrets.csrf_of(cookie))
 
     async def prove(self, session: Session, password: str) -> None:
         """Note the password entered again.  Raises WrongPassword, TooManyAttempts, SessionEnded."""
@@ -135,8 +128,8 @@ class People:
         place = f"session {session.session_id}"  # only its own guesses count for a session
         if not await self._guess(email, place, password, kept.password_hash):
             raise WrongPassword
-        now = self._clock.now()
-        await self._store.transact(lambda rows: person.prove(rows, session, kept, now))
+        now = self.clock.now()
+        await self.store.transact(lambda rows: person.prove(rows, session, kept, now))
 
     async def sign_out(self, session: Session) -> None:
         """End the session."""
@@ -144,26 +137,24 @@ class People:
 
     async def sessions(self, user_id: UserId) -> Sequence[Session]:
         """Return the sessions in force, newest use first; their `csrf` is empty."""
-        now = self._clock.now()
-        kept = await self._store.read(lambda rows: rows.sessions.of_user(user_id))
-        return [session for session in kept if self._lifetimes.hold(session, now)]
+        now = self.clock.now()
+        kept = await self.store.read(lambda rows: rows.sessions.of_user(user_id))
+        return [session for session in kept if self.lifetimes.hold(session, now)]
 
     async def end_session(self, user_id: UserId, session_id: SessionId) -> bool:
         """End a session of the user's own; False if there is none."""
-        return await self._store.transact(
-            lambda rows: person.end_session(rows, user_id, session_id)
-        )
+        return await self.store.transact(lambda rows: person.end_session(rows, user_id, session_id))
 
     async def end_other_sessions(self, session: Session) -> int:
         """End all of the user's sessions but this; return how many."""
         user_id = session.user.user_id
-        return await self._store.transact(lambda rows: end_sessions(rows, user_id, but=session))
+        return await self.store.transact(lambda rows: end_sessions(rows, user_id, but=session))
 
     async def change_password(self, session: Session, password: str) -> None:
         """Set it, end other sessions and links, and write.  Raises WeakPassword, SessionEnded."""
         expect_password(password, email=session.user.email)
-        hashed, now = await self._hasher.hash(password), self._clock.now()
-        await self._store.transact(lambda rows: person.change_password(rows, session, hashed, now))
+        hashed, now = await self.hasher.hash(password), self.clock.now()
+        await self.store.transact(lambda rows: person.change_password(rows, session, hashed, now))
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
         """Write a link to the person of *email*; the answer does not tell whether there is one.
@@ -171,7 +162,7 @@ class People:
         Requests that come too often from one site are dropped.  After 20 e-mails in a day there is
         none as long as one has a link that is good for a while.
         """
-        now = self._clock.now()
+        now = self.clock.now()
         await self._write_one(
             f"reset {email} {site_key(browser.address)}",
             lambda rows, nonce: person.request_reset(rows, email, nonce, now),
@@ -192,14 +183,14 @@ class People:
         if proof is None:
             return False
         expect_password(password, email=proof.email)
-        hashed, now = await self._hasher.hash(password), self._clock.now()
-        return await self._store.transact(
+        hashed, now = await self.hasher.hash(password), self.clock.now()
+        return await self.store.transact(
             lambda rows: person.reset(rows, proof.proof_id, hashed, now)
         )
 
     async def request_verification(self, session: Session) -> None:
         """Write a link to the person's address, with growing pauses.  Raises SessionEnded."""
-        now = self._clock.now()
+        now = self.clock.now()
         await self._write_one(
             f"verify {session.user.user_id}",
             lambda rows, nonce: person.request_verification(rows, session, nonce, now),
@@ -210,10 +201,10 @@ class People:
 
         It takes the session: else a stranger whose address it is might confirm it.
         """
-        proof, now = await self._find_proof(link, Purpose.VERIFY_EMAIL), self._clock.now()
+        proof, now = await self._find_proof(link, Purpose.VERIFY_EMAIL), self.clock.now()
         if proof is None or proof.subject != session.user.user_id:
             return False
-        return await self._store.transact(
+        return await self.store.transact(
             lambda rows: person.verify(rows, session, proof.proof_id, now)
         )
 
@@ -222,13 +213,13 @@ class People:
         if session.user.verified_at is None:
             return []
         email = session.user.email
-        return await self._store.read(lambda rows: person.agents_of(rows, email))
+        return await self.store.read(lambda rows: person.agents_of(rows, email))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
         """Write a link to the agent's address, with growing pauses; False if it is another's."""
         if agent not in {user.user_id for user in await self.claimable(session)}:
             return False
-        now = self._clock.now()
+        now = self.clock.now()
         await self._write_one(
             f"claim {agent}",
             lambda rows, nonce: person.request_claim(rows, session, agent, nonce, now),
@@ -240,15 +231,15 @@ class People:
 
         None if the link is not good, or its address is not this person's.
         """
-        proof, now = await self._find_proof(link, Purpose.CLAIM_AGENT), self._clock.now()
+        proof, now = await self._find_proof(link, Purpose.CLAIM_AGENT), self.clock.now()
         if proof is None or proof.email != session.user.email:
             return None
-        return await self._store.transact(
+        return await self.store.transact(
             lambda rows: person.claim(rows, session, proof.proof_id, now)
         )
 
     async def _find(self, email: EmailAddress) -> KeptUser | None:
-        return await self._store.read(lambda rows: find_person(rows.users, email))
+        return await self.store.read(lambda rows: find_person(rows.users, email))
 
     async def _guess(
         self, email: EmailAddress, place: str, password: str, stored: str | None
@@ -256,7 +247,7 @@ class People:
         """Say whether the password is right; if it is not, it counts.  Raises TooManyAttempts."""
         await self._login_limit.begin(email, place)
         try:
-            is_right = await self._hasher.matches(password, stored)
+            is_right = await self.hasher.matches(password, stored)
         except ServiceUnavailable:
             await self._login_limit.forgive(email, place)
             raise
@@ -265,21 +256,20 @@ class People:
         return is_right
 
     async def _find_proof(self, text: str, purpose: Purpose) -> Proof | None:
-        return await find_proof(self._store, text, purpose, self._secrets, self._clock.now())
+        return await find_proof(self.store, text, purpose, self.secrets, self.clock.now())
 
     async def _write_one(self, what: str, write: Callable[[AccountRows, bytes], None]) -> None:
         """Let *write* write an e-mail with a new nonce, unless the limit of *what* is reached."""
         if not await self._email_limit.take(what):
             return
-        nonce = self._entropy(NONCE_BYTES)
+        nonce = self.entropy(NONCE_BYTES)
         try:
-            await self._store.transact(lambda rows: write(rows, nonce))
+            await self.store.transact(lambda rows: write(rows, nonce))
         except ServiceUnavailable:
             await self._email_limit.give_back(what)
             raise
 
     def _draw(self, browser: Browser) -> tuple[str, NewSession]:
-        """Return a new cookie, and what is kept of its session."""
-        cookie = urlsafe_b64encode(self._entropy(COOKIE_BYTES)).rstrip(b"=").decode()
+        cookie = urlsafe_b64encode(self.entropy(COOKIE_BYTES)).rstrip(b"=").decode()
         agent = browser.agent[:AGENT_LENGTH_MAX]
-        return cookie, NewSession(self._secrets.hash(cookie), browser.address, agent)
+        return cookie, NewSession(self.secrets.hash(cookie), browser.address, agent)

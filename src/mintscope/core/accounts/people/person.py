@@ -7,8 +7,7 @@ from typing import Final
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.audit import note, user_actor
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.mail.email_limit import may_write, may_write_reset, tell_owner
+from mintscope.core.accounts.mail.email import EmailKind, may_write, may_write_reset, tell_owner
 from mintscope.core.accounts.people.access import end_sessions, expect_session
 from mintscope.core.accounts.people.password import WrongPassword
 from mintscope.core.accounts.people.session import (

@@ -129,7 +129,6 @@ def _issue(rows: AccountRows, offer: Offer) -> tuple[KeyLine, str, bytes]:
 
 
 def _is_answer_to(kept: KeptApplication, line: KeyLine, again: Offer) -> bool:
-    """Say whether *again* is the request that the key was issued for, sent again."""
     issued_at = kept.application.issued_at
     return (
         issued_at is not None

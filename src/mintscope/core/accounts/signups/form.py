@@ -58,12 +58,11 @@ class FieldReader:
     def email(self, name: str) -> EmailAddress:
         """Read a required address."""
         text = self._required(name)
-        if text is not None:
-            try:
-                return parse_email(text)
-            except UnusableEmailAddress as flaw:
-                self._refuse(name, str(flaw))
-        return EmailAddress("")
+        try:
+            return EmailAddress("") if text is None else parse_email(text)
+        except UnusableEmailAddress as flaw:
+            self._refuse(name, str(flaw))
+            return EmailAddress("")
 
     def handle(self, name: str) -> str | None:
         """Read an optional line, trimmed; None for one that is blank."""
@@ -77,12 +76,11 @@ class FieldReader:
     def user_type(self, name: str) -> UserType:
         """Read what the applicant wants to be."""
         text = self._required(name)
+        if text in set(UserType):
+            return UserType(text)
         if text is not None:
-            try:
-                return UserType(text)
-            except ValueError:
-                known = ", ".join(UserType)
-                self._refuse(name, f"expected one of {known}; was {text[:SHOWN_MAX]!r}")
+            known = ", ".join(UserType)
+            self._refuse(name, f"expected one of {known}; was {text[:SHOWN_MAX]!r}")
         return UserType.BOTH
 
     def motivation(self, name: str) -> str:

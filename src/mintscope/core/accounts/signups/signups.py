@@ -113,17 +113,11 @@ class Signups:
 
     async def confirm_by_link(self, text: str) -> bool:
         """Confirm the e-mail address; False if the link is unknown, used or has expired."""
-        proof, now = await self._find_proof(text), self.clock.now()
-        if proof is None:
-            return False
-        return await self.store.transact(lambda rows: _confirm_by_link(rows, proof, now))
+        return await self._use_link(text, _confirm_by_link)
 
     async def disown(self, text: str) -> bool:
         """Delete the application that its reader never made; False if it was decided about."""
-        proof, now = await self._find_proof(text), self.clock.now()
-        if proof is None:
-            return False
-        return await self.store.transact(lambda rows: _disown(rows, proof, now))
+        return await self._use_link(text, _disown)
 
     async def forget_lapsed(self) -> int:
         """Delete what was not confirmed in 72 hours, its address being free then; say how many."""
@@ -137,6 +131,12 @@ class Signups:
         if application is None:
             raise InvalidCredentials
         return application
+
+    async def _use_link(
+        self, text: str, rule: Callable[[AccountRows, Proof, UnixMs], bool]
+    ) -> bool:
+        proof, now = await self._find_proof(text), self.clock.now()
+        return proof is not None and await self.store.transact(lambda rows: rule(rows, proof, now))
 
     async def _find_proof(self, text: str) -> Proof | None:
         purpose, now = Purpose.CONFIRM_APPLICATION, self.clock.now()
@@ -173,7 +173,6 @@ def _apply(
 
 
 def _is_answer_to(earlier: KeptApplication, again: NewApplication) -> bool:
-    """Say whether *again* is the request that *earlier* was made by, sent again."""
     after_ms = again.at - earlier.application.applied_at
     return (
         is_sent_again(earlier.signup_redeem, again.signup_redeem, after_ms=after_ms)
@@ -186,9 +185,8 @@ def _guess(
 ) -> bool:
     """Count a guess and confirm if it is right; after GUESSES_MAX every guess is wrong."""
     proof = rows.proofs.newest(Purpose.CONFIRM_APPLICATION, signup_id)
-    if proof is None or not proof.is_good(Purpose.CONFIRM_APPLICATION, at):
-        return False
-    if proof.guesses >= GUESSES_MAX:
+    is_good = proof is not None and proof.is_good(Purpose.CONFIRM_APPLICATION, at)
+    if proof is None or not is_good or proof.guesses >= GUESSES_MAX:
         return False
     rows.proofs.update(proof.proof_id, guesses=proof.guesses + 1)
     if not secrets.is_code_of(proof.nonce, code):

@@ -125,12 +125,7 @@ class AccountRoutes:
         return _response(request, 200, answer)
 
     async def _exchange(
-        self,
-        request: Request,
-        address: str,
-        email: EmailAddress,
-        secret: str,
-        redelivery_key: str | None,
+        self, request: Request, address: str, email: EmailAddress, secret: str, key: str | None
     ) -> IssuedKey:
         application = await self.exchange.recognise(email, secret)
         is_right = application is not None
@@ -139,7 +134,7 @@ class AccountRoutes:
             raise InvalidSecretFormat
         if application is None:
             raise InvalidCredentials
-        return await self.exchange.exchange(application, secret, redelivery_key=redelivery_key)
+        return await self.exchange.exchange(application, secret, redelivery_key=key)
 
     async def get_me(self, request: Request) -> Response:
         """Endpoint 7: tell whose the API key is, and what it allows."""
@@ -159,14 +154,12 @@ class AccountRoutes:
         return success(request, me, at=self.clock.now(), names_request=True)
 
     async def _admit(self, request: Request) -> str:
-        """Return the client's address.  Raises RateLimited."""
         address = self.addresses.key(request.scope)
         await self.everything.pass_through(request, address)
         return address
 
 
 async def _credentials(request: Request) -> tuple[EmailAddress, str]:
-    """Return the address and the secret of the body.  Raises InvalidFields."""
     fields = FieldReader(await read_fields(request))
     email, secret = fields.email("email"), fields.text("applicationSecret")
     fields.expect_sound()

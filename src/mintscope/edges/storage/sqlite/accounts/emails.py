@@ -47,10 +47,6 @@ class SqliteProofRows(Table[ProofId, Proof]):
         """Delete every proof about *subject*."""
         self._db.execute("DELETE FROM proof WHERE purpose = ? AND subject = ?", (purpose, subject))
 
-    def purge(self, before: UnixMs) -> None:
-        """Delete proofs used or expired before then, except those of e-mails that are kept."""
-        self._db.execute(PURGE_PROOFS, (before,))
-
 
 class SqliteEmailRows(Table[EmailId, Draft]):
     """Implements EmailRows and OutboxRows."""
@@ -83,9 +79,10 @@ class SqliteEmailRows(Table[EmailId, Draft]):
         return self._all(condition, purpose, subject)
 
     def purge(self, before: UnixMs) -> None:
-        """Delete e-mails sent or given up before then."""
+        """Delete e-mails done with before then; then such proofs that no e-mail has."""
         statement = "DELETE FROM letter WHERE coalesce(sent_at, given_up_at) < ?"
         self._db.execute(statement, (before,))
+        self._db.execute(PURGE_PROOFS, (before,))
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait and are due, longest due first."""

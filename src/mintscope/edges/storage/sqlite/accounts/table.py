@@ -77,7 +77,6 @@ class Table(Generic[IdT, RowT]):
         self._db.execute(statement, (*values, row_id))
 
     def _add(self, columns: Mapping[str, object]) -> IdT:
-        """Add a row and return its id."""
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
         statement = f"INSERT INTO {self.NAME} ({names}) VALUES ({marks}) RETURNING id"  # noqa: S608
         values = tuple(_stored(value) for value in columns.values())
