@@ -38,6 +38,7 @@ def run(installed: Path, *arguments: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.process
 def test_every_file_of_the_package_is_in_the_wheel(installed: Path) -> None:
     kept = {
         path.relative_to(PACKAGE)
