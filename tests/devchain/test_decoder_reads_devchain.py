@@ -6,6 +6,7 @@ import pytest
 from mintscope.devchain.chain import Devchain
 from mintscope.devchain.market.pool import Venue
 from support.oracles.devchain_blocks import NOW
+from support.oracles.intended_swaps import intended
 from support.scenes.json_transactions import decode_block
 
 
@@ -22,7 +23,7 @@ def test_every_intended_swap_is_decoded_and_nothing_else(seed: int) -> None:
             [msgspec.Raw(msgspec.json.encode(entry)) for entry in chain.entries(block)]
         )
 
-        assert list(decoded.swaps) == list(chain.swaps(slot))
+        assert list(decoded.swaps) == list(intended(chain, slot))
         assert not decoded.quarantined
         venues |= {swap.program for swap in decoded.swaps}
     assert venues == set(Venue)

@@ -9,6 +9,7 @@ from mintscope.base.primitives import Mint
 from mintscope.base.solana import LAMPORTS_PER_SOL, USDC, WSOL
 from mintscope.devchain.chain import FIRST_SLOT, Devchain
 from support.oracles.devchain_blocks import NOW, Entry, Meant, everything, keys, shown
+from support.oracles.intended_swaps import intended
 
 
 def minutes(meant: Meant, mint: Mint) -> set[int]:
@@ -55,7 +56,7 @@ def test_tokens_go_from_several_swaps_a_block_to_hardly_any(history: Devchain) -
     live = [slot for slot in history.blockstore.slots if slot > FIRST_SLOT]
     counts: dict[str, int] = defaultdict(int)
     for slot in live:
-        for swap in history.swaps(slot):
+        for swap in intended(history, slot):
             counts[swap.in_mint] += 1
             counts[swap.out_mint] += 1
     paces = [counts[token.mint] / len(live) for token in history.tokens[1:]]
@@ -109,7 +110,7 @@ def test_balances_move_as_the_swaps_say(history: Devchain) -> None:
     pools = {pool.address: pool for pool in history.world.pools()}
     for slot in history.blockstore.slots[-60:]:
         meant = defaultdict(list)
-        for swap in history.swaps(slot):
+        for swap in intended(history, slot):
             meant[swap.transaction_index].append(swap)
         for index, entry in enumerate(shown(history, slot)):
             change = changes(entry)

@@ -21,6 +21,7 @@ from mintscope.devchain import addresses
 from mintscope.devchain.chain import Devchain, lines
 from mintscope.devchain.market.pool import Venue
 from support.oracles.devchain_blocks import NOW, shown
+from support.oracles.intended_swaps import intended
 
 pytestmark = pytest.mark.process
 
@@ -89,7 +90,7 @@ def test_the_peer_reads_every_intended_swap(
     venues, routes, pools = set(), 0, 0
     for slot in chain.blockstore.slots:
         meant = defaultdict(list)
-        for swap in chain.swaps(slot):
+        for swap in intended(chain, slot):
             meant[swap.signature].append(swap)
         for entry in shown(chain, slot):
             if entry["meta"]["err"] is not None:

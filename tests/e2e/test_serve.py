@@ -20,6 +20,7 @@ from mintscope.base.solana import WSOL, Block
 from mintscope.devchain.chain import Devchain, lines
 from support.fakes.made_chain import made_transaction, swap_in
 from support.oracles import definitions, slow_market
+from support.oracles.intended_swaps import intended
 
 NOW = UnixMs(1_763_640_000_000)
 MINTS = 60
@@ -136,7 +137,7 @@ def _expected(chain: Devchain, mints: list[str]) -> tuple[dict[str, list[definit
             blockhash="",
             parent_blockhash="",
             time=UnixS(_block(chain, slot).time),
-            transactions=[made_transaction(swap) for swap in chain.swaps(Slot(slot))],
+            transactions=[made_transaction(swap) for swap in intended(chain, Slot(slot))],
         )
         for slot in chain.blockstore.slots
     ]

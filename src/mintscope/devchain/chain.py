@@ -9,6 +9,7 @@ Order    everything follows from the seed, the start and the calls made
 """
 
 from collections.abc import Iterator
+from functools import partial
 from hashlib import sha512
 from random import Random
 from typing import Final
@@ -20,17 +21,16 @@ from starlette.applications import Starlette
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Signature, Slot, UnixMs, UnixS
 from mintscope.base.time import DAY_S, HOUR_S
-from mintscope.core.market.swap import Swap
 from mintscope.devchain.addresses import address, text
 from mintscope.devchain.blockstore import Blockstore, ChainBlock
-from mintscope.devchain.market.accounts import MarketAccounts
+from mintscope.devchain.market.accounts import account
 from mintscope.devchain.market.listing import SOL
 from mintscope.devchain.market.pool import Token
 from mintscope.devchain.market.traffic import Traffic
 from mintscope.devchain.market.world import World
 from mintscope.devchain.methods.blocks import head
 from mintscope.devchain.methods.table import Methods
-from mintscope.devchain.render import Place, Rendered, render
+from mintscope.devchain.render import render
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.vm import Closed, Vm
 from mintscope.devchain.transaction import Json
@@ -72,7 +72,7 @@ class Devchain:
             clock=ManualClock(now),
             seed=seed,
             reached=self.blockstore.reached,
-            elsewhere=MarketAccounts(self.world).account,
+            elsewhere=partial(account, self.world),
         )
         opens = UnixS(now // 1_000)
         self._traffic = Traffic(self.world, self._random, opens=opens)
@@ -83,11 +83,6 @@ class Devchain:
     def tokens(self) -> tuple[Token, ...]:
         """The tokens of the market, busiest first; SOL before all."""
         return (SOL, *(listed.token for listed in self.world.listed))
-
-    @property
-    def now(self) -> UnixMs:
-        """The time of the newest block."""
-        return self._now
 
     @property
     def app(self) -> Starlette:
@@ -121,28 +116,20 @@ class Devchain:
         for _ in range(depth):
             self.tick()
 
-    def swaps(self, slot: Slot) -> tuple[Swap, ...]:
-        """Return the swaps the market meant in *slot*: what a decoder has to find."""
-        block = self.blockstore.block(slot)
-        return () if block is None else tuple(s for each in self._render(block) for s in each.swaps)
-
     def entries(self, block: ChainBlock) -> list[Json]:
         """Return the transactions of *block* as getBlock shows them."""
         landed = (each.entry for each in self.vm.held(block.slot))
-        return [*(rendered.entry for rendered in self._render(block)), *landed]
+        signed = zip(block.transactions, _signatures(block), strict=True)
+        parent = block.parent_blockhash
+        return [
+            *(render(each, signature, parent, self.world) for each, signature in signed),
+            *landed,
+        ]
 
     def signatures(self, block: ChainBlock) -> list[Signature]:
         """Return the signatures of the transactions of *block*."""
         landed = (Signature(each.signature) for each in self.vm.held(block.slot))
-        return [*(_signature(block, index) for index in range(len(block.transactions))), *landed]
-
-    def _render(self, block: ChainBlock) -> Iterator[Rendered]:
-        for index, transaction in enumerate(block.transactions):
-            yield render(
-                transaction,
-                Place(index, _signature(block, index), block.parent_blockhash),
-                self.world,
-            )
+        return [*_signatures(block), *landed]
 
     def _make_history(self, opens: UnixS, days: float) -> None:
         times = sorted(_history(opens, days))
@@ -199,5 +186,7 @@ def _history(opens: UnixS, days: float) -> set[UnixS]:
     return times
 
 
-def _signature(block: ChainBlock, index: int) -> Signature:
-    return Signature(text(sha512(f"{block.blockhash}/{index}".encode()).digest()))
+def _signatures(block: ChainBlock) -> Iterator[Signature]:
+    """Yield the signatures of what the market did in *block*."""
+    for index in range(len(block.transactions)):
+        yield Signature(text(sha512(f"{block.blockhash}/{index}".encode()).digest()))

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from mintscope.base.primitives import Signature
 from mintscope.base.solana import WSOL
-from mintscope.core.market.swap import Swap
 from mintscope.devchain.addresses import (
     ASSOCIATED,
     COMPUTE_BUDGET,
@@ -44,23 +43,10 @@ SLIPPAGE_EXCEEDED: Final = 6001
 LOOKUP_TABLE: Final = address("lookup table")
 
 
-class Place(NamedTuple):
-    """Where a transaction stands."""
-
-    number: int
-    signature: Signature
-    recent_blockhash: str
-
-
-class Rendered(NamedTuple):
-    """One entry of a block, and the swaps that were meant by it."""
-
-    entry: Json
-    swaps: tuple[Swap, ...]
-
-
-def render(transaction: MarketTransaction, place: Place, world: World) -> Rendered:
-    """Return the getBlock entry of *transaction* at *place*."""
+def render(
+    transaction: MarketTransaction, signature: Signature, recent_blockhash: str, world: World
+) -> Json:
+    """Return the getBlock entry of *transaction*."""
     envelope = transaction.envelope
     calls = transaction.build()
     flat = [list(_flatten(call.inner, 2)) for call in calls]
@@ -69,7 +55,7 @@ def render(transaction: MarketTransaction, place: Place, world: World) -> Render
     message: Json = {
         "header": keys.header,
         "accountKeys": keys.static,
-        "recentBlockhash": place.recent_blockhash,
+        "recentBlockhash": recent_blockhash,
         "instructions": [_instruction(1, call, position) for call in calls],
     }
     if envelope.version is not None:
@@ -91,13 +77,11 @@ def render(transaction: MarketTransaction, place: Place, world: World) -> Render
     for when, balances in (("pre", transaction.before), ("post", after)):
         meta[f"{when}Balances"] = _lamports(keys.all, balances, world.holdings)
         meta[f"{when}TokenBalances"] = _token_balances(keys.all, balances, world.holdings)
-    entry: Json = {
-        "transaction": {"signatures": [place.signature], "message": message},
+    return {
+        "transaction": {"signatures": [signature], "message": message},
         "meta": meta,
         "version": "legacy" if envelope.version is None else envelope.version,
     }
-    meant = () if envelope.failed_at is not None else _swaps(calls, flat, envelope.payer, place)
-    return Rendered(entry, tuple(meant))
 
 
 class _Keys(NamedTuple):
@@ -242,30 +226,3 @@ def _logs(calls: Sequence[Invocation], height: int, failed_at: int | None = None
             yield f"Program {call.program} failed: custom program error: {SLIPPAGE_EXCEEDED:#x}"
             return
         yield f"Program {call.program} success"
-
-
-def _swaps(
-    calls: Sequence[Invocation],
-    flat: Sequence[Sequence[tuple[int, Invocation]]],
-    signer: str,
-    place: Place,
-) -> Iterator[Swap]:
-    for outer, call in enumerate(calls):
-        for inner, (_, node) in enumerate([(1, call), *flat[outer]], start=-1):
-            if (fill := node.fill) is not None:
-                yield Swap(
-                    signature=place.signature,
-                    transaction_index=place.number,
-                    outer=outer,
-                    inner=inner,
-                    leg=0,
-                    program=fill.pool.venue,
-                    pool=fill.pool.address,
-                    in_mint=fill.received.mint,
-                    in_amount=fill.amount_in,
-                    in_decimals=fill.received.decimals,
-                    out_mint=fill.paid.mint,
-                    out_amount=fill.amount_out,
-                    out_decimals=fill.paid.decimals,
-                    signer=signer,
-                )

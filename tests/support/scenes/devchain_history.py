@@ -4,6 +4,7 @@ import pytest
 
 from mintscope.devchain.chain import Devchain
 from support.oracles.devchain_blocks import NOW, Meant
+from support.oracles.intended_swaps import intended
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +23,7 @@ def meant(history: Devchain) -> Meant:
     for slot in history.blockstore.slots:
         block = history.blockstore.block(slot)
         assert block is not None
-        found[slot] = (block.time, history.swaps(slot))
+        found[slot] = (block.time, intended(history, slot))
     return found
 
 

@@ -15,32 +15,24 @@ from mintscope.devchain.market.world import World
 from mintscope.devchain.transaction import OTHER_RENT, TOKEN_ACCOUNT_RENT, Holding
 
 
-class MarketAccounts:
-    """Reads *world* as a chain would show it."""
+def account(world: World, address: Pubkey) -> Account | None:
+    """Return what the market has at *address*."""
+    key = str(address)
+    token = world.mints.get(key)
+    if token is not None:
+        return _mint(world, token)
+    balance = world.balances.get(key)
+    if balance is None:
+        return None
+    holding = world.holdings.get(key)
+    return Account(balance, b"", SYSTEM) if holding is None else _tokens(holding, balance)
 
-    def __init__(self, world: World) -> None:
-        self._world = world
 
-    def account(self, address: Pubkey) -> Account | None:
-        """Return what the market has at *address*."""
-        key, world = str(address), self._world
-        token = world.mints.get(key)
-        if token is not None:
-            return self._mint(token)
-        balance = world.balances.get(key)
-        if balance is None:
-            return None
-        holding = world.holdings.get(key)
-        return Account(balance, b"", SYSTEM) if holding is None else _tokens(holding, balance)
-
-    def _mint(self, token: Token) -> Account:
-        supply = sum(
-            self._world.balances[key]
-            for key, holding in self._world.holdings.items()
-            if holding.token == token
-        )
-        mint = Mint(None, supply, token.decimals, is_initialized=True)
-        return Account(OTHER_RENT, bytes(mint), Pubkey.from_string(token.program))
+def _mint(world: World, token: Token) -> Account:
+    held = (key for key, holding in world.holdings.items() if holding.token == token)
+    supply = sum(world.balances[key] for key in held)
+    mint = Mint(None, supply, token.decimals, is_initialized=True)
+    return Account(OTHER_RENT, bytes(mint), Pubkey.from_string(token.program))
 
 
 def _tokens(holding: Holding, amount: int) -> Account:

@@ -7,10 +7,11 @@ the BlockhashQueue's to say, whether a signature is right its caller's.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from solders.account import Account
+from solders.instruction import CompiledInstruction
 from solders.litesvm import LiteSVM
 from solders.pubkey import Pubkey
 from solders.system_program import ID as SYSTEM
@@ -33,12 +34,10 @@ LOG_BYTES_MAX: Final = 10_000
 INSUFFICIENT_FUNDS: Final = 1
 
 
-class Inner(msgspec.Struct, frozen=True):
-    """An instruction that a program invoked; *program* and *accounts* index the keys."""
+class Inner(NamedTuple):
+    """An instruction that a program invoked."""
 
-    program: int
-    accounts: Sequence[int]
-    data: bytes
+    instruction: CompiledInstruction
     stack_height: int
 
 
@@ -218,13 +217,8 @@ def _told(case: Execution, meta: TransactionMetadata) -> Execution:
 
 
 def _inner(call: InnerInstruction) -> Inner:
-    instruction = call.instruction()
-    return Inner(
-        instruction.program_id_index,
-        list(instruction.accounts),
-        bytes(instruction.data),
-        msgspec.json.decode(call.to_json(), type=_Height).stack_height,
-    )
+    height = msgspec.json.decode(call.to_json(), type=_Height).stack_height
+    return Inner(call.instruction(), height)
 
 
 def _transfer(transaction: VersionedTransaction) -> tuple[int, Pubkey]:

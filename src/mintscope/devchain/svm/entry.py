@@ -11,7 +11,7 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from mintscope.devchain.svm.bank import Execution, Inner
+from mintscope.devchain.svm.bank import Execution
 from mintscope.devchain.svm.message import AnyMessage
 from mintscope.devchain.svm.tokens import read_holding, read_mint, ui_amount
 from mintscope.devchain.transaction import Json
@@ -62,7 +62,7 @@ def _message(message: AnyMessage) -> Json:
         },
         "accountKeys": [str(key) for key in message.account_keys],
         "recentBlockhash": str(message.recent_blockhash),
-        "instructions": [_outer(call) for call in message.instructions],
+        "instructions": [_instruction(call, 1) for call in message.instructions],
     }
     if isinstance(message, MessageV0):
         shown["addressTableLookups"] = [
@@ -106,7 +106,7 @@ def _meta(outcome: Execution, account: Callable[[Pubkey], Account | None]) -> Js
 def inner_instructions(outcome: Execution) -> list[Json]:
     """Return what programs invoked, by the outer instruction they did it under."""
     return [
-        {"index": index, "instructions": [_inner(call) for call in calls]}
+        {"index": index, "instructions": [_instruction(*call) for call in calls]}
         for index, calls in enumerate(outcome.inner)
         if calls
     ]
@@ -120,19 +120,11 @@ def return_data(outcome: Execution) -> Json | None:
     return {"programId": str(program), "data": [b64encode(data).decode(), "base64"]}
 
 
-def _outer(call: CompiledInstruction) -> Json:
-    return _instruction(call.program_id_index, list(call.accounts), bytes(call.data), 1)
-
-
-def _inner(call: Inner) -> Json:
-    return _instruction(call.program, call.accounts, call.data, call.stack_height)
-
-
-def _instruction(program: int, accounts: Sequence[int], data: bytes, stack_height: int) -> Json:
+def _instruction(call: CompiledInstruction, stack_height: int) -> Json:
     return {
-        "programIdIndex": program,
-        "accounts": accounts,
-        "data": b58encode(data).decode(),
+        "programIdIndex": call.program_id_index,
+        "accounts": list(call.accounts),
+        "data": b58encode(bytes(call.data)).decode(),
         "stackHeight": stack_height,
     }
 

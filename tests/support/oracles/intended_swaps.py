@@ -1,0 +1,49 @@
+"""The swaps that the dev chain's market meant: what a decoder has to find."""
+
+from collections.abc import Iterator
+
+from mintscope.base.primitives import Slot
+from mintscope.core.market.swap import Swap
+from mintscope.devchain.chain import Devchain
+from mintscope.devchain.transaction import Invocation
+
+
+def intended(chain: Devchain, slot: Slot) -> tuple[Swap, ...]:
+    """Return the swaps that the market meant in *slot*, in their order."""
+    return tuple(_swaps(chain, slot))
+
+
+def _swaps(chain: Devchain, slot: Slot) -> Iterator[Swap]:
+    block = chain.blockstore.block(slot)
+    if block is None:
+        return
+    for index, (transaction, signature) in enumerate(
+        zip(block.transactions, chain.signatures(block), strict=False)
+    ):
+        if transaction.envelope.failed_at is not None:
+            continue
+        for outer, call in enumerate(transaction.build()):
+            for inner, node in enumerate(_flatten(call), start=-1):
+                if (fill := node.fill) is not None:
+                    yield Swap(
+                        signature=signature,
+                        transaction_index=index,
+                        outer=outer,
+                        inner=inner,
+                        leg=0,
+                        program=fill.pool.venue,
+                        pool=fill.pool.address,
+                        in_mint=fill.received.mint,
+                        in_amount=fill.amount_in,
+                        in_decimals=fill.received.decimals,
+                        out_mint=fill.paid.mint,
+                        out_amount=fill.amount_out,
+                        out_decimals=fill.paid.decimals,
+                        signer=transaction.envelope.payer,
+                    )
+
+
+def _flatten(call: Invocation) -> Iterator[Invocation]:
+    yield call
+    for inner in call.inner:
+        yield from _flatten(inner)
