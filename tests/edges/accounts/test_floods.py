@@ -36,7 +36,7 @@ from support.scenes.people_service import (
 
 DAY_MS: Final = 86_400_000
 TIMES: Final = 20
-LETTERS_MS: Final = 300_000  # one in five minutes
+EMAIL_PAUSE_MS: Final = 300_000  # one in five minutes
 HOUR_MS: Final = 3_600_000
 A_DAY: Final = 5  # e-mails of a kind, to a mailbox that no one has verified
 
@@ -83,7 +83,7 @@ async def test_links_to_verify_are_a_few_a_day(service: PeopleService) -> None:
     session = await service.signed_up()
     for _ in range(TIMES):
         await service.people.request_verification(session)
-        service.clock.advance(LETTERS_MS)
+        service.clock.advance(EMAIL_PAUSE_MS)
 
     assert written(service) == {"verify_email": A_DAY}
     assert await service.people.verify(session, service.link(Purpose.VERIFY_EMAIL))
