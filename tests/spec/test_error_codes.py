@@ -14,15 +14,6 @@ def test_every_code_has_exactly_one_error() -> None:
     assert sorted(codes) == sorted(errors.ErrorCode)
 
 
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    assert errors.__doc__ is not None
-    lines = [line.split() for line in errors.__doc__.splitlines() if line.startswith("  x ")]
-
-    assert lines == [
-        ["x", error.__name__, error.code] for error in errors.ServiceError.__subclasses__()
-    ]
-
-
 def test_the_statuses_are_those_of_the_specification() -> None:
     specified = {
         "INVALID_TOKEN_ADDRESS": 400,
