@@ -56,13 +56,9 @@ class KeyPages:
         """Show the keys in force, and those that were."""
         keys = await self._own(request)
         shown = [_facts(key, request.now) for key in keys]
-        return Page(
-            "keys/list.html",
-            {
-                "active": [each for each in shown if each["is_active"]],
-                "archive": [each for each in shown if not each["is_active"]],
-            },
-        )
+        active = [each for each in shown if each["is_active"]]
+        archive = [each for each in shown if not each["is_active"]]
+        return Page("keys/list.html", {"active": active, "archive": archive})
 
     async def ask(self, request: PageRequest) -> PageResponse:
         """Ask what the new key is to be."""
@@ -79,12 +75,8 @@ class KeyPages:
             return _form(values, errors=invalid.errors)
         can, cannot = words.abilities(new_key.scopes)
         ends_at = None if new_key.lifetime_ms is None else request.now + new_key.lifetime_ms
-        facts = {
-            "can": can,
-            "cannot": cannot,
-            "ends_at": ends_at,
-            "newest": _newest(await self._own(request)),
-        }
+        newest = _newest(await self._own(request))
+        facts = {"can": can, "cannot": cannot, "ends_at": ends_at, "newest": newest}
         return Page("keys/review.html", facts, values=values)
 
     async def create(self, request: PageRequest) -> PageResponse:

@@ -78,7 +78,7 @@ class LinkPages:
         return Page("forgot.html", values=values)
 
     async def send_link(self, request: PageRequest) -> PageResponse:
-        """Write to the mailbox; the answer is the same whether it is anybody's."""
+        """Write to the mailbox; the answer is the same whether there is an account."""
         address = request.form.line("email")
         try:
             email = parse_email(address)
