@@ -84,3 +84,11 @@ def test_every_log_event_is_explained(event: str) -> None:
 @pytest.mark.parametrize("file", [MARKET_FILE, MONEY_FILE, PEPPER_FILE])
 def test_every_file_is_backed_up(file: str) -> None:
     assert file in OPERATING.partition("## Back up")[2]
+
+
+def test_lines_can_be_read_in_a_terminal() -> None:
+    """Rows of reference tables are long; those of tasks, before the accounts, are not."""
+    tasks = OPERATING.partition("## Accounts")[0]
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        rows = [row for row in page.read_text().splitlines() if len(row) > 100]
+        assert [row for row in rows if not row.startswith("|") or row in tasks] == [], page.name

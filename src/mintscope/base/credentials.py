@@ -49,12 +49,12 @@ def make_credit_token(entropy: bytes) -> CreditToken:
 
 
 def make_application_secret(entropy: bytes) -> ApplicationSecret:
-    """Return the application secret of 28 bytes that nobody else can know."""
+    """Return the application secret of 28 bytes that no other party can know."""
     return ApplicationSecret(_make(CredentialKind.APPLICATION_SECRET, entropy))
 
 
 def make_api_key(entropy: bytes) -> ApiKey:
-    """Return the API key of 36 bytes that nobody else can know."""
+    """Return the API key of 36 bytes that no other party can know."""
     return ApiKey(_make(CredentialKind.API_KEY, entropy))
 
 

@@ -135,7 +135,7 @@ class PaymentAlreadyUsed(ServiceError, code=ErrorCode.PAYMENT_ALREADY_USED):
 
 
 class PaymentPending(ServiceError, code=ErrorCode.PAYMENT_PENDING):
-    """The payment was sent and nobody can say yet whether it arrives; it can be redeemed."""
+    """The payment was sent and it is not known yet whether it arrives; it can be redeemed."""
 
 
 class PaymentUnavailable(ServiceError, code=ErrorCode.PAYMENT_UNAVAILABLE):

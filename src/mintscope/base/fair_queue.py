@@ -15,7 +15,7 @@ class FairQueue:
         self._is_taken = False
 
     async def next(self) -> None:
-        """Wait for a turn of one's own; there is no waiting where nobody else wants one."""
+        """Wait for a turn of one's own; with one caller there is no waiting."""
         loop = asyncio.get_running_loop()
         if not self._is_taken:
             self._is_taken = True

@@ -26,14 +26,14 @@ NO_CLOCK: Final = (
 
 
 class PriceSource(Protocol):
-    """Whoever knows what the payment token is worth now."""
+    """A source of what the payment token is worth now."""
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price, or why there is none; ends within its own time limit."""
 
 
 class SolSource(Protocol):
-    """Whoever knows what SOL is worth now, in USD."""
+    """A source of what SOL is worth now, in USD."""
 
     async def read(self, now: UnixMs) -> Decimal | None:
         """Return the price, None where it is not known; ends within its own time limit."""
