@@ -31,7 +31,6 @@ PAGES = [
     ROOT / "docs" / "reference" / "config.md",
 ]
 USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
-WSOL = "So11111111111111111111111111111111111111112"
 BY_SHELL = {"curl", "python", "cp", ".", "export"}
 CURL = f"""#!{sys.executable}
 import sys, httpx
@@ -181,7 +180,10 @@ def writes_blocks(service: DocumentedService, command: str) -> None:
 
 def runs(service: DocumentedService, command: str) -> None:
     text, _, file = command.partition(" > ")
-    printed = service.mintscope(_replaced(text, {"MINT": WSOL, "N": "5"}))
+    mint = str(GENESIS.mint)
+    if " remove " in text:
+        service.mintscope(f"tokens add {mint}")
+    printed = service.mintscope(_replaced(text, {"MINT": mint, "N": "5"}))
     if file:
         (service.folder / file).write_text(printed)
 

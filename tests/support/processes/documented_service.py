@@ -16,6 +16,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from mintscope.base.solana import WSOL
 from mintscope.client.examples.agent_signup import Agent
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from mintscope.shell.cli.app import app
@@ -108,6 +109,8 @@ def documented_service(folder: Path) -> Iterator[DocumentedService]:
         ):
             service = DocumentedService(folder=folder, url=url, rpc_url=rpc_url, serve=serve)
             _wait(serve, f"{url}/readyz")
+            token = service.mintscope("credits issue --credits 1").strip()
+            _wait(serve, f"{url}/v1/token/{WSOL}", {"Authorization": f"Bearer {token}"})
             yield service
             serve.send_signal(signal.SIGTERM)
             assert serve.wait(END_S) == 0
@@ -118,6 +121,7 @@ def _settings(rpc_url: str, api_port: int) -> Mapping[str, str]:
         "CHAIN__RPC_URL": rpc_url,
         "CHAIN__START": "first",
         "API__PORT": str(api_port),
+        "API__RATE_LIMIT_REQUESTS": "10000",
         "ACCOUNTS__SIGNUP_LIMIT_REQUESTS": "100",
         "MAIL__DELIVERY": "page",
         "METRICS__ENABLED": "false",
@@ -155,13 +159,15 @@ def _started(folder: Path, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
             process.wait(END_S)
 
 
-def _wait(process: "subprocess.Popen[bytes]", url: str) -> None:
+def _wait(
+    process: "subprocess.Popen[bytes]", url: str, headers: Mapping[str, str] | None = None
+) -> None:
     """Wait until *url* answers with success."""
     until_s = time.monotonic() + READY_S
     while time.monotonic() < until_s:
         assert process.poll() is None, f"{process.args!r} ended"
         try:
-            if httpx.get(url, timeout=2).is_success:
+            if httpx.get(url, headers=headers, timeout=2).is_success:
                 return
         except httpx.HTTPError:
             pass
