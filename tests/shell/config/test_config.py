@@ -9,6 +9,7 @@ from solders.keypair import Keypair
 from typer.testing import CliRunner
 
 from mintscope.base.solana import USDC, WSOL
+from mintscope.client.keypair import UnusableKeypair
 from mintscope.core.accounts.mail.outbox import LEASE_MS
 from mintscope.core.market.store import DEFAULT_RETENTION, Retention
 from mintscope.core.market.timeframe import Timeframe
@@ -18,7 +19,6 @@ from mintscope.shell.cli.config import app, toml_template
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.load import ConfigError, Origin, load, settings
 from mintscope.shell.config.sections import MailConfig, PaymentsConfig
-from mintscope.shell.config.values import UnusableKeypair
 from mintscope.shell.wiring.payments import CannotSell, fee_payer_of, terms_of
 
 URL = "https://rpc.example.org:8899/v2/0123456789?key=abcdef"

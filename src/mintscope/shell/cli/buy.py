@@ -22,11 +22,11 @@ from mintscope.base.primitives import Mint, Wallet, parse_mint
 from mintscope.client.auth import PaymentAuth
 from mintscope.client.buyer import BoughtCredits, Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.journal import Journal, JournalUnusable
+from mintscope.client.keypair import UnusableKeypair, read_keypair
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import AMOUNT_MAX
 from mintscope.core.payments.protocol.requirement import MAINNET, TOKEN_PROGRAM
 from mintscope.shell.cli.output import refusing
-from mintscope.shell.config.values import UnusableKeypair, read_keypair
 
 EXIT_NOT_BOUGHT: Final = 1
 DECIMALS_MAX: Final = 18

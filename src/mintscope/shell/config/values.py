@@ -7,47 +7,17 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
-from solders.keypair import Keypair
 
 from mintscope.base.credentials import PEPPER_BYTES_MIN
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, parse_mint
 from mintscope.base.time import DAY_S
+from mintscope.client.keypair import parse_keypair
 from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-
-FILE_BYTES_MAX: Final = 4_096
-EXPECTED: Final = "expected a Solana keypair: a JSON list of 64 numbers, or base58"
-
-
-class UnusableKeypair(ValueError):
-    """There is no key; the message says where it was expected, and nothing of what was there."""
-
-
-def parse_keypair(text: str) -> Keypair:
-    """Return the key that *text* holds.  Raises UnusableKeypair."""
-    try:
-        if text.lstrip().startswith("["):
-            return Keypair.from_bytes(bytes(msgspec.json.decode(text, type=list[int])))
-        return Keypair.from_base58_string(text.strip())
-    except Exception:  # noqa: BLE001 - solders panics on some texts; none of them is a key
-        raise UnusableKeypair(EXPECTED) from None
-
-
-def read_keypair(path: Path) -> Keypair:
-    """Return the key in the file at *path*.  Raises UnusableKeypair."""
-    where = f"expected a Solana keypair file at {path}"
-    try:
-        with path.open(encoding="utf-8") as file:
-            return parse_keypair(file.read(FILE_BYTES_MAX))
-    except OSError as cause:
-        raise UnusableKeypair(f"{where}; it cannot be read: {cause.strerror}") from cause
-    except (UnusableKeypair, UnicodeDecodeError) as cause:
-        raise UnusableKeypair(f"{where}: a JSON list of 64 numbers, or base58") from cause
 
 
 def _split(value: object) -> object:

@@ -13,6 +13,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import PriceUnavailable, ServiceUnavailable
 from mintscope.base.primitives import Mint, Wallet
 from mintscope.base.solana import Endpoint
+from mintscope.client.keypair import parse_keypair, read_keypair
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.rotation import RotationStore
 from mintscope.core.market.log import LogReader
@@ -30,7 +31,6 @@ from mintscope.edges.settlement.reserves import RpcReserves, Vaults
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, PaymentsConfig
-from mintscope.shell.config.values import parse_keypair, read_keypair
 from mintscope.shell.wiring.stores import Money
 
 log = structlog.get_logger()

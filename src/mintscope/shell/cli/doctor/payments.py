@@ -6,6 +6,7 @@ from typing import Final
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
+from mintscope.client.keypair import UnusableKeypair
 from mintscope.core.payments.pricing.price import Doubt
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import Terms
@@ -15,7 +16,6 @@ from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
 from mintscope.shell.cli.doctor.finding import Finding, Level, collect, fail, ok, warn
 from mintscope.shell.cli.doctor.machine import OTHERS
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.values import UnusableKeypair
 from mintscope.shell.wiring import payments as wiring
 from mintscope.shell.wiring.stores import open_market, open_money
 

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from mintscope.base.errors import UnusableStore
 from mintscope.base.metrics import configure_logging
+from mintscope.client.keypair import UnusableKeypair
 from mintscope.core.market.engine.tail import ForkBelowFinalized
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.edges.ingest.pipeline import SourceBroken
@@ -23,7 +24,6 @@ from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import stop
 from mintscope.shell.cli.service.children import ChildEnded, Children
 from mintscope.shell.config.sections import LogConfig
-from mintscope.shell.config.values import UnusableKeypair
 from mintscope.shell.wiring.api import run_api
 from mintscope.shell.wiring.ingest import run_ingest
 from mintscope.shell.wiring.payments import CannotSell
