@@ -51,6 +51,8 @@ class Children:
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
+            assert child.stdin is not None
+            child.stdin.close()
 
     def start(self, name: str, arguments: Sequence[str]) -> None:
         """Start `mintscope` with *arguments*."""
