@@ -139,10 +139,31 @@ async def test_nothing_is_given_back_twice_or_to_an_unknown_key(engine: str) -> 
 
 
 @engines
-async def test_two_limiters_of_one_limit_count_apart(engine: str) -> None:
+async def test_limiters_of_one_window_count_together(engine: str) -> None:
     limit, limits = Limit(name="test", count=1, window_s=60), ENGINES[engine](ManualClock(START))
-    first, second = limits.limiter(limit), limits.limiter(limit)
+    first, second = limits.limiter(limit), limits.limiter(limit, window="test")
     await first.take("one")
 
-    assert first.limit == limit
+    assert first.limit == second.limit == limit
+    assert await second.take("one") == Denied(60)
+    await second.give_back("one")
+    assert isinstance(await first.take("one"), Admitted)
+
+
+@engines
+async def test_windows_of_different_names_count_apart(engine: str) -> None:
+    limit, limits = Limit(name="test", count=1, window_s=60), ENGINES[engine](ManualClock(START))
+    first, second = limits.limiter(limit), limits.limiter(limit, window="test, too")
+    await first.take("one")
+
+    assert second.limit == limit
     assert isinstance(await second.take("one"), Admitted)
+
+
+@engines
+async def test_a_window_has_one_limit(engine: str) -> None:
+    limits = ENGINES[engine](ManualClock(START))
+    limits.limiter(Limit(name="test", count=1, window_s=60))
+
+    with pytest.raises(ValueError, match=r"expected its limit .*count=1.*, got .*count=2"):
+        limits.limiter(Limit(name="test", count=2, window_s=60))

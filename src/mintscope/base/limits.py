@@ -24,7 +24,7 @@ LimitKey = int | str  # an account that exists, or an address; never an unverifi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """At most *count* requests in any *window_s* seconds."""
+    """At most *count* requests in any *window_s* seconds; clients are told its *name*."""
 
     name: str
     count: int
@@ -77,19 +77,28 @@ async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None
 class Limits(Protocol):
     """Makes every limiter of a process, so that one implementation can replace all of them."""
 
-    def limiter(self, limit: Limit) -> Limiter:
-        """Return a limiter that counts for itself, also beside another of the same *limit*."""
+    def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
+        """Return the limiter of *window*, a name; the limit's own name when None.
+
+        Limiters of one window count together, those of different windows apart.
+        Raises ValueError if the window was made with another limit.
+        """
 
 
 class MemoryLimits:
-    """Implements Limits: each limiter counts in the memory of this process."""
+    """Implements Limits: each window counts in the memory of this process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._windows: dict[str, MovingWindow] = {}
 
-    def limiter(self, limit: Limit) -> Limiter:
-        """Return an empty moving window of *limit*."""
-        return MovingWindow(limit, self._clock)
+    def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
+        """Return the moving window of that name, empty when it is asked for first."""
+        name = window or limit.name
+        made = self._windows.setdefault(name, MovingWindow(limit, self._clock))
+        if made.limit != limit:
+            raise ValueError(f"window {name!r}: expected its limit {made.limit}, got {limit}")
+        return made
 
 
 class MovingWindow:

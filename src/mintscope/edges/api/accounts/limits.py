@@ -42,7 +42,7 @@ class ExchangeLimit:
     def __init__(self, limit: Limit, limits: Limits) -> None:
         self._limit = limit
         self._right = RateLimit(limits.limiter(limit))
-        self._other = RateLimit(limits.limiter(limit))
+        self._other = RateLimit(limits.limiter(limit, window=f"{limit.name}, wrong secret"))
 
     async def pass_through(
         self, request: Request, email: EmailAddress, *, address: str, is_right: bool
