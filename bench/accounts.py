@@ -77,7 +77,12 @@ async def _prepare(config: Config) -> dict[str, bytes]:
     async with (
         open_money(config, clock) as money,
         open_accounts(
-            config, money=money, origin="http://x", limits=MemoryLimits(clock), clock=clock
+            config,
+            store=money.accounts,
+            pepper=money.pepper,
+            origin="http://x",
+            limits=MemoryLimits(clock),
+            clock=clock,
         ) as accounts,
     ):
         _, waiting = await _apply(accounts, WAITING)

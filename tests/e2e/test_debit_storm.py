@@ -25,9 +25,10 @@ from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import CreditToken
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from support.fakes.reports import TRACKED
-from support.processes.paying_service import PEPPER, serve
+from support.processes.paying_service import serve
 from support.processes.served import Served
 from support.scenes.service import credit_token
+from support.scenes.stores import PEPPER
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 300 if FULL else 30

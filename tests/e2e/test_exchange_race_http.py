@@ -11,7 +11,6 @@ from typing import Any, Final
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.core.accounts.signups.form import parse_form
-from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.shell.config.sections import AccountsConfig
 from mintscope.shell.wiring.accounts import open_accounts
@@ -41,7 +40,12 @@ async def _serve(tells: Any, folder: Path) -> None:
     async with (
         open_money(config, clock) as money,
         open_accounts(
-            config, money=money, origin="http://x", limits=MemoryLimits(clock), clock=clock
+            config,
+            store=money.accounts,
+            pepper=money.pepper,
+            origin="http://x",
+            limits=MemoryLimits(clock),
+            clock=clock,
         ) as accounts,
     ):
         app = create_api(
@@ -51,7 +55,6 @@ async def _serve(tells: Any, folder: Path) -> None:
             checks=[],
             merchant=None,
             accounts=accounts,
-            addresses=ClientAddresses(),
             limits=MemoryLimits(clock),
             clock=clock,
         )

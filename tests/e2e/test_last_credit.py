@@ -11,11 +11,13 @@ from starlette.types import ASGIApp
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CreditToken
-from mintscope.base.limits import Limit, MemoryLimits
+from mintscope.base.limits import MemoryLimits
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent, Statement
-from mintscope.edges.api.app import create_app
 from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.sections import ApiConfig
+from mintscope.shell.wiring.api import create_api
 from support.fakes.reports import TRACKED, FakeReports
 from support.processes.served import Client, served
 from support.scenes.service import NOW, credit_token
@@ -23,7 +25,7 @@ from support.scenes.stores import PEPPER
 
 CLIENTS, ROUNDS = 100, 50
 EXACTLY_ONE = Counter({200: 1, 402: CLIENTS - 1})
-RAISED = Limit(name="public", count=1_000_000, window_s=60)
+RAISED = Config(api=ApiConfig(rate_limit_requests=1_000_000))
 
 
 class SelectsThenUpdates:
@@ -73,13 +75,15 @@ async def race(clients: list[Client], token: CreditToken) -> Counter[int]:
 
 
 def app_over(ledger: CreditLedger) -> ASGIApp:
-    return create_app(
+    return create_api(
+        RAISED,
         reports=FakeReports(),
         ledger=ledger,
         checks=[],
+        merchant=None,
+        accounts=None,
         limits=MemoryLimits(ManualClock(NOW)),
         clock=ManualClock(NOW),
-        public_limit=RAISED,
     )
 
 

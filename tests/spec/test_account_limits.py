@@ -8,10 +8,10 @@ import pytest
 
 from mintscope.base.credentials import make_application_secret
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import Limit
+from mintscope.shell.config.sections import AccountsConfig, ApiConfig
 from support.scenes.accounts_service import SIGNUP_PATH, STATUS_PATH, signup_body
 from support.scenes.people.agent import Agent
-from support.scenes.service import AccountLimits, Service, bearer, running_service
+from support.scenes.service import Service, bearer, running_service
 
 WRONG = make_application_secret(bytes(28))
 PROXY = "127.0.0.1"  # the peer address of the client within this process
@@ -21,7 +21,7 @@ HOUR_MS = 3_600_000
 @pytest.fixture
 async def proxied(tmp_path: Path) -> AsyncIterator[Service]:
     """The service behind a proxy that tells clients' addresses."""
-    async with running_service(tmp_path, proxies=(PROXY,)) as service:
+    async with running_service(tmp_path, api=ApiConfig(trusted_proxies=(PROXY,))) as service:
         yield service
 
 
@@ -232,9 +232,11 @@ async def test_a_limit_costs_no_attempt(proxied: Service) -> None:
 
 
 async def test_limits_are_configured(tmp_path: Path) -> None:
-    limits = AccountLimits(
-        signup=Limit(name="signup", count=1, window_s=9),
-        exchange=Limit(name="exchange", count=2, window_s=7),
+    limits = AccountsConfig(
+        signup_limit_requests=1,
+        signup_limit_window_s=9,
+        exchange_limit_requests=2,
+        exchange_limit_window_s=7,
     )
     async with running_service(tmp_path, account_limits=limits) as service:
         agent = Agent(service)

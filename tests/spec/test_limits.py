@@ -4,7 +4,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from mintscope.base.limits import Limit
+from mintscope.shell.config.sections import ApiConfig
 from support.fakes.reports import TRACKED
 from support.scenes.service import Service, bearer, credit_token, running_service
 
@@ -146,9 +146,9 @@ async def test_addresses_of_one_ipv6_network_share_a_bucket(service: Service) ->
 async def test_behind_a_proxy_the_right_most_stranger_counts(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    limit = Limit(name="public", count=1, window_s=60)
+    api = ApiConfig(rate_limit_requests=1, trusted_proxies=("127.0.0.1",))
     folder = tmp_path_factory.mktemp("proxied")
-    async with running_service(folder, public_limit=limit, proxies=("127.0.0.1",)) as service:
+    async with running_service(folder, api=api) as service:
 
         async def status(forwarded: str) -> int:
             headers = {"x-forwarded-for": forwarded}

@@ -4,19 +4,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mintscope.base.limits import Limit
+from mintscope.shell.config.sections import ApiConfig
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi, demanded, opened
 from support.scenes.service import bearer
 
 PATH = f"/v1/token/{TRACKED}"
-LIMIT = Limit(name="public", count=5, window_s=60)
+API = ApiConfig(rate_limit_requests=5)
 
 
 @pytest.fixture
 async def shop(world: World) -> AsyncIterator[SellingApi]:
-    async with opened(world, limit=LIMIT) as shop:
+    async with opened(world, api=API) as shop:
         yield shop
 
 

@@ -11,15 +11,15 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 
-from mintscope.base.limits import Limit
 from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.shell.config.sections import ApiConfig
 from support.fakes.reports import TRACKED
 from support.processes.served import PATIENCE_S, Client, Served, served
 from support.scenes.accounts_service import EXCHANGE_PATH
 from support.scenes.service import Service, running_service
 
 BOUNDS = Bounds(request_s_max=0.6, keep_alive_s_max=2.0, connections_per_client_max=60)
-ENOUGH = Limit(name="public", count=1_000_000, window_s=60)
+ENOUGH = ApiConfig(rate_limit_requests=1_000_000)
 START = f"GET /v1/token/{TRACKED} HTTP/1.1\r\n".encode()
 HOST = b"Host: x\r\n"
 HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    async with running_service(tmp_path_factory.mktemp("api"), public_limit=ENOUGH) as service:
+    async with running_service(tmp_path_factory.mktemp("api"), api=ENOUGH) as service:
         yield service
 
 

@@ -31,7 +31,12 @@ async def test_every_limit_is_that_of_its_setting(tmp_path: Path) -> None:
     async with (
         open_money(config, clock) as money,
         open_accounts(
-            config, money=money, origin="http://x", limits=MemoryLimits(clock), clock=clock
+            config,
+            store=money.accounts,
+            pepper=money.pepper,
+            origin="http://x",
+            limits=MemoryLimits(clock),
+            clock=clock,
         ) as accounts,
     ):
         raised, usual = (
@@ -56,7 +61,12 @@ async def test_emails_are_shown_only_where_that_is_their_delivery(
     async with (
         open_money(config, clock) as money,
         open_accounts(
-            config, money=money, origin="http://x", limits=MemoryLimits(clock), clock=clock
+            config,
+            store=money.accounts,
+            pepper=money.pepper,
+            origin="http://x",
+            limits=MemoryLimits(clock),
+            clock=clock,
         ) as accounts,
     ):
         assert (accounts.mailbox is not None) is is_shown

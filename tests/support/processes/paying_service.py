@@ -10,18 +10,16 @@ from pathlib import Path
 from typing_extensions import override
 
 from mintscope.base.clock import Clock, SystemClock
-from mintscope.base.limits import Limit, MemoryLimits
+from mintscope.base.limits import MemoryLimits
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
-from mintscope.edges.api.app import create_app
-from mintscope.edges.api.failures import write_refusal
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.connections import Bounds
-from mintscope.edges.server.server import listen, make_server
+from mintscope.edges.server.server import listen
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
+from mintscope.shell.config.sections import ApiConfig
+from mintscope.shell.wiring.api import create_api, create_server
 from support.fakes.reports import FakeReports
+from support.scenes.stores import PEPPER, config_in
 
-PEPPER = bytes(range(32))
-RAISED = Limit(name="public", count=1_000_000_000, window_s=60)
+RAISED = ApiConfig(rate_limit_requests=1_000_000_000)
 
 
 class AnswersFirst(SqliteCreditLedger):
@@ -54,18 +52,19 @@ def serve(folder: Path, told: Connection, ledger: str) -> None:
 async def _serve(folder: Path, ledger_name: str, tell: Callable[[int], object]) -> None:
     clock = SystemClock()
     ledger = LEDGERS[ledger_name](folder / "money.sqlite", pepper=PEPPER, clock=clock)
-    app = create_app(
+    config = config_in(folder, api=RAISED)
+    app = create_api(
+        config,
         reports=FakeReports(),
         ledger=ledger,
         checks=[],
+        merchant=None,
+        accounts=None,
         limits=MemoryLimits(clock),
         clock=clock,
-        public_limit=RAISED,
     )
     listener = listen("127.0.0.1", 0)
-    server = make_server(
-        app, clock=clock, addresses=ClientAddresses(), bounds=Bounds(), write_refusal=write_refusal
-    )
+    server = create_server(config.api, app, clock)
     tell(listener.getsockname()[1])
     await server.serve(sockets=[listener])
 

@@ -15,7 +15,7 @@ from solders.pubkey import Pubkey
 from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.limits import Limit, MemoryLimits
+from mintscope.base.limits import MemoryLimits
 from mintscope.base.metrics import configure_logging
 from mintscope.base.primitives import Signature
 from mintscope.core.checkout.merchant import Merchant
@@ -23,15 +23,12 @@ from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope
 from mintscope.core.payments.settlement import Rejected, Simulated, UnknownBlockhash
 from mintscope.devchain.svm.genesis import Genesis
-from mintscope.edges.api.app import create_app
-from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.health import Check
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.connections import Bounds
-from mintscope.edges.server.server import listen, make_server
+from mintscope.edges.server.server import listen
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
+from mintscope.shell.config.sections import ApiConfig, ChainConfig, CreditsConfig, PaymentsConfig
+from mintscope.shell.wiring.api import create_api, create_server
 from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.stores import open_market, open_money
@@ -39,8 +36,7 @@ from support.fakes.reports import FakeReports
 from support.processes.processes import running as running_process
 
 PEPPER = bytes(range(32))
-RAISED = Limit(name="public", count=1_000_000_000, window_s=60)
-BOUNDS = Bounds(connections_per_client_max=2_000)
+RAISED = ApiConfig(rate_limit_requests=1_000_000_000, connections_per_client_max=2_000)
 
 
 class SendsFirst(RpcSettlement):
@@ -110,6 +106,7 @@ def seller_running(
 def config_of(folder: Path, rpc_url: str, genesis: Genesis) -> Config:
     return Config(
         data_dir=folder,
+        api=RAISED,
         credits=CreditsConfig(pepper=SecretStr(PEPPER.hex())),
         chain=ChainConfig(rpc_url=SecretStr(rpc_url)),
         payments=PaymentsConfig(
@@ -144,24 +141,19 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
         if manner.mistake == "NeverFlushes":
             vars(money.payments)["_writing"].pragma("synchronous", "NORMAL")
         ledger = money.ledger
-        app = create_app(
+        app = create_api(
+            config,
             reports=FakeReports(),
             ledger=ledger,
             checks=[Check("store", ledger.expect_writable)],
+            merchant=_shop(sales, manner),
+            accounts=None,
             limits=MemoryLimits(clock),
             clock=clock,
-            public_limit=RAISED,
-            merchant=_shop(sales, manner),
         )
         listener = listen("127.0.0.1", 0)
         tell(listener.getsockname()[1])
-        server = make_server(
-            app,
-            clock=clock,
-            addresses=ClientAddresses(),
-            bounds=BOUNDS,
-            write_refusal=write_refusal,
-        )
+        server = create_server(config.api, app, clock)
         await server.serve(sockets=[listener])
 
 

@@ -1,6 +1,5 @@
 """Accounts over a real store, and what an agent and an administrator do with them."""
 
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 import apsw
 
 from mintscope.base.clock import Clock
+from mintscope.base.limits import MemoryLimits
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.keys.api_keys import ApiKeys
@@ -23,6 +23,8 @@ from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
+from mintscope.shell.wiring import accounts as wiring
+from support.scenes.stores import config_in
 
 EMAIL = "agent@example.org"
 SIGNUP_PATH = "/api/public/beta-signup"
@@ -42,6 +44,7 @@ class Accounts:
     path: Path
     file: AccountFile
     secrets: AccountSecrets
+    built: wiring.Accounts
     signup: Signups
     exchange: Exchanges
     keys: ApiKeys
@@ -103,18 +106,25 @@ async def open_accounts_service(
     open_file: Callable[[Path], AccountFile] = AccountFile,
 ) -> AsyncIterator[Accounts]:
     """Open the services over the money file of *folder*."""
-    secrets = AccountSecrets.derive(pepper)
     file = open_file(folder / MONEY_FILE)
-    store = SqliteAccountStore(file)
     try:
-        yield Accounts(
-            path=folder / MONEY_FILE,
-            file=file,
-            secrets=secrets,
-            signup=Signups(store, secrets=secrets, clock=clock, entropy=os.urandom),
-            exchange=Exchanges(store, secrets=secrets, clock=clock, entropy=os.urandom),
-            review=Reviews(store, clock=clock, entropy=os.urandom),
-            keys=ApiKeys(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
-        )
+        async with wiring.open_accounts(
+            config_in(folder),
+            store=SqliteAccountStore(file),
+            pepper=pepper,
+            origin="http://test",
+            limits=MemoryLimits(clock),
+            clock=clock,
+        ) as built:
+            yield Accounts(
+                path=folder / MONEY_FILE,
+                file=file,
+                secrets=AccountSecrets.derive(pepper),
+                built=built,
+                signup=built.signup,
+                exchange=built.exchange,
+                review=built.review,
+                keys=built.keys,
+            )
     finally:
         await file.close()

@@ -1,9 +1,8 @@
 """People and their keys over a real file, for tests; nothing but the hashing is quick."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,9 +22,11 @@ from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
+from mintscope.shell.wiring.accounts import open_accounts
+from support.scenes.stores import PEPPER, config_in
 
 NOW: Final = UnixMs(1_700_000_000_000)
-SECRETS: Final = AccountSecrets.derive(bytes(range(32)))
+SECRETS: Final = AccountSecrets.derive(PEPPER)
 ALICE: Final = EmailAddress("alice@example.org")
 MALLORY: Final = EmailAddress("mallory@example.org")
 PASSWORD: Final = "correct horse battery"
@@ -137,7 +138,7 @@ class PeopleService:
 
 @asynccontextmanager
 async def open_people_service(
-    folder: Path, *, lifetimes: Lifetimes | None = None, guesses: LoginLimits | None = None
+    folder: Path, *, lifetimes: Lifetimes | None = None
 ) -> AsyncIterator[PeopleService]:
     path = folder / MONEY_FILE
     clock = ManualClock(NOW)
@@ -145,23 +146,31 @@ async def open_people_service(
     store = SqliteAccountStore(file)
     hasher = QuickHasher()
     try:
-        yield PeopleService(
-            people=People(
-                store=store,
-                hasher=hasher,
-                secrets=SECRETS,
-                limits=MemoryLimits(clock),
-                clock=clock,
-                entropy=os.urandom,
-                lifetimes=lifetimes or Lifetimes(),
-                guesses=guesses or LoginLimits(),
-            ),
-            keys=ApiKeys(store=store, secrets=SECRETS, clock=clock, entropy=os.urandom),
+        async with open_accounts(
+            config_in(folder),
+            store=store,
+            pepper=PEPPER,
+            origin="http://test",
+            limits=MemoryLimits(clock),
             clock=clock,
             hasher=hasher,
-            store=store,
-            file=file,
-            path=path,
-        )
+        ) as accounts:
+            people = accounts.people
+            if lifetimes is not None:
+                limits, guesses = MemoryLimits(clock), LoginLimits()
+                people = replace(people, lifetimes=lifetimes, limits=limits, guesses=guesses)
+            yield PeopleService(
+                people=people
+                if lifetimes is None
+                else replace(
+                    people, lifetimes=lifetimes, guesses=LoginLimits(), limits=MemoryLimits(clock)
+                ),
+                keys=accounts.keys,
+                clock=clock,
+                hasher=hasher,
+                store=store,
+                file=file,
+                path=path,
+            )
     finally:
         await file.close()

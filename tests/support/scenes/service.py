@@ -12,20 +12,21 @@ from starlette.types import ASGIApp
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CreditToken, make_credit_token
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import Limit, MemoryLimits
+from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import UnixMs
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
-from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
-from mintscope.edges.api.app import HEALTH, PUBLIC, create_app
 from mintscope.edges.api.health import Check
-from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.shell.config.sections import AccountsConfig, ApiConfig
+from mintscope.shell.wiring.api import create_api
 from support.fakes.reports import FakeReports
 from support.scenes.accounts_service import Accounts, open_accounts_service
-from support.scenes.stores import PEPPER, money_in
+from support.scenes.stores import PEPPER, config_in, money_in
 
 NOW = UnixMs(1_750_000_000_000)
+USUAL = ApiConfig()
+USUAL_ACCOUNTS = AccountsConfig()
 
 
 def credit_token(number: int) -> CreditToken:
@@ -62,28 +63,6 @@ class Service:
         return await self.ledger.balance(account)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AccountLimits:
-    """How often agents may ask; by default as often as the specification says."""
-
-    signup: Limit = SIGNUP
-    exchange: Limit = EXCHANGE
-    everything: Limit = ACCOUNTS
-    key: Limit = KEY
-
-
-def account_parts(accounts: Accounts, limits: AccountLimits = AccountLimits()) -> AccountParts:
-    return AccountParts(
-        signup=accounts.signup,
-        exchange=accounts.exchange,
-        keys=accounts.keys,
-        signup_limit=limits.signup,
-        exchange_limit=limits.exchange,
-        limit=limits.everything,
-        key_limit=limits.key,
-    )
-
-
 @asynccontextmanager
 async def running_service(  # noqa: PLR0913  one argument for each thing that can differ
     folder: Path,
@@ -91,11 +70,9 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     clock: ManualClock | None = None,
     pepper: bytes = PEPPER,
     merchant: Merchant | None = None,
-    public_limit: Limit = PUBLIC,
-    health_limit: Limit = HEALTH,
-    account_limits: AccountLimits = AccountLimits(),
+    api: ApiConfig = USUAL,
+    account_limits: AccountsConfig = USUAL_ACCOUNTS,
     open_file: Callable[[Path], AccountFile] = AccountFile,
-    proxies: tuple[str, ...] = (),
 ) -> AsyncIterator[Service]:
     clock, reports = clock or ManualClock(NOW), FakeReports()
     failing: list[str] = []
@@ -109,17 +86,15 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         money_in(folder, pepper=pepper, clock=clock) as money,
     ):
         ledger = money.ledger
-        app = create_app(
+        app = create_api(
+            config_in(folder, pepper=pepper, api=api, accounts=account_limits),
             reports=reports,
             ledger=ledger,
             checks=[Check("store", ledger.expect_writable), Check("chain", probe)],
+            merchant=merchant,
+            accounts=accounts.built,
             limits=MemoryLimits(clock),
             clock=clock,
-            addresses=ClientAddresses(proxies),
-            public_limit=public_limit,
-            health_limit=health_limit,
-            merchant=merchant,
-            accounts=account_parts(accounts, account_limits),
         )
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"

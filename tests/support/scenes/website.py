@@ -134,7 +134,14 @@ async def website(
     config = config_in(folder, web=web, mail=MailConfig(delivery="page"))
     async with (
         open_money(config, clock) as money,
-        open_accounts(config, money=money, origin=origin, limits=limits, clock=clock) as accounts,
+        open_accounts(
+            config,
+            store=money.accounts,
+            pepper=money.pepper,
+            origin=origin,
+            limits=limits,
+            clock=clock,
+        ) as accounts,
     ):
         api = create_api(
             config,
@@ -143,7 +150,6 @@ async def website(
             checks=[],
             merchant=None,
             accounts=accounts,
-            addresses=addresses,
             limits=limits,
             clock=clock,
         )

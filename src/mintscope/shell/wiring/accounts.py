@@ -7,7 +7,7 @@ always   e-mails are taken from the outbox and delivered
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeAlias
@@ -20,13 +20,14 @@ from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.mail.email import Draft, Email
 from mintscope.core.accounts.mail.outbox import Outbox
-from mintscope.core.accounts.people.password import LoginLimits
+from mintscope.core.accounts.people.password import Hasher, LoginLimits
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import Lifetimes
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
+from mintscope.core.accounts.store import AccountStore
 from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
 from mintscope.edges.mail.delivery import Delivery, PageTransport, Transport
 from mintscope.edges.mail.templates import EmailWithoutLink, compose
@@ -37,7 +38,6 @@ from mintscope.edges.web.app import WebParts
 from mintscope.edges.web.mailbox import SentEmail
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import AccountsConfig, MailConfig, WebConfig
-from mintscope.shell.wiring.stores import Money
 
 TROUBLE_S: Final = 5.0
 NAME: Final = "mintscope"
@@ -99,24 +99,32 @@ class Accounts:
 
 
 @asynccontextmanager
-async def open_accounts(
-    config: Config, *, money: Money, origin: str, limits: Limits, clock: Clock
+async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can be replaced
+    config: Config,
+    *,
+    store: AccountStore,
+    pepper: bytes,
+    origin: str,
+    limits: Limits,
+    clock: Clock,
+    hasher: Hasher | None = None,
 ) -> AsyncIterator[Accounts]:
-    """Build what answers for accounts; links in e-mails begin with *origin*."""
-    store, hasher, lifetimes = money.accounts, Argon2Hasher(), _lifetimes(config.web)
-    secrets = AccountSecrets.derive(money.pepper)
-    write = partial(compose, origin=origin, secrets=secrets, name=NAME)
-    outbox = Outbox(store)
+    """Build what answers for accounts; links in e-mails begin with *origin*.
+
+    hasher   of passwords; None: `open_hasher()`, for the time of the block
+    """
+    secrets, lifetimes = AccountSecrets.derive(pepper), _lifetimes(config.web)
+    outbox, write = Outbox(store), partial(compose, origin=origin, secrets=secrets, name=NAME)
     signup = Signups(store, secrets=secrets, clock=clock, entropy=os.urandom)
     keys = ApiKeys(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
-    try:
+    with open_hasher() if hasher is None else nullcontext(hasher) as hashing:
         yield Accounts(
             signup=signup,
             exchange=Exchanges(store, secrets=secrets, clock=clock, entropy=os.urandom),
             review=Reviews(store, clock=clock, entropy=os.urandom),
             people=People(
                 store=store,
-                hasher=hasher,
+                hasher=hashing,
                 limits=limits,
                 lifetimes=lifetimes,
                 guesses=_guesses(config.web),
@@ -131,8 +139,11 @@ async def open_accounts(
                 keys=keys, signups=signup, store=store, lifetimes=lifetimes, clock=clock
             ),
         )
-    finally:
-        hasher.close()
+
+
+def open_hasher() -> AbstractContextManager[Hasher]:
+    """Return what hashes passwords; its threads end with the block."""
+    return closing(Argon2Hasher())
 
 
 def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:

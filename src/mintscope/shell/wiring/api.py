@@ -2,10 +2,11 @@
 
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TypeAlias
 
 from starlette.types import ASGIApp
+from uvicorn import Server
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import ServiceUnavailable
@@ -57,12 +58,10 @@ async def _serve(
     checks = [Check("store", ledger.expect_writable), _freshness_check(config.api, follower)]
     sales = await enter(_selling(config, money, reader, clock))
     checks += [] if sales is None else [Check("chain", sales.expect_chain)]
-    addresses, bounds = ClientAddresses(config.api.trusted_proxies), _bounds(config.api)
+    addresses = ClientAddresses(config.api.trusted_proxies)
     origins, limits = origins_of(config.api.origin, host, port), MemoryLimits(clock)
     sold_at = resource_origin(config.api.origin, host, port)
-    accounts = await enter(
-        open_accounts(config, money=money, origin=origins[0], limits=limits, clock=clock)
-    )
+    accounts = await enter(_accounts(config, money, origins[0], limits, clock))
     await enter(running(accounts.run(), "accounts"))
     api = create_api(
         config,
@@ -71,16 +70,13 @@ async def _serve(
         checks=checks,
         merchant=None if sales is None else sales.merchant(sold_at),
         accounts=accounts,
-        addresses=addresses,
         limits=limits,
         clock=clock,
     )
     pages = Pages(config.web, accounts, addresses, limits, clock, has_payments=sales is not None)
-    await enter(pages.serving_administrators(bounds))
+    await enter(pages.serving_administrators(_bounds(config.api)))
     app = pages.beside(api, origins)
-    server = make_server(
-        app, clock=clock, addresses=addresses, bounds=bounds, write_refusal=write_refusal
-    )
+    server = create_server(config.api, app, clock)
     await enter(running(follower.run(), "follow"))
     freeze_startup_objects()
     ready(host, port)
@@ -101,6 +97,15 @@ async def _selling(
             yield sales
 
 
+def _accounts(
+    config: Config, money: Money, origin: str, limits: Limits, clock: Clock
+) -> AbstractAsyncContextManager[Accounts]:
+    store, pepper = money.accounts, money.pepper
+    return open_accounts(
+        config, store=store, pepper=pepper, origin=origin, limits=limits, clock=clock
+    )
+
+
 def create_api(  # noqa: PLR0913 - one argument for each part
     config: Config,
     *,
@@ -108,12 +113,15 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     ledger: CreditLedger,
     checks: Sequence[Check],
     merchant: Merchant | None,
-    accounts: Accounts,
-    addresses: ClientAddresses,
+    accounts: Accounts | None,
     limits: Limits,
     clock: Clock,
 ) -> ASGIApp:
-    """Return the API of these parts, with the limits of *config*."""
+    """Return the API of these parts, with the limits of *config*.
+
+    merchant   None: nothing is for sale
+    accounts   None: there are none
+    """
     api = config.api
     return create_app(
         reports=reports,
@@ -121,7 +129,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         checks=checks,
         limits=limits,
         clock=clock,
-        addresses=addresses,
+        addresses=ClientAddresses(api.trusted_proxies),
         public_limit=Limit(
             name=PUBLIC.name, count=api.rate_limit_requests, window_s=api.rate_limit_window_s
         ),
@@ -130,7 +138,18 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         ),
         freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
         merchant=merchant,
-        accounts=account_parts(config.accounts, accounts),
+        accounts=None if accounts is None else account_parts(config.accounts, accounts),
+    )
+
+
+def create_server(config: ApiConfig, app: ASGIApp, clock: Clock) -> Server:
+    """Return a server of *app*, with the bounds of *config*; it does not listen yet."""
+    return make_server(
+        app,
+        clock=clock,
+        addresses=ClientAddresses(config.trusted_proxies),
+        bounds=_bounds(config),
+        write_refusal=write_refusal,
     )
 
 

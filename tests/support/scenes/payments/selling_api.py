@@ -13,18 +13,18 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
-from mintscope.base.limits import Limit
 from mintscope.base.primitives import UnixMs
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.pricing.price import Doubt, Quote
 from mintscope.core.payments.pricing.price_cache import PriceCache
+from mintscope.shell.config.sections import ApiConfig
 from support.scenes.payments.payment_build import Recipe, as_base64
 from support.scenes.payments.payment_world import SECRETS, World, world_at
 from support.scenes.service import Service, running_service
 
 ORIGIN: Final = "https://shop.example"
-RAISED: Final = Limit(name="public", count=10_000, window_s=60)
+RAISED: Final = ApiConfig(rate_limit_requests=10_000)
 KEY: Final = "the-secret-of-the-buyer"
 OTHER_KEY: Final = "a-guess-of-a-stranger"
 PURCHASE: Final = "/v1/credits/purchase?bundle=10"
@@ -140,7 +140,7 @@ def encoded(content: Any) -> str:
 
 @asynccontextmanager
 async def opened(
-    world: World, *, limit: Limit = RAISED, **changes: Any
+    world: World, *, api: ApiConfig = RAISED, **changes: Any
 ) -> AsyncIterator[SellingApi]:
     """Open another process of the shop; *changes* are to its facilitator."""
     facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
@@ -157,7 +157,7 @@ async def opened(
         clock=world.clock,
         pepper=SECRETS.pepper,
         merchant=merchant,
-        public_limit=limit,
+        api=api,
     ) as service:
         yield SellingApi(world, service, facilitator, price, sol)
 
