@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,9 +18,7 @@ from mintscope.core.payments.store import (
     PendingPayment,
     SalesClosed,
 )
-from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
-from support.fakes.payment_memory import MemoryPaymentStore
-from support.scenes.payments.payment_engines import Engine, MemoryEngine, SqliteEngine, resolve
+from support.scenes.payments.payment_engines import Engine, every_engine, resolve
 from support.scenes.payments.pending_payments import DEAD, LANDED, NOW, REVERTED, new_payment
 
 FEE: Final = 10_000
@@ -181,31 +178,31 @@ async def test_no_schedule_promises_or_burns_more_than_it_may(
     acts: list[tuple[str, int, int]], fund: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """And sales are closed to no one while every bound would hold."""
-    path = tmp_path_factory.mktemp("money") / "money.sqlite"
-    sqlite, db = SqlitePaymentStore(path), apsw.Connection(str(path))
-    engines: list[Engine] = [MemoryEngine(MemoryPaymentStore()), SqliteEngine(sqlite, db)]
     diary = Diary(lamports=WALLET_LAMPORTS_MIN + fund)
-    for engine in engines:
-        engine.fill_fund(diary.lamports)
-    for n, (act, times, who) in enumerate(acts):
-        for again in range(times):
-            diary.now += HOUR_MS if act == "wait" else 1
-            if act == "begin":
-                asked = paid_by(f"{who} {again}", nonce=f"{n}", now=diary.now, budget=TIGHT)
-                await ask(engines, diary, asked)
-            elif act in EVIDENCE and diary.waiting:
-                ending = diary.waiting.pop(0)
-                for engine in engines:
-                    await resolve(engine, ending, EVIDENCE[act], diary.now)
-                diary.ended.append((act, ending, diary.now))
-    await sqlite.close()
-    db.close()
+    async with every_engine(tmp_path_factory.mktemp("money")) as engines:
+        for engine in engines:
+            engine.fill_fund(diary.lamports)
+        for n, (act, times, who) in enumerate(acts):
+            for again in range(times):
+                diary.now += HOUR_MS if act == "wait" else 1
+                if act == "begin":
+                    asked = paid_by(f"{who} {again}", nonce=f"{n}", now=diary.now, budget=TIGHT)
+                    await ask(engines, diary, asked)
+                elif act in EVIDENCE and diary.waiting:
+                    await end(engines, diary, act)
     assert diary.is_hour_sound()
 
 
+async def end(engines: list[Engine], diary: Diary, act: str) -> None:
+    ending = diary.waiting.pop(0)
+    for engine in engines:
+        await resolve(engine, ending, EVIDENCE[act], diary.now)
+    diary.ended.append((act, ending, diary.now))
+
+
 async def ask(engines: list[Engine], diary: Diary, asked: PendingPayment) -> None:
-    one, other = [await engine.store.begin(asked) for engine in engines]
-    assert type(one) is type(other)
+    one, *others = [await engine.store.begin(asked) for engine in engines]
+    assert all(type(other) is type(one) for other in others)
     if isinstance(one, Begun):
         assert diary.is_sound_with(asked)
         diary.waiting.append(asked)

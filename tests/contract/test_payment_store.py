@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any, Final
 
-import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,8 +32,7 @@ from mintscope.core.payments.store import (
     SalesClosed,
 )
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
-from support.fakes.payment_memory import MemoryPaymentStore
-from support.scenes.payments.payment_engines import Engine, MemoryEngine, SqliteEngine, resolve
+from support.scenes.payments.payment_engines import Engine, every_engine, resolve
 from support.scenes.payments.pending_payments import (
     AMOUNT,
     DEAD,
@@ -470,30 +468,22 @@ steps = st.lists(
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(steps=steps)
-async def test_both_stores_are_one(
+async def test_all_stores_are_one(
     steps: list[tuple[str, str, Evidence]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Any sequence of verbs has the same answers, and moves the same credits."""
-    path = tmp_path_factory.mktemp("money") / "money.sqlite"
-    sqlite = SqlitePaymentStore(path)
-    engines: list[Engine] = [
-        MemoryEngine(MemoryPaymentStore()),
-        SqliteEngine(sqlite, apsw.Connection(str(path))),
-    ]
     begun: set[str] = set()
-    for position, (name, verb, evidence) in enumerate(steps):
-        if verb == "resolve" and name not in begun:
-            continue
-        asked = new_payment(name, balance_after=AMOUNT, mark=0, begun_at=UnixMs(NOW + position))
-        if verb == "spend" and not engines[0].credits(asked.payment.purchase):
-            continue
-        one, other = [await act(engine, verb, asked, evidence) for engine in engines]
-        begun |= {name} if isinstance(one, Begun) else set()
-        assert comparable(one) == comparable(other)
-        assert engines[0].credits(asked.payment.purchase) == engines[1].credits(
-            asked.payment.purchase
-        )
-    await sqlite.close()
+    async with every_engine(tmp_path_factory.mktemp("money")) as engines:
+        for position, (name, verb, evidence) in enumerate(steps):
+            if verb == "resolve" and name not in begun:
+                continue
+            asked = new_payment(name, balance_after=AMOUNT, mark=0, begun_at=UnixMs(NOW + position))
+            if verb == "spend" and not engines[0].credits(asked.payment.purchase):
+                continue
+            one, *others = [await act(engine, verb, asked, evidence) for engine in engines]
+            begun |= {name} if isinstance(one, Begun) else set()
+            assert [comparable(other) for other in others] == [comparable(one)] * len(others)
+            assert len({engine.credits(asked.payment.purchase) for engine in engines}) == 1
 
 
 async def act(engine: Engine, verb: str, asked: PendingPayment, evidence: Evidence) -> Any:

@@ -1,9 +1,13 @@
-"""What every PaymentStore is tested at: the store, and what a ledger beside it shows and does."""
+"""What every PaymentStore is tested at: the store, and what a ledger beside it shows and does.
 
-from collections.abc import AsyncIterator
+Add an engine to `ENGINES`.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import apsw
 import pytest
@@ -116,17 +120,42 @@ def _balance(purchase: PaidItem) -> str:
     return f"(SELECT balance FROM credit_account WHERE {_where(purchase)})"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
-    if request.param == "memory":
-        yield MemoryEngine(MemoryPaymentStore())
-        return
-    store = SqlitePaymentStore(tmp_path / "money.sqlite")
-    db = apsw.Connection(str(tmp_path / "money.sqlite"))
+@asynccontextmanager
+async def memory(_: Path) -> AsyncGenerator[Engine, None]:
+    yield MemoryEngine(MemoryPaymentStore())
+
+
+@asynccontextmanager
+async def sqlite(folder: Path) -> AsyncGenerator[Engine, None]:
+    store = SqlitePaymentStore(folder / "money.sqlite")
+    db = apsw.Connection(str(folder / "money.sqlite"))
     yield SqliteEngine(store, db)
     assert db.execute("SELECT count(*) FROM pragma_integrity_check").get == 1
     db.close()
     await store.close()
+
+
+ENGINES: Final[dict[str, Callable[[Path], AbstractAsyncContextManager[Engine]]]] = {
+    "memory": memory,
+    "sqlite": sqlite,
+}
+
+
+@pytest.fixture(params=ENGINES)
+async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
+    async with ENGINES[request.param](tmp_path) as engine:
+        yield engine
+
+
+@asynccontextmanager
+async def every_engine(folder: Path) -> AsyncGenerator[list[Engine], None]:
+    """Yield one of each engine, each empty, with a folder of its own in *folder*."""
+    async with AsyncExitStack() as stack:
+        engines = []
+        for name, opened in ENGINES.items():
+            (folder / name).mkdir()
+            engines.append(await stack.enter_async_context(opened(folder / name)))
+        yield engines
 
 
 async def resolve(
