@@ -65,18 +65,27 @@ def folder_files() -> dict[str, int]:
 
 
 def port_methods() -> dict[str, int]:
-    return {
-        f"{name}:{node.name}": sum(
-            isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) for part in node.body
-        )
+    """Return how many methods each port has, its own and those it inherits from other ports."""
+    ports = [
+        (f"{name}:{node.name}", node)
         for name, node in definitions()
-        if isinstance(node, ast.ClassDef) and any(map(_is_protocol, node.bases))
+        if isinstance(node, ast.ClassDef) and "Protocol" in _bases(node)
+    ]
+    by_name = {node.name: node for _, node in ports}
+    assert len(by_name) == len(ports), "expected each port to have a name of its own"
+    return {where: len(_methods(node, by_name)) for where, node in ports}
+
+
+def _methods(port: ast.ClassDef, ports: dict[str, ast.ClassDef]) -> set[str]:
+    own = {
+        part.name for part in port.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
     }
+    return own.union(*(_methods(ports[base], ports) for base in _bases(port) if base in ports))
 
 
-def _is_protocol(base: ast.expr) -> bool:
-    name = base.value if isinstance(base, ast.Subscript) else base
-    return isinstance(name, ast.Name) and name.id == "Protocol"
+def _bases(node: ast.ClassDef) -> list[str]:
+    names = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+    return [name.id for name in names if isinstance(name, ast.Name)]
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ async def test_it_balances(data_dir: Path, spent: int) -> None:
         assert account is not None
         for _ in range(spent):
             await money.ledger.spend(account)
-        checked = await money.books.check(after_entry=0)
+        checked = await money.audit_books.check(after_entry=0)
 
         assert await money.ledger.balance(account) == FACTS["left"] - spent
     assert list(checked.violations) == []

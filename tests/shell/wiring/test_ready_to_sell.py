@@ -114,7 +114,7 @@ async def test_a_fee_payer_that_is_short_is_told(
     found = await findings(world, fee_payer_key=SecretStr(str(short)))
     enable(monkeypatch, world, tmp_path)
     async with money_in(tmp_path) as money:
-        books = money.books
+        books = money.maintenance_books
         await books.fill_fund(2_890_879, mark=await books.fund_mark())
         told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
         await books.fill_fund(2_890_880, mark=await books.fund_mark())
@@ -161,7 +161,7 @@ async def test_stopped_sales_are_told_and_resumed(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with money_in(tmp_path) as money:
-        await money.books.stop_sales(now=world.clock.now(), why="a test")
+        await money.audit_books.stop_sales(now=world.clock.now(), why="a test")
     found = await findings(world)
     enable(monkeypatch, world, tmp_path)
     told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
@@ -173,7 +173,7 @@ async def test_stopped_sales_are_told_and_resumed(
     assert told.stdout == "stopped: a test\n0 payments pending\n"
     assert resumed.stdout == "open\n"
     async with money_in(tmp_path) as money:
-        assert await money.books.why_stopped() is None
+        assert await money.sales_books.why_stopped() is None
 
 
 def vault(mint: str, amount: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""PaymentBooks over payments in memory: what an auditor notes, in the fewest words."""
+"""The books of payments in memory: what an auditor notes, in the fewest words."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

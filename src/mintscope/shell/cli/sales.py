@@ -18,7 +18,7 @@ def sales_status(config: ConfigFile = None) -> None:
     is_enabled = configured(config).config.payments.enabled
 
     async def read(money: Money) -> tuple[str, int]:
-        count, _ = await money.books.pending()
+        count, _ = await money.sales_books.pending()
         return await _state(money, is_enabled=is_enabled), count
 
     state, count = with_money(config, read)
@@ -32,14 +32,14 @@ def sales_resume(config: ConfigFile = None) -> None:
     is_enabled = configured(config).config.payments.enabled
 
     async def resume(money: Money) -> str:
-        await money.books.resume_sales()
+        await money.sales_books.resume_sales()
         return await _state(money, is_enabled=is_enabled)
 
     print(with_money(config, resume))
 
 
 async def _state(money: Money, *, is_enabled: bool) -> str:
-    why, fund = await money.books.why_stopped(), await money.books.fund()
+    why, fund = await money.sales_books.why_stopped(), await money.sales_books.fund()
     if why is not None:
         return f"stopped: {why}"
     if not is_enabled:

@@ -156,8 +156,8 @@ def _maintenance(
         store=money.payments, chain=chain, clock=clock, on_unreadable=tell_unreadable
     )
     auditor = Auditor(
-        books=money.books,
-        treasury=money.books,
+        books=money.audit_books,
+        treasury=money.treasury_books,
         history=chain,
         reconciler=reconciler,
         clock=clock,
@@ -165,7 +165,7 @@ def _maintenance(
     return PaymentMaintenance(
         chain=chain,
         store=money.payments,
-        books=money.books,
+        books=money.maintenance_books,
         auditor=auditor,
         reconciler=reconciler,
         price_cache=price_cache,

@@ -149,8 +149,8 @@ class World:
         """Audit as the service does, but with a new auditor each time."""
         async with money_in(self.path.parent, clock=self.clock) as money:
             auditor = Auditor(
-                books=money.books,
-                treasury=money.books,
+                books=money.audit_books,
+                treasury=money.treasury_books,
                 history=self.chains[0],
                 reconciler=self.reconciler(),
                 clock=self.clock,

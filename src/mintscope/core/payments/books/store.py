@@ -76,7 +76,3 @@ class SalesBooks(SalesState, Protocol):
 
     async def resume_sales(self) -> None:
         """Open sales again; what stopped them must be understood first."""
-
-
-class PaymentBooks(AuditBooks, TreasuryBooks, MaintenanceBooks, SalesBooks, Protocol):
-    """The books with every verb, as they are opened; a caller takes the port of its own."""

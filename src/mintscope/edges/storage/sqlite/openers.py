@@ -19,7 +19,12 @@ from mintscope.core.market.store import (
     Retention,
     Tracking,
 )
-from mintscope.core.payments.books.store import PaymentBooks
+from mintscope.core.payments.books.store import (
+    AuditBooks,
+    MaintenanceBooks,
+    SalesBooks,
+    TreasuryBooks,
+)
 from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, load_pepper
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -121,9 +126,28 @@ class Money:
         self._stack.push_async_callback(store.close)
         return store
 
+    @property
+    def audit_books(self) -> AuditBooks:
+        """The books of payments, for the auditor."""
+        return self._books
+
+    @property
+    def treasury_books(self) -> TreasuryBooks:
+        """The books of payments, for comparing the treasury's history."""
+        return self._books
+
+    @property
+    def maintenance_books(self) -> MaintenanceBooks:
+        """The books of payments, for payment maintenance."""
+        return self._books
+
+    @property
+    def sales_books(self) -> SalesBooks:
+        """The books of payments, for an operator."""
+        return self._books
+
     @cached_property
-    def books(self) -> PaymentBooks:
-        """The books of payments."""
+    def _books(self) -> SqlitePaymentBooks:
         books = SqlitePaymentBooks(self._path)
         self._stack.push_async_callback(books.close)
         return books

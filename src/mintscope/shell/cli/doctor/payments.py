@@ -86,7 +86,7 @@ async def _check_sales(config: Config) -> AsyncIterator[Finding]:
         return
     try:
         async with open_money(config, SystemClock()) as money:
-            why = await money.books.why_stopped()
+            why = await money.sales_books.why_stopped()
     except UnusableStore:
         return  # the money's own check says so
     except ServiceUnavailable as error:
