@@ -17,7 +17,7 @@ from mintscope.devchain.faults import Knobs
 from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
-from mintscope.devchain.svm.vm import Pace, Vm
+from mintscope.devchain.svm.vm import SlotPace, Vm
 
 SLOT_MS = 200
 LAND_MS, CONFIRM_MS = 300, 400  # and up to a slot
@@ -64,7 +64,7 @@ class Watched(Methods):
 
 
 async def serve(port: int, buyers: int) -> None:
-    vm = Vm(clock=SystemClock(), seed=SEED, pace=Pace(land=LAND_MS, confirm=CONFIRM_MS))
+    vm = Vm(clock=SystemClock(), seed=SEED, pace=SlotPace(land=LAND_MS, confirm=CONFIRM_MS))
     for number in range(buyers):
         owner = vm.genesis.key(f"buyer {number}").pubkey()
         vm.genesis.endow(vm.bank, owner, lamports=10**9, atoms=ATOMS)

@@ -105,7 +105,7 @@ async def test_sessions_are_ended_one_by_one_and_all(
             assert each.path.startswith("/sign-in")
 
 
-async def test_an_agent_is_claimed_by_a_person_who_reads_its_mailbox(
+async def test_an_agent_is_claimed_by_the_reader_of_its_address(
     live_site: Website, visitor: Visitor
 ) -> None:
     email = "owner@people.example"

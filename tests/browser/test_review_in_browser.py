@@ -97,7 +97,7 @@ async def test_notes_have_a_length(live_site: Website, visitor: Visitor) -> None
     await visitor.reads("Expected at most 2,000 characters; there were 2,001.")
 
 
-async def test_a_person_who_is_slower_is_told_what_was_decided(
+async def test_the_slower_administrator_is_told_what_was_decided(
     chromium: Browser, live_site: Website, visitor: Visitor
 ) -> None:
     signup_id = await confirmed(live_site, "twice@review.example")

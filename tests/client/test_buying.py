@@ -68,9 +68,9 @@ class Street(httpx.AsyncBaseTransport):
 class Visit:
     """A buyer in front of a shop."""
 
-    def __init__(self, world: World, *, patience_s: float = 0.4, **purse_changes: Any) -> None:
+    def __init__(self, world: World, *, patience_s: float = 0.4, **wallet_changes: Any) -> None:
         self.world = world
-        self.wallet = wallet(world, **purse_changes)
+        self.wallet = wallet(world, **wallet_changes)
         self.auth = PaymentAuth(self.wallet, rpc_url="http://chain/")
         self.street = Street(world, Shop(world.facilitator(patience_s=patience_s)))
         self.http = httpx.AsyncClient(transport=self.street, base_url="https://shop.example")

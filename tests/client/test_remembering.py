@@ -391,7 +391,7 @@ def test_a_journal_outlives_its_process_and_belongs_to_one(tmp_path: Path) -> No
         assert journal.adopt(f"POST {PURCHASE}") is None  # who asks again wants another
         journal.finish(KEY)
         assert journal.find(KEY) is None
-    with Journal(folder) as journal:  # its goods were never shown
+    with Journal(folder) as journal:  # its item was never shown
         assert list(journal) == [sent()]
         journal.finish(KEY)
         journal.tidy()

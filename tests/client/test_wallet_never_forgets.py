@@ -51,7 +51,7 @@ class Buying(RuleBasedStateMachine):
         self.height = 1_000
         self.lag = 0
         self.sent: dict[bytes, tuple[str, int, int]] = {}  # memo, amount, last valid height
-        self.of_key = defaultdict[str, set[bytes]](set)  # since its goods came last
+        self.of_key = defaultdict[str, set[bytes]](set)  # since its paid items came last
         self.landed: list[tuple[int, str]] = []  # slot and memo, oldest first
         self.gone: dict[bytes, int] = {}  # amounts of what landed
 
@@ -77,7 +77,7 @@ class Buying(RuleBasedStateMachine):
         assert len(mine) <= 1
         if status < 300 and mine:
             assert not self.auth.holds(key)
-            self.of_key[key].clear()  # the goods have come
+            self.of_key[key].clear()  # the paid items have come
 
     @rule(blocks=st.sampled_from([1, 33, VALID_BLOCKS, 216]), lag=st.integers(0, FINAL_BLOCKS))
     def wait(self, blocks: int, lag: int) -> None:

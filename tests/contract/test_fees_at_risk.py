@@ -104,7 +104,7 @@ async def test_a_purchase_counts_for_a_day(engine: Engine) -> None:
     assert await begun(engine, ["of yesterday", "of today"], now) == [False, True]
 
 
-async def test_strangers_promise_half_of_what_the_fee_payer_has(engine: Engine) -> None:
+async def test_strangers_put_at_risk_half_of_what_the_fee_payer_has(engine: Engine) -> None:
     """It has the rent of its account, which stays, and ten fees."""
     budget = Budget(
         fee_lamports=10**9, in_flight_fee_lamports=10**9, fund_lamports_min=WALLET_LAMPORTS_MIN

@@ -62,7 +62,7 @@ async def test_what_is_begun_is_found(engine: Engine) -> None:
     "purchase",
     [PaidReport(body=b'{"a":1}'), new_token("x"), TopUp(credits=5, account=CreditAccount(1))],
 )
-async def test_goods_survive(engine: Engine, purchase: PaidItem) -> None:
+async def test_a_paid_item_survives(engine: Engine, purchase: PaidItem) -> None:
     engine.open_account(1)
     asked = new_payment("a", purchase=purchase)
     await engine.store.begin(asked)
@@ -246,7 +246,7 @@ async def test_one_who_fails_does_not_stop_all_who_share_an_address(
     )
 
 
-async def test_what_never_landed_is_no_ones_failure(engine: Engine) -> None:
+async def test_what_never_landed_is_not_a_failure(engine: Engine) -> None:
     for n in range(5):
         assert isinstance(await engine.store.begin(new_payment(str(n))), Begun)
         await resolve(engine, new_payment(str(n)), DEAD)
@@ -274,7 +274,7 @@ async def test_who_has_bought_nothing_has_little_in_flight(
     assert isinstance(await engine.store.begin(one(501, NOW + HOUR_MS)), Begun)
 
 
-async def test_a_person_who_has_bought_may_have_as_many_more_in_flight(engine: Engine) -> None:
+async def test_a_buyer_may_have_as_many_more_in_flight(engine: Engine) -> None:
     for n in range(8):
         await engine.store.begin(new_payment(f"bought {n}"))
         await resolve(engine, new_payment(f"bought {n}"), LANDED)

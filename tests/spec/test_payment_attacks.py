@@ -22,7 +22,7 @@ killed between broadcast and answer   test_lost_answers  dies_anywhere, what_a_d
 killed in the middle of settling      e2e test_payment_kills, test_payment_storm
 the client goes while it settles      test_lost_answers  dies_anywhere; test_lost_connections
 dropped by the network                test_lost_answers  dropped; the loop stays free: here
-the node is down                      test_refused_payments  no_ones_fault; test_chain_faults
+the node is down                      test_refused_payments  not_answer_is_503; test_chain_faults
 the landed transaction, copied        test_refused_payments  public_on_chain; test_lost_answers
 every fault of chain and node         test_chain_faults
 every deviation of a transaction      core test_verify  CORPUS, and any bytes

@@ -331,9 +331,7 @@ async def test_what_reverts_on_chain_is_402_and_counts(shop: SellingApi, world: 
     assert world.fees() == 3 * 10_001
 
 
-async def test_a_chain_that_does_not_answer_is_503_and_no_ones_fault(
-    shop: SellingApi, world: World
-) -> None:
+async def test_a_chain_that_does_not_answer_is_503(shop: SellingApi, world: World) -> None:
     payment = await shop.paid("POST", PURCHASE)
     world.go_wrong(calls={"*": {"kind": "http", "status": 503}})
     response = await shop.send("POST", PURCHASE, payment, key=KEY)

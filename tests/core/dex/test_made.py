@@ -41,7 +41,7 @@ RAYDIUM_AUTHORITY = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 SWAP = bytes.fromhex("f8c69e91e17587c8")
 SWAP_2 = bytes.fromhex("414b3f4ceb5b5b88")
 
-A, B, C = (address(f"mint {letter}") for letter in "ABC")
+A, B, C = (address(f"mint {name}") for name in "ABC")
 
 
 def decode(tx: Tx) -> Decoded:
@@ -311,7 +311,7 @@ def test_an_unknown_program_under_a_router_is_an_amm_if_it_traded() -> None:
     assert (swaps[0].program, swaps[0].inner) == ("unknown", 1)
 
 
-def test_an_unknown_program_at_the_top_or_deeper_is_no_ones_amm() -> None:
+def test_an_unknown_program_at_the_top_or_deeper_is_not_an_amm() -> None:
     amm = Ix("no one knows it", ["x", "y"], b"\x01\x02", list(EXCHANGE))
     wrapper = Ix("a bot", ["x"], b"\x01", [amm])
     tx = pool(users(Tx(wrapper, Ix(JUPITER, [], b""))), ("vault a", A), ("vault b", B), owner="o")

@@ -264,7 +264,7 @@ async def test_forgetting_frees_the_address_and_ends_the_agent(accounts: Account
     await accounts.signup.apply(FORM, redelivery_key=None)
 
 
-async def test_a_rejection_is_not_written_to_a_address_that_is_unconfirmed(
+async def test_a_rejection_is_not_written_to_an_address_that_is_unconfirmed(
     accounts: Accounts,
 ) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=None)

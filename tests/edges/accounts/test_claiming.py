@@ -58,7 +58,7 @@ async def claim_link(service: PeopleService, session: Session, agent: UserId) ->
     return service.link(Purpose.CLAIM_AGENT)
 
 
-async def test_an_agent_is_claimed_by_a_person_who_reads_its_address(
+async def test_an_agent_is_claimed_by_the_reader_of_its_address(
     service: PeopleService,
 ) -> None:
     agent, api_key = await agent_of(service)
@@ -76,7 +76,7 @@ async def test_an_agent_is_claimed_by_a_person_who_reads_its_address(
     assert await service.people.claimable(session) == []
 
 
-async def test_an_agent_is_not_claimed_by_a_person_who_only_names_its_address(
+async def test_an_agent_is_not_claimed_by_an_account_that_only_names_its_address(
     service: PeopleService,
 ) -> None:
     agent, api_key = await agent_of(service)

@@ -191,7 +191,7 @@ async def test_no_stranger_uses_up_the_links_of_the_owner(service: PeopleService
     assert written(service) == {"reset_password": 2}
 
 
-async def test_a_address_that_all_the_world_asks_for_has_a_good_link_at_any_time(
+async def test_an_address_that_all_the_world_asks_for_has_a_good_link_at_any_time(
     service: PeopleService,
 ) -> None:
     await service.signed_up()

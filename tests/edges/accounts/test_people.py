@@ -268,7 +268,7 @@ async def test_a_weak_password_does_not_use_up_the_link(service: PeopleService) 
     assert await service.people.reset(link, OTHER_PASSWORD)
 
 
-async def test_a_person_who_reads_the_address_verifies_it_in_the_own_session(
+async def test_the_reader_of_the_address_verifies_it_in_their_session(
     service: PeopleService,
 ) -> None:
     session = await service.signed_up()

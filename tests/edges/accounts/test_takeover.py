@@ -34,7 +34,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
         yield service
 
 
-async def test_a_person_who_registers_a_strangers_address_first_is_shut_out(
+async def test_the_first_to_register_a_strangers_address_is_shut_out(
     service: PeopleService,
 ) -> None:
     mallory = await service.people.sign_up(ALICE, PASSWORD, THERE)
@@ -204,7 +204,7 @@ async def test_no_session_is_taken_over_from_before_the_sign_in(service: PeopleS
     assert (await service.enter(cookie)).user.email == ALICE
 
 
-async def test_no_email_says_a_word_of_a_person_who_caused_it(service: PeopleService) -> None:
+async def test_no_email_names_who_caused_it(service: PeopleService) -> None:
     spam = "You won! http://evil.example"
     session = await service.enter(
         await service.people.sign_up(ALICE, PASSWORD, replace(THERE, agent=spam))

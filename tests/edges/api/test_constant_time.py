@@ -65,9 +65,7 @@ async def test_a_failure_waits_as_well(moments: list[float]) -> None:
     assert len(moments) == 1
 
 
-async def test_a_person_who_shows_a_secret_waits_once_whatever_it_is_worth(
-    service: Service, moments: list[float]
-) -> None:
+async def test_every_secret_shown_costs_one_wait(service: Service, moments: list[float]) -> None:
     agent = Agent(service)
     await agent.sign_up()
     wrong = make_application_secret(bytes(28))

@@ -142,7 +142,7 @@ async def test_an_email_put_off_arrives_when_the_server_takes_it(station: Statio
     assert station.email() == (2, NOW + 60_000, None, None)
 
 
-async def test_a_address_that_is_not_there_is_given_up_at_once(station: Station) -> None:
+async def test_an_address_that_is_not_there_is_given_up_at_once(station: Station) -> None:
     await station.write()
     given_up_before = count("given_up")
     async with mail_room(rcpt="550 5.1.1 No such user") as room:

@@ -100,7 +100,7 @@ async def test_a_wrong_password_is_for_the_operator_to_mend() -> None:
         ("250 OK", "554 5.7.1 Looks like spam", Unsent),
     ],
 )
-async def test_only_a_address_that_is_not_there_is_final(
+async def test_only_an_address_that_is_not_there_is_final(
     rcpt: str, data: str, kind: type[Unsent]
 ) -> None:
     async with mail_room(rcpt=rcpt, data=data) as room:

@@ -31,7 +31,7 @@ async def test_the_right_password_matches_and_no_other(hasher: Argon2Hasher) -> 
     assert not await hasher.matches("", stored)
 
 
-async def test_no_ones_password_never_matches(hasher: Argon2Hasher) -> None:
+async def test_the_password_of_an_unknown_account_never_matches(hasher: Argon2Hasher) -> None:
     for password in (PASSWORD, ""):
         assert not await hasher.matches(password, None)
 
@@ -62,7 +62,7 @@ async def test_too_many_at_once_are_refused_at_once_and_later_taken(hasher: Argo
     assert await hasher.matches(PASSWORD, await hasher.hash(PASSWORD))
 
 
-async def test_a_person_who_leaves_keeps_the_place_until_the_work_is_done(
+async def test_a_cancelled_check_keeps_its_place_until_the_work_is_done(
     hasher: Argon2Hasher,
 ) -> None:
     asked = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(4)]

@@ -55,9 +55,7 @@ async def prepared(site: Website, verb: str) -> tuple[SignupId, Session]:
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("verb", VERBS)
-async def test_a_person_who_is_no_administrator_any_more_changes_nothing(
-    site: Website, verb: str, end: str
-) -> None:
+async def test_a_former_administrator_changes_nothing(site: Website, verb: str, end: str) -> None:
     number, session = await prepared(site, verb)
     path = site.folder / "money.sqlite"
     apsw.Connection(str(path)).execute(ENDS[end]).fetchall()
@@ -70,7 +68,7 @@ async def test_a_person_who_is_no_administrator_any_more_changes_nothing(
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_a_person_who_is_one_is_named_by_the_log(site: Website, verb: str) -> None:
+async def test_the_log_names_the_administrator(site: Website, verb: str) -> None:
     number, session = await prepared(site, verb)
     await VERBS[verb](site.accounts.review, number, session)
 

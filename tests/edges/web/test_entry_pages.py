@@ -237,7 +237,7 @@ async def test_emails_to_verify_are_five_minutes_apart(alice: Person) -> None:
         assert len(await alice.site.accounts.mailbox.recent(limit=10)) == emails
 
 
-async def test_the_session_of_an_account_that_was_removed_is_no_ones(alice: Person) -> None:
+async def test_the_session_of_a_removed_account_is_not_valid(alice: Person) -> None:
     session = await alice.site.accounts.people.session(alice.cookie or "")
     assert session is not None
     await alice.site.accounts.review.remove_user(session.user.user_id, actor=COMMAND_LINE)

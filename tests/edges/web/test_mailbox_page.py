@@ -69,7 +69,7 @@ async def test_a_script_reads_an_email_as_it_would_have_been_sent(site: Website)
         )  # a path: whatever this host is called
 
 
-async def test_a_person_who_has_the_newest_email_is_told_of_newer_ones_alone(site: Website) -> None:
+async def test_a_reader_of_the_newest_email_is_shown_only_newer_ones(site: Website) -> None:
     async with Person(site) as person:
         assert (await person.open("/mailbox?after=0")).status_code == 204
         await site.apply(AGENT)

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from mintscope.shell.cli.service.serve import History
+from mintscope.shell.cli.service.serve import CommandHistory
 
 
 @pytest.mark.parametrize("total", [0, -3, 10])
 def test_going_back_for_what_died_is_no_end(total: int, capsys: pytest.CaptureFixture[str]) -> None:
     """A resumed source may begin below where it stopped, with nothing new to read yet."""
-    with History() as history:
+    with CommandHistory() as history:
         history(-5, total)
         assert "history read" not in capsys.readouterr().err
         history(10, 10)
@@ -21,8 +21,8 @@ def test_going_back_for_what_died_is_no_end(total: int, capsys: pytest.CaptureFi
 
 
 READ_ALL = """
-from mintscope.shell.cli.service.serve import History
-with History() as history:
+from mintscope.shell.cli.service.serve import CommandHistory
+with CommandHistory() as history:
     for done in range(0, 101, 5):
         history(done, 100)
 """

@@ -19,12 +19,12 @@ from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.genesis import Genesis
-from mintscope.devchain.svm.vm import Pace, Vm
+from mintscope.devchain.svm.vm import SlotPace, Vm
 from support.processes.processes import running
 
 SEED = 7
 SLOT_MS = 40
-QUICK = Pace(land=40, confirm=40, finalize=800)
+QUICK = SlotPace(land=40, confirm=40, finalize=800)
 RICH = 10**15
 
 

@@ -27,7 +27,7 @@ class AnswersFirst(SqliteCreditLedger):
 
     @override
     async def spend(self, account: CreditAccount) -> Spent | Empty:
-        """Promise the credit; take it in a moment, unless someone pulls the plug."""
+        """Grant the credit and take it in a moment, unless someone pulls the plug."""
         balance = await self.balance(account)
         asyncio.get_running_loop().call_later(3_600, super().spend, account)
         return Spent(balance - 1) if balance else Empty()

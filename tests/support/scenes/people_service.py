@@ -17,7 +17,7 @@ from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.password import LoginLimits
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import Browser, Lifetimes, Session
-from mintscope.core.accounts.proof import Proof, ProofId, Purpose, link_text
+from mintscope.core.accounts.proof import EmailProof, ProofId, Purpose, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -35,9 +35,9 @@ HERE: Final = Browser("192.0.2.1", "Firefox")
 THERE: Final = Browser("198.51.100.7", "curl")
 
 
-def proof(proof_id: int, nonce: bytes) -> Proof:
+def proof(proof_id: int, nonce: bytes) -> EmailProof:
     """Return a proof that is good for an hour."""
-    return Proof(
+    return EmailProof(
         proof_id=ProofId(proof_id),
         purpose=Purpose.RESET_PASSWORD,
         subject=1,

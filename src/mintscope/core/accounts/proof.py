@@ -33,7 +33,7 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class EmailProof:
     """A proof that was sent; *subject* is the application or user it is about."""
 
     proof_id: ProofId
@@ -53,7 +53,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class NewProof:
-    """A proof about to be sent to *email*; fields as in Proof."""
+    """A proof about to be sent to *email*; fields as in EmailProof."""
 
     purpose: Purpose
     subject: int
@@ -77,10 +77,10 @@ class ProofChanges(TypedDict, total=False):
 class ProofRows(Protocol):
     """Proofs inside one transaction."""
 
-    def get(self, proof_id: ProofId, /) -> Proof | None:
+    def get(self, proof_id: ProofId, /) -> EmailProof | None:
         """Return one proof, good or not."""
 
-    def newest(self, purpose: Purpose, subject: int) -> Proof | None:
+    def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
         """Return the newest proof about *subject*, good or not."""
 
     def insert(self, new: NewProof) -> ProofId:
@@ -96,7 +96,9 @@ class ProofRows(Protocol):
         """Delete every proof about *subject*."""
 
 
-def use_proof(proofs: ProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs) -> Proof | None:
+def use_proof(
+    proofs: ProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs
+) -> EmailProof | None:
     """Use up a proof found by `store.find_proof`; None if it is not good for *purpose*."""
     proof = proofs.get(proof_id)
     if proof is None or not proof.is_good(purpose, at):

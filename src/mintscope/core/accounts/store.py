@@ -13,7 +13,7 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import ApiKeyRows, UserKeyRows
 from mintscope.core.accounts.mail.email import EmailRows, OutboxRows
 from mintscope.core.accounts.people.session import SessionRows
-from mintscope.core.accounts.proof import Proof, ProofRows, Purpose, parse_link
+from mintscope.core.accounts.proof import EmailProof, ProofRows, Purpose, parse_link
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.user import UserRows
 
@@ -64,7 +64,7 @@ async def find_application(
 
 async def find_proof(
     store: AccountStore, text: str, purpose: Purpose, secrets: AccountSecrets, now: UnixMs
-) -> Proof | None:
+) -> EmailProof | None:
     """Return the proof of a link's last segment *text* if it is good for *purpose* at *now*."""
     parsed = parse_link(text)
     if parsed is None:

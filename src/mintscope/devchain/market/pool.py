@@ -43,7 +43,7 @@ class Token(NamedTuple):
     program: str = SPL
 
 
-class PoolReserves(NamedTuple):
+class Reserves(NamedTuple):
     """What a pool prices with, in raw units."""
 
     base: int
@@ -64,14 +64,14 @@ class Pool(NamedTuple):
     quote_vault: str
     parts: tuple[str, ...]
 
-    def reserves(self, balances: Mapping[str, int]) -> PoolReserves:
+    def reserves(self, balances: Mapping[str, int]) -> Reserves:
         """Return what it prices with at *balances*."""
-        return PoolReserves(
+        return Reserves(
             balances[self.base_vault] + VIRTUAL_BASE.get(self.venue, 0),
             balances[self.quote_vault] + VIRTUAL_QUOTE.get(self.venue, 0),
         )
 
-    def amount_out(self, reserves: PoolReserves, amount_in: int, *, is_buy: bool) -> int:
+    def amount_out(self, reserves: Reserves, amount_in: int, *, is_buy: bool) -> int:
         """Return what it pays for *amount_in*: base when *is_buy*, else quote."""
         net = amount_in * (BASIS_POINTS - FEE_BPS[self.venue]) // BASIS_POINTS
         have, want = (reserves.quote, reserves.base) if is_buy else reserves
@@ -92,7 +92,7 @@ class Fill(NamedTuple):
     is_buy: bool
     amount_in: int
     amount_out: int
-    reserves: PoolReserves
+    reserves: Reserves
     source: str
     target: str
     at: UnixS
@@ -129,7 +129,7 @@ class Fill(NamedTuple):
         return both[::-1] if self.is_buy else both
 
     @property
-    def after(self) -> PoolReserves:
+    def after(self) -> Reserves:
         """The reserves after it."""
         base, quote = self.amounts if self.is_buy else (-amount for amount in self.amounts)
-        return PoolReserves(self.reserves.base - base, self.reserves.quote + quote)
+        return Reserves(self.reserves.base - base, self.reserves.quote + quote)

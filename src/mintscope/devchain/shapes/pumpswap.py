@@ -14,7 +14,7 @@ from mintscope.devchain.addresses import (
     SPL_2022,
     SYSTEM,
 )
-from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, PoolReserves, Venue
+from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, Reserves, Venue
 from mintscope.devchain.shapes import spl
 from mintscope.devchain.shapes.bytes import anchor, emit, event, keys, string, u8, u64, u128
 from mintscope.devchain.transaction import Invocation, logged
@@ -121,7 +121,7 @@ class LiquidityChange(NamedTuple):
     owner: str
     held: tuple[str, str, str]
     amounts: tuple[int, int, int]
-    reserves: PoolReserves
+    reserves: Reserves
     at: UnixS
     adds: bool
 

@@ -20,7 +20,7 @@ from mintscope.devchain.addresses import (
     WHIRLPOOL,
     raw,
 )
-from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, PoolReserves, Venue
+from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, Reserves, Venue
 from mintscope.devchain.shapes import spl
 from mintscope.devchain.shapes.bytes import anchor, emit, event, i32, keys, u8, u64, u128
 from mintscope.devchain.transaction import Invocation, logged
@@ -144,12 +144,12 @@ def _minimum(fill: Fill) -> int:
     return fill.amount_out * 99 // 100
 
 
-def _sqrt_price_x64(pool: Pool, reserves: PoolReserves) -> int:
+def _sqrt_price_x64(pool: Pool, reserves: Reserves) -> int:
     """Return the square root of token 1 per token 0, times 2**64."""
     zero, one = _ordered(pool, *reserves)
     return isqrt((one << 128) // zero)
 
 
-def _bin_id(reserves: PoolReserves) -> int:
+def _bin_id(reserves: Reserves) -> int:
     """Return the bin of the price of the base in the quote."""
     return floor(log(reserves.quote / reserves.base) / log(BIN_STEP))

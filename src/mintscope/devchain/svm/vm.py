@@ -33,7 +33,7 @@ PENDING_MAX: Final = 10_000
 ON_TIME: Final = Landing("late")
 
 
-class Pace(NamedTuple):
+class SlotPace(NamedTuple):
     """How long things take, in milliseconds.
 
     land       from the node until the next block may hold it
@@ -82,7 +82,7 @@ class Vm:
         *,
         clock: Clock,
         seed: int = 0,
-        pace: Pace = Pace(),  # noqa: B008  # immutable
+        pace: SlotPace = SlotPace(),  # noqa: B008  # immutable
         reached: Callable[[CommitmentLevel], int] | None = None,
         elsewhere: Callable[[Pubkey], Account | None] = lambda _: None,
     ) -> None:

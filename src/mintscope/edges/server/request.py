@@ -55,7 +55,7 @@ class Request:
 
     @property
     def method(self) -> str:
-        """The method, in capital letters."""
+        """The method, in capitals."""
         return str(self.scope["method"])
 
     @property

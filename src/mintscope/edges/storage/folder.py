@@ -58,7 +58,7 @@ def load_pepper(path: Path) -> bytes:
 
 
 def _make_pepper(path: Path) -> None:
-    """Write a new pepper whole or not at all; whoever is first, wins."""
+    """Write a new pepper whole or not at all; the first writer wins."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{token_hex(4)}")
     draft.touch(mode=0o600, exist_ok=False)

@@ -94,7 +94,7 @@ def parse_place(text: str) -> int | None:
 
 
 def sentence(text: object) -> str:
-    """Return *text* as a sentence: a capital letter before, a full stop behind."""
+    """Return *text* as a sentence: with a first capital and a full stop."""
     plain = str(text)
     return plain[:1].upper() + plain[1:] + ("" if plain.endswith((".", "!", "?")) else ".")
 

@@ -244,7 +244,7 @@ class MailConfig(Section):
     """User name for signing in; empty: no sign-in."""
     password: values.OptionalSecret = None
     """Password for signing in."""
-    sender: values.Mailbox = "mintscope@localhost"
+    sender: values.Sender = "mintscope@localhost"
     """The sender address, as `no-reply@example.org`."""
     timeout_s: float = Field(default=20.0, gt=0, le=50, allow_inf_nan=False)
     """Timeout of one e-mail; after a minute another process may send it."""

@@ -110,7 +110,7 @@ def _expect_origin(value: str) -> str:
     return value
 
 
-def _parse_mailbox(value: str) -> str:
+def _parse_sender(value: str) -> str:
     if value.endswith("@localhost"):
         return value
     try:
@@ -145,7 +145,7 @@ Headers = Annotated[
 Url = Annotated[SecretStr, AfterValidator(_expect_url)]
 OptionalUrl = Annotated[Url | None, UNSET]
 Origin = Annotated[Annotated[str, AfterValidator(_expect_origin)] | None, UNSET]
-Mailbox = Annotated[str, AfterValidator(_parse_mailbox)]
+Sender = Annotated[str, AfterValidator(_parse_sender)]
 Pepper = Annotated[Annotated[SecretStr, AfterValidator(_expect_pepper)] | None, UNSET]
 Key = Annotated[Annotated[SecretStr, AfterValidator(_expect_keypair)] | None, UNSET]
 OptionalSecret = Annotated[SecretStr | None, UNSET]

@@ -1,4 +1,4 @@
-"""A whole till in one process: the dev chain, the settlement over it, the store, the facilitator.
+"""Selling in one process: the dev chain, the settlement over it, the store, the facilitator.
 
 The chain's clock moves a slot with every look at a transaction's status, so
 no test waits for time.

@@ -64,7 +64,7 @@ class ApiKeys:
         return holder
 
     async def flush(self) -> None:
-        """Write down when keys were last used, or the next time.  Raises ServiceUnavailable."""
+        """Store when keys were last used, or at the next call.  Raises ServiceUnavailable."""
         used_at, self._used_at = self._used_at, {}
         if not used_at:
             return

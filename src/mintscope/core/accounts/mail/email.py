@@ -9,7 +9,7 @@ from mintscope.base.limits import Limit, LimitKey, Limits, take_all
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, DAY_S, HOUR_S, MINUTE_S
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.proof import Proof, ProofId, Purpose
+from mintscope.core.accounts.proof import EmailProof, ProofId, Purpose
 from mintscope.core.accounts.user import User
 
 EmailId = NewType("EmailId", int)
@@ -52,7 +52,7 @@ class Draft:
     recipient: EmailAddress
     written_at: UnixMs
     facts: dict[str, str] = field(default_factory=dict)
-    proof: Proof | None = None
+    proof: EmailProof | None = None
     attempts: int = 0
     sent_at: UnixMs | None = None
     given_up_at: UnixMs | None = None

@@ -76,22 +76,22 @@ class LoginLimit:
         self._signups = window("accounts of a client", admitted.signups, HOUR_S)
         self._site = window("accounts of a site", SITE_SHARES * admitted.signups, HOUR_S)
 
-    async def begin(self, email: EmailAddress, address: str) -> None:
-        """Count a guess at the password of *email* from *address*.  Raises TooManyAttempts."""
-        await _expect_room((self._all, address), (self._one, _pair(email, address)))
+    async def begin(self, email: EmailAddress, client_address: str) -> None:
+        """Count a guess at the password of *email* from a client.  Raises TooManyAttempts."""
+        await _expect_room((self._all, client_address), (self._one, _pair(email, client_address)))
 
-    async def forgive(self, email: EmailAddress, address: str) -> None:
+    async def forgive(self, email: EmailAddress, client_address: str) -> None:
         """Count a guess less: it was right, or was not checked."""
-        await self._all.give_back(address)
-        await self._one.give_back(_pair(email, address))
+        await self._all.give_back(client_address)
+        await self._one.give_back(_pair(email, client_address))
 
-    async def sign_up(self, address: str) -> None:
-        """Count an account made from *address*.  Raises TooManyAttempts."""
-        await _expect_room((self._site, site_key(address)), (self._signups, address))
+    async def sign_up(self, client_address: str) -> None:
+        """Count an account made from *client_address*.  Raises TooManyAttempts."""
+        await _expect_room((self._site, site_key(client_address)), (self._signups, client_address))
 
 
-def _pair(email: EmailAddress, address: str) -> LimitKey:
-    return f"{address} {email}"
+def _pair(email: EmailAddress, client_address: str) -> LimitKey:
+    return f"{client_address} {email}"
 
 
 async def _expect_room(*windows: tuple[Limiter, LimitKey]) -> None:

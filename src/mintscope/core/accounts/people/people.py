@@ -29,7 +29,7 @@ from mintscope.core.accounts.people.session import (
     SessionEnded,
     SessionId,
 )
-from mintscope.core.accounts.proof import Proof, Purpose
+from mintscope.core.accounts.proof import EmailProof, Purpose
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore, find_proof
 from mintscope.core.accounts.user import (
@@ -255,7 +255,7 @@ class People:
             await self._login_limit.forgive(email, place)
         return is_right
 
-    async def _find_proof(self, text: str, purpose: Purpose) -> Proof | None:
+    async def _find_proof(self, text: str, purpose: Purpose) -> EmailProof | None:
         return await find_proof(self.store, text, purpose, self.secrets, self.clock.now())
 
     async def _write_one(self, what: str, write: Callable[[AccountRows, bytes], None]) -> None:

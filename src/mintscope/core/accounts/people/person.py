@@ -79,7 +79,7 @@ def change_password(rows: AccountRows, session: Session, password_hash: str, at:
 
 
 def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: UnixMs) -> None:
-    """Open a proof, person or not so that time tells nothing; write RESET_PASSWORD to a person."""
+    """Open a proof, also for an unknown address, in equal time; write only to a person."""
     kept = find_person(rows.users, email)
     subject = NO_USER if kept is None else kept.user.user_id
     proof_id = rows.proofs.insert(NewProof(Purpose.RESET_PASSWORD, subject, email, nonce, at))

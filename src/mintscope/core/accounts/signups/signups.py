@@ -28,7 +28,7 @@ from mintscope.core.accounts.application import (
 from mintscope.core.accounts.audit import APPLICANT, MAILBOX, SERVICE, Actor, note
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.proof import GUESSES_MAX, NewProof, Proof, Purpose, use_proof
+from mintscope.core.accounts.proof import GUESSES_MAX, EmailProof, NewProof, Purpose, use_proof
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore, find_application, find_proof
 from mintscope.core.accounts.user import UserKind
@@ -116,7 +116,7 @@ class Signups:
         return await self._use_link(text, _confirm_by_link)
 
     async def disown(self, text: str) -> bool:
-        """Delete the application that its reader never made; False if it was decided about."""
+        """Delete an application whose address disowns it; False if it is decided."""
         return await self._use_link(text, _disown)
 
     async def forget_lapsed(self) -> int:
@@ -133,12 +133,12 @@ class Signups:
         return application
 
     async def _use_link(
-        self, text: str, rule: Callable[[AccountRows, Proof, UnixMs], bool]
+        self, text: str, rule: Callable[[AccountRows, EmailProof, UnixMs], bool]
     ) -> bool:
         proof, now = await self._find_proof(text), self.clock.now()
         return proof is not None and await self.store.transact(lambda rows: rule(rows, proof, now))
 
-    async def _find_proof(self, text: str) -> Proof | None:
+    async def _find_proof(self, text: str) -> EmailProof | None:
         purpose, now = Purpose.CONFIRM_APPLICATION, self.clock.now()
         return await find_proof(self.store, text, purpose, self.secrets, now)
 
@@ -195,7 +195,7 @@ def _guess(
     return True
 
 
-def _confirm_by_link(rows: AccountRows, proof: Proof, at: UnixMs) -> bool:
+def _confirm_by_link(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
     if use_proof(rows.proofs, proof.proof_id, Purpose.CONFIRM_APPLICATION, at) is None:
         return False
     _confirm(rows, SignupId(proof.subject), MAILBOX, at)
@@ -217,7 +217,7 @@ def _confirm(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -
     note(rows.events, at, actor, "confirmed", subject_of(signup_id))
 
 
-def _disown(rows: AccountRows, proof: Proof, at: UnixMs) -> bool:
+def _disown(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
     kept = rows.applications.get(SignupId(proof.subject))
     if kept is None or kept.application.state not in UNDECIDED:
         return False

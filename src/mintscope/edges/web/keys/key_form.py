@@ -23,7 +23,7 @@ PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
+class KeyRequest:
     """A key that may be made; *lifetime_ms* is None for one that lasts until it is revoked."""
 
     name: str
@@ -50,7 +50,7 @@ def filled(form: FormData) -> dict[str, str]:
     return {name: form.line(name) or value for name, value in values.items()}
 
 
-def parse_new_key(values: Mapping[str, str]) -> NewKey:
+def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
     """Return what *values* ask for.
 
     Raises    InvalidForm
@@ -70,7 +70,7 @@ def parse_new_key(values: Mapping[str, str]) -> NewKey:
         errors["lifetime"] = "Choose one of these."
     if errors:
         raise InvalidForm(errors)
-    return NewKey(name, _scopes(values), LIFETIMES_MS[values["lifetime"]])
+    return KeyRequest(name, _scopes(values), LIFETIMES_MS[values["lifetime"]])
 
 
 def _scopes(values: Mapping[str, str]) -> frozenset[Scope]:

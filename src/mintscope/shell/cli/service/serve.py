@@ -53,7 +53,7 @@ def ingest(config: ConfigFile = None) -> None:
     """Read the chain and write the market; one process per installation."""
     settings = configured(config).config
     _configure_logging(settings.log)
-    with _words(), History() as history:
+    with _words(), CommandHistory() as history:
         uvloop.run(run_ingest(settings, history))
 
 
@@ -98,7 +98,7 @@ def _words() -> Iterator[None]:
         stop(f"mintscope: {error}", EXIT_OPERATOR)
 
 
-class History:
+class CommandHistory:
     """A progress bar on a terminal, a line now and then elsewhere; silent once caught up.
 
     Call it with (done, all).  All may grow while the chain goes on, and done is below

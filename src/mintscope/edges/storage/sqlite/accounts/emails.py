@@ -7,10 +7,10 @@ from typing import Final
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
-from mintscope.core.accounts.proof import NewProof, Proof, ProofId, Purpose
+from mintscope.core.accounts.proof import EmailProof, NewProof, ProofId, Purpose
 from mintscope.edges.storage.sqlite.accounts.table import Columns, Table
 
-PROOF: Final = Columns(Proof, "proof", proof_id="proof.id")
+PROOF: Final = Columns(EmailProof, "proof", proof_id="proof.id")
 USE_UP: Final = """
 UPDATE proof SET used_at = ?3 WHERE purpose = ?1 AND subject = ?2 AND used_at IS NULL
 """
@@ -23,14 +23,14 @@ IS_WAITING: Final = "sent_at IS NULL AND given_up_at IS NULL"
 COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa: S608  a constant
 
 
-class SqliteProofRows(Table[ProofId, Proof]):
+class SqliteProofRows(Table[ProofId, EmailProof]):
     """Implements ProofRows."""
 
     NAME = "proof"
     COLUMNS = PROOF
     SOURCE = "proof WHERE"
 
-    def newest(self, purpose: Purpose, subject: int) -> Proof | None:
+    def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
         """Return the newest proof about *subject*, good or not."""
         condition = "purpose = ? AND subject = ? ORDER BY id DESC LIMIT 1"
         return self._first(condition, purpose, subject)
