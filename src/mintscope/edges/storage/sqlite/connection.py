@@ -15,10 +15,6 @@ from mintscope.base.errors import ServiceUnavailable, UnusableStore
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
 BUSY_TIMEOUT_MS: Final = 10_000
 WAL_BYTES_MAX: Final = 64 * 1024 * 1024
-NO_ANSWER: Final = {
-    "money": "the money file does not answer",
-    "market": "the market file does not answer",
-}
 
 log = structlog.get_logger()
 
@@ -109,7 +105,10 @@ def unavailable_on_error(message: str, *, kind: str = "money") -> Iterator[None]
     try:
         yield
     except apsw.Error as cause:
-        log.exception(NO_ANSWER[kind])
+        if kind == "market":
+            log.exception("the market file does not answer")
+        else:
+            log.exception("the money file does not answer")
         raise ServiceUnavailable(message) from cause
 
 
