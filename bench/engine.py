@@ -19,8 +19,8 @@ from talipp.indicators import EMA, MACD, RSI
 
 from bench.figure import Figure, line
 from mintscope.base.primitives import Mint, UnixS
-from mintscope.core.market.engine.engine import ROW_BYTES, Engine
-from mintscope.core.market.engine.kernels import GRAINS, SERVICE, SWING, WIDTHS, Trades
+from mintscope.core.market.engine.engine import Engine
+from mintscope.core.market.engine.kernels import GRAINS, ROW, SERVICE, SWING, WIDTHS, Trades
 from mintscope.core.market.report import token_report
 
 MINTS: Final = 100_000
@@ -73,9 +73,9 @@ def _figures(best: dict[str, float], talipp_bytes: float) -> list[Figure]:
                unit="us", ratio=talipp_s / cold),
         Figure(what="report as JSON, snapshot included", who="mintscope", value=json * 1e6,
                unit="us", goal="<= 5"),
-        Figure(what=memory, who="mintscope", value=ROW_BYTES, unit="bytes", goal="<= 14,500"),
+        Figure(what=memory, who="mintscope", value=ROW.itemsize, unit="bytes", goal="<= 14,500"),
         Figure(what=memory, who=f"talipp, {READ_FROM} candles each", value=talipp_bytes,
-               unit="bytes", ratio=talipp_bytes / ROW_BYTES),
+               unit="bytes", ratio=talipp_bytes / ROW.itemsize),
     ]  # fmt: skip
 
 

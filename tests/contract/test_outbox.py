@@ -11,7 +11,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
-from mintscope.core.accounts.mail.outbox import LEASE_MS, Outbox
+from mintscope.core.accounts.mail.outbox import GIVE_UP_MAX, LEASE_MS, Outbox
 from mintscope.core.accounts.proof import NewProof, ProofId, Purpose, use_proof
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from support.scenes.account_stores import ENGINES
@@ -155,6 +155,21 @@ async def test_a_link_that_has_expired_is_not_sent_any_more(box: Box) -> None:
 
     assert await box.outbox.lease(later(HOUR_MS), limit=10) == []
     assert (await box.kept(email_id)).reason == "its link is not good any more"
+
+
+async def test_expired_links_are_given_up_so_many_at_a_time(box: Box) -> None:
+    def write(rows: AccountRows) -> None:
+        purpose, kind = Purpose.RESET_PASSWORD, EmailKind.RESET_PASSWORD
+        proof = rows.proofs.insert(NewProof(purpose, 7, ALICE, NONCE, NOW))
+        for _ in range(GIVE_UP_MAX + 1):
+            rows.emails.insert(kind, ALICE, {}, proof, NOW)
+
+    await box.store.transact(write)
+
+    assert await box.outbox.lease(later(HOUR_MS), limit=10) == []
+    assert await box.outbox.count_waiting() == 1
+    assert await box.outbox.lease(later(HOUR_MS), limit=10) == []
+    assert await box.outbox.count_waiting() == 0
 
 
 async def test_the_newest_are_shown_whatever_became_of_them(box: Box) -> None:

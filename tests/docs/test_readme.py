@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mintscope.core.dex.programs import program_table
+from mintscope.core.dex.programs import TABLE
 from mintscope.shell.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,8 +22,21 @@ def commands() -> set[str]:
     return set(group.commands)
 
 
+def _program_table() -> str:
+    """Return TABLE as Markdown."""
+    lines = [
+        "| program | id | amounts from | proven by a recorded transaction |",
+        "|---|---|---|---|",
+    ]
+    for program in TABLE:
+        how = "the programs it calls" if program.read is None else program.how
+        proven = "yes" if program.proven else "not yet"
+        lines.append(f"| {program.name} | `{program.address}` | {how} | {proven} |")
+    return "\n".join(lines)
+
+
 def test_the_program_table_is_the_one_the_decoder_uses() -> None:
-    assert program_table().strip() in (ROOT / "docs" / "programs.md").read_text()
+    assert _program_table() in (ROOT / "docs" / "programs.md").read_text()
 
 
 def test_the_readme_is_short() -> None:

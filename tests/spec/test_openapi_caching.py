@@ -20,6 +20,7 @@ async def test_a_client_that_has_the_document_is_answered_304(service: Service) 
     )
 
     assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["vary"] == first.headers["vary"] == "Accept-Encoding"
 
 
 async def test_pages_of_other_origins_may_read_the_document(service: Service) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from mintscope.core.dex.programs import TABLE, program_table
+from mintscope.core.dex.programs import TABLE
 from support.scenes.made_transactions import unb58
 
 # Names of Anchor instructions; their first bytes are a hash of the name.
@@ -83,12 +83,3 @@ def test_accounts_stand_where_the_published_layouts_say(shared_data: Path) -> No
                 assert instruction["accounts"][leg.pool] in pools, (program.name, instruction)
                 compared += 1
     assert compared >= 25
-
-
-def test_the_printed_table_has_a_row_each() -> None:
-    rows = program_table().splitlines()[2:]
-
-    assert len(rows) == len(TABLE)
-    for row, program in zip(rows, TABLE, strict=True):
-        assert f"`{program.address}`" in row
-        assert row.endswith("| yes |" if program.proven else "| not yet |")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import UnixS
-from mintscope.core.market.engine.engine import ROW_BYTES, Engine
-from mintscope.core.market.engine.kernels import kernel
+from mintscope.core.market.engine.engine import Engine
+from mintscope.core.market.engine.kernels import ROW, kernel
 from mintscope.core.market.report import report_of, token_report
 from support.oracles import definitions
 from support.oracles.definitions import Trade
@@ -180,7 +180,7 @@ def test_a_cleared_row_is_new_and_its_neighbours_are_not_touched() -> None:
 
 
 def test_a_live_mint_fits_its_memory() -> None:
-    assert ROW_BYTES <= 14_500
+    assert ROW.itemsize <= 14_500
 
 
 FALLBACK = """

@@ -274,6 +274,24 @@ async def test_a_block_below_what_is_final_is_told_once(tmp_path: Path) -> None:
     ]
 
 
+async def test_each_file_without_a_block_after_the_tip_is_told_once(tmp_path: Path) -> None:
+    older = written(tmp_path, [line(1), line(3), line(5)], "older.jsonl")
+    over = written(tmp_path, [line(104), line(105)], "over.jsonl")
+    with capture_logs() as logs:
+        updates = await read(older, over, after=Tip(Slot(104), "slot-104"))
+
+    assert slots(updates) == [105]
+    assert logs == [
+        {
+            "event": "block_file_not_newer",
+            "log_level": "warning",
+            "file": str(older),
+            "last_slot": 5,
+            "expected_from": 105,
+        }
+    ]
+
+
 async def test_real_blocks_are_read(shared_data: Path, tmp_path: Path) -> None:
     blocks = [
         json.loads((shared_data / "blocks" / f"getBlock_{slot}.json").read_text())

@@ -1,4 +1,8 @@
-"""The secrets of one installation: each is derived from the pepper, none is stored."""
+"""The secrets of one installation: each is derived from the pepper, none is stored.
+
+A stolen database alone opens nothing: it holds hashes, and nonces that are useful only
+together with these keys.
+"""
 
 import hmac
 from base64 import urlsafe_b64encode

@@ -66,8 +66,3 @@ class Program:
     authority: str | None = None
     proven: bool = True
     how: str = "transfers"
-
-    @property
-    def is_closed(self) -> bool:
-        """True where it is not published which instructions are swaps."""
-        return b"" in self.swaps

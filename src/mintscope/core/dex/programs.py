@@ -196,16 +196,3 @@ UNKNOWN: Final = Program("unknown", "", ANY, read_closed)
 """Whatever a router calls that is not in the table, judged by what moved."""
 
 BY_ADDRESS: Final = {program.address: program for program in TABLE}
-
-
-def program_table() -> str:
-    """Return TABLE as Markdown."""
-    lines = [
-        "| program | id | amounts from | proven by a recorded transaction |",
-        "|---|---|---|---|",
-    ]
-    for program in TABLE:
-        how = "the programs it calls" if program.read is None else program.how
-        proven = "yes" if program.proven else "not yet"
-        lines.append(f"| {program.name} | `{program.address}` | {how} | {proven} |")
-    return "\n".join(lines) + "\n"

@@ -1,4 +1,11 @@
-"""What becomes of a payment that was presented: five answers, and no sixth."""
+"""What becomes of a payment that was presented: five answers, and no sixth.
+
+Settled        200 or 201     the purchase
+Refused        402            PAYMENT_FAILED, and a fresh requirement
+AlreadyUsed    409            PAYMENT_ALREADY_USED
+Unresolved     503            PAYMENT_PENDING: send the same payment again, with its key
+Unavailable    503            PAYMENT_UNAVAILABLE: nothing was sent, nothing was charged
+"""
 
 from enum import Enum, auto
 

@@ -1,6 +1,6 @@
 """What is sent of a content: nothing that the client has, and compressed where it accepts that.
 
-Source    RFC 9110, sections 8.8.3, 12.5.3 and 13.1.2
+Source    RFC 9110, sections 8.8.3, 12.5.3, 13.1.2 and 15.4.5
 """
 
 import gzip
@@ -21,9 +21,12 @@ CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
 def finish(request: Request, response: AnyResponse) -> AnyResponse:
     """Return what is sent of *response*: nothing that the client has, and less where it can be."""
     if isinstance(response, Response):
+        is_negotiable = len(response.body) >= BODY_BYTES_MIN
+        if is_negotiable:
+            response.headers += (VARY,)  # of a 304 as well: RFC 9110, section 15.4.5
         if response.etag:
             response = conditional(request, response)
-        if len(response.body) >= BODY_BYTES_MIN:
+        if is_negotiable and response.body:
             negotiate(request, response)
     return response
 
@@ -67,7 +70,6 @@ def negotiate(request: Request, response: Response) -> None:
     Nothing is compressed for a session: beside what an address makes the page repeat, the length
     would tell the secrets of the page bit by bit (BREACH).  What was compressed before has none.
     """
-    response.headers += (VARY,)
     if not _accepts_gzip(request.value(b"accept-encoding")):
         return
     gzipped = response.gzipped

@@ -23,6 +23,7 @@ from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
 from mintscope.core.market.engine.tail import TIME_MAX
 from mintscope.edges.sources.json_transactions import JsonTransactions
+from mintscope.edges.sources.skipped_files import SkippedFiles
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 BATCH_BYTES: Final = 1024 * 1024
@@ -140,6 +141,7 @@ def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
     final: Slot | None = None
     warned = False
     resumed = after is None
+    skipped = SkippedFiles(after)
     for where, line in reader.lines():
         slot, body = _parse(where, line)
         if after is not None and previous is None and slot > after.slot:
@@ -147,7 +149,9 @@ def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
         block = _link(where, slot, body, previous)
         tip = Tip(block.slot, block.blockhash)
         resumed = resumed or after is None or slot > after.slot or tip == after
-        if resumed and tip != after:
+        is_new = resumed and tip != after
+        skipped.note(where, slot, is_new=is_new)
+        if is_new:
             if not warned and final is not None and block.slot <= final:
                 warned = True
                 log.warning("block_not_newer", where=where, slot=slot, expected_above=final)
@@ -156,6 +160,7 @@ def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
             yield from _between(where, previous, block)
             yield block
         previous = tip
+    skipped.finish()
     if previous is not None:
         yield Finalized(previous.slot)
 

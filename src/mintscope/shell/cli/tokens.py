@@ -28,6 +28,7 @@ token_commands = typer.Typer(
 )
 app.add_typer(token_commands, name="tokens")
 
+NOT_FOLLOWED: Final = "was not followed; the floor will not choose it until `tokens add` names it"
 Mints = Annotated[list[str], typer.Argument(help="Mint addresses.", metavar="MINT...")]
 
 
@@ -66,7 +67,7 @@ def remove(mints: Mints, config: ConfigFile = None) -> None:
     until `tokens add` names it. Works while the service runs.
     """
     for mint, was_tracked in _change(mints, config, lambda tracked, mint: tracked.remove(mint)):
-        typer.echo(f"{mint}  {'dropped' if was_tracked else 'was not followed'}")
+        typer.echo(f"{mint}  {'dropped' if was_tracked else NOT_FOLLOWED}")
 
 
 @token_commands.command("list")

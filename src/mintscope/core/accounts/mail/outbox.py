@@ -96,10 +96,15 @@ def retry_at(draft: Draft, now: UnixMs) -> UnixMs | None:
 
 def _lease(rows: AccountRows, now: UnixMs, limit: int) -> Sequence[Draft]:
     leased: list[Draft] = []
-    while len(leased) < limit and (due := rows.outbox.due(now, limit - len(leased))):
+    given_up = 0
+    while len(leased) < limit and given_up < GIVE_UP_MAX:
+        due = rows.outbox.due(now, min(limit - len(leased), GIVE_UP_MAX - given_up))
+        if not due:
+            break
         for draft in due:
             if draft.proof is not None and not draft.proof.is_good(draft.proof.purpose, now):
                 rows.emails.update(draft.email_id, given_up_at=now, reason=LINK_EXPIRED)
+                given_up += 1
             else:
                 rows.emails.update(draft.email_id, due_at=UnixMs(now + LEASE_MS))
                 leased.append(draft)

@@ -17,7 +17,6 @@ from mintscope.core.market.engine.kernels import Floats, Trades, Volumes
 from mintscope.core.market.log import CandleRow, LoadedMint, PricedSwap
 from mintscope.core.market.timeframe import Timeframe
 
-ROW_BYTES: Final = kernels.ROW.itemsize
 CANDLES_LOADED: Final = kernels.SWING
 
 # What `load` refills from swaps and what from minutes: windows m1 m5 m15, and h1 h4 d1.

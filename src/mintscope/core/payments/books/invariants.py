@@ -1,5 +1,9 @@
 """What must hold between the chain, the payments and the credits; checked for ever.
 
+    chain     every payment that landed is issued, every issued one has landed for good
+    payments  each purchase has one journal entry, each such entry one purchase
+    credits   balances are what their entries say; rotations and freezes cancel out
+
 A violation stops sales, never spending: who has paid is served.
 
 What is merely late is no violation.  Where chain and books do not agree, they

@@ -109,7 +109,11 @@ class AccountRoutes:
         return _response(request, 200, Standing(state=state, message=STANDINGS[state]))
 
     async def exchange_secret(self, request: Request) -> Response:
-        """Endpoint 6: hand out the API key for the secret of an approved application, once."""
+        """Endpoint 6: hand out the API key for the secret of an approved application, once.
+
+        The secret is checked first, always in the same way; then the limit counts; then the
+        outcome is told: neither the time nor a refusal tells a stranger who has applied.
+        """
         address = await self._admit(request)
         email, secret = await _credentials(request)
         key = _redelivery_key(request)

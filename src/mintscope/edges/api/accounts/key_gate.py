@@ -41,6 +41,7 @@ class KeyGate:
     async def admit(self, request: Request) -> Holder:
         """Return who calls; the limit counts by key if it is good, else by address.
 
+        Never by what is not verified: callers could make up as many limits as they like.
         Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable
         """
         bearer = request.bearer()
