@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Errors only: pip also warns of every place that it looks into.
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip --quiet --quiet
+# Without compiled files each of the hundreds of processes that tests start would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 PACKAGES := tests/browser src/mintscope/edges/web/assets
 
 .PHONY: help setup demo quick test check bench storm lock format clean
