@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip --quiet --quiet
 # Without compiled files each of the hundreds of processes that tests start would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
+# Tests write some hundred megabytes, and flush them again and again: into memory, where there is room.
+MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] 2>/dev/null && echo /dev/shm)
+SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
 PACKAGES := tests/browser src/mintscope/edges/web/assets
 
 .PHONY: help setup demo quick test check bench storm lock format clean
@@ -20,11 +23,12 @@ demo: $(VENV)/demo ## devchain, ingest and api, a market that trades and a buyer
 
 # What needs no process, no browser and no storm; the marks are checked by tests/conftest.py.
 quick: $(VENV)/dev ## the tests that need neither processes nor a browser, within a minute
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile -m "not process and not browser and not storm" $(ARGS)
+	@$(SCRATCH) $(BIN)/pytest --numprocesses 3 --dist loadfile -m "not process and not browser and not storm" \
+	  --ignore tests/e2e --ignore tests/browser $(ARGS)
 
 # Two files at a time: most tests in real processes wait for each other, not for the machine.
 test: $(VENV)/browser ## every test, about six minutes on two cores
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
+	@$(SCRATCH) $(BIN)/pytest --numprocesses 3 --dist loadfile $(ARGS)
 
 check: $(VENV)/dev ## format, lint, types, layers: fastest first
 	@$(BIN)/ruff format --check src tests bench

@@ -26,6 +26,7 @@ def bench_is_importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
 
 
+@pytest.mark.storm
 def test_the_made_block_has_the_shares_of_mainnet() -> None:
     """Two thirds votes; the rest trades, failed trades and others; all of it understood."""
     made = importlib.import_module("bench.transactions").made()

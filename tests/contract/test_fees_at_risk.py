@@ -172,6 +172,7 @@ class Diary:
         return all(sum(end - HOUR_MS < at <= end for at in burned) <= 9 + 8 for end in burned)
 
 
+@pytest.mark.storm
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(acts=acts, fund=st.sampled_from([5 * FEE, 12 * FEE, 10**9]))
 async def test_no_schedule_promises_or_burns_more_than_it_may(

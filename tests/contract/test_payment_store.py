@@ -311,6 +311,7 @@ acts = st.lists(
 BOUNDED: Final = Budget(failures=2, in_flight_payer=3, in_flight_address=4)
 
 
+@pytest.mark.storm
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(acts=acts)
 async def test_no_schedule_fails_more_often_in_an_hour_than_it_may(
@@ -466,6 +467,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.storm
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(steps=steps)
 async def test_all_stores_are_one(

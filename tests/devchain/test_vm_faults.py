@@ -129,6 +129,7 @@ def test_what_is_final_does_not_vanish(chain: PayingChain) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from([1, 400 * 10**6, 10**12]), st.booleans()), max_size=8))
 @example([(1, True), *[(400 * 10**6, False)] * 3])
+@pytest.mark.storm
 @settings(max_examples=20, derandomize=True, deadline=None)
 def test_what_vanished_might_as_well_never_have_landed(story: list[tuple[int, bool]]) -> None:
     assert _told(story, "vanish") == _told(story, "never")

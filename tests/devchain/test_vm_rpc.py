@@ -375,6 +375,7 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(sorted(SHARED.methods.by_name)), st.lists(JSON, max_size=3))
+@pytest.mark.storm
 @settings(max_examples=200, derandomize=True, deadline=None)
 def test_no_parameter_makes_a_method_fall_over(method: str, params: list[object]) -> None:
     with suppress(RpcError):
@@ -386,6 +387,7 @@ SOUND = bytes(SHARED.payment())
 
 
 @given(st.lists(st.tuples(st.integers(0, len(SOUND) - 1), st.integers(0, 255)), max_size=4))
+@pytest.mark.storm
 @settings(max_examples=200, derandomize=True, deadline=None)
 def test_no_transaction_makes_the_machine_fall_over(changes: list[tuple[int, int]]) -> None:
     data = bytearray(SOUND)

@@ -156,6 +156,7 @@ def mutate(entry: dict[str, Any], data: st.DataObject) -> None:
                 at.append(copy.deepcopy(at[path[-1]]))
 
 
+@pytest.mark.storm
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_change_to_a_transaction_is_answered(data: st.DataObject) -> None:
@@ -166,6 +167,7 @@ def test_any_change_to_a_transaction_is_answered(data: st.DataObject) -> None:
     assert is_sound(decode_transaction(json.dumps(entry).encode(), 0))
 
 
+@pytest.mark.storm
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_change_to_the_bytes_is_answered(data: st.DataObject) -> None:
@@ -183,6 +185,7 @@ def test_any_change_to_the_bytes_is_answered(data: st.DataObject) -> None:
     assert is_sound(decode_transaction(bytes(raw), 0))
 
 
+@pytest.mark.storm
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.binary(max_size=200))
 def test_any_bytes_at_all_are_answered(raw: bytes) -> None:
@@ -192,6 +195,7 @@ def test_any_bytes_at_all_are_answered(raw: bytes) -> None:
     assert all(one.transaction_index == 7 for one in decoded.quarantined)
 
 
+@pytest.mark.storm
 @settings(
     max_examples=150,
     deadline=None,

@@ -60,6 +60,7 @@ def as_tuple(row: CandleRow) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+@pytest.mark.storm
 @settings(max_examples=30, derandomize=True)
 @given(seeds, st.integers(1, 500), gaps, st.integers(1, 60))
 def test_minute_rows_hold_every_unit_of_volume(
@@ -130,6 +131,7 @@ def test_candles_that_contradict_the_state_are_not_loaded() -> None:
                                   minutes=(), tail=()))  # fmt: skip
 
 
+@pytest.mark.storm
 @settings(max_examples=200, derandomize=True)
 @given(seeds, st.one_of(st.integers(1, 60), st.integers(300, 900)), gaps, cuts, fractions)
 def test_a_loaded_mint_is_bit_for_bit_one_that_saw_everything(

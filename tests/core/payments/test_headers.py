@@ -264,6 +264,7 @@ paths = st.sampled_from(
 )
 
 
+@pytest.mark.storm
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(paths, json_values)
 def test_any_value_in_any_place_is_read_or_invalid(path: str, value: Any) -> None:

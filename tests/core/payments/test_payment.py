@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,6 +65,7 @@ def test_only_a_finalized_height_beyond_the_last_valid_one_proves_death() -> Non
     assert weigh(PENDING, Unseen(height=1_001)) == Dead(height=1_001)
 
 
+@pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories)
 def test_a_final_landing_always_wins(history: list[Evidence]) -> None:
@@ -72,6 +74,7 @@ def test_a_final_landing_always_wins(history: list[Evidence]) -> None:
     assert (final.state, final.final, final.reason) == (State.ISSUED, True, None)
 
 
+@pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories, evidence)
 def test_the_same_evidence_twice_changes_nothing_more(
@@ -83,6 +86,7 @@ def test_the_same_evidence_twice_changes_nothing_more(
     assert twice == once or (not once.final and isinstance(each, Landed))
 
 
+@pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories, evidence)
 def test_what_is_final_is_overturned_by_nothing_less(
@@ -95,6 +99,7 @@ def test_what_is_final_is_overturned_by_nothing_less(
         assert each.final
 
 
+@pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories)
 def test_every_state_says_what_it_must(history: list[Evidence]) -> None:
@@ -115,6 +120,7 @@ def test_every_state_says_what_it_must(history: list[Evidence]) -> None:
     assert begun == PENDING
 
 
+@pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories)
 def test_one_look_in_vain_takes_nothing_back(history: list[Evidence]) -> None:
@@ -129,6 +135,7 @@ def test_one_look_in_vain_takes_nothing_back(history: list[Evidence]) -> None:
         assert apply(twice, Landed(paid=AMOUNT, final=True)).state is State.ISSUED
 
 
+@pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories)
 def test_what_is_found_between_two_looks_was_never_missed(history: list[Evidence]) -> None:

@@ -484,6 +484,7 @@ def mutate(data: bytes, edits: list[tuple[int, str, int]]) -> bytes:
     return data
 
 
+@pytest.mark.storm
 @settings(max_examples=700, deadline=None, derandomize=True)
 @given(st.sampled_from([WHOLE, GUARDED]), mutations)
 def test_no_mutation_gets_through(original: bytes, edits: list[tuple[int, str, int]]) -> None:
@@ -495,6 +496,7 @@ def test_no_mutation_gets_through(original: bytes, edits: list[tuple[int, str, i
         assert mutated[:1] == original[:1]
 
 
+@pytest.mark.storm
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(mutations)
 def test_no_signed_mutation_gets_through(edits: list[tuple[int, str, int]]) -> None:

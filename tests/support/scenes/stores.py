@@ -1,6 +1,7 @@
 """The stores of an installation in a folder, opened as the service opens them."""
 
 from contextlib import AbstractAsyncContextManager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,13 @@ PEPPER: Final = bytes(range(32))
 
 def config_in(folder: Path, *, pepper: bytes = PEPPER, **parts: Any) -> Config:
     """Return a configuration that keeps its stores in *folder*."""
-    return Config(data_dir=folder, credits=CreditsConfig(pepper=SecretStr(pepper.hex())), **parts)
+    credit_config = CreditsConfig(pepper=SecretStr(pepper.hex()))
+    return _usual().model_copy(update={"data_dir": folder, "credits": credit_config, **parts})
+
+
+@cache
+def _usual() -> Config:
+    return Config()
 
 
 def money_in(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -107,16 +107,22 @@ class Operation(Route):
 
 
 class OpenApiDocument:
-    """The document, made and compressed once."""
+    """The document, made and compressed when it is first asked for."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
-        self._body = msgspec.json.encode(describe(operations))
-        self._etag = etag_of(self._body)
-        self._gzipped = compress(self._body)
+        self._operations = operations
+
+    @cached_property
+    def _body(self) -> bytes:
+        return msgspec.json.encode(describe(self._operations))
+
+    @cached_property
+    def _gzipped(self) -> bytes | None:
+        return compress(self._body)
 
     async def get(self, _call: Request) -> Response:
         """Answer with the document; it needs no envelope."""
-        return Response(200, self._body, etag=self._etag, gzipped=self._gzipped)
+        return Response(200, self._body, etag=etag_of(self._body), gzipped=self._gzipped)
 
 
 def describe(operations: Sequence[Operation]) -> dict[str, Any]:

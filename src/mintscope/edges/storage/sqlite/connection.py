@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -124,6 +125,7 @@ def _configure(db: apsw.Connection, *, read_only: bool) -> None:
         db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
 
 
+@cache
 def _migrations(kind: str) -> list[tuple[int, str, str]]:
     """Return (number, name, script) of every `NNNN_name.sql` of *kind*, in order."""
     folder = files("mintscope.edges.storage.sqlite").joinpath("migrations", kind)
