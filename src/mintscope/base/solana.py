@@ -5,7 +5,7 @@ A source may repeat itself: every consumer is idempotent.
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 
@@ -55,6 +55,15 @@ class Tip(msgspec.Struct, frozen=True):
 
     slot: Slot
     blockhash: str
+
+
+class SourceError(Exception):
+    """A source yields no more blocks; the message is for the operator.
+
+    is_refusal   the source will not yield them: only a change of configuration helps
+    """
+
+    is_refusal: ClassVar[bool] = False
 
 
 class Source(Protocol):

@@ -12,7 +12,7 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.metrics import INGEST_LAG_S, INGEST_SLOT
 from mintscope.base.primitives import Mint
-from mintscope.base.solana import WSOL, Block, Source, Update
+from mintscope.base.solana import WSOL, Block, Source, SourceError, Update
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import Change, MarketStore
 from mintscope.edges.ingest.fold import fold_once
@@ -30,7 +30,7 @@ TRIM_EVERY: Final = 16
 TRIM_EVENTS_MAX: Final = 2_500
 
 
-class SourceBroken(Exception):
+class SourceBroken(SourceError):
     """The source is of another chain, or offers blocks that never join the log."""
 
 

@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from mintscope.base.primitives import Slot, UnixS
-from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
+from mintscope.base.solana import Block, Finalized, Gap, SourceError, Tip, Update
 from mintscope.core.market.engine.tail import TIME_MAX
 from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.skipped_files import SkippedFiles
@@ -37,7 +37,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Time = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]  # milliseconds are beyond it
 
 
-class FileError(Exception):
+class FileError(SourceError):
     """A block file cannot be read on; the message names file, line and reason."""
 
 

@@ -22,7 +22,7 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.metrics import RPC_REQUESTS
 from mintscope.base.primitives import Slot, UnixS
-from mintscope.base.solana import Block, Endpoint
+from mintscope.base.solana import Block, Endpoint, SourceError
 from mintscope.base.tls import trusted_roots
 from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.pace import Pace, Sleep, retry_after_s
@@ -51,7 +51,7 @@ log = structlog.get_logger()
 FUTURE_S_MAX: Final = 60.0  # clocks of a node and of this machine may differ by this much
 
 
-class RpcFailure(Exception):
+class RpcFailure(SourceError):
     """A node gave no usable answer; the message is for the operator."""
 
 
@@ -61,6 +61,8 @@ class Unreachable(RpcFailure):
 
 class RpcRefused(RpcFailure):
     """The node will not do it; only a change of configuration helps."""
+
+    is_refusal = True
 
 
 class Commitment(StrEnum):

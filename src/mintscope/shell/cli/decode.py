@@ -10,11 +10,10 @@ from typing import Annotated, Any, BinaryIO, Final
 import msgspec
 import typer
 
-from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.outcome import Decoded
 from mintscope.core.market.swap import Swap, oriented
-from mintscope.edges.sources.json_transactions import JsonTransactions, read_transaction
 from mintscope.shell.cli.output import stop
+from mintscope.shell.wiring.decoding import decode_json_transaction, decode_json_transactions
 
 app = typer.Typer()
 
@@ -129,10 +128,9 @@ def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msg
 def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
     """Return what *document* decodes to."""
     if document.transactions is not None:
-        return decode_block(JsonTransactions(document.transactions))
+        return decode_json_transactions(document.transactions)
     if document.transaction != UNSAID:
-        transaction = read_transaction(raw, 0)
-        return decode_block([] if transaction is None else [transaction])
+        return decode_json_transaction(raw)
     raise BadFile(
         f"expected a getTransaction or getBlock result in {where}, was JSON with neither"
         ' "transaction" nor "transactions"'

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import structlog
+from aiosmtplib import SMTPException
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limits
@@ -31,7 +32,7 @@ from mintscope.core.accounts.store import AccountStore
 from mintscope.edges.api.accounts.routes import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
 from mintscope.edges.mail.delivery import Delivery, PageTransport, Transport
 from mintscope.edges.mail.templates import EmailWithoutLink, compose
-from mintscope.edges.mail.transport import MailServer, SmtpTransport
+from mintscope.edges.mail.transport import MailServer, SmtpTransport, connected
 from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.web.app import WebParts
@@ -183,6 +184,19 @@ def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Cl
     elif mail.delivery == "page":
         transport = PageTransport()
     return Delivery(outbox=outbox, transport=transport, compose=write, clock=clock)
+
+
+async def mail_server_trouble(mail: MailConfig) -> str | None:
+    """Return why the mail server cannot be used, None if it can; sends nothing.
+
+    Connects, protects the connection and signs in.
+    """
+    try:
+        async with connected(mail_server_of(mail)) as client:
+            await client.noop()
+    except (SMTPException, OSError, ValueError) as error:
+        return " ".join(str(error).split()) or "no answer in time"
+    return None
 
 
 def mail_server_of(mail: MailConfig) -> MailServer:

@@ -10,10 +10,10 @@ from mintscope.core.accounts.email_address import EmailAddress, UnusableEmailAdd
 from mintscope.core.accounts.people.password import WeakPassword, expect_password
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.user import User, UserId
-from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.shell.cli.config import ConfigFile
 from mintscope.shell.cli.output import AsJson, moment, print_rows, refusing
 from mintscope.shell.cli.stores import with_reviews
+from mintscope.shell.wiring.accounts import open_hasher
 
 PAGE_LENGTH: Final = 200
 NUMBER_MAX: Final = 2**63 - 1
@@ -99,11 +99,8 @@ def create(
 
 
 async def _make(reviews: Reviews, email: EmailAddress, password: str) -> tuple[User, bool]:
-    hasher = Argon2Hasher()
-    try:
+    with open_hasher() as hasher:
         digest = await hasher.hash(password)
-    finally:
-        hasher.close()
     return await reviews.make_administrator(email, password_hash=digest, actor=COMMAND_LINE)
 
 

@@ -2,25 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.primitives import Slot, UnixS
-from mintscope.base.solana import Block
-from mintscope.edges.sources.files import FileError, FileSource
-from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcFailure, RpcRefused
+from mintscope.base.solana import SourceError
 from mintscope.shell.cli.config import shown
 from mintscope.shell.cli.doctor.finding import Finding, collect, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig
-from mintscope.shell.wiring.ingest import node_endpoint
+from mintscope.shell.wiring.probes import BlockProbe, holds_blocks, open_node
 
 MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
-TIMEOUT_S_MAX: Final = 10.0
-ATTEMPTS_MAX: Final = 2
 SKEW_S_MAX: Final = 5
 SLOT_S: Final = 0.4
 
@@ -36,10 +30,9 @@ def check_chain(config: Config) -> Iterator[Finding]:
 
 async def _file(path: Path) -> Finding:
     try:
-        async with aclosing(FileSource([path]).updates(None)) as updates:
-            async for _ in updates:
-                return ok(f"blocks: {path} can be read")
-    except FileError as error:
+        if await holds_blocks(path):
+            return ok(f"blocks: {path} can be read")
+    except SourceError as error:
         return fail(f"blocks: {error}", "see chain.files")
     return fail(f"blocks: {path} holds no block", "see chain.files")
 
@@ -47,21 +40,18 @@ async def _file(path: Path) -> Finding:
 async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
     """Ask the node what it is, for its time, and for a whole block, as ingest does all day."""
     where = f"node: {shown(chain.rpc_url)}"
-    timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
-    endpoint = replace(node_endpoint(chain), timeout_s=timeout_s, attempts_max=ATTEMPTS_MAX)
     try:
-        async with Rpc(endpoint, clock=clock) as rpc:
-            yield _cluster(where, health=await rpc.health(), genesis=await rpc.genesis_hash())
-            head = await rpc.slot(Commitment.CONFIRMED)
-            yield _clock(head, await rpc.block_time(head), clock)
-            start_s = clock.monotonic_s()
-            block = await rpc.block(head, Commitment.CONFIRMED)
-            yield _block(head, block, clock.monotonic_s() - start_s, chain.requests_in_flight)
-    except RpcRefused as error:
-        yield fail(f"{where} refuses: {error}", "check chain.rpc_url and chain.rpc_headers")
-    except RpcFailure as error:
-        fix = "is it running, and does chain.rpc_url name it?"
-        yield fail(f"{where} does not answer: {error}", fix)
+        async with open_node(chain, clock) as node:
+            yield _cluster(where, health=await node.health(), genesis=await node.genesis_hash())
+            head = await node.newest_slot()
+            yield _clock(head, await node.block_time(head), clock)
+            yield _block(head, await node.probe_block(head), chain.requests_in_flight)
+    except SourceError as error:
+        if error.is_refusal:
+            yield fail(f"{where} refuses: {error}", "check chain.rpc_url and chain.rpc_headers")
+        else:
+            fix = "is it running, and does chain.rpc_url name it?"
+            yield fail(f"{where} does not answer: {error}", fix)
 
 
 def _cluster(where: str, *, health: str, genesis: str) -> Finding:
@@ -82,10 +72,10 @@ def _clock(head: Slot, time: UnixS | None, clock: Clock) -> Finding:
     return ok(what)
 
 
-def _block(head: Slot, block: Block | Missing, took_s: float, in_flight: int) -> Finding:
-    if isinstance(block, Missing):
+def _block(head: Slot, block: BlockProbe, in_flight: int) -> Finding:
+    if block.absence is not None:
         return warn(f"blocks: the node has no block {head}: {block.absence}", "run doctor again")
-    what = f"blocks: {len(block.transactions)} transactions of slot {head} took {took_s:.2f} s"
-    if took_s > SLOT_S * in_flight:
+    what = f"blocks: {block.transactions} transactions of slot {head} took {block.took_s:.2f} s"
+    if block.took_s > SLOT_S * in_flight:
         return warn(what, "too slow to keep up: raise chain.requests_in_flight")
     return ok(what)

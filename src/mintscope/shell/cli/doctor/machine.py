@@ -5,7 +5,6 @@ import shutil
 import socket
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
@@ -13,11 +12,10 @@ import httpx
 
 from mintscope.base.credentials import PEPPER_BYTES_MIN
 from mintscope.base.errors import UnusablePepper, UnusableStore
-from mintscope.edges.storage.folder import PEPPER_FILE, load_pepper
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.site import in_url
-from mintscope.shell.wiring.stores import engine_version
+from mintscope.shell.wiring.stores import engine_version, expect_pepper, pepper_file
 
 GIB: Final = 1024**3
 DISK_BYTES_MIN: Final = GIB // 2
@@ -59,7 +57,7 @@ def check_sqlite(_config: Config) -> Iterator[Finding]:
 
 def check_pepper(config: Config) -> Iterator[Finding]:
     """Check that the pepper is there, and that other users cannot read it."""
-    path = config.data_dir / PEPPER_FILE
+    path = pepper_file(config)
     if config.credits.pepper is not None:
         yield ok("pepper: configured; keep a copy, without it every credit token is void")
     elif not path.exists():
@@ -67,12 +65,13 @@ def check_pepper(config: Config) -> Iterator[Finding]:
     elif not os.access(path, os.R_OK):
         yield fail(f"pepper: {path} cannot be read", "run as the user who owns the data folder")
     else:
-        yield _pepper_file(path)
+        yield _check_pepper_file(config)
 
 
-def _pepper_file(path: Path) -> Finding:
+def _check_pepper_file(config: Config) -> Finding:
+    path = pepper_file(config)
     try:
-        load_pepper(path)
+        expect_pepper(config)
     except UnusablePepper as error:
         fix = f"restore it from your backup: {2 * PEPPER_BYTES_MIN} hexadecimal digits"
         return fail(f"pepper: {error}", fix)

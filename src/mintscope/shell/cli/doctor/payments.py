@@ -12,12 +12,11 @@ from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.core.payments.store import Budget
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
 from mintscope.shell.cli.doctor.finding import Finding, Level, collect, fail, ok, warn
 from mintscope.shell.cli.doctor.machine import OTHERS
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring import payments as wiring
-from mintscope.shell.wiring.stores import open_market, open_money
+from mintscope.shell.wiring.stores import market_file, money_file, open_market, open_money
 
 SOL: Final = 10**9
 
@@ -68,7 +67,7 @@ async def _check_chain(config: Config, terms: Terms) -> AsyncIterator[Finding]:
 
 async def _check_price(config: Config) -> AsyncIterator[Finding]:
     endpoint = wiring.payment_endpoint(config.chain)
-    is_new = not (config.data_dir / MARKET_FILE).exists()
+    is_new = not market_file(config).exists()
     if config.payments.price_source == "market" and is_new:
         yield ok("payments: the price comes with the market, after the first start")
         return
@@ -82,7 +81,7 @@ async def _check_price(config: Config) -> AsyncIterator[Finding]:
 
 
 async def _check_sales(config: Config) -> AsyncIterator[Finding]:
-    if not (config.data_dir / MONEY_FILE).exists():
+    if not money_file(config).exists():
         return
     try:
         async with open_money(config, SystemClock()) as money:

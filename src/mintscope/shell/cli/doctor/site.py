@@ -4,14 +4,11 @@ import asyncio
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from aiosmtplib import SMTPException
-
-from mintscope.edges.mail.transport import MailServer, connected
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import MailConfig
 from mintscope.shell.config.values import is_loopback
-from mintscope.shell.wiring.accounts import mail_server_of
+from mintscope.shell.wiring.accounts import mail_server_trouble
 from mintscope.shell.wiring.site import origins_of
 
 
@@ -49,7 +46,7 @@ def check_mail(config: Config) -> Iterator[Finding]:
         yield ok("mail: e-mails are shown at /mailbox, to everyone on this machine")
         return
     yield from _check_addresses(config)
-    yield asyncio.run(_check_server(mail_server_of(mail), mail))
+    yield _check_server(mail)
 
 
 def _check_addresses(config: Config) -> Iterator[Finding]:
@@ -69,14 +66,10 @@ def _check_addresses(config: Config) -> Iterator[Finding]:
         )
 
 
-async def _check_server(server: MailServer, mail: MailConfig) -> Finding:
-    """Connect, protect the connection and sign in; send nothing."""
-    where = f"{server.host}:{server.port}"
-    try:
-        async with connected(server) as client:
-            await client.noop()
-    except (SMTPException, OSError, ValueError) as error:
-        why = " ".join(str(error).split()) or "no answer in time"
+def _check_server(mail: MailConfig) -> Finding:
+    where = f"{mail.host}:{mail.port}"
+    why = asyncio.run(mail_server_trouble(mail))
+    if why is not None:
         return fail(
             f"mail: {where} cannot be used: {why}",
             "see mail.host, mail.port, mail.security, mail.username, mail.timeout_s",

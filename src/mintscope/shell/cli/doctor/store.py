@@ -7,17 +7,22 @@ from typing import Final
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import ServiceUnavailable, UnusablePepper, UnusableStore
 from mintscope.core.market.store import MarketOverview
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.stores import open_market, open_money
+from mintscope.shell.wiring.stores import (
+    market_file,
+    money_file,
+    open_market,
+    open_money,
+    pepper_file,
+)
 
 UNREAD_SHOWN_MAX: Final = 5
 
 
 def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
     """Check how old the market is, and what is missing in it."""
-    path = config.data_dir / MARKET_FILE
+    path = market_file(config)
     if not path.exists():
         yield ok(f"market: {path} is made at the first start")
         return
@@ -64,11 +69,11 @@ def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Findin
 
 def check_money(config: Config) -> Iterator[Finding]:
     """Add up the credit accounts, and try the pepper."""
-    path = config.data_dir / MONEY_FILE
+    path = money_file(config)
     if not path.exists():
         yield ok(f"money: {path} is made at the first start")
         return
-    pepper = config.data_dir / PEPPER_FILE
+    pepper = pepper_file(config)
     try:
         if config.credits.pepper is None and not pepper.exists():  # opening would make a new one
             raise UnusablePepper(

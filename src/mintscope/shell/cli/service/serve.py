@@ -13,13 +13,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from mintscope.base.errors import UnusableStore
 from mintscope.base.metrics import configure_logging
+from mintscope.base.solana import SourceError
 from mintscope.client.keypair import UnusableKeypair
 from mintscope.core.market.engine.tail import ForkBelowFinalized
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
-from mintscope.edges.ingest.pipeline import SourceBroken
-from mintscope.edges.sources.files import FileError
-from mintscope.edges.sources.rpc import RpcFailure
-from mintscope.edges.storage.folder import held
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import stop
 from mintscope.shell.cli.service.children import ChildEnded, Children
@@ -28,6 +25,7 @@ from mintscope.shell.wiring.api import run_api
 from mintscope.shell.wiring.ingest import run_ingest
 from mintscope.shell.wiring.payments import CannotSell
 from mintscope.shell.wiring.site import in_url
+from mintscope.shell.wiring.stores import held
 
 LINE_EVERY_PERCENT: Final = 20
 EXIT_OPERATOR: Final = 1  # something an operator must look at
@@ -86,11 +84,9 @@ def _words() -> Iterator[None]:
     except (
         CannotSell,
         ChildEnded,
-        FileError,
         ForkBelowFinalized,
         OSError,
-        RpcFailure,
-        SourceBroken,
+        SourceError,
         UnusableKeypair,
         UnusablePaymentToken,
         UnusableStore,
