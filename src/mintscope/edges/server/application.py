@@ -16,6 +16,7 @@ from mintscope.edges.server.response import AnyResponse, Header, Response, Strea
 from mintscope.edges.server.routes import Route, Router
 
 DISCONNECTED_STATUS: Final = 499  # in the metrics only: there is no client to receive it
+TOO_MANY_REQUESTS: Final = 429
 CLOSE_S_MAX: Final = 5.0  # for what the chunks of a stream must give back
 WITHOUT_BODY: Final = {204, 304}
 
@@ -67,6 +68,8 @@ class HttpApplication:
             raise
         except Exception as error:
             failure = await self._write_error(request, error)
+            if failure.status == TOO_MANY_REQUESTS:
+                request.slow_down()
             if failure.status == 500:  # noqa: PLR2004 - HTTP's own number
                 log.exception("request failed", request_id=request.request_id.decode())
             return failure

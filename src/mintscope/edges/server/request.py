@@ -15,6 +15,7 @@ UNROUTED: Final = "unrouted"
 PROCESS: Final = secrets.token_hex(4).encode()  # so that two processes never share a request id
 NO_PARAMS: Final[Mapping[str, str]] = {}
 GONE: Final = "mintscope.gone"  # ASGI extension: a callable that says whether the client left
+SLOW_DOWN: Final = "mintscope.slow_down"  # and one that delays what the client asks next
 
 
 _numbers = count()
@@ -112,6 +113,12 @@ class Request:
                 raise PayloadTooLarge(f"expected a body of at most {BODY_BYTES_MAX} bytes")
             is_more = message.get("more_body", False)
         return body
+
+    def slow_down(self) -> None:
+        """Let what comes next on this connection wait: its client asks too often."""
+        extensions = self.scope.get("extensions")
+        if extensions and SLOW_DOWN in extensions:
+            extensions[SLOW_DOWN]()
 
     def expect_client(self) -> None:
         """Raise ClientDisconnected if the connection is closed already."""

@@ -114,7 +114,8 @@ class ApiConfig(Section):
     connections_max: int = Field(default=2_000, ge=1, le=100_000)
     """Open connections in all."""
     connections_per_client_max: int = Field(default=256, ge=1, le=100_000)
-    """Open connections of one client address."""
+    """Open connections of one client address: an IPv4 address or an IPv6 /64. A /48 may open four
+    times as many."""
 
 
 class CreditsConfig(Section):

@@ -4,7 +4,9 @@
     body                       64 KiB, declared or streamed, else 413
     a whole request            14 s from its first byte, else 408; silence is just closed
     an unread response         cut off after 14 s
-    connections                a maximum in all and per client, else 503 and closed
+    requests that wait         16, then they are answered and the connection is closed
+    connections                a maximum in all and per client: the oldest without a whole request
+                               gives way, else 503 and closed
     ambiguity                  no Host or two, two lengths, bytes that are not HTTP: 400
 
 The application sees whole requests only: it starts when the last byte of the
@@ -12,16 +14,11 @@ body is here, so a slow or oversized body never meets an endpoint.
 """
 
 import asyncio
-from secrets import token_hex
 from typing import Any, Final, NoReturn
 
 from typing_extensions import override
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from mintscope.base.errors import (
@@ -35,7 +32,7 @@ from mintscope.base.errors import (
 from mintscope.edges.server.client_address import NOWHERE
 from mintscope.edges.server.protocol.connections import Connections
 from mintscope.edges.server.protocol.whole_response import WholeResponse
-from mintscope.edges.server.request import GONE
+from mintscope.edges.server.request import GONE, SLOW_DOWN
 
 LINGER_S: Final = 1.0  # a refused client may go on sending this long, so that it reads why
 HEADER_OVERHEAD_BYTES: Final = 4  # the colon, the space, the line end
@@ -64,6 +61,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         self._fault: ServiceError | None = None  # what made the parser stop
         self._refused = False
+        self._is_slowed = False
         self._whole = True  # no request has begun that has not ended
         self._in_head = False
         self._chunk_bytes = 0  # of what is being parsed
@@ -78,16 +76,17 @@ class HttpProtocol(HttpToolsProtocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._extensions = {GONE: transport.is_closing}
-        if self.open_connections.enter(self._peer):
+        self._extensions = {GONE: transport.is_closing, SLOW_DOWN: self._slow_down}
+        if self.open_connections.enter(self, self._peer):
             self._arm()
         else:
             self._refuse(ServiceUnavailable("Too many connections are open."))
+            self._linger()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self.open_connections.leave(self._peer)
         self._disarm()
+        self.open_connections.leave(self)
         if self._unread is not None:
             self._unread.cancel()
         super().connection_lost(exc)
@@ -96,6 +95,7 @@ class HttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
+        self.open_connections.end_idling(self)
         self._chunk_bytes = len(data)
         if not self._whole:
             self._later_bytes += len(data)
@@ -115,6 +115,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     @override
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= self._bounds.waiting_max:
+            self._stop(
+                BadRequest(f"expected at most {self._bounds.waiting_max} requests that wait")
+            )
         super().on_message_begin()
         self.scope["extensions"] = self._extensions
         self._whole = False
@@ -170,6 +174,43 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     @override
+    def on_response_complete(self) -> None:
+        """Go on with the next request: at once, or after a pause if the client asks too often."""
+        if self._is_slowed and not self.transport.is_closing():
+            self._is_slowed = False
+            self.flow.pause_reading()
+            self.open_connections.begin_idling(self, stays_s=0)
+            self.loop.call_later(self._bounds.pause_s, self._go_on)
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self.open_connections.end_idling(self)
+        super().on_response_complete()
+        if self.pipeline:
+            self.flow.pause_reading()  # those that wait come first
+        elif not self._is_idle():
+            pass
+        elif self._whole:
+            self.open_connections.begin_idling(self, stays_s=self._bounds.idle_s_min)
+        else:
+            self.open_connections.begin_waiting(self)
+
+    def _slow_down(self) -> None:
+        # A proxy's connection carries the requests of others as well.
+        self._is_slowed = not self.open_connections.addresses.is_proxy(self._peer)
+
+    def give_way(self) -> None:
+        """Close, so that there is room for another connection."""
+        self.open_connections.leave(self)
+        if self._whole or self._refused:
+            self._refused = True
+            self.transport.close()
+        else:
+            self._refuse(ServiceUnavailable("Others needed the connection before the request."))
+            self._linger()
+
+    @override
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._fault or BadRequest("expected an HTTP/1.1 request; this is not one"))
 
@@ -198,23 +239,18 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
             self.flow.pause_reading()
             return
-        request_id = token_hex(8).encode()
-        response = self.open_connections.write_refusal(
-            error, path=self.url, at=self.open_connections.clock.now(), request_id=request_id
-        )
-        headers = (
-            *response.headers,
-            (b"content-length", b"%d" % len(response.body)),
-            (b"x-request-id", request_id),
-            (b"connection", b"close"),
-        )
-        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[response.status], lines, response.body))
+        self.transport.write(self.open_connections.refusal(error, path=self.url))
         if self.transport.can_write_eof():
             # Closing while the client still sends would reset the connection and lose the response.
             self.transport.write_eof()
+            self.open_connections.begin_idling(self, stays_s=0)
             self._deadline = self.loop.call_later(LINGER_S, self.transport.abort)
         else:
+            self.transport.close()
+
+    def _linger(self) -> None:
+        """Close at once what is not counted any more, if too many of those are still open."""
+        if not self.open_connections.may_linger(self):
             self.transport.close()
 
     def _is_idle(self) -> bool:
@@ -223,10 +259,13 @@ class HttpProtocol(HttpToolsProtocol):
         return cycle is None or cycle.response_complete
 
     def _arm(self) -> None:
+        if self._is_idle():
+            self.open_connections.begin_waiting(self)
         self._deadline = self.loop.call_later(self._bounds.request_s_max, self._overdue)
 
     def _disarm(self) -> None:
         if self._deadline is not None:
+            self.open_connections.end_waiting(self)
             self._deadline.cancel()
             self._deadline = None
 

@@ -1,0 +1,199 @@
+"""No client's connections take more than their part: requests that wait, half of one, too many."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.limits import SITE_SHARES
+from mintscope.base.primitives import UnixMs
+from mintscope.edges.api.failures import write_refusal
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.protocol.connections import Bounds, Connections
+from mintscope.shell.config.sections import ApiConfig
+from support.processes.served import served
+from support.scenes.service import running_service
+
+HOST = b"Host: x\r\n"
+UNKNOWN = b"GET /x HTTP/1.1\r\n" + HOST + b"\r\n"
+HEALTH = b"GET /v1/health HTTP/1.1\r\n" + HOST + b"\r\n"
+HALF = b"GET /healthz HTTP/1.1\r\n"
+PAUSE_S = 0.4
+
+
+async def test_of_a_burst_16_requests_wait_then_the_connection_is_answered_and_closed(
+    tmp_path: Path,
+) -> None:
+    waiting_max = Bounds().waiting_max
+    assert waiting_max == 16
+    burst = UNKNOWN * (32_000 // len(UNKNOWN))
+    async with (
+        running_service(tmp_path) as service,
+        served(service.app, Bounds()) as server,
+        server.connection() as client,
+    ):
+        await client.send(burst)
+        answers = await client.rest()
+
+    assert answers.count(b"HTTP/1.1 404 ") == waiting_max + 1
+    assert answers.count(b"HTTP/1.1 ") == waiting_max + 1
+    assert answers.rpartition(b"HTTP/1.1 ")[2].count(b"connection: close\r\n") == 1
+
+
+async def test_17_requests_at_once_are_answered_again_and_again(tmp_path: Path) -> None:
+    async with (
+        running_service(tmp_path) as service,
+        served(service.app, Bounds()) as server,
+        server.connection() as client,
+    ):
+        for _ in range(5):
+            await client.send(UNKNOWN * 17)
+            assert [(await client.answer())[0] for _ in range(17)] == [404] * 17
+
+
+@pytest.mark.parametrize(
+    "bounds", [Bounds(connections_max=3), Bounds(connections_per_client_max=3)]
+)
+@pytest.mark.parametrize("sent", [b"", HALF, HALF + HOST + b"Content-Length: 5\r\n\r\nab"])
+async def test_when_all_slots_are_taken_the_oldest_connection_without_a_whole_request_goes(
+    tmp_path: Path, bounds: Bounds, sent: bytes
+) -> None:
+    async with (
+        running_service(tmp_path) as service,
+        served(service.app, bounds) as server,
+        AsyncExitStack() as stack,
+    ):
+        clients = []
+        for _ in range(3):
+            client = await stack.enter_async_context(server.connection())
+            await client.send(sent)
+            await asyncio.sleep(0.02)  # so that the server has seen them in this order
+            clients.append(client)
+
+        async with server.connection() as newcomer:
+            await newcomer.send(UNKNOWN)
+            assert (await newcomer.answer())[0] == 404
+            gone = await clients[0].rest()
+            assert gone == b"" if not sent else gone.startswith(b"HTTP/1.1 503 ")
+
+            for client in clients[1:]:
+                assert not client.reader.at_eof()
+
+
+async def test_after_a_429_the_next_request_of_the_connection_waits_and_others_do_not(
+    tmp_path: Path,
+) -> None:
+    loop, bounds = asyncio.get_running_loop(), Bounds(pause_s=PAUSE_S)
+    async with (
+        running_service(tmp_path, api=ApiConfig(health_limit_requests=1)) as service,
+        served(service.app, bounds) as server,
+        server.connection() as client,
+        server.connection() as other,
+    ):
+        await client.send(HEALTH * 3)
+        assert [(await client.answer())[0] for _ in range(2)] == [200, 429]
+        began_s = loop.time()
+        await other.send(UNKNOWN)
+        assert (await other.answer())[0] == 404
+        assert loop.time() - began_s < PAUSE_S / 2
+        assert (await client.answer())[0] == 429
+        assert loop.time() - began_s > PAUSE_S / 2
+
+
+async def test_a_429_does_not_delay_what_else_a_proxy_sends(tmp_path: Path) -> None:
+    loop, bounds = asyncio.get_running_loop(), Bounds(pause_s=5.0)
+    async with (
+        running_service(tmp_path, api=ApiConfig(health_limit_requests=1)) as service,
+        served(service.app, bounds, proxies=("127.0.0.1",)) as server,
+        server.connection() as client,
+    ):
+        began_s = loop.time()
+        await client.send(HEALTH * 3)
+        assert [(await client.answer())[0] for _ in range(3)] == [200, 429, 429]
+        assert loop.time() - began_s < 5.0 / 2
+
+
+@dataclass(eq=False)
+class Opened:
+    """A connection as `Connections` sees it."""
+
+    connections: Connections
+    is_gone: bool = False
+
+    def give_way(self) -> None:
+        self.is_gone = True
+        self.connections.leave(self)
+
+
+def connections_of(bounds: Bounds, clock: ManualClock) -> Connections:
+    return Connections(
+        clock=clock, write_refusal=write_refusal, bounds=bounds, addresses=ClientAddresses()
+    )
+
+
+def opened(connections: Connections, peer: str) -> Opened | None:
+    """Open a connection that sends nothing whole; None if it was refused."""
+    connection = Opened(connections)
+    return connection if connections.enter(connection, peer) else None
+
+
+@pytest.mark.parametrize(
+    ("peers", "count_max"),
+    [
+        (["192.0.2.1"], 2),
+        (["2001:db8::1", "2001:db8::2", "2001:db8::ffff:1"], 2),
+        ([f"2001:db8:0:{number:x}::1" for number in range(30)], 2 * SITE_SHARES),
+    ],
+)
+def test_connections_count_by_ipv4_address_by_ipv6_64_and_four_times_by_48(
+    peers: list[str], count_max: int
+) -> None:
+    connections = connections_of(Bounds(connections_per_client_max=2), ManualClock(UnixMs(0)))
+    admitted = [opened(connections, peers[number % len(peers)]) for number in range(30)]
+
+    assert all(each is None for each in admitted[count_max:])
+    assert all(each is not None for each in admitted[:count_max])
+    assert opened(connections, "198.51.100.7") is not None
+
+
+def test_an_idle_connection_gives_way_after_a_second_and_a_busy_one_never() -> None:
+    clock = ManualClock(UnixMs(0))
+    connections = connections_of(Bounds(connections_max=2), clock)
+    idle, busy = opened(connections, "192.0.2.1"), opened(connections, "192.0.2.2")
+    assert idle is not None
+    assert busy is not None
+    connections.begin_idling(idle, stays_s=1.0)
+
+    assert opened(connections, "192.0.2.3") is None
+    clock.advance(1_000)
+    assert opened(connections, "192.0.2.3") is not None
+    assert idle.is_gone
+    assert opened(connections, "192.0.2.4") is None
+    assert not busy.is_gone
+
+
+def test_refused_connections_linger_up_to_a_number() -> None:
+    connections = connections_of(Bounds(lingering_max=3), ManualClock(UnixMs(0)))
+    refused = [Opened(connections) for _ in range(5)]
+
+    assert [connections.may_linger(each) for each in refused] == [True] * 3 + [False] * 2
+    connections.leave(refused[0])
+    assert connections.may_linger(refused[4])
+
+
+def test_nothing_is_kept_of_connections_that_have_ended() -> None:
+    connections = connections_of(Bounds(), ManualClock(UnixMs(0)))
+    for number in range(100):
+        connection = opened(connections, f"2001:db8:{number:x}::1")
+        assert connection is not None
+        connections.begin_waiting(connection)
+        connections.end_waiting(connection)
+        connections.begin_idling(connection, stays_s=1.0)
+        connections.leave(connection)
+        connections.leave(connection)
+        connections.begin_waiting(connection)
+
+    assert connections.is_empty()
