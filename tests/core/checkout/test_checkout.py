@@ -1,36 +1,35 @@
 """A front that knows no HTTP sells reports through the checkout alone."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import TokenNotFound
-from mintscope.base.primitives import Mint, Slot
+from mintscope.base.primitives import Slot
 from mintscope.core.checkout.checkout import Checkout
 from mintscope.core.checkout.order import report_order
 from mintscope.core.checkout.refusal import CheckoutRefused, NoCredits, NothingForSale
+from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import ReadReport
 from mintscope.core.payments.outcome import Outcome
 from mintscope.core.payments.protocol.headers import Presented
-from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
+from mintscope.core.payments.protocol.requirement import Resource
 from support.scenes.service import NOW, credit_token
-from support.scenes.stores import PEPPER
+from support.scenes.stores import money_in
 
 REPORT = ReadReport(b"{}", Slot(1), 0)
-ORDER = report_order(Mint("So11111111111111111111111111111111111111112"))
+ORDER = report_order(Resource("token/1"))
 TOKEN = credit_token(1)
 
 
 class Front:
     """What an MCP server would do: a credit token in, a report out."""
 
-    def __init__(self, folder: Path) -> None:
-        self.ledger = SqliteCreditLedger(
-            folder / "money.sqlite", pepper=PEPPER, clock=ManualClock(NOW)
-        )
+    def __init__(self, ledger: CreditLedger) -> None:
+        self.ledger = ledger
         self.outcomes: list[Outcome] = []
         self.checkout = Checkout(
             ledger=self.ledger,
@@ -58,6 +57,12 @@ class Front:
         return await self.ledger.balance(account)
 
 
+@pytest.fixture
+async def front(tmp_path: Path) -> AsyncIterator[Front]:
+    async with money_in(tmp_path, clock=ManualClock(NOW)) as money:
+        yield Front(money.ledger)
+
+
 async def causes(front: Front, failures: Sequence[Exception | None]) -> list[CheckoutRefused]:
     found = []
     for failure in failures:
@@ -67,8 +72,7 @@ async def causes(front: Front, failures: Sequence[Exception | None]) -> list[Che
     return found
 
 
-async def test_a_credit_buys_a_report_and_a_failure_costs_nothing(tmp_path: Path) -> None:
-    front = Front(tmp_path)
+async def test_a_credit_buys_a_report_and_a_failure_costs_nothing(front: Front) -> None:
     await front.ledger.issue(TOKEN, 2, "")
     with pytest.raises(TokenNotFound):
         await front.call(TokenNotFound("This service does not track it."))
@@ -76,11 +80,9 @@ async def test_a_credit_buys_a_report_and_a_failure_costs_nothing(tmp_path: Path
 
     assert await front.call() == (REPORT, 1)
     assert await front.call() == (REPORT, 0)
-    await front.ledger.close()
 
 
-async def test_the_lack_of_credits_is_told_before_a_failure(tmp_path: Path) -> None:
-    front = Front(tmp_path)
+async def test_the_lack_of_credits_is_told_before_a_failure(front: Front) -> None:
     await front.ledger.issue(TOKEN, 1, "")
     await front.call()
     failure = TokenNotFound("This service does not track it.")
@@ -90,15 +92,12 @@ async def test_the_lack_of_credits_is_told_before_a_failure(tmp_path: Path) -> N
     assert (empty.failure, empty.option) == (None, None)
     assert isinstance(pointless.cause, NoCredits)
     assert pointless.failure is failure
-    await front.ledger.close()
 
 
-async def test_without_a_merchant_no_payment_is_taken(tmp_path: Path) -> None:
-    front = Front(tmp_path)
+async def test_without_a_merchant_no_payment_is_taken(front: Front) -> None:
     presented = Presented.__new__(Presented)
     with pytest.raises(CheckoutRefused) as caught:
         await front.checkout.authorize_payment(ORDER, presented, key=None, address="192.0.2.1")
 
     assert isinstance(caught.value.cause, NothingForSale)
     assert front.outcomes == []
-    await front.ledger.close()

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
-from mintscope.base.primitives import Mint
 from mintscope.core.payments.pricing.price_list import Bundle, PriceList
 from mintscope.core.payments.protocol.requirement import Resource
 
@@ -27,17 +25,15 @@ class Order:
         return most is None or fee_lamports <= most
 
 
-@lru_cache(maxsize=10_000)  # the same few are asked for again and again
-def report_order(mint: Mint) -> Order:
-    """Return the order of one report of *mint*."""
+def report_order(resource: Resource) -> Order:
+    """Return the order of one report, named *resource* at the front that sells it."""
     return Order(
-        Resource(f"/v1/token/{mint}"),
+        resource,
         price=lambda price_list: price_list.request,
         fee_lamports_max=lambda price_list: price_list.request_fee_lamports_max,
     )
 
 
-def bundle_order(bundle: Bundle) -> Order:
-    """Return the order of *bundle*."""
-    resource = Resource(f"/v1/credits/purchase?bundle={bundle.credits}")
+def bundle_order(resource: Resource, bundle: Bundle) -> Order:
+    """Return the order of *bundle*, named *resource* at the front that sells it."""
     return Order(resource, lambda price_list: price_list.price(bundle).price)

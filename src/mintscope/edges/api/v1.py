@@ -7,8 +7,9 @@ from typing import Final
 from mintscope.base.clock import Clock
 from mintscope.base.errors import DataStale, ErrorCode, ServiceError
 from mintscope.base.primitives import Mint, parse_mint
-from mintscope.core.checkout.order import report_order
+from mintscope.core.checkout.order import Order, report_order
 from mintscope.core.market.report import ReadReport, Reports
+from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.wire import Balance, success, success_with_body
 from mintscope.edges.api.x402 import ResourceServer
@@ -57,6 +58,12 @@ class Freshness:
         )
 
 
+@lru_cache(maxsize=10_000)  # the same few are asked for again and again
+def order_of(mint: Mint) -> Order:
+    """Return the order of a report at its path."""
+    return report_order(Resource(f"/v1/token/{mint}"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class V1:
     """The /v1 routes with what they need, and nothing they do not."""
@@ -72,7 +79,7 @@ class V1:
         caller = await self.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         report = await self.resource_server.sell_report(
-            request, caller, report_order(mint), partial(self._read, request, mint)
+            request, caller, order_of(mint), partial(self._read, request, mint)
         )
         return self._response(request, report)
 

@@ -14,6 +14,7 @@ from mintscope.core.payments.facilitator import Contradiction
 from mintscope.core.payments.outcome import Settled
 from mintscope.core.payments.payment import PaidReport, TopUp
 from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle, PriceList, parse_bundle
+from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.gate import Caller, Gate
 from mintscope.edges.api.wire import (
     BundleLine,
@@ -78,7 +79,9 @@ class CreditRoutes:
                 return Credits(bundle.credits)
             return TopUp(credits=bundle.credits, account=account)
 
-        settled = await self.resource_server.sell_credits(request, bundle_order(bundle), wanted)
+        resource = Resource(f"/v1/credits/purchase?bundle={bundle.credits}")
+        order = bundle_order(resource, bundle)
+        settled = await self.resource_server.sell_credits(request, order, wanted)
         token, count = _handed_out(settled, caller)
         purchase = Purchase(token=token, credits=count, price_paid=settled.payment.paid)
         return success(request, purchase, at=self.clock.now(), status=201)
