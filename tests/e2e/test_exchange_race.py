@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import apsw
-from typing_extensions import override
 
 from mintscope.base.clock import ManualClock, SystemClock
 from mintscope.base.errors import ServiceError
@@ -18,8 +17,8 @@ from mintscope.core.accounts.application import Application
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
-from mintscope.core.accounts.store import AccountRows
-from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import processes
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
@@ -38,17 +37,23 @@ UPDATE application SET state = 'approved', issued_at = NULL, key_nonce = NULL
 """
 
 
-class SelectsThenUpdates(SqliteAccountStore):
+@dataclass(frozen=True)
+class SelectsThenUpdates:
     """The mistake: the state is tested before the transaction that changes it, and not in it."""
 
-    @override
+    store: AccountStore
+    file: AccountFile
+
+    async def read(self, work: Callable[[AccountRows], T]) -> T:
+        return await self.store.read(work)
+
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
         kept = await self.read(lambda rows: rows.applications.find(FORM.email))
         assert kept is not None
         if kept.application.state == "approved":
             await asyncio.sleep(0)  # the others read it, too
-            await self._file.write(lambda db: db.execute(FORGET_STATE).fetchall())
-        return await super().transact(work)
+            await self.file.write(lambda db: db.execute(FORGET_STATE).fetchall())
+        return await self.store.transact(work)
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ async def _exchange_all(tells: Any, go: Event, race: Race) -> list[str]:
 
 def _mistaken(accounts: Accounts) -> Exchanges:
     return Exchanges(
-        SelectsThenUpdates(accounts.file),
+        SelectsThenUpdates(accounts.store, accounts.file),
         secrets=accounts.secrets,
         clock=SystemClock(),
         entropy=os.urandom,

@@ -17,9 +17,9 @@ from mintscope.base.solana import WSOL, Block
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.sources.files import FileSource
-from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
 from support.fakes.made_chain import decode_made, made_entry, random_chain, swap_in
 from support.oracles.market_file import kept
+from support.scenes.stores import market_in
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS: Final = 50 if FULL else 10
@@ -31,23 +31,20 @@ FORKS: Final = get_context("forkserver")
 FORKS.set_forkserver_preload([__name__])
 
 
-async def ingest(blocks: Path, market: Path) -> None:
-    """Replay *blocks* into *market*, from wherever it stands."""
-    store = SqliteMarketStore(market, follows_all=True)
-    try:
+async def ingest(blocks: Path, folder: Path) -> None:
+    """Replay *blocks* into the market in *folder*, from wherever it stands."""
+    async with market_in(folder, follows_all=True) as market:
         await Ingest(
             source=FileSource([blocks]),
-            store=store,
+            store=market.store,
             decode=decode_made,
             clock=SystemClock(),
             mints=[WSOL],
             floor=FLOOR,
             follows_files=True,
         ).run()
-        while await store.trim(10_000):
+        while await market.store.trim(10_000):
             pass
-    finally:
-        await store.close()
 
 
 def write_blocks(blocks: list[Block], path: Path) -> None:

@@ -14,14 +14,14 @@ from mintscope.base.credentials import CreditToken
 from mintscope.base.limits import MemoryLimits
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent, Statement
 from mintscope.edges.server.protocol.connections import Bounds
-from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
+from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.api import create_api
 from support.fakes.reports import TRACKED, FakeReports
 from support.processes.served import Client, served
 from support.scenes.service import NOW, credit_token
-from support.scenes.stores import PEPPER
+from support.scenes.stores import money_in
 
 CLIENTS, ROUNDS = 100, 50
 EXACTLY_ONE = Counter({200: 1, 402: CLIENTS - 1})
@@ -31,8 +31,8 @@ RAISED = Config(api=ApiConfig(rate_limit_requests=1_000_000))
 class SelectsThenUpdates:
     """The mistake: the balance is tested in one statement and changed in another."""
 
-    def __init__(self, path: Path) -> None:
-        self._ledger = SqliteCreditLedger(path, pepper=PEPPER, clock=ManualClock(NOW))
+    def __init__(self, ledger: CreditLedger, path: Path) -> None:
+        self._ledger = ledger
         self._db = apsw.Connection(str(path))
 
     async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
@@ -61,7 +61,6 @@ class SelectsThenUpdates:
 
     async def close(self) -> None:
         self._db.close()
-        await self._ledger.close()
 
 
 async def race(clients: list[Client], token: CreditToken) -> Counter[int]:
@@ -105,29 +104,21 @@ async def rounds(ledgers: Sequence[CreditLedger], count: int) -> list[Counter[in
         return answers
 
 
-def open_ledger(folder: Path) -> SqliteCreditLedger:
-    return SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=ManualClock(NOW))
-
-
 async def test_exactly_one_of_100_clients_gets_the_last_credit(tmp_path: Path) -> None:
-    ledger = open_ledger(tmp_path)
-
-    assert await rounds([ledger], ROUNDS) == [EXACTLY_ONE] * ROUNDS
-    await ledger.close()
+    async with money_in(tmp_path, clock=ManualClock(NOW)) as money:
+        assert await rounds([money.ledger], ROUNDS) == [EXACTLY_ONE] * ROUNDS
 
 
 async def test_two_servers_over_one_store_share_the_last_credit(tmp_path: Path) -> None:
-    ledgers = [open_ledger(tmp_path), open_ledger(tmp_path)]
-
-    assert await rounds(ledgers, 10) == [EXACTLY_ONE] * 10
-    for ledger in ledgers:
-        await ledger.close()
+    clock = ManualClock(NOW)
+    async with money_in(tmp_path, clock=clock) as one, money_in(tmp_path, clock=clock) as other:
+        assert await rounds([one.ledger, other.ledger], 10) == [EXACTLY_ONE] * 10
 
 
 async def test_the_race_finds_a_ledger_that_selects_then_updates(tmp_path: Path) -> None:
-    ledger = SelectsThenUpdates(tmp_path / "money.sqlite")
-
-    answers = await rounds([ledger], 3)
+    async with money_in(tmp_path, clock=ManualClock(NOW)) as money:
+        ledger = SelectsThenUpdates(money.ledger, tmp_path / MONEY_FILE)
+        answers = await rounds([ledger], 3)
+        await ledger.close()
 
     assert all(answer[200] > 1 for answer in answers)
-    await ledger.close()

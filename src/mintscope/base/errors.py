@@ -166,7 +166,7 @@ class InvalidFields(ServiceError, code=ErrorCode.VALIDATION_ERROR):
 
 
 class DuplicateApplication(ServiceError, code=ErrorCode.DUPLICATE_APPLICATION):
-    """There is an application for this mailbox, in whatever state."""
+    """There is an application for this e-mail address, in whatever state."""
 
     def __init__(self) -> None:
         super().__init__("There is an application for this e-mail address already.")
@@ -178,7 +178,7 @@ NOT_TOLD_APART: Final = (
 
 
 class InvalidCredentials(ServiceError, code=ErrorCode.INVALID_CREDENTIALS):
-    """No application has this mailbox and this secret."""
+    """No application has this e-mail address and this secret."""
 
     def __init__(self) -> None:
         super().__init__(NOT_TOLD_APART)

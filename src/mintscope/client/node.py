@@ -45,7 +45,7 @@ class Recent:
     last_valid_height: int
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _AccountTransaction(msgspec.Struct, frozen=True):
     """A transaction that touched an account."""
 
     signature: str
@@ -54,7 +54,7 @@ class _Line(msgspec.Struct, frozen=True):
     memo: str | None = None
 
 
-class _Context(msgspec.Struct, frozen=True):
+class _BlockhashContext(msgspec.Struct, frozen=True):
     slot: int
 
 
@@ -64,7 +64,7 @@ class _Blockhash(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Latest(msgspec.Struct, frozen=True):
-    context: _Context
+    context: _BlockhashContext
     value: _Blockhash
 
 
@@ -99,20 +99,22 @@ def fates(url: str, sent: Iterable[Sent]) -> Conversation[dict[str, PaymentFate]
     return found
 
 
-def _fate(sent: Sent, height: int, history: Sequence[_Line]) -> PaymentFate:
+def _fate(sent: Sent, height: int, history: Sequence[_AccountTransaction]) -> PaymentFate:
     if any(line.err is None and sent.memo in (line.memo or "") for line in history):
         return PaymentFate.PAID
     is_dead = height > sent.last_valid_height + NODES_APART_BLOCKS
     return PaymentFate.DEAD if is_dead else PaymentFate.OPEN
 
 
-def _history(url: str, account: str, since_slot: int) -> Conversation[list[_Line]]:
+def _history(url: str, account: str, since_slot: int) -> Conversation[list[_AccountTransaction]]:
     """Return all that is final and touched *account* since *since_slot*.  Raises NodeSilent."""
-    lines: list[_Line] = []
+    lines: list[_AccountTransaction] = []
     for _ in range(PAGES_MAX):
         options: dict[str, Any] = {"commitment": "finalized", "limit": PAGE}
         options |= {"before": lines[-1].signature} if lines else {}
-        page = yield from _ask(url, "getSignaturesForAddress", account, options, kind=list[_Line])
+        page = yield from _ask(
+            url, "getSignaturesForAddress", account, options, kind=list[_AccountTransaction]
+        )
         lines += page
         if len(page) < PAGE or page[-1].slot < since_slot:
             return lines

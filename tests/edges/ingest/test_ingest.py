@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import apsw
 import pytest
@@ -25,9 +26,9 @@ from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.engine.tail import ForkBelowFinalized
 from mintscope.core.market.log import LogTrimmed
 from mintscope.core.market.registry import Floor
+from mintscope.core.market.store import MarketReader, MarketStore
 from mintscope.edges.ingest.pipeline import Ingest, SourceBroken
-from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
-from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
+from mintscope.edges.storage.folder import MARKET_FILE
 from support.fakes.made_chain import (
     MINTS,
     ListSource,
@@ -40,12 +41,13 @@ from support.fakes.made_chain import (
 )
 from support.oracles.market_file import kept
 from support.oracles.slow_market import candles
+from support.scenes.stores import market_in
 
 STORM_IS_FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long
 FOLLOWED = [WSOL, *MINTS]
 
 
-def ingest(source: Source, store: SqliteMarketStore, *, floor: Floor | None = None) -> Ingest:
+def ingest(source: Source, store: MarketStore, *, floor: Floor | None = None) -> Ingest:
     return Ingest(
         source=source,
         store=store,
@@ -56,12 +58,9 @@ def ingest(source: Source, store: SqliteMarketStore, *, floor: Floor | None = No
     )
 
 
-async def run(source: Source, path: Path, *, floor: Floor | None = None) -> None:
-    store = SqliteMarketStore(path, follows_all=floor is not None)
-    try:
-        await asyncio.wait_for(ingest(source, store, floor=floor).run(), 60)
-    finally:
-        await store.close()
+async def run(source: Source, folder: Path, *, floor: Floor | None = None) -> None:
+    async with market_in(folder, follows_all=floor is not None) as market:
+        await asyncio.wait_for(ingest(source, market.store, floor=floor).run(), 60)
 
 
 @dataclass
@@ -146,8 +145,8 @@ WEATHER = ["calm"] * 8 + ["drop", "repeat", "reorder", "fork", "fork first", "de
 class Follower:
     """Follows a log, event by event, with the fold that serves requests."""
 
-    def __init__(self, path: Path, random: Random) -> None:
-        self.reader = SqliteLogReader(path)
+    def __init__(self, reader: MarketReader, random: Random) -> None:
+        self.reader = reader
         self.live = LiveMarket(3)  # smaller than the market: mints are evicted and loaded again
         self._random = random
 
@@ -208,19 +207,16 @@ class Watched:
 
 
 async def both_folds(
-    source: Source, path: Path, random: Random, floor: Floor | None = None
+    source: Source, folder: Path, random: Random, floor: Floor | None = None
 ) -> dict[Mint, bytes | None]:
     """Ingest *source* and return what is served in the end."""
-    store = SqliteMarketStore(path, follows_all=floor is not None)
-    follower = Follower(path, random)
-    try:
-        await asyncio.wait_for(ingest(Watched(source, follower), store, floor=floor).run(), 60)
-        while await store.trim(100):
+    async with market_in(folder, follows_all=floor is not None) as market:
+        follower = Follower(market.reader, random)
+        watched = Watched(source, follower)
+        await asyncio.wait_for(ingest(watched, market.store, floor=floor).run(), 60)
+        while await market.store.trim(100):
             pass
         return await follower.reports()
-    finally:
-        await follower.reader.close()
-        await store.close()
 
 
 FLOORS = [None, Floor(swaps_min=4, volume_min=10**6, dead_after_days=1)]
@@ -251,7 +247,7 @@ def test_a_stormy_source_ends_as_a_calm_one(
 def test_candles_are_what_their_definition_says(seed: int, spread_s: int) -> None:
     blocks = random_chain(seed, 60, spread_s=spread_s)
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "market.sqlite"
+        path = Path(folder)
         asyncio.run(run(ListSource(blocks), path))
         rows = {tuple(row[:3]): row[3:] for row in kept(path)["candles"]}
     expected = candles(blocks, FOLLOWED)
@@ -323,30 +319,30 @@ class OfChain:
 async def test_a_node_of_another_chain_is_refused_in_words(tmp_path: Path) -> None:
     """Also after a file, which says nothing of its chain; and nothing of it is written."""
     first, second = block(10, None, [sol_sale(100)]), block(11, None, [sol_sale(200)])
-    await run(Said([first, Finalized(Slot(10))]), tmp_path / "m")
-    await run(OfChain(Said([]), "mainnet"), tmp_path / "m")
-    before = kept(tmp_path / "m")
+    await run(Said([first, Finalized(Slot(10))]), tmp_path)
+    await run(OfChain(Said([]), "mainnet"), tmp_path)
+    before = kept(tmp_path)
 
     with pytest.raises(SourceBroken, match="genesis hash mainnet; was devnet"):
-        await run(OfChain(Said([second, Finalized(Slot(11))]), "devnet"), tmp_path / "m")
+        await run(OfChain(Said([second, Finalized(Slot(11))]), "devnet"), tmp_path)
 
-    assert kept(tmp_path / "m") == before
-    await run(OfChain(Said([]), "mainnet"), tmp_path / "m")
+    assert kept(tmp_path) == before
+    await run(OfChain(Said([]), "mainnet"), tmp_path)
 
 
 async def test_gaps_let_the_log_go_on(tmp_path: Path) -> None:
     before, after = block(10, None, [sol_sale(100)]), block(50, Tip(Slot(49), "unseen"))
     gap = Gap(Slot(11), Slot(49), "gone")
-    await run(Said([before, gap, after, Finalized(Slot(50))]), tmp_path / "m")
+    await run(Said([before, gap, after, Finalized(Slot(50))]), tmp_path)
 
-    assert kept(tmp_path / "m")["progress"][0][:2] == (50, 50)
+    assert kept(tmp_path)["progress"][0][:2] == (50, 50)
 
 
 async def test_a_source_that_never_fills_its_hole_is_an_error(tmp_path: Path) -> None:
     source = Said([block(10, None), block(12, Tip(Slot(11), "unseen"))])
 
     with pytest.raises(SourceBroken, match="expected block 11 before 12"):
-        await run(source, tmp_path / "m")
+        await run(source, tmp_path)
     assert len(source.asked) == 6
 
 
@@ -356,39 +352,47 @@ async def test_a_fork_below_finality_stops_with_the_reason(tmp_path: Path) -> No
     fork = block(12, first, fork="'")
 
     with pytest.raises(ForkBelowFinalized, match="finalized slot 11; block 12 has parent 10"):
-        await run(Said([first, second, Finalized(Slot(11)), fork]), tmp_path / "m")
-    assert kept(tmp_path / "m")["progress"][0][0] == 11
+        await run(Said([first, second, Finalized(Slot(11)), fork]), tmp_path)
+    assert kept(tmp_path)["progress"][0][0] == 11
 
 
 async def test_a_failing_source_loses_nothing_it_said(tmp_path: Path) -> None:
     source = Said([block(10, None), Finalized(Slot(10))], failure=OSError("cable"))
 
     with pytest.raises(OSError, match="cable"):
-        await run(source, tmp_path / "m")
-    assert kept(tmp_path / "m")["progress"][0][:2] == (10, 10)
+        await run(source, tmp_path)
+    assert kept(tmp_path)["progress"][0][:2] == (10, 10)
 
 
 async def test_it_goes_on_after_the_newest_block(tmp_path: Path) -> None:
     blocks = random_chain(1, 20)
-    await run(ListSource(blocks[:9]), tmp_path / "m")
+    await run(ListSource(blocks[:9]), tmp_path)
     source = ListSource(blocks)
-    await run(source, tmp_path / "m")
+    await run(source, tmp_path)
 
     assert source.asked == [Tip(blocks[8].slot, blocks[8].blockhash)]
 
 
 async def test_cancelled_it_leaves_no_task_behind(tmp_path: Path) -> None:
-    store = SqliteMarketStore(tmp_path / "m")
     source = Said([block(10, None)], forever=True)
-    task = asyncio.create_task(ingest(source, store).run())
-    await asyncio.wait_for(source.drained.wait(), 5)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await store.close()
+    async with market_in(tmp_path) as market:
+        task = asyncio.create_task(ingest(source, market.store).run())
+        await asyncio.wait_for(source.drained.wait(), 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
     assert source.closed
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def quarantine(folder: Path) -> list[tuple[Any, ...]]:
+    """Return what could not be decoded."""
+    db = apsw.Connection(str(folder / MARKET_FILE))
+    try:
+        return list(db.execute("SELECT * FROM quarantine"))
+    finally:
+        db.close()
 
 
 async def test_a_transaction_that_breaks_the_decoder_costs_itself_alone(tmp_path: Path) -> None:
@@ -400,15 +404,13 @@ async def test_a_transaction_that_breaks_the_decoder_costs_itself_alone(tmp_path
             raise ZeroDivisionError
         return decoded
 
-    store = SqliteMarketStore(tmp_path / "m")
     source = Said([poison, Finalized(Slot(10))])
-    one = ingest(source, store)
-    await replace(one, decode=decode).run()
-    rows = apsw.Connection(str(tmp_path / "m")).execute("SELECT * FROM quarantine").fetchall()
-    await store.close()
+    async with market_in(tmp_path) as market:
+        await replace(ingest(source, market.store), decode=decode).run()
+    rows = quarantine(tmp_path)
 
     assert rows == [(1, 10, None, "unknown", "decoder_bug")]
-    (_, _, _, opened, _, _, closed, *_) = kept(tmp_path / "m")["candles"][0]
+    (_, _, _, opened, _, _, closed, *_) = kept(tmp_path)["candles"][0]
     assert (opened, closed) == (100.0, 200.0)
 
 
@@ -417,12 +419,11 @@ async def test_what_is_quarantined_is_kept_and_bounded(tmp_path: Path) -> None:
         one = Quarantined(Signature("s"), 0, "raydium_v4", QuarantineReason.NO_MOVEMENT)
         return Decoded([], [one] * len(list(transactions)))
 
-    store = SqliteMarketStore(tmp_path / "m")
     source = Said([block(10, None, [sol_sale(100)] * 300)])
-    await replace(ingest(source, store), decode=decode).run()
-    rows = apsw.Connection(str(tmp_path / "m")).execute("SELECT * FROM quarantine").fetchall()
-    await store.close()
+    async with market_in(tmp_path) as market:
+        await replace(ingest(source, market.store), decode=decode).run()
 
+    rows = quarantine(tmp_path)
     assert len(rows) == 100
     assert rows[0] == (1, 10, "s", "raydium_v4", "no_movement")
 
@@ -444,8 +445,8 @@ def test_insane_amounts_never_stop_it_nor_move_the_price(data: st.DataObject) ->
     ]
     blocks = [block(1, None, [sol_sale(100), *insane])]
     with TemporaryDirectory() as folder:
-        asyncio.run(run(ListSource(blocks), Path(folder) / "m"))
-        rows = kept(Path(folder) / "m")["candles"]
+        asyncio.run(run(ListSource(blocks), Path(folder)))
+        rows = kept(Path(folder))["candles"]
     sol = [row for row in rows if row[0] == WSOL]
 
     assert all(row[3:7] == (100.0, 100.0, 100.0, 100.0) for row in sol)

@@ -19,9 +19,7 @@ from mintscope.core.market.report import token_report
 from mintscope.core.market.store import Change, DeadSlot, FinalSlot, NewSlot
 from mintscope.edges.follow.follower import Follower
 from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
-from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
-from mintscope.edges.storage.sqlite.market.tracking import SqliteTracking
+from support.scenes.stores import market_in
 
 MINTS = [Mint(f"mint{number}") for number in range(5)]
 START = 1_700_000_000
@@ -116,32 +114,29 @@ async def compare(follower: Follower, oracle: Oracle, mint: Mint) -> None:
 @pytest.mark.parametrize("seed", range(8))
 async def test_they_agree(seed: int, follows_all: bool, tmp_path: Path) -> None:  # noqa: FBT001 - pytest names it
     random = Random(seed)
-    path = tmp_path / "market.sqlite"
-    store = SqliteMarketStore(path, follows_all=follows_all)
-    reader, tracking = SqliteLogReader(path), SqliteTracking(path)
-    follower = Follower(reader, LiveMarket(3), ManualClock(UnixMs(START * 1000)))
     oracle = Oracle(random)
-    for _ in range(STEPS):
-        mint = random.choice(MINTS)
-        match random.choices(
-            ["write", "fold", "trim", "add", "remove", "read"], [9, 3, 1, 2, 1, 3]
-        ):
-            case ["write"]:
-                await store.write(oracle.changes())
-            case ["fold"]:
-                while await fold_once(store, None):
-                    pass
-            case ["trim"]:
-                await store.trim(random.choice([3, 1_000]))
-            case ["add"]:
-                await tracking.add(mint)
-                oracle.track(mint)
-            case ["remove"]:
-                await tracking.remove(mint)
-                oracle.followed.pop(mint, None)
-            case _:
-                await follower.catch_up()
-                for one in random.sample(MINTS, 3):
-                    await compare(follower, oracle, one)
-    for part in (store, reader, tracking):
-        await part.close()
+    async with market_in(tmp_path, follows_all=follows_all) as market:
+        store, tracking = market.store, market.tracking
+        follower = Follower(market.reader, LiveMarket(3), ManualClock(UnixMs(START * 1000)))
+        for _ in range(STEPS):
+            mint = random.choice(MINTS)
+            match random.choices(
+                ["write", "fold", "trim", "add", "remove", "read"], [9, 3, 1, 2, 1, 3]
+            ):
+                case ["write"]:
+                    await store.write(oracle.changes())
+                case ["fold"]:
+                    while await fold_once(store, None):
+                        pass
+                case ["trim"]:
+                    await store.trim(random.choice([3, 1_000]))
+                case ["add"]:
+                    await tracking.add(mint)
+                    oracle.track(mint)
+                case ["remove"]:
+                    await tracking.remove(mint)
+                    oracle.followed.pop(mint, None)
+                case _:
+                    await follower.catch_up()
+                    for one in random.sample(MINTS, 3):
+                        await compare(follower, oracle, one)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from prometheus_client import REGISTRY
 from typing_extensions import override
@@ -20,14 +21,15 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailId, EmailKind
 from mintscope.core.accounts.mail.outbox import GIVE_UP_MS, LEASE_MS, Outbox
+from mintscope.core.accounts.store import AccountStore
 from mintscope.edges.mail.delivery import Delivery, PageTransport, Transport
 from mintscope.edges.mail.templates import compose
 from mintscope.edges.mail.transport import SmtpTransport
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
+from mintscope.edges.storage.folder import MONEY_FILE
 from support.fakes.mail_server import MailRoom, mail_room, mail_room_beside
 from support.processes import posting_process
 from support.scenes.people_service import NOW, SECRETS
+from support.scenes.stores import money_in
 
 HOUR_MS = 3_600_000
 ALICE = EmailAddress("alice@example.org")
@@ -44,8 +46,7 @@ def count(outcome: str) -> float:
 class Station:
     """An outbox with its delivery, whose clock stands."""
 
-    file: AccountFile
-    store: SqliteAccountStore
+    store: AccountStore
     outbox: Outbox
     clock: ManualClock
     path: Path
@@ -67,18 +68,19 @@ class Station:
     def email(self) -> tuple[int, Any, Any, Any]:
         """Return (attempts, sent_at, given_up_at, reason) of the only e-mail."""
         statement = "SELECT attempts, sent_at, given_up_at, reason FROM letter"
-        rows: list[Any] = self.file.read(lambda db: db.execute(statement).fetchall())
-        attempts, sent_at, given_up_at, reason = rows[0]
+        db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+        rows: list[Any] = db.execute(statement).fetchall()
+        db.close()
+        ((attempts, sent_at, given_up_at, reason),) = rows
         return attempts, sent_at, given_up_at, reason
 
 
 @pytest.fixture
 async def station(tmp_path: Path) -> AsyncIterator[Station]:
-    path = tmp_path / "money.sqlite"
-    file = AccountFile(path)
-    store = SqliteAccountStore(file)
-    yield Station(file, store, Outbox(store), ManualClock(NOW), path)
-    await file.close()
+    clock = ManualClock(NOW)
+    async with money_in(tmp_path, clock=clock) as money:
+        store = money.accounts
+        yield Station(store, Outbox(store), clock, tmp_path / MONEY_FILE)
 
 
 async def test_an_email_is_sent_once(station: Station) -> None:
@@ -233,12 +235,10 @@ async def test_without_delivery_emails_are_given_up_after_three_days(station: St
 async def test_two_deliveries_send_no_email_twice(station: Station) -> None:
     for _ in range(20):
         await station.write()
-    second = AccountFile(station.path)
-    colleague = replace(station, file=second, outbox=Outbox(SqliteAccountStore(second)))
-    async with mail_room() as room:
+    async with money_in(station.path.parent) as second, mail_room() as room:
+        colleague = replace(station, outbox=Outbox(second.accounts))
         for _ in range(4):
             await asyncio.gather(station.to(room).round(), colleague.to(room).round())
-    await second.close()
 
     assert len({message["Message-ID"] for message in room.messages}) == len(room.raw) == 20
 

@@ -22,7 +22,7 @@ from mintscope.core.payments.books.treasury import Scan, ScanScope
 from mintscope.core.payments.outcome import Obstacle, Settled, Unavailable, Unresolved
 from mintscope.core.payments.payment import TopUp
 from mintscope.core.payments.settlement import ChainUnavailable
-from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
+from mintscope.shell.wiring.stores import Money
 from support.scenes.payments.payment_world import (
     AMOUNT,
     EXPIRY_SLOTS,
@@ -32,6 +32,7 @@ from support.scenes.payments.payment_world import (
     buy,
     world_at,
 )
+from support.scenes.stores import money_in
 
 ASSOCIATED_TOKEN: Final = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
 CREATE_IDEMPOTENT: Final = b"\x01"
@@ -44,10 +45,9 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def books(world: World) -> AsyncIterator[SqlitePaymentBooks]:
-    books = SqlitePaymentBooks(world.path)
-    yield books
-    await books.close()
+async def money(world: World) -> AsyncIterator[Money]:
+    async with money_in(world.path.parent, clock=world.clock) as money:
+        yield money
 
 
 async def trade(world: World) -> None:
@@ -73,16 +73,14 @@ async def trade(world: World) -> None:
     await world.miss()
 
 
-async def test_nothing_that_may_happen_is_a_violation(
-    world: World, books: SqlitePaymentBooks
-) -> None:
+async def test_nothing_that_may_happen_is_a_violation(world: World, money: Money) -> None:
     await trade(world)
 
     assert await world.audit() == []
     assert await world.audit() == []
     assert await world.audit(full=True) == []
     assert sorted(world.ledger().values()) == [0, 56]
-    assert await books.why_stopped() is None
+    assert await money.sales_books.why_stopped() is None
 
 
 BREAKS = {
@@ -100,7 +98,7 @@ BREAKS = {
 
 @pytest.mark.parametrize("invariant", BREAKS)
 async def test_every_contradiction_in_the_books_is_found(
-    world: World, books: SqlitePaymentBooks, invariant: Invariant
+    world: World, money: Money, invariant: Invariant
 ) -> None:
     await trade(world)
     db = apsw.Connection(str(world.path))
@@ -110,27 +108,25 @@ async def test_every_contradiction_in_the_books_is_found(
     found = await world.audit()
 
     assert {violation.invariant for violation in found} == {invariant}
-    why = await books.why_stopped()
+    why = await money.sales_books.why_stopped()
     assert why is not None
     assert why.startswith(invariant)
 
 
 async def test_a_violation_stops_sales_until_the_operator_resumes_them(
-    world: World, books: SqlitePaymentBooks
+    world: World, money: Money
 ) -> None:
     await trade(world)
-    await books.stop_sales(now=world.clock.now(), why="a test")
+    await money.audit_books.stop_sales(now=world.clock.now(), why="a test")
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     assert await buy(facilitator, payment) == Unavailable(Obstacle.SALES_CLOSED)
-    await books.resume_sales()
+    await money.sales_books.resume_sales()
 
     assert isinstance(await buy(facilitator, payment), Settled)
 
 
-async def test_what_arrived_unnoticed_is_issued_not_reported(
-    world: World, books: SqlitePaymentBooks
-) -> None:
+async def test_what_arrived_unnoticed_is_issued_not_reported(world: World, money: Money) -> None:
     facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(blind=["getSignatureStatuses"])
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
@@ -140,7 +136,7 @@ async def test_what_arrived_unnoticed_is_issued_not_reported(
 
     assert await world.audit() == []
     assert list(world.ledger().values()) == [10]
-    scan = await books.scan(ScanScope.NEW)
+    scan = await money.treasury_books.scan(ScanScope.NEW)
     assert scan is not None
     assert scan.mark is not None
 
@@ -214,7 +210,7 @@ async def test_an_outage_of_the_node_is_no_contradiction(world: World) -> None:
 
 
 async def test_a_node_that_is_silent_only_delays_the_daily_comparison(
-    world: World, books: SqlitePaymentBooks
+    world: World, money: Money
 ) -> None:
     await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.seconds(60)
@@ -223,10 +219,10 @@ async def test_a_node_that_is_silent_only_delays_the_daily_comparison(
     with pytest.raises(ChainUnavailable):
         await world.audit(full=True)
     world.go_wrong()
-    under_way = await books.scan(ScanScope.ALL)
+    under_way = await money.treasury_books.scan(ScanScope.ALL)
     await world.audit()
     await world.audit()
-    ended = await books.scan(ScanScope.ALL)
+    ended = await money.treasury_books.scan(ScanScope.ALL)
 
     assert under_way == Scan()
     assert ended is not None
@@ -253,7 +249,7 @@ async def test_a_history_that_is_ahead_of_the_statuses_is_waited_for(
 
 
 async def test_what_landed_and_cannot_be_issued_is_told_in_the_end(
-    world: World, books: SqlitePaymentBooks
+    world: World, money: Money
 ) -> None:
     facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(blind=["getTransaction"])
@@ -265,12 +261,10 @@ async def test_what_landed_and_cannot_be_issued_is_told_in_the_end(
         world.seconds(60)
 
     assert told == [False] * 7 + [True] * 4
-    assert str(await books.why_stopped()).startswith(Invariant.LANDED_IS_ISSUED)
+    assert str(await money.sales_books.why_stopped()).startswith(Invariant.LANDED_IS_ISSUED)
 
 
-async def test_what_does_not_become_final_is_told_in_the_end(
-    world: World, books: SqlitePaymentBooks
-) -> None:
+async def test_what_does_not_become_final_is_told_in_the_end(world: World, money: Money) -> None:
     """The node says for ever that it is confirmed, though its time is over."""
     facilitator = world.facilitator()
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
@@ -282,11 +276,11 @@ async def test_what_does_not_become_final_is_told_in_the_end(
 
     assert [] in told[5:9]
     assert told[-1] == [Invariant.ISSUED_IS_FINAL]
-    assert await books.why_stopped() is not None
+    assert await money.sales_books.why_stopped() is not None
 
 
 async def test_a_long_history_is_compared_over_many_audits(
-    world: World, books: SqlitePaymentBooks, monkeypatch: pytest.MonkeyPatch
+    world: World, money: Money, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages of two, one a time, and a node that fails at every other page."""
     monkeypatch.setattr("mintscope.edges.settlement.payment_node.PAGE", 2)
@@ -300,7 +294,7 @@ async def test_a_long_history_is_compared_over_many_audits(
         world.go_wrong(calls={"getSignaturesForAddress": {"kind": "http"}} if n % 2 else {})
         with suppress(ChainUnavailable):
             assert await world.audit() == []
-        scan = await books.scan(ScanScope.NEW)
+        scan = await money.treasury_books.scan(ScanScope.NEW)
         assert scan is not None
         cursors.append(scan.cursor)
         assert (scan.mark is None) == (n < 6)
@@ -309,11 +303,11 @@ async def test_a_long_history_is_compared_over_many_audits(
     assert cursors[6] is None
     world.go_wrong()
     assert await world.audit(full=True) == []
-    everything = await books.scan(ScanScope.ALL)
+    everything = await money.treasury_books.scan(ScanScope.ALL)
     assert everything is not None
     assert everything.finished_at is None
     for _ in range(3):
         assert await world.audit() == []
-    everything = await books.scan(ScanScope.ALL)
+    everything = await money.treasury_books.scan(ScanScope.ALL)
     assert everything is not None
     assert everything.finished_at is not None

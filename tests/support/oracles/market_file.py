@@ -5,6 +5,8 @@ from typing import Any
 
 import apsw
 
+from mintscope.edges.storage.folder import MARKET_FILE
+
 CANDLES = """
 SELECT address, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count
   FROM candle JOIN mint ON mint.id = mint ORDER BY 1, 2, 3
@@ -22,9 +24,9 @@ SEQ = "SELECT seq FROM event ORDER BY seq"
 TRIMMED = "SELECT trimmed_seq FROM progress"
 
 
-def kept(path: Path) -> dict[str, list[Any]]:
-    """Return the folded rows of *path*, and check that its log has no gap."""
-    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+def kept(folder: Path) -> dict[str, list[Any]]:
+    """Return the folded rows of the market in *folder*, and check that its log has no gap."""
+    db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         seqs = [seq for (seq,) in db.execute(SEQ)]
         first = db.execute(TRIMMED).get + 1

@@ -41,7 +41,11 @@ class NeverFlushes(SqliteCreditLedger):
         self._writing._db.pragma("synchronous", "NORMAL")  # noqa: SLF001
 
 
-LEDGERS = {ledger.__name__: ledger for ledger in (SqliteCreditLedger, AnswersFirst, NeverFlushes)}
+LEDGERS = {
+    "Sound": SqliteCreditLedger,
+    "AnswersFirst": AnswersFirst,
+    "NeverFlushes": NeverFlushes,
+}
 
 
 def serve(folder: Path, told: Connection, ledger: str) -> None:

@@ -19,6 +19,7 @@ from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
+from mintscope.core.accounts.store import AccountStore
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -43,6 +44,7 @@ class Accounts:
 
     path: Path
     file: AccountFile
+    store: AccountStore
     secrets: AccountSecrets
     built: wiring.Accounts
     signup: Signups
@@ -107,10 +109,11 @@ async def open_accounts_service(
 ) -> AsyncIterator[Accounts]:
     """Open the services over the money file of *folder*."""
     file = open_file(folder / MONEY_FILE)
+    store = SqliteAccountStore(file)
     try:
         async with wiring.open_accounts(
             config_in(folder),
-            store=SqliteAccountStore(file),
+            store=store,
             pepper=pepper,
             origin="http://test",
             limits=MemoryLimits(clock),
@@ -119,6 +122,7 @@ async def open_accounts_service(
             yield Accounts(
                 path=folder / MONEY_FILE,
                 file=file,
+                store=store,
                 secrets=AccountSecrets.derive(pepper),
                 built=built,
                 signup=built.signup,

@@ -188,7 +188,7 @@ class _ReturnData(msgspec.Struct):
     data: list[int]
 
 
-class _Meta(msgspec.Struct):
+class _ReturningMeta(msgspec.Struct):
     """The parts of the machine's own JSON that the types of solders leave out."""
 
     return_data: _ReturnData
@@ -204,7 +204,7 @@ def _error(result: FailedTransactionMetadata) -> TransactionError:
 
 def _told(case: Execution, meta: TransactionMetadata) -> Execution:
     """Return *case* with what the machine says about the run."""
-    returned = msgspec.json.decode(meta.to_json(), type=_Meta).return_data
+    returned = msgspec.json.decode(meta.to_json(), type=_ReturningMeta).return_data
     return replace(
         case,
         logs=meta.logs(),

@@ -33,14 +33,14 @@ class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
     block_height: int
 
 
-class _Context(msgspec.Struct, frozen=True):
+class _AnswerContext(msgspec.Struct, frozen=True):
     slot: int
 
 
 class Statuses(msgspec.Struct, frozen=True):
     """What a node that had come to the slot of *context* knew of some signatures."""
 
-    context: _Context
+    context: _AnswerContext
     value: list[Status | None]
 
 
@@ -61,7 +61,7 @@ class _Loaded(msgspec.Struct, frozen=True):
     readonly: list[str] = []
 
 
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+class _TransactionMeta(msgspec.Struct, frozen=True, rename="camel"):
     err: Any = None
     pre_token_balances: list[AccountTokenBalance] = []
     post_token_balances: list[AccountTokenBalance] = []
@@ -72,15 +72,15 @@ class _Message(msgspec.Struct, frozen=True, rename="camel"):
     account_keys: list[str]
 
 
-class _Body(msgspec.Struct, frozen=True):
+class _SignedMessage(msgspec.Struct, frozen=True):
     message: _Message
 
 
 class ConfirmedTransaction(msgspec.Struct, frozen=True):
     """A transaction in a block, as far as payments care."""
 
-    transaction: _Body
-    meta: _Meta
+    transaction: _SignedMessage
+    meta: _TransactionMeta
 
 
 class _Simulated(msgspec.Struct, frozen=True):

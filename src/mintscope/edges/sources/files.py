@@ -41,7 +41,7 @@ class FileError(SourceError):
     """A block file cannot be read on; the message names file, line and reason."""
 
 
-class _Body(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class _BlockBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     slot: Number | None = None
     parent_slot: Number | None = None
     blockhash: str | None = None
@@ -50,12 +50,12 @@ class _Body(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     transactions: list[msgspec.Raw] | None = None
 
 
-class _Line(_Body, frozen=True, rename="camel", kw_only=True):
-    block: _Body | None = None
-    result: _Body | None = None
+class _BlockLine(_BlockBody, frozen=True, rename="camel", kw_only=True):
+    block: _BlockBody | None = None
+    result: _BlockBody | None = None
 
 
-_DECODER: Final = msgspec.json.Decoder(_Line)
+_DECODER: Final = msgspec.json.Decoder(_BlockLine)
 
 
 class FileSource:
@@ -174,7 +174,7 @@ def _between(where: str, previous: Tip | None, block: Block) -> Iterator[Update]
         yield Gap(Slot(previous.slot + 1), block.parent_slot, f"not in the files before {where}")
 
 
-def _parse(where: str, line: bytes) -> tuple[Slot, _Body]:
+def _parse(where: str, line: bytes) -> tuple[Slot, _BlockBody]:
     """Return the slot and the block of *line*."""
     try:
         read = _DECODER.decode(line)
@@ -189,7 +189,7 @@ def _parse(where: str, line: bytes) -> tuple[Slot, _Body]:
     return Slot(number), body
 
 
-def _link(where: str, slot: Slot, body: _Body, previous: Tip | None) -> Block:
+def _link(where: str, slot: Slot, body: _BlockBody, previous: Tip | None) -> Block:
     """Return the block of *body*, its missing links taken from the line before."""
     parent_slot = _parent_slot(where, slot, body.parent_slot, previous)
     # Adjacent lines are contiguous unless the parent slot says otherwise.

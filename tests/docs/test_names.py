@@ -1,0 +1,33 @@
+"""One word for one thing, and an engine is named only where it is the subject."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+# Here an engine is the subject, or the scene is set; all others use support/scenes/stores.py.
+MAY_NAME_AN_ENGINE: Final = ("edges/storage/", "contract/", "support/")
+ENGINE: Final = re.compile(r"\b" + "Sqlite" + r"[A-Z]\w*")
+
+
+def test_tests_of_other_parts_name_no_class_of_an_engine() -> None:
+    tests = ROOT / "tests"
+    found = {
+        name: sorted(names)
+        for path in sorted(tests.rglob("*.py"))
+        if not (name := path.relative_to(tests).as_posix()).startswith(MAY_NAME_AN_ENGINE)
+        and (names := set(ENGINE.findall(path.read_text())))
+    }
+    assert found == {}
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    homes = defaultdict(list)
+    for path in sorted((ROOT / "src" / "mintscope").rglob("*.py")):
+        if "node_modules" not in path.parts:
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef):
+                    homes[node.name].append(path.relative_to(ROOT).as_posix())
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
