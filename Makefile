@@ -11,7 +11,7 @@ MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4
 SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
 PACKAGES := tests/browser src/mintscope/edges/web/assets
 
-.PHONY: help setup demo quick test check bench storm lock format clean
+.PHONY: help setup demo quick test check bench storm prove fuzz mutation report lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -31,20 +31,26 @@ test: $(VENV)/browser ## every test, about six minutes on two cores
 	@$(SCRATCH) $(BIN)/pytest --numprocesses 3 --dist loadfile $(ARGS)
 
 check: $(VENV)/dev ## format, lint, types, layers: fastest first
-	@$(BIN)/ruff format --check src tests bench
-	@$(BIN)/ruff check --no-cache src tests bench
-	@$(BIN)/mypy src tests bench
+	@$(BIN)/ruff format --check src tests bench prove
+	@$(BIN)/ruff check --no-cache src tests bench prove
+	@$(BIN)/mypy src tests bench prove
 	@$(BIN)/lint-imports
 
 storm: $(VENV)/dev ## the kill -9 storms at full length
 	@STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
 
+prove: $(VENV)/dev ## every recipe at full length and its broken builds: up to an hour; goes on where it ended
+	@$(BIN)/python -m prove $(ARGS)
+
+fuzz: $(VENV)/dev ## made-up input for everything that reads what strangers send, FUZZ_S=60 seconds each
+	@$(BIN)/python -m prove.fuzz $(ARGS)
+
 bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer
 	@$(BIN)/python -m bench $(ARGS)
 
 format: $(VENV)/dev ## rewrite the code as `make check` wants it
-	@$(BIN)/ruff format src tests bench
-	@$(BIN)/ruff check --fix --quiet src tests bench
+	@$(BIN)/ruff format src tests bench prove
+	@$(BIN)/ruff check --fix --quiet src tests bench prove
 
 lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	@for set in run demo dev bench; do \

@@ -144,3 +144,14 @@ def test_what_is_found_between_two_looks_was_never_missed(history: list[Evidence
         found = apply(missed, seen)
         if found.state is State.ISSUED:
             assert apply(found, Dead(height=5_000)).state is State.ISSUED
+
+
+def test_what_was_final_is_looked_for_again_once_it_is_seen_to_land() -> None:
+    """A node said that it is dead for good, and another sees it: neither is believed."""
+    dead = apply(PENDING, Dead(height=2_000))
+    assert (dead.state, dead.final) == (State.FAILED, True)
+
+    seen = apply(dead, Landed(paid=AMOUNT, final=False))
+
+    assert seen == replace(dead, final=False)
+    assert apply(seen, Landed(paid=AMOUNT, final=True)).state is State.ISSUED

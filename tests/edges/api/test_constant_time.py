@@ -78,3 +78,15 @@ async def test_every_secret_shown_costs_one_wait(service: Service, moments: list
     moments.clear()
     await agent.exchange(wrong)
     assert len(moments) == 1
+
+
+async def test_no_answer_leaves_before_its_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(even_time, "LEAST_S", 0.1)
+
+    async def work() -> None:
+        pass
+
+    began_s = time.perf_counter()
+    await evenly(work())
+
+    assert time.perf_counter() - began_s >= 0.1

@@ -1,0 +1,1 @@
+"""Made-up input for everything that reads what strangers send."""

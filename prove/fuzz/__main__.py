@@ -1,0 +1,93 @@
+"""`make fuzz`: each target gets made-up input for FUZZ_S seconds (60); nothing may go uncaught.
+
+What a target may raise is its own refusal; any other exception is a find, which is shrunk and
+printed.  Options: `make fuzz ARGS="--only base58"`.
+"""
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+from hypothesis import HealthCheck, Phase, given, settings
+
+from prove.fuzz import chains, clients, payments
+from prove.fuzz.target import Target
+from prove.recipe import BUILD
+
+TARGETS: Final = {**payments.TARGETS, **chains.TARGETS, **clients.TARGETS}
+USUAL_S: Final = 60
+BATCH: Final = 1_000  # examples between two looks at the clock
+
+
+class Fuzzed(msgspec.Struct, frozen=True):
+    """What became of a target: examples tried, in how many seconds, and what went uncaught."""
+
+    examples: int
+    seconds: float
+    uncaught: str
+
+
+def fuzz(target: Target, seconds: float) -> Fuzzed:
+    """Try *target* for *seconds*, or until something goes uncaught."""
+    began_s = time.monotonic()
+    tried, is_found = 0, False
+
+    @settings(
+        max_examples=BATCH,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(target.inputs)
+    def attempt(value: Any) -> None:
+        nonlocal tried, is_found
+        if is_found or time.monotonic() - began_s < seconds:  # a find is shrunk, whatever the time
+            tried += 1
+            is_found = True
+            with suppress(*target.refusals):
+                target.examine(value)
+            is_found = False
+
+    uncaught = ""
+    while not uncaught and time.monotonic() - began_s < seconds:
+        try:
+            attempt()
+        except Exception as find:  # noqa: BLE001 - whatever it is, it is what we look for
+            uncaught = "".join(traceback.format_exception(find))
+    return Fuzzed(tried, time.monotonic() - began_s, uncaught)
+
+
+def main() -> int:
+    """Fuzz, print a line for each target, and return 1 if anything went uncaught."""
+    parser = argparse.ArgumentParser(prog="python -m prove.fuzz", description="Fuzz the edges.")
+    parser.add_argument("--only", action="append", choices=sorted(TARGETS), metavar="TARGET")
+    names = parser.parse_args().only or list(TARGETS)
+    seconds = _seconds(os.environ)  # noqa: TID251 - how long is no setting of the service
+    outcomes = {}
+    for name in names:
+        outcome = outcomes[name] = fuzz(TARGETS[name], seconds)
+        rate = outcome.examples / outcome.seconds
+        found = "1 uncaught" if outcome.uncaught else "0 uncaught"
+        print(f"{name:24} {outcome.examples:10,} examples {rate:10,.0f} /s  {found}", flush=True)
+        if outcome.uncaught:
+            print(outcome.uncaught, flush=True)
+    BUILD.mkdir(exist_ok=True)
+    (BUILD / "fuzz.json").write_bytes(msgspec.json.encode(outcomes))
+    uncaught = sum(bool(outcome.uncaught) for outcome in outcomes.values())
+    print(f"{len(names)} targets, {uncaught} uncaught")
+    return 1 if uncaught else 0
+
+
+def _seconds(environment: Mapping[str, str]) -> float:
+    return float(environment.get("FUZZ_S", USUAL_S))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""What nodes and files say: blocks, transactions, answers."""
+
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from mintscope.base.clock import SystemClock
+from mintscope.base.primitives import Signature, Slot
+from mintscope.base.solana import Endpoint
+from mintscope.core.dex.decode import decode_block
+from mintscope.core.dex.programs import BY_ADDRESS
+from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.devchain.chain import Devchain
+from mintscope.edges.settlement.payment_node import PaymentNode
+from mintscope.edges.sources.files import FileError, FileSource
+from mintscope.edges.sources.json_transactions import JsonTransactions
+from mintscope.edges.sources.rpc import Commitment, Rpc, RpcFailure
+from prove.fuzz.inputs import changed_json
+from prove.fuzz.payments import PAYMENTS, TREASURY
+from prove.fuzz.target import FOLDER, KEY, LOOP, NOW, Target
+
+SLOT: Final = Slot(7)
+
+
+def seeds() -> tuple[list[Any], dict[str, list[Any]]]:
+    """Return three blocks of a chain of ours, and transactions by the program they call."""
+    chain = Devchain(seed=1, now=NOW, mints=8, history_days=0.02)
+    blocks, by_program = list[Any](), dict[str, list[Any]]()
+    for slot in chain.blockstore.slots:
+        block = chain.blockstore.block(slot)
+        assert block is not None
+        entries = msgspec.to_builtins(list(chain.entries(block)))
+        if len(blocks) < 3:
+            blocks.append(
+                {
+                    "slot": slot,
+                    "blockhash": KEY,
+                    "parentSlot": slot - 1,
+                    "previousBlockhash": KEY,
+                    "blockTime": NOW // 1000,
+                    "transactions": entries[:6],
+                }
+            )
+        for entry in entries:
+            for key in entry["transaction"]["message"]["accountKeys"]:
+                if key in BY_ADDRESS and len(by_program.setdefault(BY_ADDRESS[key].name, [])) < 4:
+                    by_program[BY_ADDRESS[key].name].append(entry)
+    return blocks, by_program
+
+
+BLOCKS, BY_PROGRAM = seeds()
+
+
+def decode(text: bytes) -> None:
+    """Decode a transaction as a source hands it on; whatever it holds, there is an answer."""
+    decode_block(JsonTransactions([msgspec.Raw(text)]))
+
+
+def block_file(text: bytes) -> None:
+    """Read a file of blocks to its end, and decode what it holds."""
+    path = FOLDER / "blocks.jsonl"
+    path.write_bytes(text)
+
+    async def read() -> None:
+        async for update in FileSource([path]).updates(None):
+            decode_block(getattr(update, "transactions", ()))
+
+    LOOP.run_until_complete(read())
+
+
+STATUS: Final = {"slot": 7, "confirmations": 3, "err": None, "confirmationStatus": "confirmed"}
+CONTEXT: Final = {"slot": 7}
+BALANCE: Final = {
+    "accountIndex": 1,
+    "mint": KEY,
+    "owner": KEY,
+    "uiTokenAmount": {"amount": "2500", "decimals": 6},
+}
+ANSWERS: Final = [
+    {"jsonrpc": "2.0", "id": 1, "result": result}
+    for result in (
+        7,
+        KEY,
+        None,
+        [7, 8],
+        {"context": CONTEXT, "value": [STATUS]},
+        {"context": CONTEXT, "value": {"err": None, "accounts": [{"data": ["AAAA", "base64"]}]}},
+        {"context": CONTEXT, "value": {"data": ["AAAA", "base64"], "owner": KEY, "lamports": 9}},
+        {"absoluteSlot": 7, "blockHeight": 7, "epoch": 1, "slotIndex": 7, "slotsInEpoch": 432_000},
+        {
+            "slot": 7,
+            "meta": {"err": None, "preTokenBalances": [BALANCE], "postTokenBalances": [BALANCE]},
+            "transaction": {"message": {"accountKeys": [KEY, KEY]}, "signatures": [KEY]},
+        },
+        BLOCKS[0],
+    )
+]
+ENDPOINT: Final = Endpoint(url="http://node.example", attempts_max=1)
+
+
+def answering(body: bytes) -> httpx.MockTransport:
+    """Return a node that answers every question with *body*."""
+    return httpx.MockTransport(lambda _: httpx.Response(200, content=body))
+
+
+async def _silent(_: float) -> None:
+    """Wait for nothing."""
+
+
+def rpc(body: bytes) -> None:
+    """Ask everything that ingest asks of a node; each question may be refused on its own."""
+
+    async def ask() -> None:
+        node = Rpc(ENDPOINT, clock=SystemClock(), transport=answering(body), sleep=_silent)
+        async with node:
+            for question in (
+                node.slot(Commitment.CONFIRMED),
+                node.genesis_hash(),
+                node.block_time(SLOT),
+                node.blocks(first=SLOT, last=SLOT, commitment=Commitment.CONFIRMED),
+                node.header(SLOT, Commitment.CONFIRMED),
+                node.block(SLOT, Commitment.CONFIRMED),
+            ):
+                await _asked(question, RpcFailure)
+
+    LOOP.run_until_complete(ask())
+
+
+NODE: Final[dict[str, PaymentNode]] = {}
+BODY: Final = bytearray()
+
+
+def payment_node(body: bytes) -> None:
+    """Ask everything that selling asks of a node."""
+    if not NODE:
+        transport = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(BODY)))
+        NODE[""] = PaymentNode(ENDPOINT, transport)
+    BODY[:] = body
+    node = NODE[""]
+
+    async def ask() -> None:
+        for question in (
+            node.simulate(PAYMENTS[0], TREASURY),
+            node.send(PAYMENTS[0]),
+            node.height("confirmed"),
+            node.tip("confirmed"),
+            node.statuses([Signature(KEY)], search=True),
+            node.transaction(Signature(KEY)),
+        ):
+            await _asked(question, ChainUnavailable)
+
+    LOOP.run_until_complete(ask())
+
+
+async def _asked(question: Coroutine[Any, Any, object], refusal: type[Exception]) -> None:
+    try:
+        found = await question
+    except refusal:
+        return
+    decode_block(getattr(found, "transactions", ()))
+
+
+TARGETS: Final = {
+    **{
+        f"decoder: {name}": Target(changed_json(entries), decode)
+        for name, entries in sorted(BY_PROGRAM.items())
+    },
+    "block file": Target(changed_json(BLOCKS), block_file, (FileError,)),
+    "node, of ingest": Target(changed_json(ANSWERS), rpc),
+    "node, of selling": Target(changed_json(ANSWERS), payment_node),
+}

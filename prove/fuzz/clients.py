@@ -1,0 +1,125 @@
+"""What clients and operators type: paths, forms, headers, tables."""
+
+import json
+import sys
+from contextlib import suppress
+from typing import Final
+
+import httpx
+
+from mintscope.base.errors import BadRequest, ServiceError
+from mintscope.core.accounts.signups.form import parse_form as parse_signup
+from mintscope.core.dex import base58
+from mintscope.core.dex.outcome import Unreadable
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.web.form import InvalidForm, parse_form
+from mintscope.shell.cli.table import BadTable, rows
+from prove.fuzz.inputs import changed_bytes, changed_json
+from prove.fuzz.target import FOLDER, KEY, LOOP, Target
+from prove.recipe import ROOT
+
+sys.path.insert(0, str(ROOT / "tests"))
+from support.scenes.service import running_service
+
+PATHS: Final = [
+    path.encode()
+    for path in (
+        "/v1/token/So11111111111111111111111111111111111111112",
+        "/v1/credits/balance",
+        "/v1/credits/bundles/10",
+        "/openapi.json",
+        "/api/beta-signup",
+        "/healthz",
+        "/%2e%2e/v1/%2Ftoken//x?y=%00&&",
+    )
+]
+
+
+class Site:
+    """The whole API, which answers every path with one of a few statuses."""
+
+    def __init__(self) -> None:
+        self._opened = running_service(FOLDER)
+        self._client = LOOP.run_until_complete(self._opened.__aenter__()).client
+
+    def get(self, path: bytes) -> None:
+        """Ask for *path*, as it stands in the request line."""
+        target = b"/" + path.lstrip(b"/").replace(b"#", b"")
+        url = httpx.URL("http://test").copy_with(raw_path=target)
+        status = LOOP.run_until_complete(self._client.get(url)).status_code
+        assert status in {200, 400, 401, 402, 404, 405, 429, 503}, status
+
+
+SITE: Final[list[Site]] = []
+
+
+def path(text: bytes) -> None:
+    """Ask the API for a path of any bytes a request line may hold."""
+    if not SITE:
+        SITE.append(Site())
+    printable = bytes(byte for byte in text if 0x20 < byte < 0x7F)
+    SITE[0].get(printable)
+
+
+def base58_text(text: bytes) -> None:
+    """Decode, and compare with arithmetic."""
+    try:
+        decoded = base58.decode(text.decode("latin-1"))
+    except Unreadable:
+        return
+    number = 0
+    for digit in text.decode():
+        number = number * 58 + ALPHABET.index(digit)
+    assert int.from_bytes(decoded) == number
+    assert base58.head(text.decode()) == decoded[:8]
+
+
+ALPHABET: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+TABLE: Final = [b"time,open,high,low,close\n1,2,3,1,2\n60,2,3,1,2.5\n", b"a;b\n1;2\n", b'"x""y",\n']
+
+
+def table(text: bytes) -> None:
+    """Read a CSV file of candles, cell by cell."""
+    file = FOLDER / "table.csv"
+    file.write_bytes(text)
+    for row in rows(file, ["time", "close"]):
+        with suppress(BadTable):
+            row.integer("time", 0, 2**63)
+        with suppress(BadTable):
+            row.number("close", 1e12)
+
+
+SIGNUP: Final = {
+    "email": "agent@example.org",
+    "name": "an agent",
+    "motivation": "to trade",
+    "telegram": "@agent",
+    "twitter": "@agent",
+}
+
+
+def signup(text: bytes) -> None:
+    """Read the fields of a sign-up."""
+    fields = json.loads(text)
+    if isinstance(fields, dict):
+        parse_signup(fields)
+
+
+def forwarded(text: bytes) -> None:
+    """Find the client behind proxies."""
+    scope = {"client": ("127.0.0.1", 1), "headers": [(b"x-forwarded-for", text)]}
+    assert ClientAddresses(["127.0.0.0/8", "::1/128"]).key(scope)
+
+
+TARGETS: Final = {
+    "path": Target(changed_bytes(PATHS), path),
+    "base58": Target(changed_bytes([KEY.encode(), b"z" * 44, b"1" * 80]), base58_text),
+    "CSV": Target(changed_bytes(TABLE), table, (BadTable,)),
+    "sign-up": Target(changed_json([SIGNUP]), signup, (ValueError, RecursionError, ServiceError)),
+    "form of a page": Target(
+        changed_bytes([b"email=a%40example.org&csrf=x&csrf=y", b"a=%ff&b"]),
+        parse_form,
+        (BadRequest, InvalidForm),
+    ),
+    "X-Forwarded-For": Target(changed_bytes([b"1.2.3.4, ::1, 2001:db8::1"]), forwarded),
+}

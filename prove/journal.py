@@ -1,0 +1,56 @@
+"""What has been proven of this code, kept in build/ so that an interrupted run goes on there."""
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from prove.recipe import BUILD, ROOT
+from prove.step import Outcome
+
+PROVEN_OF: Final = ("src/mintscope", "tests", "prove")
+
+
+class Journal(msgspec.Struct, kw_only=True):
+    """The outcomes of one code at one length, by step."""
+
+    code: str
+    full: bool
+    outcomes: dict[str, Outcome] = {}
+
+    def keep(self, step: str, outcome: Outcome) -> None:
+        """Write the outcome of *step* down."""
+        self.outcomes[step] = outcome
+        path = _path(full=self.full)
+        path.parent.mkdir(exist_ok=True)
+        unfinished = path.with_suffix(".new")
+        unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(self)))
+        unfinished.replace(path)
+
+    def is_good(self, step: str) -> bool:
+        """Say whether *step* need not be done again."""
+        return step in self.outcomes and self.outcomes[step].good
+
+
+def open_journal(*, full: bool) -> Journal:
+    """Return what was proven of the code as it is now; an empty journal if that is another."""
+    code = _fingerprint()
+    try:
+        journal = msgspec.json.decode(_path(full=full).read_bytes(), type=Journal)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return Journal(code=code, full=full)
+    return journal if journal.code == code else Journal(code=code, full=full)
+
+
+def _path(*, full: bool) -> Path:
+    return BUILD / ("prove.json" if full else "prove-short.json")
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256()
+    for folder in PROVEN_OF:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "node_modules" not in path.parts:
+                digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,80 @@
+"""A recipe: tests at full length, and broken builds of the package that they must catch."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PACKAGE: Final = ROOT / "src" / "mintscope"
+BUILD: Final = ROOT / "build"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The package with one line replaced.
+
+    name     what is wrong with it, in words
+    file     below src/mintscope
+    line     the line to replace, without its indentation; it must stand there exactly once
+    becomes  what stands there instead
+    tests    what must fail; by default the tests of the recipe
+    """
+
+    name: str
+    file: str
+    line: str
+    becomes: str
+    tests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What is proven, and how.
+
+    tests     what must pass: pytest node ids below tests/
+    mistakes  tests that build something broken themselves and pass when that is caught
+    """
+
+    name: str
+    proves: str
+    tests: tuple[str, ...]
+    mistakes: tuple[str, ...] = ()
+    mutants: tuple[Mutant, ...] = ()
+
+
+def mutated(source: str, mutant: Mutant) -> str:
+    """Return *source* with the line of *mutant* replaced.  Raises ValueError if it is not there."""
+    lines = source.splitlines(keepends=True)
+    found = [number for number, line in enumerate(lines) if line.strip() == mutant.line]
+    if len(found) != 1:
+        raise ValueError(
+            f"mutant {mutant.name!r}: expected the line {mutant.line!r} once in {mutant.file},"
+            f" it is there {len(found)} times"
+        )
+    before = lines[found[0]]
+    lines[found[0]] = before.replace(mutant.line, mutant.becomes)
+    return "".join(lines)
+
+
+@contextmanager
+def mutated_copy(mutant: Mutant) -> Iterator[Path]:
+    """Yield a folder that holds the package as *mutant* has it, for PYTHONPATH."""
+    text = mutated((PACKAGE / mutant.file).read_text(), mutant)
+    BUILD.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        copy = Path(folder) / PACKAGE.name
+        # Links, not copies: what is compiled stays compiled, and only one file is another.
+        shutil.copytree(
+            PACKAGE, copy, copy_function=os.link, ignore=shutil.ignore_patterns("node_modules")
+        )
+        changed = copy / mutant.file
+        changed.unlink()
+        changed.write_text(text)
+        for compiled in (changed.parent / "__pycache__").glob(f"{changed.stem}.*"):
+            compiled.unlink()
+        yield Path(folder)

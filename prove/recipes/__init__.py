@@ -1,0 +1,11 @@
+"""The recipes, by name."""
+
+from typing import Final
+
+from prove.recipe import Recipe
+from prove.recipes import access, http, market, money
+
+RECIPES: Final[dict[str, Recipe]] = {
+    recipe.name: recipe
+    for recipe in (*money.RECIPES, *access.RECIPES, *http.RECIPES, *market.RECIPES)
+}

@@ -1,0 +1,101 @@
+"""Limits, clocks and secrets: who may ask how often, and what nobody may learn."""
+
+from typing import Final
+
+from prove.recipe import Mutant, Recipe
+
+LIMITS: Final = "base/limits.py"
+EVEN: Final = "edges/api/accounts/constant_time.py"
+
+WINDOWS: Final = Recipe(
+    name="limits at window edges",
+    proves="no window, wherever it begins, admits one request more than its limit",
+    tests=(
+        "base/test_moving_window.py",
+        "contract/test_limiters.py",
+        "spec/test_limits.py",
+        "spec/test_account_limits.py",
+        "spec/test_payment_limits.py",
+        "edges/server/test_client_address.py",
+    ),
+    mutants=(
+        Mutant(
+            "one request too many",
+            LIMITS,
+            "if len(admitted) >= self.limit.count:",
+            "if len(admitted) > self.limit.count:",
+        ),
+        Mutant(
+            "windows that begin at full minutes",
+            LIMITS,
+            "while admitted and now - admitted[0] >= window_s:",
+            "while admitted and now // window_s != admitted[0] // window_s:",
+        ),
+        Mutant(
+            "a client is what it says it is",
+            "edges/server/client_address.py",
+            "client = chain.pop()",
+            "client = chain.pop(0)",
+        ),
+        Mutant(
+            "each address of an IPv6 network has a limit of its own",
+            LIMITS,
+            "IPV6_PREFIX: Final = 64  # one customer's network: its single addresses are free",
+            "IPV6_PREFIX: Final = 128",
+        ),
+    ),
+)
+CLOCKS: Final = Recipe(
+    name="clock steps",
+    proves="a wall clock that is set, or that the chain contradicts, sells and forgets nothing",
+    tests=(
+        "spec/test_limits.py::test_a_step_of_the_wall_clock_changes_nothing",
+        "core/payments/test_price.py",
+        "edges/settlement/test_price_sources.py",
+    ),
+    mutants=(
+        Mutant(
+            "limits count on the wall clock",
+            LIMITS,
+            "now = self._clock.monotonic_s()",
+            "now = self._clock.now() / 1000",
+        ),
+        Mutant(
+            "a step of the clock goes unseen",
+            "core/payments/pricing/price_cache.py",
+            "return abs(self._wall_ahead_s() - self._ahead_s) > STEP_S_MAX",
+            "return False",
+        ),
+    ),
+)
+TIMING: Final = Recipe(
+    name="timing oracles",
+    proves="unknown, wrong, waiting and used secrets cost and answer the same",
+    tests=("edges/api/test_constant_time.py", "edges/api/test_not_told_apart.py"),
+    mutants=(
+        Mutant("an answer leaves when it is done", EVEN, "if left_s > 0:", "if left_s > 3_600:"),
+        Mutant(
+            "the wait begins after the work",
+            EVEN,
+            "await asyncio.get_running_loop().run_in_executor(_THREADS, _sleep_until, due_s)",
+            "await asyncio.get_running_loop().run_in_executor("
+            "_THREADS, _sleep_until, time.perf_counter() + LEAST_S)",
+        ),
+    ),
+)
+SECRETS: Final = Recipe(
+    name="secret hygiene",
+    proves="no secret that a client holds is in a log, a file, a metric or the dump of a crash",
+    tests=("e2e/test_secret_hygiene.py",),
+    mutants=(
+        Mutant(
+            "the log tells every header",
+            "edges/server/application.py",
+            'route, request.path_params = self._router.find(scope["method"], scope["path"])',
+            'route, request.path_params = self._router.find(scope["method"], scope["path"]);'
+            ' log.info("request", headers=str(request.headers))',
+        ),
+    ),
+)
+
+RECIPES: Final = (WINDOWS, CLOCKS, TIMING, SECRETS)

@@ -1,0 +1,50 @@
+"""What clients may do to a connection."""
+
+from typing import Final
+
+from prove.recipe import Mutant, Recipe
+
+CONNECTION: Final = "edges/server/protocol/connection.py"
+
+ABUSE: Final = Recipe(
+    name="HTTP abuse",
+    proves="slow, huge, doubled and broken requests are closed in time and cost nobody else",
+    tests=(
+        "edges/server/test_protocol.py",
+        "edges/server/test_lost_connections.py",
+        "edges/server/test_whole_answer.py",
+    ),
+    mutants=(
+        Mutant(
+            "no limit of the body",
+            CONNECTION,
+            "if len(self._received) > self._bounds.body_bytes_max:",
+            "if False:",
+        ),
+        Mutant(
+            "several hosts",
+            CONNECTION,
+            'and [name for name, _ in self.headers].count(b"host") > 1',
+            "and False",
+        ),
+        Mutant(
+            "silence is never closed",
+            CONNECTION,
+            "self._deadline = self.loop.call_later(self._bounds.request_s_max, self._overdue)",
+            "self._deadline = self.loop.call_later(3_600, self._overdue)",
+        ),
+        Mutant(
+            "a trailer is a header",
+            CONNECTION,
+            "self.headers = []  # a trailer is no header: it must not reach the application",
+            "pass",
+        ),
+    ),
+)
+SPELLINGS: Final = Recipe(
+    name="methods and spellings",
+    proves="no method and no spelling of a path runs what is paid for",
+    tests=("spec/test_routes.py",),
+)
+
+RECIPES: Final = (ABUSE, SPELLINGS)

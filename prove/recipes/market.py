@@ -1,0 +1,82 @@
+"""What a chain says of trades: order, forks, poison and outliers."""
+
+from typing import Final
+
+from prove.recipe import Mutant, Recipe
+
+PRICING: Final = "core/market/pricing.py"
+TAIL: Final = "core/market/engine/tail.py"
+
+ORDER: Final = Recipe(
+    name="order and forks",
+    proves="candles depend on the set of living swaps alone: not on order, repeats, forks, crashes",
+    tests=(
+        "edges/ingest/test_ingest.py",
+        "core/market/test_tail.py",
+        "core/market/test_fold.py",
+        "e2e/test_ingest_storm.py",
+    ),
+    mutants=(
+        Mutant(
+            "a block that is known is taken again",
+            TAIL,
+            "return ours is not None and ours.blockhash == block.blockhash",
+            "return False",
+            ("core/market/test_tail.py", "edges/ingest/test_ingest.py"),
+        ),
+        Mutant(
+            "any block with the number of the parent is the parent",
+            TAIL,
+            "if parent.blockhash != block.parent_blockhash:",
+            "if False:",
+            ("core/market/test_tail.py", "edges/ingest/test_ingest.py"),
+        ),
+        Mutant(
+            "swaps of a slot stay in the order of arrival",
+            PRICING,
+            "for swap in sorted(swaps, key=_position):",
+            "for swap in swaps:",
+            ("core/market/test_pricing.py",),
+        ),
+    ),
+)
+POISON: Final = Recipe(
+    name="poison and outliers",
+    proves="no bytes of a transaction stop the decoder, and no absurd trade moves a price",
+    tests=(
+        "core/dex/test_total.py",
+        "core/dex/test_events.py",
+        "core/market/test_pricing.py",
+        "edges/ingest/test_ingest.py::test_a_transaction_that_breaks_the_decoder_costs_itself_alone",
+        "edges/ingest/test_ingest.py::test_what_is_quarantined_is_kept_and_bounded",
+        "edges/ingest/test_ingest.py::test_insane_amounts_never_stop_it_nor_move_the_price",
+    ),
+    mutants=(
+        Mutant(
+            "one bad call hides its transaction",
+            "core/dex/decode.py",
+            "into.quarantined.append(_quarantined(transaction, call.program.name, unreadable))",
+            "raise",
+        ),
+        Mutant(
+            "dust sets the price",
+            PRICING,
+            "if min(seen.base_amount, seen.quote_amount) < DUST_RAW:",
+            "if False:",
+        ),
+        Mutant(
+            "any rate of SOL is believed",
+            PRICING,
+            "if RATE_MIN <= price <= RATE_MAX:",
+            "if True:",
+        ),
+        Mutant(
+            "any price is believed",
+            PRICING,
+            "if not PRICE_USD_MIN <= price_usd <= PRICE_USD_MAX or not isfinite(price_sol):",
+            "if False:",
+        ),
+    ),
+)
+
+RECIPES: Final = (ORDER, POISON)

@@ -1,0 +1,176 @@
+"""Payments and credits: kills, freezes, disks, races and everything a chain does."""
+
+from typing import Final
+
+from prove.recipe import Mutant, Recipe
+
+STATES: Final = "core/payments/payment.py"
+FACILITATOR: Final = "core/payments/facilitator.py"
+CONNECTION: Final = "edges/storage/sqlite/connection.py"
+
+KILLS: Final = Recipe(
+    name="kills",
+    proves="kill -9 at any moment loses no payment, no debit, no answer and no e-mail",
+    tests=(
+        "e2e/test_payment_storm.py::test_nothing_paid_is_lost_to_kill_9",
+        "e2e/test_debit_storm.py::test_no_answered_debit_is_lost_to_kill_9",
+        "e2e/test_account_storm.py::test_nothing_told_is_lost_to_kill_9",
+        "e2e/test_payment_kills.py",
+    ),
+    mistakes=(
+        "e2e/test_payment_storm.py::test_the_storm_finds_a_mistake",
+        "e2e/test_debit_storm.py::test_the_storm_finds_a_ledger_that_answers_before_it_commits",
+        "e2e/test_account_storm.py::test_the_storm_finds_an_email_written_afterwards",
+    ),
+)
+FREEZES: Final = Recipe(
+    name="freezes",
+    proves="a frozen database or a frozen service sells nothing twice and loses nothing",
+    tests=(
+        "edges/storage/test_frozen_store.py",
+        "e2e/test_payments.py::test_a_frozen_service_loses_nothing",
+        "e2e/test_payment_disk.py::test_a_locked_file_loses_nothing",
+    ),
+    mutants=(
+        Mutant(
+            "a store that does not answer counts as a sale",
+            FACILITATOR,
+            "return payment  # still pending, as far as can be proven",
+            "return apply(payment, evidence)",
+            ("edges/storage/test_frozen_store.py",),
+        ),
+    ),
+)
+DISK: Final = Recipe(
+    name="full disk",
+    proves="on a full disk nothing is sold or charged, and it heals by itself",
+    tests=(
+        "e2e/test_payment_disk.py::test_a_full_disk_sells_nothing_and_heals",
+        "edges/storage/test_money_file.py::test_a_full_disk_is_503_for_every_waiter_and_charges_nothing",
+    ),
+    mutants=(
+        Mutant(
+            "the probe of readiness writes nothing",
+            "edges/storage/sqlite/money/credit_ledger.py",
+            "await self._group.run(self._expect_writable)",
+            "return",
+        ),
+    ),
+)
+FLUSHES: Final = Recipe(
+    name="flush audit",
+    proves="no answer leaves before what it says is on the disk (strace counts the flushes)",
+    tests=(
+        "e2e/test_debit_storm.py::test_every_answer_waits_for_the_disk",
+        "e2e/test_payment_disk.py::test_every_sale_waits_for_the_disk_twice",
+    ),
+    mistakes=(
+        "e2e/test_debit_storm.py::test_the_trace_finds_a_ledger_that_does_not_flush",
+        "e2e/test_payment_disk.py::test_the_trace_finds_a_store_that_does_not_flush",
+    ),
+    mutants=(
+        Mutant(
+            "commits that a loss of power undoes",
+            CONNECTION,
+            'db.execute("PRAGMA synchronous = FULL")',
+            'db.execute("PRAGMA synchronous = NORMAL")',
+        ),
+    ),
+)
+RACES: Final = Recipe(
+    name="races",
+    proves="the last credit, one payment and one secret are given once, whoever hurries",
+    tests=(
+        "e2e/test_last_credit.py::test_two_servers_over_one_store_share_the_last_credit",
+        "e2e/test_payments.py::test_one_payment_sent_a_hundred_times",
+        "e2e/test_payments.py::test_four_processes_settle_one_payment",
+        "e2e/test_payments.py::test_twenty_payments_with_funds_for_one",
+        "e2e/test_exchange_race.py::test_a_thousand_exchanges_of_one_secret_give_one_key",
+        "e2e/test_exchange_race_http.py",
+    ),
+    mistakes=(
+        "e2e/test_last_credit.py::test_the_race_finds_a_ledger_that_selects_then_updates",
+        "e2e/test_exchange_race.py::test_the_race_finds_an_exchange_that_selects_then_updates",
+    ),
+)
+CRASH_POINTS: Final = Recipe(
+    name="crash points",
+    proves="of every schedule of handler, reconciler and crash, none loses or doubles a payment",
+    tests=(
+        "core/payments/test_crash_points.py::test_no_schedule_loses_or_doubles_a_payment",
+        "core/payments/test_crash_points.py::test_no_schedule_raises_a_false_alarm_or_hides_a_true_one",
+        "core/payments/test_payment.py",
+    ),
+    mistakes=(
+        "core/payments/test_crash_points.py::test_every_mutant_is_caught",
+        "core/payments/test_crash_points.py::test_every_mutant_of_the_auditor_is_caught",
+    ),
+    mutants=(
+        Mutant(
+            "landing does not win over a failure",
+            STATES,
+            "return payment if payment.state is State.ISSUED else replace(payment, final=False)",
+            "return payment",
+        ),
+        Mutant(
+            "less than was agreed is enough",
+            STATES,
+            "if landed.paid < payment.amount:",
+            "if landed.paid < payment.amount // 2:",
+        ),
+    ),
+)
+CHAIN_FAULTS: Final = Recipe(
+    name="chain faults",
+    proves="whatever a chain or a node does, a payment ends within 150 s, and once",
+    tests=("spec/test_chain_faults.py", "spec/test_lost_answers.py"),
+    mutants=(
+        Mutant(
+            "a lost answer to the broadcast is a failure",
+            FACILITATOR,
+            "with suppress(ChainUnavailable):",
+            "with suppress(KeyError):",
+        ),
+        Mutant(
+            "not seen for now is dead",
+            STATES,
+            "case Unseen(height=height) if height > payment.last_valid_height:",
+            "case Unseen(height=height):",
+        ),
+        Mutant(
+            "an answer is given again without its key",
+            FACILITATOR,
+            "or not self.secrets.holds(key, payment.payer, payment.key_hash)",
+            "or False",
+        ),
+    ),
+)
+FORGERIES: Final = Recipe(
+    name="forged payments",
+    proves="no payment passes that differs from what was quoted, in any field or byte",
+    tests=(
+        "core/payments/test_verify.py",
+        "core/payments/test_headers.py",
+        "core/payments/test_memo.py",
+        "spec/test_payment_attacks.py",
+    ),
+    mutants=(
+        Mutant(
+            "the signature of the payer is not checked",
+            "core/payments/protocol/verify.py",
+            "if not envelope.is_signed_by_payer():",
+            "if False:",
+        ),
+    ),
+)
+
+RECIPES: Final = (
+    KILLS,
+    FREEZES,
+    DISK,
+    FLUSHES,
+    RACES,
+    CRASH_POINTS,
+    CHAIN_FAULTS,
+    FORGERIES,
+)
