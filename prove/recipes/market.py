@@ -48,7 +48,7 @@ POISON: Final = Recipe(
         "core/dex/test_events.py",
         "core/market/test_pricing.py",
         "edges/ingest/test_ingest.py::test_a_transaction_that_breaks_the_decoder_costs_itself_alone",
-        "edges/ingest/test_ingest.py::test_what_is_quarantined_is_kept_and_bounded",
+        "edges/ingest/test_ingest.py::test_quarantined_transactions_are_kept_up_to_a_limit",
         "edges/ingest/test_ingest.py::test_insane_amounts_never_stop_it_nor_move_the_price",
     ),
     mutants=(

@@ -1,4 +1,4 @@
-"""No one waits for more than one slice of someone else's work."""
+"""A task waits for at most one slice of another's work."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ async def test_one_goes_on_in_each_turn_of_the_loop_and_in_order() -> None:
     assert len({turn for _, turn in went}) == COUNT
 
 
-async def test_who_comes_alone_does_not_wait() -> None:
+async def test_work_that_comes_alone_does_not_wait() -> None:
     turns = FairQueue()
     for _ in range(3):
         waiting = turns.next()
@@ -37,7 +37,7 @@ async def test_who_comes_alone_does_not_wait() -> None:
             await asyncio.sleep(0)
 
 
-async def test_who_gives_up_stops_no_one() -> None:
+async def test_work_that_gives_up_stops_no_other() -> None:
     turns = FairQueue()
     _, impatient, patient = (asyncio.create_task(turns.next()) for _ in range(3))
     await asyncio.sleep(0)

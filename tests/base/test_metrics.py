@@ -60,7 +60,7 @@ def test_a_port_in_use_is_an_os_error() -> None:
             pass
 
 
-def test_a_client_that_says_nothing_keeps_no_one_waiting() -> None:
+def test_a_silent_client_delays_no_other() -> None:
     with serve_metrics("127.0.0.1", 0) as port, socket.create_connection(("127.0.0.1", port)):
         answer = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=5)
 

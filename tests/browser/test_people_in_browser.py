@@ -13,7 +13,7 @@ BETTER = "a better password of mine"
 
 
 async def follow_email(visitor: Visitor, email: str, subject: str) -> None:
-    """Open the newest e-mail to *email* in the mailbox of the demo, and follow its link."""
+    """Open the newest e-mail to *email* on the demo's /mailbox page, and follow its link."""
     await visitor.open(f"/mailbox?to={email}")
     await visitor.page.get_by_role("link", name=subject).first.click()
     async with visitor.page.expect_navigation():
@@ -128,7 +128,7 @@ async def test_an_agent_is_claimed_by_the_reader_of_its_address(
     assert await visitor.page.get_by_role("link", name="Revoke").count() == 1
 
 
-async def test_what_cannot_be_done_is_told_on_a_page_like_all_others(visitor: Visitor) -> None:
+async def test_a_refusal_is_a_page_like_all_others(visitor: Visitor) -> None:
     await visitor.sign_up("clumsy@people.example")
     await visitor.open("/settings/account/password")
     await visitor.page.locator("main [name=csrf]").evaluate("field => { field.value = 'x' }")

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def confirmed(site: Website, email: str, motivation: str = "To trade.") -> SignupId:
-    """Apply, and let the reader of the mailbox confirm."""
+    """Apply, and confirm by the link in the e-mail."""
     signup_id = await site.apply(email, motivation)
     link = await site.link(email)
     assert await site.accounts.signup.confirm_by_link(link.rpartition("/")[2])
@@ -71,7 +71,9 @@ async def test_the_reason_of_a_rejection_stays_inside(live_site: Website, visito
     await visitor.reads("Spam, the third time.")
 
 
-async def test_an_unconfirmed_mailbox_takes_a_tick(live_site: Website, visitor: Visitor) -> None:
+async def test_an_unconfirmed_address_is_approved_only_with_a_tick(
+    live_site: Website, visitor: Visitor
+) -> None:
     signup_id = await live_site.apply("unread@review.example")
     await go_to(visitor, f"/admin/applications/{signup_id}")
     await visitor.page.get_by_label("groups:write").check()

@@ -131,7 +131,7 @@ async def test_what_never_comes_is_waited_for_until_it_cannot(world: World) -> N
     assert visit.wallet.limit.spent == 22_500
 
 
-async def test_what_no_one_can_tell_is_reported_as_pending(world: World) -> None:
+async def test_an_unknown_outcome_is_reported_as_pending(world: World) -> None:
     visit = Visit(world, patience_s=0.01)
     world.go_wrong(calls={"getSignatureStatuses": {"kind": "http"}})
     with pytest.raises(PurchasePending) as pending:

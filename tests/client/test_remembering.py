@@ -309,7 +309,7 @@ async def test_a_buyer_waits_until_a_date(world: World) -> None:
     assert 40 < visit.waited_s[0] <= 45
 
 
-async def test_a_buyer_who_is_asked_to_wait_too_long_keeps_the_payment(world: World) -> None:
+async def test_a_wait_longer_than_allowed_keeps_the_payment_for_later(world: World) -> None:
     visit = Visit(world)
     visit.street.refusing = httpx.Response(429, headers={"Retry-After": "3600"}, json={})
     with pytest.raises(PurchasePending) as pending:

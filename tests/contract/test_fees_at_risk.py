@@ -53,7 +53,7 @@ async def begun(engine: Engine, names: Iterable[str], now: int = NOW) -> list[bo
     return [isinstance(await engine.store.begin(paid_by(name, now=now)), Begun) for name in names]
 
 
-async def test_payments_that_never_land_close_sales_to_no_one(engine: Engine) -> None:
+async def test_payments_that_never_land_close_no_sales(engine: Engine) -> None:
     """More than the fees of the hour are promised, and none is spent."""
     budget = Budget(fee_lamports=2_000_000, in_flight_fee_lamports=10_000_000)
     for n in range(120):
@@ -80,7 +80,7 @@ async def test_fees_that_were_burned_close_sales_for_an_hour(engine: Engine) -> 
         assert isinstance(await engine.store.begin(paid_by(name, now=NOW + HOUR_MS)), Begun)
 
 
-async def test_who_has_bought_within_the_day_has_half_of_what_may_be_promised(
+async def test_a_buyer_of_the_last_day_has_half_of_what_may_be_in_flight(
     engine: Engine,
 ) -> None:
     buyers = [f"buyer {n}" for n in range(12)]
@@ -178,7 +178,7 @@ class Diary:
 async def test_no_schedule_promises_or_burns_more_than_it_may(
     acts: list[tuple[str, int, int]], fund: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """And sales are closed to no one while every bound would hold."""
+    """And no sale is refused while every limit would hold."""
     diary = Diary(lamports=WALLET_LAMPORTS_MIN + fund)
     async with every_engine(tmp_path_factory.mktemp("money")) as engines:
         for engine in engines:

@@ -56,7 +56,7 @@ class Closing(Protocol):
 
 @dataclass
 class Market:
-    """A store, a person who reads it, and the operator's list beside them."""
+    """A store, its reader, and the operator's list beside them."""
 
     store: MarketStore
     reader: MarketReader
@@ -164,7 +164,7 @@ async def test_the_tip_is_the_newest_living_slot(market: Market) -> None:
     assert (tip.seq, tip.slot, tip.time) == (5, 1, START + 1)
 
 
-async def test_whose_clock_it_is_can_be_read(market: Market) -> None:
+async def test_the_store_tells_whether_its_clock_is_that_of_files(market: Market) -> None:
     await market.store.start(mints=[], follows_files=True)
 
     assert (await market.reader.tip()).follows_files

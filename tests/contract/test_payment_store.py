@@ -228,7 +228,7 @@ async def test_a_few_failures_an_hour_are_enough(engine: Engine, same: str, enou
 
 
 @pytest.mark.parametrize("sold", [0, 2])
-async def test_one_who_fails_does_not_stop_all_who_share_an_address(
+async def test_a_payer_that_fails_does_not_stop_others_at_its_address(
     engine: Engine, sold: int
 ) -> None:
     """It takes more reverted payments than three and those of the hour that were good."""
@@ -253,10 +253,8 @@ async def test_what_never_landed_is_not_a_failure(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(("same", "at_first"), [("payer", 8), ("address", 64)])
-async def test_who_has_bought_nothing_has_little_in_flight(
-    engine: Engine, same: str, at_first: int
-) -> None:
-    """A person who empties the account once all are sent burns so many fees, and is known then."""
+async def test_a_new_payer_has_little_in_flight(engine: Engine, same: str, at_first: int) -> None:
+    """A payer that empties its account after sending burns this many fees, and is known then."""
 
     def one(n: int, now: int = NOW) -> PendingPayment:
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
@@ -286,7 +284,7 @@ async def test_a_buyer_may_have_as_many_more_in_flight(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("same", ["payer", "address"])
-async def test_no_one_alone_uses_up_the_fees_of_all(engine: Engine, same: str) -> None:
+async def test_one_payer_alone_cannot_use_up_the_fees_of_all(engine: Engine, same: str) -> None:
     budget = Budget(in_flight_payer=1_000, in_flight_address=1_000)
 
     def one(n: int) -> PendingPayment:
@@ -355,7 +353,7 @@ def within(
     like: PendingPayment,
     end: int,
 ) -> list[PendingPayment]:
-    """Return those of *these* that ended in the hour before *end*, by a person who made *like*."""
+    """Return those of *these* that ended in the hour before *end*, by the payer of *like*."""
     return [
         each
         for each in these
@@ -383,9 +381,7 @@ async def test_a_top_up_follows_its_token(engine: Engine) -> None:
     asked = new_payment("a", purchase=TopUp(credits=50, account=account))
     await engine.store.begin(asked)
     successor = await engine.rotate(await engine.rotate(account))
-    assert (
-        await engine.rotate(account) != successor
-    )  # a person who stole the old token inherits nothing
+    assert await engine.rotate(account) != successor  # a thief of the old token inherits nothing
     issued = await resolve(engine, asked, LANDED)
 
     assert issued.purchase == asked.payment.purchase
@@ -394,7 +390,7 @@ async def test_a_top_up_follows_its_token(engine: Engine) -> None:
 
 
 async def test_a_top_up_of_a_token_that_was_rotated_before_stays_on_it(engine: Engine) -> None:
-    """A person who pays for an old token means it: a thief may have rotated it."""
+    """A payment for an old token is meant for it: a thief may have rotated it."""
     account = engine.open_account(3)
     successor = await engine.rotate(account)
     purchase = TopUp(credits=50, account=account)

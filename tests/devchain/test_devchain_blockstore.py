@@ -146,7 +146,7 @@ def test_a_fork_takes_back_what_its_blocks_moved(young: Devchain) -> None:
     assert young.world.balances == balances
 
 
-def test_what_is_final_cannot_fork(young: Devchain) -> None:
+def test_final_blocks_cannot_fork(young: Devchain) -> None:
     for _ in range(60):
         young.tick()
     limit = young.blockstore.unfinalized()

@@ -128,7 +128,7 @@ async def test_signatures_or_nothing_instead_of_transactions(node: Node) -> None
     }
 
 
-async def test_versioned_transactions_go_to_those_who_can_read_them(node: Node) -> None:
+async def test_versioned_transactions_go_to_clients_that_can_read_them(node: Node) -> None:
     error = await node.refusal("getBlock", node.chain.blockstore.slots[-40])
 
     assert error["code"] == -32015
@@ -159,7 +159,7 @@ async def test_a_block_is_not_there_before_its_commitment(node: Node) -> None:
         }
 
 
-async def test_what_was_cleaned_up_is_gone() -> None:
+async def test_removed_blocks_are_gone() -> None:
     chain = Devchain(now=NOW, history_days=0, kept_blocks=40)
     for _ in range(100):
         chain.tick()
@@ -234,7 +234,7 @@ async def test_wrong_parameters_are_refused(node: Node, method: str, params: lis
         (b'{"jsonrpc": "2.0", "id": "x", "method": "sellEverything"}', -32601, "x"),
     ],
 )
-async def test_what_is_no_request_is_refused(
+async def test_a_body_that_is_no_request_is_refused(
     node: Node, body: bytes, code: int, call_id: object
 ) -> None:
     answer = await node.send(body)

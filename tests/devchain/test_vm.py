@@ -103,7 +103,7 @@ def test_preflight_refuses_an_old_blockhash(chain: PayingChain) -> None:
     assert chain.call("getBlockHeight") > last["lastValidBlockHeight"]
 
 
-def test_what_fails_lands_with_its_error_and_pays_its_fee(chain: PayingChain) -> None:
+def test_a_failed_transaction_lands_with_its_error_and_pays_its_fee(chain: PayingChain) -> None:
     fee_payer = str(chain.vm.genesis.fee_payer.pubkey())
     before = chain.call("getBalance", fee_payer, {"commitment": "processed"})["value"]
     signature = chain.pay(amount=10**12)
@@ -129,7 +129,7 @@ def test_the_priority_fee_is_taken(chain: PayingChain) -> None:
     assert meta["preBalances"][0] - meta["postBalances"][0] == 65_000
 
 
-def test_what_cannot_pay_its_fee_never_lands(chain: PayingChain) -> None:
+def test_a_transaction_that_cannot_pay_its_fee_never_lands(chain: PayingChain) -> None:
     poor = Keypair.from_seed(b"p" * 32)
     message = Message.new_with_blockhash([], poor.pubkey(), chain.blockhash())
     signature = chain.send(VersionedTransaction(message, [poor]), skipPreflight=True)
@@ -138,7 +138,7 @@ def test_what_cannot_pay_its_fee_never_lands(chain: PayingChain) -> None:
     assert chain.status(signature) is None
 
 
-def test_what_cannot_run_never_lands_and_costs_nothing(chain: PayingChain) -> None:
+def test_a_transaction_that_cannot_run_never_lands_and_costs_nothing(chain: PayingChain) -> None:
     owner = chain.buyer.pubkey()
     nothing_there = Instruction(Keypair().pubkey(), b"", [])
     message = Message.new_with_blockhash(

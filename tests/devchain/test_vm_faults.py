@@ -105,7 +105,7 @@ def test_vanish_takes_back_what_was_confirmed_and_nothing_else(chain: PayingChai
     assert tip.height == tip.slot - 1 - LOST_BLOCKS
 
 
-def test_what_vanished_lands_when_sent_again(chain: PayingChain) -> None:
+def test_a_vanished_transaction_lands_when_sent_again(chain: PayingChain) -> None:
     set_landing(chain, "vanish", times=1)
     payment = chain.payment()
     signature = chain.send(payment)
@@ -119,7 +119,7 @@ def test_what_vanished_lands_when_sent_again(chain: PayingChain) -> None:
     assert chain.received() == PRICE
 
 
-def test_what_is_final_does_not_vanish(chain: PayingChain) -> None:
+def test_a_final_transaction_does_not_vanish(chain: PayingChain) -> None:
     set_landing(chain, "vanish", ms=60_000)
     signature = chain.pay()
     chain.slots(200)
@@ -131,7 +131,7 @@ def test_what_is_final_does_not_vanish(chain: PayingChain) -> None:
 @example([(1, True), *[(400 * 10**6, False)] * 3])
 @pytest.mark.storm
 @settings(max_examples=20, derandomize=True, deadline=None)
-def test_what_vanished_might_as_well_never_have_landed(story: list[tuple[int, bool]]) -> None:
+def test_a_vanished_transaction_leaves_no_trace(story: list[tuple[int, bool]]) -> None:
     assert _told(story, "vanish") == _told(story, "never")
 
 
@@ -263,7 +263,7 @@ async def test_latency_is_that_of_the_method(node: httpx.AsyncClient, chain: Pay
     assert quick.elapsed.total_seconds() < 0.08
 
 
-async def test_what_is_not_a_call_reaches_the_server(node: httpx.AsyncClient) -> None:
+async def test_a_request_that_is_no_call_reaches_the_server(node: httpx.AsyncClient) -> None:
     assert (await node.post("/", content=b"{")).json()["error"]["code"] == -32700
     assert (await node.post("/", content=b"x" * 200_000)).status_code == 413
     assert (await node.get("/")).status_code == 405

@@ -58,7 +58,7 @@ def market() -> Market:
     return Market()
 
 
-async def test_a_payment_is_in_the_block_that_everybody_reads(market: Market) -> None:
+async def test_a_payment_is_in_the_block_that_every_client_reads(market: Market) -> None:
     signature = await market.pay()
     slot = market.chain.tick()
     for _ in range(3):
@@ -127,7 +127,7 @@ async def test_a_fork_takes_payments_along(market: Market) -> None:
     assert await market.received() == PRICE
 
 
-async def test_what_vanishes_forks_the_chain(market: Market) -> None:
+async def test_a_vanished_transaction_forks_the_chain(market: Market) -> None:
     knobs = {"landing": {"kind": "vanish", "times": 1}}
     await market.call("devchain_setFaults", knobs)
     for _ in range(40):

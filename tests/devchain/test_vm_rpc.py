@@ -94,7 +94,7 @@ def test_a_simulation_needs_no_signature_unless_asked(
     assert refused.value.code == -32003
 
 
-def test_what_has_landed_is_known_unsigned_too(chain: PayingChain) -> None:
+def test_a_landed_transaction_is_known_unsigned_too(chain: PayingChain) -> None:
     payment = chain.payment()
     chain.call("sendTransaction", b64encode(bytes(payment)).decode(), {"encoding": "base64"})
     chain.slots(3)
@@ -115,7 +115,7 @@ def test_a_simulation_refuses_an_account_named_twice(chain: PayingChain) -> None
     assert simulate(chain, transaction)["err"] == "AccountLoadedTwice"
 
 
-def test_what_does_not_hold_together_is_refused(chain: PayingChain) -> None:
+def test_an_inconsistent_transaction_is_refused(chain: PayingChain) -> None:
     payment = chain.payment()
     unsigned = VersionedTransaction.populate(payment.message, [])
     with pytest.raises(RpcError, match="invalid transaction"):
@@ -130,7 +130,7 @@ def test_what_does_not_hold_together_is_refused(chain: PayingChain) -> None:
         chain.call("sendTransaction", b64encode(bytes(1_233)).decode(), {"encoding": "base64"})
 
 
-def test_an_account_that_no_one_initialised_holds_no_tokens(chain: PayingChain) -> None:
+def test_an_account_that_was_never_initialised_holds_no_tokens(chain: PayingChain) -> None:
     empty = Keypair.from_seed(b"e" * 32).pubkey()
     chain.vm.bank.put(empty, Account(2_039_280, bytes(165), TOKEN))
 
@@ -145,7 +145,7 @@ def test_base58_is_the_default_of_sending(chain: PayingChain) -> None:
     assert chain.status(signature)["err"] is None
 
 
-def test_what_lands_is_shown_whole(chain: PayingChain) -> None:
+def test_a_landed_transaction_is_shown_whole(chain: PayingChain) -> None:
     signature = chain.pay("0123456789abcdef0123456789abcdef")
     chain.slots(2)
     shown = chain.entry(signature)

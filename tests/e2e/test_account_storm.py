@@ -1,7 +1,7 @@
 """Kill -9 while agents apply, are approved and exchange: nothing told is lost, nothing is half.
 
 Two processes at once do all there is to do on one file, and write down what they were told.  They
-are killed, again and again; then everybody who was cut off goes on with the same Idempotency-Key.
+are killed, again and again; then each client goes on with the same Idempotency-Key.
 """
 
 import asyncio
@@ -154,7 +154,7 @@ def lost(folder: Path, told: list[Told]) -> list[str]:
 
 
 async def go_on(folder: Path, told: list[Told]) -> list[str]:
-    """Let everybody who was cut off go on; return who was told something else than before."""
+    """Let each client that was cut off go on; return those whose answer has changed."""
     emails = {each.email for each in told}
     emails |= {email for (email,) in rows(folder / "money.sqlite", "SELECT email FROM application")}
     before = {(each.email, each.what): each.value for each in told}

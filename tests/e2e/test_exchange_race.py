@@ -108,7 +108,7 @@ async def approved(folder: Path) -> Signup:
 
 
 def answers(race: Race) -> list[str]:
-    """Return what everybody was answered."""
+    """Return what every exchange was answered."""
     go = processes.Event()
     racers = []
     for _ in range(PROCESSES):

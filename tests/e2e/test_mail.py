@@ -55,7 +55,7 @@ def test_an_agent_confirms_with_the_code_that_was_mailed(tmp_path: Path) -> None
 
 
 @pytest.mark.timeout(90)
-def test_a_mail_server_that_hangs_keeps_no_one_waiting(tmp_path: Path) -> None:
+def test_a_mail_server_that_hangs_delays_no_request(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         environment = by_smtp(tmp_path, silent.getsockname()[1])
         with (

@@ -1,4 +1,4 @@
-"""Kill -9 while people buy: what landed is what was sold, and everybody gets what is theirs.
+"""Kill -9 while people buy: what landed is what was sold, and every buyer gets what they paid for.
 
 The service and the chain are processes of their own; the chain refuses,
 reverts, drops and delays (`paying_chain.Weather`).  What the chain says and
@@ -169,10 +169,10 @@ def losses(folder: Path, chain: Chain, paid: list[Paid], told: Told) -> list[str
     held = {hash_credential(token, pepper=PEPPER).hex().upper() for token in tokens}
     if len(held) != len(tokens):
         wrong.append("a token was given to two payments")
-    wrong += [f"{each}: a token no one issued" for each in held - accounts]
+    wrong += [f"{each}: a token that was never issued" for each in held - accounts]
     keyless = sum(each.key is None and each.token is None for each in paid)
     if len(accounts - held) > keyless:
-        wrong.append(f"{len(accounts - held)} tokens in no one's hands; {keyless} had no key")
+        wrong.append(f"{len(accounts - held)} tokens that no client holds; {keyless} had no key")
     if chain.received() != 25_000 * len(landed):
         wrong.append(f"{chain.received()} atoms for {len(landed)} payments")
     return wrong + _debits(folder, tokens, told)

@@ -1,4 +1,4 @@
-"""Limits of the account endpoints: no one can use up those of someone else."""
+"""Limits of the account endpoints: a client cannot use up the limits of another."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -49,7 +49,7 @@ async def test_5_signups_an_hour_and_an_address(service: Service) -> None:
 
 
 async def test_20_signups_an_hour_and_an_ipv6_site(proxied: Service) -> None:
-    """A person who has a /48 has 65,536 networks, and each application writes to a mailbox."""
+    """A /48 holds 65,536 networks, and each application sends an e-mail."""
     networks = [f"2001:db8:1:{number:x}::1" for number in range(21)]
     answers = [
         await sign_up(proxied, number, x_forwarded_for=network)
@@ -121,7 +121,7 @@ async def test_a_signup_that_could_not_be_kept_does_not_count(
 async def test_signups_of_others_count_against_them_whatever_they_claim(
     service: Service, proxied: Service
 ) -> None:
-    """A person who writes a victim's address into X-Forwarded-For spends their own limit."""
+    """A victim's address in X-Forwarded-For does not spend the victim's limit."""
     for number in range(6):
         direct = await sign_up(service, number, x_forwarded_for=f"198.51.100.{number}")
         behind = await sign_up(proxied, number, x_forwarded_for="203.0.113.7, 198.51.100.9")
@@ -156,7 +156,7 @@ async def test_60_requests_a_minute_and_a_key(service: Service) -> None:
     assert other.status_code == 200
 
 
-async def test_what_is_no_key_counts_against_the_address_alone(service: Service) -> None:
+async def test_a_header_that_is_no_key_counts_against_the_address_alone(service: Service) -> None:
     key = await Agent(service).key()
     answers = [
         await service.client.get("/v1/me", headers=bearer(f"svc_live_{number:080x}"))
@@ -192,7 +192,7 @@ async def test_an_attacker_cannot_lock_an_agent_out(proxied: Service) -> None:
     assert rescued.status_code == 200, rescued.text
 
 
-async def test_the_owner_has_one_turn_wherever_it_comes_from(proxied: Service) -> None:
+async def test_the_owner_has_one_try_from_any_network(proxied: Service) -> None:
     agent = Agent(proxied)
     await agent.sign_up()
     first = await agent.exchange(x_forwarded_for="203.0.113.7")
@@ -203,7 +203,7 @@ async def test_the_owner_has_one_turn_wherever_it_comes_from(proxied: Service) -
     assert second.json()["retryAfter"] == 5
 
 
-async def test_a_stranger_has_one_turn_for_an_address_of_mail(proxied: Service) -> None:
+async def test_a_stranger_has_one_try_for_each_email_address(proxied: Service) -> None:
     agent = Agent(proxied)
     await agent.sign_up()
 

@@ -33,7 +33,7 @@ async def test_it_tells_the_state_in_words_too(service: Service, secret: str) ->
     }
 
 
-async def test_no_one_is_told_without_the_secret(service: Service, secret: str) -> None:
+async def test_the_state_is_told_with_the_secret_only(service: Service, secret: str) -> None:
     answers = [
         await ask(service, "svc_app_" + "0" * 64),
         await ask(service, "svc_app_" + "0" * 64, "stranger@example.org"),

@@ -41,7 +41,9 @@ async def test_application_secret_returned_once(service: Service) -> None:
     assert "confirm-email" in body["instructions"]
 
 
-async def test_what_was_sent_is_kept_and_the_secret_is_not(service: Service) -> None:
+async def test_the_application_is_kept_as_sent_and_its_secret_only_as_a_hash(
+    service: Service,
+) -> None:
     sent = signup_body(telegram=" @a ", twitter=None, userType="both", motivation=" To trade.\n ")
     secret = (await service.client.post(SIGNUP_PATH, json=sent)).json()["applicationSecret"]
 
@@ -58,7 +60,7 @@ async def test_user_type_is_one_of_trader_provider_both(service: Service, user_t
     assert response.status_code == 201
 
 
-async def test_fields_no_one_asks_for_are_ignored(service: Service) -> None:
+async def test_unknown_fields_are_ignored(service: Service) -> None:
     response = await service.client.post(SIGNUP_PATH, json=signup_body(wallet="x"))
 
     assert response.status_code == 201
@@ -246,7 +248,7 @@ async def test_no_address_adds_a_header_to_an_email(service: Service, email: str
     assert service.accounts.rows("SELECT count(*) FROM letter") == [(0,)]
 
 
-async def test_what_is_marked_up_is_kept_as_it_is_and_no_email_repeats_it(
+async def test_markup_in_an_application_is_kept_as_it_is_and_no_email_repeats_it(
     service: Service,
 ) -> None:
     text = "<script>alert(1)</script> http://evil.example"

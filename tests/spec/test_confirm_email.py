@@ -37,7 +37,7 @@ def wrong(code: str) -> str:
     return f"{(int(code) + 1) % 10**8:08d}"
 
 
-async def test_the_code_of_the_email_confirms_the_mailbox(service: Service, secret: str) -> None:
+async def test_the_code_of_the_email_confirms_the_address(service: Service, secret: str) -> None:
     assert await state(service, secret) == "awaiting_confirmation"
 
     response = await confirm(service, secret, service.accounts.code())
@@ -82,7 +82,9 @@ async def test_a_code_is_good_for_72_hours(service: Service, secret: str) -> Non
     assert (await confirm(service, secret, code)).status_code == 400
 
 
-async def test_no_one_confirms_without_the_secret(service: Service, secret: str) -> None:
+async def test_an_application_is_confirmed_with_its_secret_only(
+    service: Service, secret: str
+) -> None:
     code = service.accounts.code()
     for stranger in ("svc_app_" + "0" * 64, "x", secret[:-1]):
         response = await confirm(service, stranger, code)

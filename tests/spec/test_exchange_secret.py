@@ -234,7 +234,7 @@ async def test_every_refusal_has_this_one_shape(agent: Agent) -> None:
         (RuntimeError("a bug, and its secret"), 500, "INTERNAL_ERROR"),
     ],
 )
-async def test_failures_of_ours_have_it_too(
+async def test_failures_of_the_service_have_this_shape_too(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, failure: Exception, status: int, code: str
 ) -> None:
     async def fail(*_: object) -> None:
@@ -273,7 +273,7 @@ async def test_the_address_may_be_written_differently(agent: Agent) -> None:
     assert (await agent.exchange()).status_code == 200
 
 
-async def test_the_states_are_told_on_the_way(agent: Agent) -> None:
+async def test_every_state_of_an_application_is_told_in_turn(agent: Agent) -> None:
     async def state() -> str:
         return str((await agent.status()).json()["state"])
 

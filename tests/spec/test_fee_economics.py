@@ -90,7 +90,7 @@ async def test_a_priority_fee_must_leave_something_of_the_price(
     assert world.fees() == 17_000
 
 
-async def test_what_was_paid_is_handed_out_whatever_fees_become(
+async def test_a_paid_purchase_is_handed_out_whatever_fees_become(
     shop: SellingApi, world: World
 ) -> None:
     payment = await shop.paid("GET", PATH)

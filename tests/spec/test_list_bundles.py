@@ -83,7 +83,7 @@ async def test_without_a_price_it_is_503(shop: SellingApi) -> None:
     assert response.json()["error"]["code"] == "PRICE_UNAVAILABLE"
 
 
-async def test_without_a_shop_it_is_503(service: Service) -> None:
+async def test_with_payments_off_it_is_503(service: Service) -> None:
     response = await service.client.get(PATH)
 
     assert response.status_code == 503

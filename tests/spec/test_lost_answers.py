@@ -1,4 +1,4 @@
-"""Whatever happens to an answer, a person who paid for it gets it, and no one else does."""
+"""A lost answer is given again to its payer, and to no other client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Generator

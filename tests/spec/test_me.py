@@ -14,7 +14,7 @@ async def key(service: Service) -> str:
     return await Agent(service).key(Scope.TRADE_WRITE)
 
 
-async def test_it_tells_whose_the_key_is_and_what_it_allows(service: Service, key: str) -> None:
+async def test_the_owner_and_the_scopes_of_the_key_are_told(service: Service, key: str) -> None:
     service.clock.advance(7_000)
     response = await service.client.get(ME, headers=bearer(key))
 

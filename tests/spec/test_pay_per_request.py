@@ -73,7 +73,7 @@ async def test_a_report_is_as_old_as_its_data_when_it_is_given_again(
 @pytest.mark.parametrize(
     ("address", "status"), [(UNTRACKED, "not-tracked"), (TOO_YOUNG, "insufficient-data")]
 )
-async def test_the_demand_for_what_is_not_there_says_so(
+async def test_a_402_for_an_unknown_token_says_that_it_is_unknown(
     shop: SellingApi, address: str, status: str
 ) -> None:
     response = await shop.client.get(f"/v1/token/{address}")
@@ -115,7 +115,7 @@ async def test_old_data_is_never_charged(shop: SellingApi, world: World) -> None
         (ZeroDivisionError("a bug"), (500, "INTERNAL_ERROR")),
     ],
 )
-async def test_what_breaks_is_never_charged(
+async def test_a_failed_request_is_never_charged(
     shop: SellingApi, world: World, bug: Exception, expected: tuple[int, str]
 ) -> None:
     payment = await shop.paid("GET", PATH)
@@ -198,7 +198,9 @@ async def test_the_price_of_a_request_is_rounded_up(shop: SellingApi) -> None:
     assert demand["accepts"][0]["amount"] == "834"
 
 
-async def test_without_a_shop_a_payment_is_503_and_an_unpaid_request_402(service: Service) -> None:
+async def test_with_payments_off_a_payment_is_503_and_an_unpaid_request_402(
+    service: Service,
+) -> None:
     token = await service.issue(1)
     unpaid = await service.client.get(PATH)
     paid = await service.client.get(PATH, headers={"PAYMENT-SIGNATURE": "x"} | bearer(token))

@@ -14,7 +14,7 @@ payer, stranger as fee payer; fee
 seven more signers                    test_refused_payments  ATTACKS
 the fee payer in a memo or a guard    test_refused_payments  ATTACKS
 a lookup table, a memo not UTF-8      test_refused_payments  ATTACKS
-garbage, a list, {}, version 1        test_refused_payments  what_is_no_payment_is_400
+garbage, a list, {}, version 1        test_refused_payments  a_header_that_is_no_payment_is_400
 X-PAYMENT                             test_refused_payments  the_header_of_version_1_is_ignored
 a header of 1 MB                      here, over a real connection
 a quote for another resource          test_refused_payments  a_quote_buys_only
@@ -23,7 +23,7 @@ killed in the middle of settling      e2e test_payment_kills, test_payment_storm
 the client goes while it settles      test_lost_answers  dies_anywhere; test_lost_connections
 dropped by the network                test_lost_answers  dropped; the loop stays free: here
 the node is down                      test_refused_payments  not_answer_is_503; test_chain_faults
-the landed transaction, copied        test_refused_payments  public_on_chain; test_lost_answers
+the landed transaction, copied        test_refused_payments  read_from_the_chain; test_lost_answers
 every fault of chain and node         test_chain_faults
 every deviation of a transaction      core test_verify  CORPUS, and any bytes
 a mint that takes a fee               core test_mint; edges test_ready_to_sell
@@ -85,7 +85,7 @@ async def test_a_payment_of_any_size_is_refused_unread(
     ],
     ids=["it never lands", "the broadcast hangs", "the trial hangs"],
 )
-async def test_who_waits_for_the_chain_holds_up_no_one(
+async def test_a_request_that_waits_for_the_chain_delays_no_other(
     world: World, method: str, fault: dict[str, object]
 ) -> None:
     """Others are answered while it waits, and may even buy."""

@@ -75,7 +75,7 @@ async def test_paid_is_201_with_a_credit_token(
     assert balance.json()["data"] == {"balance": size}
 
 
-async def test_what_is_bought_can_be_spent_to_the_last(shop: SellingApi) -> None:
+async def test_bought_credits_can_be_spent_to_the_last(shop: SellingApi) -> None:
     headers = bearer((await shop.buy()).json()["data"]["token"])
     for left in range(9, -1, -1):
         response = await shop.client.get(f"/v1/token/{TRACKED}", headers=headers)
@@ -195,7 +195,7 @@ async def test_two_equal_purchases_are_two_payments(shop: SellingApi, world: Wor
     assert sorted(world.ledger().values()) == [10, 10]
 
 
-async def test_without_a_shop_it_is_503(service: Service) -> None:
+async def test_with_payments_off_it_is_503(service: Service) -> None:
     assert refusal(await service.client.post(PURCHASE)) == (503, "PRICE_UNAVAILABLE")
     assert refusal(await service.client.post(PATH)) == (400, "INVALID_BUNDLE")
 

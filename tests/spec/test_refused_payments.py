@@ -171,7 +171,7 @@ async def test_an_expired_blockhash_is_402_once_it_can_have_expired(
     assert refusal(early) == (503, "PAYMENT_UNAVAILABLE")
     assert early.headers["retry-after"] == "2"
     assert "Nothing was charged" in early.json()["error"]["message"]
-    assert "payment-required" not in early.headers  # no one shall sign another one
+    assert "payment-required" not in early.headers  # no second payment is to be signed
     expect_refused(late, "blockhash_not_found")
     assert "sendTransaction" not in world.calls
 
@@ -229,7 +229,7 @@ VERSION_1: Final = {
      "\u00e9" * 8, encoded({"x402Version": 2, "payload": {}, "accepted": {}})],
     ids=lambda header: header[:20],
 )  # fmt: skip
-async def test_what_is_no_payment_is_400(shop: SellingApi, header: str) -> None:
+async def test_a_header_that_is_no_payment_is_400(shop: SellingApi, header: str) -> None:
     headers = [(b"PAYMENT-SIGNATURE", header.encode("latin-1"))]
     for method, path in (("POST", PURCHASE), ("GET", f"/v1/token/{TRACKED}")):
         response = await shop.client.request(method, path, headers=headers)
@@ -265,7 +265,7 @@ async def test_a_replay_is_409(shop: SellingApi, world: World) -> None:
     assert world.received() == 25_000
 
 
-async def test_what_is_public_on_chain_buys_nothing(shop: SellingApi, world: World) -> None:
+async def test_a_payment_read_from_the_chain_buys_nothing(shop: SellingApi, world: World) -> None:
     """A stranger copies the transaction from the chain and blanks our signature again."""
     demand = await shop.demand("POST", PURCHASE)
     bought = await shop.send("POST", PURCHASE, shop.pay(demand), key=KEY)
@@ -318,7 +318,7 @@ async def test_twenty_payments_with_funds_for_one(world: World, processes: int) 
     assert world.fees() == 10_001
 
 
-async def test_what_reverts_on_chain_is_402_and_counts(shop: SellingApi, world: World) -> None:
+async def test_a_payment_that_reverts_is_402_and_counts(shop: SellingApi, world: World) -> None:
     world.go_wrong(landing={"kind": "failed"})
     for n in range(3):
         response = await shop.buy(key=f"{KEY}{n}")

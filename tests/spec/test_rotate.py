@@ -108,7 +108,7 @@ async def test_the_challenge_is_readable_and_expires(shop: SellingApi, world: Wo
     assert "expired" in response.json()["error"]["message"]
 
 
-async def test_no_one_else_moves_them(shop: SellingApi, world: World) -> None:
+async def test_only_the_wallet_that_paid_moves_them(shop: SellingApi, world: World) -> None:
     token, purchase = await bought(shop)
     thief = world.fund("thief")
     theirs = await proof(shop, purchase, world.buyer)
@@ -201,7 +201,7 @@ async def test_a_token_and_a_body_are_two_proofs(shop: SellingApi, world: World)
     assert await balance(shop, token) == 10
 
 
-async def test_without_a_shop_it_is_503(service: Service) -> None:
+async def test_with_payments_off_it_is_503(service: Service) -> None:
     token = await service.issue(1)
 
     response = await service.client.post(PATH, headers=bearer(token))

@@ -83,7 +83,7 @@ async def test_403_insufficient_scope(service: Service) -> None:
     assert body["meta"]["requestId"] == response.headers["x-request-id"]
 
 
-async def test_who_has_no_key_is_401_and_not_403(service: Service) -> None:
+async def test_a_request_without_a_key_is_401_and_not_403(service: Service) -> None:
     async with guarded(service) as client:
         missing = await client.get("/v1/trade:write")
         unknown = await client.get("/v1/trade:write", headers=bearer("svc_live_" + "0" * 80))

@@ -83,7 +83,7 @@ def test_only_the_wallet_signs(signature: bytes) -> None:
     st.text(max_size=300)
     | st.integers(0, len(TEXT) - 1).map(lambda at: TEXT[:at] + "x" + TEXT[at + 1 :])
 )
-def test_no_one_else_writes_challenges(text: str) -> None:
+def test_only_the_key_of_the_service_writes_challenges(text: str) -> None:
     if text != TEXT:
         signature = bytes(PAYER.sign_message(text.encode(errors="replace")))
         assert flaw(text=text, signature=signature) is RotationDenied.FORGED

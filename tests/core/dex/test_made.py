@@ -290,7 +290,7 @@ def test_a_router_counts_once_and_its_own_transfers_do_not() -> None:
 
 
 def test_an_unknown_program_under_a_router_is_an_amm_if_it_traded() -> None:
-    amm = Ix("no one knows it", ["x", "y"], b"\x01\x02", list(EXCHANGE))
+    amm = Ix("an unknown program", ["x", "y"], b"\x01\x02", list(EXCHANGE))
     idle = Ix("memo", ["x"], b"hello")
     lender = Ix(
         "lender",
@@ -312,7 +312,7 @@ def test_an_unknown_program_under_a_router_is_an_amm_if_it_traded() -> None:
 
 
 def test_an_unknown_program_at_the_top_or_deeper_is_not_an_amm() -> None:
-    amm = Ix("no one knows it", ["x", "y"], b"\x01\x02", list(EXCHANGE))
+    amm = Ix("an unknown program", ["x", "y"], b"\x01\x02", list(EXCHANGE))
     wrapper = Ix("a bot", ["x"], b"\x01", [amm])
     tx = pool(users(Tx(wrapper, Ix(JUPITER, [], b""))), ("vault a", A), ("vault b", B), owner="o")
 

@@ -138,7 +138,7 @@ def test_unknown_decimals_set_no_price() -> None:
     assert reasons([unknown]) == {"unknown_decimals": 1}
 
 
-def test_who_buys_and_sells_at_once_adds_no_volume() -> None:
+def test_a_trader_on_both_sides_of_a_slot_adds_no_volume() -> None:
     """Decision 6: both sides within one transaction is no pressure; the price holds."""
     both = [
         swap(TOKEN, WSOL, base_amount=10**9, quote_amount=10**9, inner=0, signer="a"),

@@ -94,7 +94,7 @@ class Fate(StrEnum):
     STUCK = "is in the treasury's history, and its status is never told"
 
 
-# unborn: no one has sent it; dead: it can never land
+# unborn: it was never sent; dead: it can never land
 MOVES: Final = {
     Fate.LANDS: {"heard": "landed", "landed": "final"},
     Fate.UNHEARD: {"heard": "landed", "landed": "final"},

@@ -62,7 +62,7 @@ def test_equal_purchases_have_unequal_quotes() -> None:
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.binary(max_size=40) | st.binary(min_size=32, max_size=32))
-def test_no_one_else_writes_quotes(memo: bytes) -> None:
+def test_only_the_key_of_the_service_writes_quotes(memo: bytes) -> None:
     assert find_flaw(KEY, memo, now=NOW, **BOUND) is Flaw.FORGED
 
 

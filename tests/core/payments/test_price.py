@@ -116,7 +116,7 @@ def test_an_old_trade_still_has_a_price() -> None:
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(st.floats(0.01, 100), min_size=31, max_size=31), st.floats(1.0, 1e6))
-def test_no_one_buys_cheap_by_lifting_the_last_minute(closes: list[float], lift: float) -> None:
+def test_lifting_the_last_minute_makes_nothing_cheap(closes: list[float], lift: float) -> None:
     """A minute is a thirtieth of the long average, and the short one must agree with that."""
     honest = [ago(31 - place, close) for place, close in enumerate(closes)]
     lifted = replace(honest[-1], close=honest[-1].close * lift, volume=10**18)
@@ -181,7 +181,7 @@ async def test_one_price_serves_a_minute() -> None:
 
 
 class StuckSource:
-    """Answers once; then a person who asks waits for as long as the test likes."""
+    """Answers once; then each reader waits for as long as the test likes."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -194,7 +194,7 @@ class StuckSource:
 
 
 async def test_no_price_is_sold_at_for_longer_than_it_is_good() -> None:
-    """A person who comes while the next one is being read gets the last one, but not for ever."""
+    """A reader that comes while the next price is being read gets the last one, for a while."""
     clock = ManualClock(NOW)
     price_cache = PriceCache(StuckSource(), decimals=6, clock=clock)
     first = await price_cache.price_list()
@@ -212,7 +212,7 @@ async def test_no_price_is_sold_at_for_longer_than_it_is_good() -> None:
 
 
 class BrokenSource:
-    """Answers once, and then raises what no one foresaw."""
+    """Answers once, and then raises an unexpected error."""
 
     def __init__(self) -> None:
         self.is_broken = False
@@ -229,7 +229,7 @@ async def test_a_source_that_breaks_is_no_price() -> None:
     await price_cache.price_list()
     source.is_broken = True
     clock.advance(60_000)
-    for _ in range(2):  # a person who asks the source, and a person who comes after
+    for _ in range(2):  # a reader that asks the source, and one that comes after
         with pytest.raises(PriceUnavailable):
             await price_cache.price_list()
     assert price_cache.doubt is Doubt.BROKEN

@@ -1,4 +1,4 @@
-"""Anything an applicant, a mailbox and an administrator may do, in any order, against a model."""
+"""Anything an applicant, an e-mail's reader and an administrator may do, in any order."""
 
 import asyncio
 from collections.abc import Coroutine

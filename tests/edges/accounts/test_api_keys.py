@@ -105,7 +105,7 @@ async def test_a_revoked_key_ends_at_once(service: PeopleService) -> None:
     assert not await service.keys.revoke(session, issued.line.key_id)
 
 
-async def test_no_one_touches_the_keys_of_others(service: PeopleService) -> None:
+async def test_a_person_cannot_touch_the_keys_of_another(service: PeopleService) -> None:
     issued = await make(service, await service.signed_up())
     mallory = await service.signed_up(MALLORY)
 
@@ -188,7 +188,7 @@ async def test_a_key_is_rotated_once(service: PeopleService) -> None:
     assert len(await service.keys.of_user(session.user.user_id)) == 2
 
 
-async def test_no_one_has_more_than_a_hundred_active_keys(service: PeopleService) -> None:
+async def test_a_person_has_at_most_a_hundred_active_keys(service: PeopleService) -> None:
     session = await service.signed_up()
     made = [make(service, session) for _ in range(KEYS_PER_USER_MAX + 20)]
 

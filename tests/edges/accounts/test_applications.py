@@ -106,7 +106,9 @@ async def test_an_application_is_kept_as_it_was_made(accounts: Accounts) -> None
     )
 
 
-async def test_a_decision_says_who_made_it_and_when(accounts: Accounts, clock: ManualClock) -> None:
+async def test_a_decision_names_its_administrator_and_its_time(
+    accounts: Accounts, clock: ManualClock
+) -> None:
     made = await confirmed(accounts)
     clock.advance(5_000)
     scopes = frozenset({Scope.TRADE_WRITE})
@@ -346,7 +348,7 @@ async def test_an_administrator_is_made_and_the_last_one_stays(accounts: Account
     assert again.user_id > bob.user_id
 
 
-async def test_who_never_verified_the_address_is_taken_over_by_the_operator(
+async def test_an_account_whose_address_was_never_verified_gets_the_operators_password(
     accounts: Accounts,
 ) -> None:
     review, email = accounts.review, form_of("alice").email
@@ -367,7 +369,9 @@ async def test_who_never_verified_the_address_is_taken_over_by_the_operator(
     assert rows(accounts.path, "SELECT revoked_at FROM api_key") == [(NOW,)]
 
 
-async def test_who_verified_the_address_keeps_password_and_sessions(accounts: Accounts) -> None:
+async def test_an_account_with_a_verified_address_keeps_password_and_sessions(
+    accounts: Accounts,
+) -> None:
     review, email = accounts.review, form_of("alice").email
     await review.make_administrator(email, password_hash="her own", actor=COMMAND_LINE)
     accounts.change(

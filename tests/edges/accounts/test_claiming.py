@@ -1,4 +1,4 @@
-"""Agents become part of the account of a person who reads their mailbox, and of no one else's."""
+"""An agent becomes part of the account of the person who reads its e-mail, and of no other."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -129,7 +129,7 @@ async def test_nothing_can_be_claimed_in_a_session_that_ended(service: PeopleSer
         await service.people.claim(session, link)
 
 
-async def test_a_person_who_has_not_verified_the_address_claims_nothing_with_a_link(
+async def test_a_link_claims_nothing_for_a_person_with_an_unverified_address(
     service: PeopleService,
 ) -> None:
     agent, _ = await agent_of(service)

@@ -1,4 +1,4 @@
-"""What one person does all day is bounded: e-mails to a stranger's mailbox, and keys."""
+"""What one person causes in a day is limited: e-mails to a stranger, and keys."""
 
 import os
 from collections import Counter
@@ -38,7 +38,7 @@ DAY_MS: Final = 86_400_000
 TIMES: Final = 20
 EMAIL_PAUSE_MS: Final = 300_000  # one in five minutes
 HOUR_MS: Final = 3_600_000
-A_DAY: Final = 5  # e-mails of a kind, to a mailbox that no one has verified
+A_DAY: Final = 5  # e-mails of a kind, to an address that is not verified
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def written(service: PeopleService) -> Counter[str]:
     return Counter(kind for kind, _ in service.emails())
 
 
-async def test_a_stranger_whose_address_was_taken_is_not_flooded(service: PeopleService) -> None:
+async def test_a_stranger_whose_address_was_used_is_not_flooded(service: PeopleService) -> None:
     mallory = await service.signed_up()
 
     await make_and_rotate(service, mallory, TIMES)
@@ -100,7 +100,7 @@ async def test_the_reset_that_ends_a_flood_is_told(service: PeopleService) -> No
     assert written(service)["password_changed"] == A_DAY + 1
 
 
-async def test_a_person_who_has_verified_the_address_is_told_of_every_key(
+async def test_a_person_with_a_verified_address_is_told_of_every_key(
     service: PeopleService,
 ) -> None:
     await make_and_rotate(service, await service.owned(), TIMES)
@@ -108,7 +108,7 @@ async def test_a_person_who_has_verified_the_address_is_told_of_every_key(
     assert written(service)["new_key"] == TIMES
 
 
-async def test_no_one_makes_more_than_so_many_keys_in_a_day(service: PeopleService) -> None:
+async def test_the_keys_made_in_a_day_are_limited(service: PeopleService) -> None:
     session = await service.owned()
     last = await make_and_rotate(service, session, KEYS_PER_DAY_MAX)
 
@@ -159,7 +159,7 @@ async def test_of_many_sessions_the_oldest_end(service: PeopleService) -> None:
     assert len(await service.people.sessions(other.user.user_id)) == 1
 
 
-async def test_a_person_who_asks_for_links_again_and_again_waits_ever_longer(
+async def test_the_pause_between_links_grows_with_each_link_asked_for(
     service: PeopleService,
 ) -> None:
     await service.signed_up()

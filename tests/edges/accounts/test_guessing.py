@@ -57,7 +57,9 @@ async def test_strangers_cannot_lock_the_owner_out(service: PeopleService) -> No
     await service.people.sign_in(ALICE, PASSWORD, HERE)
 
 
-async def test_one_client_cannot_try_a_few_passwords_on_everybody(service: PeopleService) -> None:
+async def test_one_client_cannot_try_a_few_passwords_on_every_account(
+    service: PeopleService,
+) -> None:
     for number in range(50):
         with pytest.raises(WrongPassword):
             await service.people.sign_in(EmailAddress(f"p{number}@example.org"), PASSWORD, THERE)
@@ -80,7 +82,7 @@ async def test_what_was_refused_for_one_address_costs_nothing_for_others(
     await service.people.sign_in(MALLORY, PASSWORD, HERE)
 
 
-async def test_a_guess_no_one_looked_at_does_not_count(service: PeopleService) -> None:
+async def test_a_guess_that_was_not_checked_does_not_count(service: PeopleService) -> None:
     async def be_busy() -> None:
         raise ServiceUnavailable("busy")
 

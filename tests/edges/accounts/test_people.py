@@ -33,7 +33,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
         yield service
 
 
-async def test_a_person_who_signs_up_is_signed_in(service: PeopleService) -> None:
+async def test_signing_up_signs_in(service: PeopleService) -> None:
     session = await service.signed_up()
 
     assert session.user.kind is UserKind.PERSON
@@ -53,7 +53,7 @@ async def test_an_address_has_one_account(service: PeopleService) -> None:
     await service.signed_in()
 
 
-async def test_of_two_who_sign_up_at_once_one_gets_the_address(service: PeopleService) -> None:
+async def test_of_two_sign_ups_at_once_with_one_address_one_gets_it(service: PeopleService) -> None:
     async def sign_up_first() -> None:
         await service.people.sign_up(ALICE, OTHER_PASSWORD, THERE)
 
@@ -108,7 +108,7 @@ async def test_a_cookie_of_ones_own_making_opens_nothing(
     assert await service.people.session(cookie) is None
 
 
-async def test_no_one_is_told_whether_the_address_or_the_password_is_wrong(
+async def test_the_answer_does_not_tell_whether_address_or_password_is_wrong(
     service: PeopleService,
 ) -> None:
     await service.signed_up()
@@ -153,7 +153,7 @@ async def test_the_use_of_a_session_is_noted_once_a_minute(service: PeopleServic
     assert service.rows(writes) == [(service.clock.now(),)]
 
 
-async def test_a_full_disk_signs_no_one_out(service: PeopleService) -> None:
+async def test_a_full_disk_ends_no_session(service: PeopleService) -> None:
     cookie = await service.people.sign_up(ALICE, PASSWORD, HERE)
     service.clock.advance(120_000)
     blocker = apsw.Connection(str(service.path))
@@ -282,7 +282,7 @@ async def test_the_reader_of_the_address_verifies_it_in_their_session(
     assert not await service.people.verify(later, link)
 
 
-async def test_what_a_person_does_is_in_the_audit_log(service: PeopleService) -> None:
+async def test_acts_of_a_person_are_in_the_audit_log(service: PeopleService) -> None:
     session = await service.signed_up()
     await service.people.request_verification(session)
     await service.people.verify(session, service.link(Purpose.VERIFY_EMAIL))

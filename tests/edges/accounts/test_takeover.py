@@ -1,6 +1,6 @@
 """What someone tries who wants another's account: nothing is gained by it.
 
-Mallory is the attacker, Alice the owner of the mailbox alice@example.org.
+Mallory is the attacker, Alice the owner of the e-mail address alice@example.org.
 """
 
 from collections.abc import AsyncIterator
@@ -131,7 +131,7 @@ async def test_a_link_to_reset_is_good_once(service: PeopleService) -> None:
     await service.people.sign_in(ALICE, OTHER_PASSWORD, HERE)
 
 
-async def test_of_two_who_use_one_link_at_once_one_sets_the_password(
+async def test_of_two_uses_of_one_link_at_once_one_sets_the_password(
     service: PeopleService,
 ) -> None:
     await service.signed_up()
@@ -204,7 +204,7 @@ async def test_no_session_is_taken_over_from_before_the_sign_in(service: PeopleS
     assert (await service.enter(cookie)).user.email == ALICE
 
 
-async def test_no_email_names_who_caused_it(service: PeopleService) -> None:
+async def test_no_email_names_the_person_who_caused_it(service: PeopleService) -> None:
     spam = "You won! http://evil.example"
     session = await service.enter(
         await service.people.sign_up(ALICE, PASSWORD, replace(THERE, agent=spam))

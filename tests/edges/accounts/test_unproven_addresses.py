@@ -1,6 +1,6 @@
 """One who applies with a stranger's address gains nothing of the stranger's, and the other way.
 
-Only what both have proven to read is one person's: the application its mailbox, the person hers.
+An application and a person become one account only when both have verified the address.
 """
 
 from collections.abc import AsyncIterator
@@ -66,7 +66,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         yield House(agents, people)
 
 
-async def test_a_confirmed_application_gives_its_key_to_the_person_of_the_address(
+async def test_a_confirmed_application_gives_its_key_to_the_person_with_that_address(
     house: House,
 ) -> None:
     alice = await house.people.owned()
@@ -77,7 +77,7 @@ async def test_a_confirmed_application_gives_its_key_to_the_person_of_the_addres
     assert issued.username == alice.user.username
 
 
-async def test_an_unconfirmed_application_gives_its_key_to_no_one_else(house: House) -> None:
+async def test_an_unconfirmed_application_gives_its_key_to_a_new_account(house: House) -> None:
     alice = await house.people.owned()
 
     issued = await house.exchanged(await house.approved(is_confirmed=False))
@@ -86,8 +86,8 @@ async def test_an_unconfirmed_application_gives_its_key_to_no_one_else(house: Ho
     assert house.kind_of(issued.line.user_id) == "agent"
 
 
-async def test_a_person_who_has_verified_nothing_gets_no_key(house: House) -> None:
-    await house.people.signed_up(ALICE)  # a person who it is
+async def test_a_person_with_an_unverified_address_gets_no_key(house: House) -> None:
+    await house.people.signed_up(ALICE)  # without verifying the address
 
     issued = await house.exchanged(await house.approved(is_confirmed=True))
 
@@ -95,7 +95,7 @@ async def test_a_person_who_has_verified_nothing_gets_no_key(house: House) -> No
 
 
 async def test_the_agent_of_an_unconfirmed_application_cannot_be_claimed(house: House) -> None:
-    """Its key is in the hands of a person who applied: it must not come to act for Alice."""
+    """The applicant holds its key: it must not come to act for Alice."""
     issued = await house.exchanged(await house.approved(is_confirmed=False))
     alice = await house.people.owned()
 

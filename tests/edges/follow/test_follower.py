@@ -186,7 +186,7 @@ async def test_many_first_readers_share_one_load(log: FakeLog) -> None:
     assert log.loads == 1
 
 
-async def test_one_row_serves_everyone_in_turn(log: FakeLog) -> None:
+async def test_with_room_for_one_mint_every_reader_is_served_in_turn(log: FakeLog) -> None:
     reports = follower(log, capacity=1)
     await reports.catch_up()
 

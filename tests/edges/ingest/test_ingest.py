@@ -67,7 +67,7 @@ async def run(source: Source, folder: Path, *, floor: Floor | None = None) -> No
 class StormySource:
     """A source that drops, repeats, reorders and forks, and tells the truth about finality.
 
-    blocks   the chain everybody agrees on in the end
+    blocks   the chain that all nodes agree on in the end
     final    the newest of them it has ever called final: nothing forks below
     """
 
@@ -414,7 +414,7 @@ async def test_a_transaction_that_breaks_the_decoder_costs_itself_alone(tmp_path
     assert (opened, closed) == (100.0, 200.0)
 
 
-async def test_what_is_quarantined_is_kept_and_bounded(tmp_path: Path) -> None:
+async def test_quarantined_transactions_are_kept_up_to_a_limit(tmp_path: Path) -> None:
     def decode(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
         one = Quarantined(Signature("s"), 0, "raydium_v4", QuarantineReason.NO_MOVEMENT)
         return Decoded([], [one] * len(list(transactions)))

@@ -243,7 +243,7 @@ async def test_two_deliveries_send_no_email_twice(station: Station) -> None:
     assert len({message["Message-ID"] for message in room.messages}) == len(room.raw) == 20
 
 
-async def test_what_was_sent_but_not_noted_is_sent_again_as_the_same_email(
+async def test_an_email_sent_but_not_recorded_is_sent_again_with_the_same_message_id(
     station: Station,
 ) -> None:
     class Forgetful(Outbox):

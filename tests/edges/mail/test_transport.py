@@ -65,7 +65,7 @@ async def test_the_connection_can_be_protected_from_its_first_byte() -> None:
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-async def test_a_server_no_one_vouches_for_is_told_nothing(security: Security) -> None:
+async def test_a_server_without_a_trusted_certificate_gets_nothing(security: Security) -> None:
     async with mail_room(security) as room:
         with pytest.raises(Unsent, match=r"(?i)certificate"):
             await send(room.server(security, context=None))

@@ -1,4 +1,4 @@
-"""Passwords as argon2id hashes: right, wrong, no one's; no more at once than is good."""
+"""Passwords as argon2id hashes: right, wrong and of no account; only a few are computed at once."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def test_the_password_of_an_unknown_account_never_matches(hasher: Argon2Ha
         assert not await hasher.matches(password, None)
 
 
-async def test_what_is_no_hash_never_matches(hasher: Argon2Hasher) -> None:
+async def test_a_malformed_hash_never_matches(hasher: Argon2Hasher) -> None:
     for stored in ("x", "$argon2id$", PASSWORD):
         assert not await hasher.matches(PASSWORD, stored)
 

@@ -80,7 +80,7 @@ async def test_a_fee_payer_that_runs_out_closes_sales_until_it_has_more(
     assert isinstance(await sell("c"), Settled)
 
 
-async def test_what_may_be_lost_is_what_the_settings_say(world: World) -> None:
+async def test_the_budget_of_sales_is_that_of_the_settings(world: World) -> None:
     config = config_of(
         world,
         "http://127.0.0.1:9",

@@ -182,7 +182,7 @@ async def test_pages_of_other_origins_read_what_is_open(method: str) -> None:
         ("identity", False),
     ],
 )
-async def test_large_bodies_are_compressed_for_who_accepts_it(
+async def test_large_bodies_are_compressed_for_clients_that_accept_it(
     accepted: str, *, is_compressed: bool
 ) -> None:
     async with client_of(app_of(lambda: Response(200, LARGE, (TEXT,)))) as client:

@@ -1,4 +1,4 @@
-"""No one but the configured proxies is believed about a client's address."""
+"""Only the configured proxies are believed about a client's address."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_the_client_is_the_right_most_stranger(
 
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(st.lists(st.ip_addresses().map(str), max_size=4))
-def test_what_a_client_writes_itself_never_changes_its_key(written: list[str]) -> None:
+def test_headers_that_a_client_writes_never_change_its_limit(written: list[str]) -> None:
     assert key("10.0.0.1", ", ".join([*written, "9.9.9.9"])) == "9.9.9.9"
     assert key("9.9.9.9", ", ".join(written), proxies=()) == "9.9.9.9"
 

@@ -103,7 +103,7 @@ async def test_after_a_429_the_next_request_of_the_connection_waits_and_others_d
         assert loop.time() - began_s > PAUSE_S / 2
 
 
-async def test_a_429_does_not_delay_what_else_a_proxy_sends(tmp_path: Path) -> None:
+async def test_a_429_does_not_delay_other_requests_of_a_proxy(tmp_path: Path) -> None:
     loop, bounds = asyncio.get_running_loop(), Bounds(pause_s=5.0)
     async with (
         running_service(tmp_path, api=ApiConfig(health_limit_requests=1)) as service,

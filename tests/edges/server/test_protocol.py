@@ -83,7 +83,7 @@ async def refusal(server: Served, data: bytes) -> tuple[int, str]:
         b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
 )
-async def test_what_is_not_http_or_says_two_things_is_400(server: Served, data: bytes) -> None:
+async def test_malformed_or_ambiguous_http_is_400(server: Served, data: bytes) -> None:
     assert await refusal(server, data) == (400, "BAD_REQUEST")
 
 
@@ -136,7 +136,7 @@ async def test_a_body_over_64_kib_is_413(server: Served, data: bytes) -> None:
     assert await refusal(server, data) == (413, "PAYLOAD_TOO_LARGE")
 
 
-async def test_what_is_refused_before_a_handler_has_the_shapes_of_its_path(
+async def test_a_request_refused_before_a_handler_gets_the_error_shape_of_its_path(
     server: Served,
 ) -> None:
     start = f"POST {EXCHANGE_PATH} HTTP/1.1\r\n".encode() + HOST
@@ -388,7 +388,7 @@ async def ask_without_reading(client: socket.socket) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_an_answer_no_one_reads_is_cut_off(service: Service) -> None:
+async def test_an_answer_that_is_not_read_is_cut_off(service: Service) -> None:
     bounds = Bounds(unread_s_max=0.3)
     async with served(service.app, bounds, send_buffer_bytes=4_096) as server:
         with socket.socket() as client:

@@ -126,7 +126,9 @@ async def test_a_violation_stops_sales_until_the_operator_resumes_them(
     assert isinstance(await buy(facilitator, payment), Settled)
 
 
-async def test_what_arrived_unnoticed_is_issued_not_reported(world: World, money: Money) -> None:
+async def test_a_payment_that_arrived_unnoticed_is_issued_not_reported(
+    world: World, money: Money
+) -> None:
     facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(blind=["getSignatureStatuses"])
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
@@ -177,13 +179,13 @@ async def test_the_fee_payer_may_have_opened_the_treasurys_account(world: World)
     assert await world.audit(full=True) == []
 
 
-def test_what_others_send_us_is_no_payment() -> None:
+def test_transfers_from_others_are_not_payments() -> None:
     assert compare([], {Signature("a gift"): False, Signature("a riddle"): None}) == []
     assert compare([], {Signature("ours"): True}) == [Violation(Invariant.LANDED_IS_KNOWN, "ours")]
 
 
 async def test_the_first_audit_after_a_long_absence_looks_before_it_speaks(world: World) -> None:
-    """The api died right after a sale; no one has looked at it for ten minutes."""
+    """The api died right after a sale, and the reconciler has not run for ten minutes."""
     await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.seconds(600)
 
@@ -248,7 +250,7 @@ async def test_a_history_that_is_ahead_of_the_statuses_is_waited_for(
     assert world.sql("SELECT count(*) FROM doubt") == 0
 
 
-async def test_what_landed_and_cannot_be_issued_is_told_in_the_end(
+async def test_a_landed_payment_that_cannot_be_issued_is_reported_in_the_end(
     world: World, money: Money
 ) -> None:
     facilitator = world.facilitator(patience_s=0.02)
@@ -264,7 +266,9 @@ async def test_what_landed_and_cannot_be_issued_is_told_in_the_end(
     assert str(await money.sales_books.why_stopped()).startswith(Invariant.LANDED_IS_ISSUED)
 
 
-async def test_what_does_not_become_final_is_told_in_the_end(world: World, money: Money) -> None:
+async def test_a_payment_that_does_not_become_final_is_reported_in_the_end(
+    world: World, money: Money
+) -> None:
     """The node says for ever that it is confirmed, though its time is over."""
     facilitator = world.facilitator()
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))

@@ -413,7 +413,7 @@ async def test_arrivals_come_in_pages_that_say_where_they_end() -> None:
     assert third == Arrivals(succeeded=[], newest=None, oldest=None)
 
 
-async def test_only_what_we_have_sponsored_is_ours() -> None:
+async def test_only_payments_with_our_fee_payer_are_ours() -> None:
     found: dict[str, Any] = {
         "ours": transaction(),
         "a gift": transaction(fee_payer="someone"),
@@ -447,7 +447,7 @@ ODD: Final[list[Any]] = [
 
 
 @pytest.mark.parametrize("odd", ODD)
-async def test_what_cannot_be_read_keeps_no_one_else_from_being_read(odd: Any) -> None:
+async def test_one_unreadable_answer_does_not_hide_the_others(odd: Any) -> None:
     good = Signature("t" * 88)
     node = Node(
         getSignatureStatuses=statuses(status("finalized"), status("finalized")),
@@ -461,7 +461,7 @@ async def test_what_cannot_be_read_keeps_no_one_else_from_being_read(odd: Any) -
     assert landed == Landed(paid=2_500, final=True)
 
 
-async def test_one_answer_that_never_comes_keeps_no_one_else_waiting() -> None:
+async def test_one_answer_that_never_comes_delays_no_other() -> None:
     good = Signature("t" * 88)
     node = Node(
         getSignatureStatuses=statuses(status("finalized"), status("finalized")),
@@ -479,7 +479,7 @@ async def test_one_answer_that_never_comes_keeps_no_one_else_waiting() -> None:
             await settlement.look([SIGNATURE, good])
 
 
-async def test_one_arrival_that_is_not_told_keeps_no_other_from_being_compared() -> None:
+async def test_one_arrival_without_an_answer_does_not_keep_others_from_being_compared() -> None:
     """Anybody may send dust: a node that is asked about all of it does not answer each time."""
     node = Node(
         getTransaction=lambda params: (

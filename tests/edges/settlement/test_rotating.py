@@ -47,7 +47,7 @@ async def test_the_balance_moves_and_the_old_answer_is_not_given_again(world: Wo
     assert await world.audit() == []
 
 
-async def test_what_vanishes_is_frozen_where_it_went(world: World) -> None:
+async def test_credits_of_a_vanished_payment_are_frozen_where_they_went(world: World) -> None:
     facilitator = world.facilitator()
     world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
     bought = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
@@ -58,7 +58,7 @@ async def test_what_vanishes_is_frozen_where_it_went(world: World) -> None:
     assert world.ledger()[hint(NEW)] == 0
 
 
-async def test_what_arrives_on_a_rotated_token_is_its_successors(world: World) -> None:
+async def test_a_payment_for_a_rotated_token_goes_to_its_successor(world: World) -> None:
     facilitator = world.facilitator(patience_s=0.02)
     bought = await buy(world.facilitator(), world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(bought, Settled)
@@ -77,7 +77,7 @@ async def test_what_arrives_on_a_rotated_token_is_its_successors(world: World) -
     assert await world.audit(full=True) == []
 
 
-async def test_what_was_not_bought_cannot_be_rotated(world: World) -> None:
+async def test_an_unknown_purchase_cannot_be_rotated(world: World) -> None:
     world.facilitator()
 
     assert await world.stores[0].find_purchase(Signature("unknown")) is None

@@ -150,7 +150,7 @@ async def test_one_payment_sent_twenty_times_at_once_is_one_payment(world: World
 
 
 @pytest.mark.parametrize("key", [KEY, None])
-async def test_what_lands_between_lookup_and_simulation_is_no_refusal(
+async def test_a_payment_that_lands_between_lookup_and_simulation_is_not_refused(
     world: World, key: str | None
 ) -> None:
     """The chain refuses to run a payment twice; a client told so would pay a second time."""
@@ -206,7 +206,7 @@ async def test_sixty_at_once_need_few_questions(world: World) -> None:
     assert world.calls.count("getSignatureStatuses") <= 40
 
 
-async def test_what_cannot_succeed_is_never_sent(world: World) -> None:
+async def test_a_payment_that_cannot_succeed_is_never_sent(world: World) -> None:
     facilitator = world.facilitator()
     stranger = world.vm.genesis.key("without a token account")
     poor = world.fund("poor", atoms=AMOUNT - 1)
@@ -244,7 +244,7 @@ async def test_a_node_that_is_a_moment_behind_is_asked_again(world: World) -> No
     assert isinstance(await buying, Settled)
 
 
-async def test_what_the_fee_payer_lacks_is_not_the_payers_fault(world: World) -> None:
+async def test_an_empty_fee_payer_does_not_count_against_the_payer(world: World) -> None:
     spent = world.vm.genesis.key("a fee payer without SOL")
     terms = replace(world.terms, fee_payer=Wallet(str(spent.pubkey())))
     facilitator = world.facilitator(terms=terms, fee_payer=spent)
@@ -286,7 +286,7 @@ async def test_another_requirement_is_not_ours(world: World) -> None:
     assert world.calls == []
 
 
-async def test_what_reverts_buys_nothing_and_counts(world: World) -> None:
+async def test_a_payment_that_reverts_buys_nothing_and_counts(world: World) -> None:
     """The payer empties its account between the simulation and the block."""
     facilitator = world.facilitator()
     world.go_wrong(landing={"kind": "failed"})
@@ -372,7 +372,7 @@ async def test_a_dropped_payment_is_sent_again_by_its_resend(world: World) -> No
     assert world.calls.count("sendTransaction") == 2
 
 
-async def test_what_vanishes_is_frozen(world: World) -> None:
+async def test_credits_of_a_payment_that_vanishes_are_frozen(world: World) -> None:
     facilitator = world.facilitator()
     world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
     outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
@@ -388,7 +388,7 @@ async def test_what_vanishes_is_frozen(world: World) -> None:
     assert list(world.ledger().values()) == [0]
 
 
-async def test_what_is_seen_between_two_misses_is_not_frozen(world: World) -> None:
+async def test_a_payment_seen_between_two_misses_is_not_frozen(world: World) -> None:
     facilitator = world.facilitator()
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.go_wrong(blind=["getSignatureStatuses"])
@@ -403,7 +403,7 @@ async def test_what_is_seen_between_two_misses_is_not_frozen(world: World) -> No
     assert state(world) == State.ISSUED
 
 
-async def test_what_was_frozen_for_a_blind_node_is_given_back(world: World) -> None:
+async def test_credits_frozen_because_a_node_was_blind_are_given_back(world: World) -> None:
     """It never vanished: the treasury's history has it, so it is looked for again."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -418,7 +418,7 @@ async def test_what_was_frozen_for_a_blind_node_is_given_back(world: World) -> N
     assert isinstance(await buy(facilitator, payment), Settled)
 
 
-async def test_what_lands_is_final_in_the_end(world: World) -> None:
+async def test_a_landed_payment_becomes_final_in_the_end(world: World) -> None:
     facilitator = world.facilitator()
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.slots(60)
@@ -481,7 +481,7 @@ async def test_an_outage_before_the_broadcast_costs_nothing(
 
 @pytest.mark.parametrize("kind", ["http", "rpc"])
 async def test_an_outage_of_the_broadcast_is_not_a_refusal(world: World, kind: str) -> None:
-    """No one can know whether it was heard: the payment is pending, and is redeemed later."""
+    """It is unknown whether the node received it: the payment is pending, and is redeemed later."""
     facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(calls={"sendTransaction": {"kind": kind}})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))

@@ -345,7 +345,7 @@ async def test_a_confirmed_block_that_vanished_is_replaced_before_anything_is_fi
     assert consumer.chain == whole(node)
 
 
-async def test_a_dead_block_is_never_final_however_late_its_heirs_are() -> None:
+async def test_a_dead_block_is_never_final_however_late_its_successors_are() -> None:
     node = node_of(30, final_lag=10)
     consumer = await follow(node)
     tip = Tip(Slot(consumer.chain[-1][0]), consumer.chain[-1][1])

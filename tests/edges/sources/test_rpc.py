@@ -225,7 +225,7 @@ def test_an_endpoint_shows_no_secret() -> None:
     assert KEY not in repr(Endpoint(url=f"https://x/{KEY}", headers={"X-Token": KEY}))
 
 
-def test_an_address_that_is_none_is_refused() -> None:
+def test_a_malformed_address_is_refused() -> None:
     with pytest.raises(RpcRefused, match="to be an http or https address"):
         Rpc(Endpoint(url="https://a:b/"), clock=ManualClock(NOW))
 

@@ -130,7 +130,7 @@ async def test_waiters_are_given_up_on_in_time_and_their_outcomes_are_unheard(
     queued = group.submit(2)
     outcomes = await asyncio.gather(first, queued, return_exceptions=True)
     with pytest.raises(ServiceUnavailable):
-        group.submit(3)  # no one lines up behind a writer that does not answer
+        group.submit(3)  # nothing queues behind a writer that does not answer
     writer.go_on.set()
     await writer.heard_of_it.wait()
 
@@ -140,7 +140,7 @@ async def test_waiters_are_given_up_on_in_time_and_their_outcomes_are_unheard(
     assert writer.batches == [[1], [4]]  # the queued one was left out
 
 
-async def test_who_leaves_before_being_taken_is_left_out(
+async def test_a_request_cancelled_before_its_batch_is_left_out(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
     first = await held(writer, group, 1)
@@ -152,7 +152,7 @@ async def test_who_leaves_before_being_taken_is_left_out(
     assert writer.batches == [[1], [3]]
 
 
-async def test_who_leaves_after_being_taken_is_unheard(
+async def test_a_request_cancelled_within_its_batch_is_committed_unheard(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
     (await held(writer, group, 1)).cancel()
@@ -162,7 +162,7 @@ async def test_who_leaves_after_being_taken_is_unheard(
     assert writer.unheard == [(1, 2)]
 
 
-async def test_when_everyone_leaves_nothing_is_committed(
+async def test_when_every_request_is_cancelled_nothing_is_committed(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
     first = await held(writer, group, 1)
@@ -209,7 +209,7 @@ async def test_closing_finishes_what_is_queued_and_rests_once(writer: Writer) ->
         group.submit(1)
 
 
-async def test_it_rests_when_no_one_waits(writer: Writer, group: GroupCommit[int, int]) -> None:
+async def test_it_rests_when_no_request_waits(writer: Writer, group: GroupCommit[int, int]) -> None:
     await group.submit(1)
 
     assert await asyncio.to_thread(writer.rested.wait, 5)

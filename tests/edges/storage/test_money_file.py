@@ -51,7 +51,7 @@ async def impatient(path: Path) -> AsyncIterator[SqliteCreditLedger]:
 
 @pytest.fixture
 def raw(path: Path, book: CreditBook) -> Iterator[apsw.Connection]:
-    """Another connection to the file of *book*, with no one's rules but the schema's."""
+    """Another connection to the file of *book*, with no rules but the schema's."""
     assert book.contradictions() == []
     db = apsw.Connection(str(path))
     db.execute("PRAGMA foreign_keys = ON")
@@ -107,7 +107,7 @@ def test_no_secret_is_stored(book: CreditBook, path: Path) -> None:
         ENTRY + "(1, 'spend', 1, 4, 0)",
         ENTRY + "(1, 'grant', -1, 2, 0)",
         ENTRY + "(1, 'rotate', 0, 3, 0)",
-        # no one's
+        # of no account
         ENTRY + "(9, 'grant', 1, 1, 0)",
     ],
 )
@@ -144,7 +144,9 @@ def test_another_pepper_is_refused_at_the_start(book: CreditBook, path: Path) ->
         CreditBook(path, pepper=bytes(32))
 
 
-def test_the_write_ahead_log_is_folded_in_when_no_one_waits(book: CreditBook, path: Path) -> None:
+def test_the_write_ahead_log_is_folded_in_when_no_request_waits(
+    book: CreditBook, path: Path
+) -> None:
     account = book.issue(TOKEN, 10_000, note="", at=NOW)
     for _ in range(CHECKPOINT_PAGES):
         book.spend([account], NOW)
@@ -196,7 +198,7 @@ async def test_what_was_answered_503_and_committed_later_is_given_back(
         waiting = [asyncio.ensure_future(impatient.spend(account)) for _ in range(3)]
         with pytest.raises(ServiceUnavailable):
             await waiting[0]
-        with pytest.raises(ServiceUnavailable):  # stuck: no one queues behind it
+        with pytest.raises(ServiceUnavailable):  # stuck: nothing queues behind it
             await impatient.spend(account)
     neighbour.close()
     await asyncio.gather(*waiting, return_exceptions=True)

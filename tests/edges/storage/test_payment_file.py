@@ -80,7 +80,7 @@ def freezes(change: str) -> float:
     return REGISTRY.get_sample_value("mintscope_payment_freezes_total", labels) or 0.0
 
 
-async def test_what_is_taken_back_raises_an_alarm(store: SqlitePaymentStore) -> None:
+async def test_a_frozen_payment_raises_an_alarm(store: SqlitePaymentStore) -> None:
     await store.begin(new_payment("a"))
     before = freezes("frozen"), freezes("thawed")
     with capture_logs() as lines:

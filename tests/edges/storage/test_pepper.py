@@ -32,7 +32,7 @@ def test_anything_else_is_refused(tmp_path: Path, text: str) -> None:
         load_pepper(tmp_path / "pepper")
 
 
-def test_who_comes_second_takes_what_is_there(tmp_path: Path) -> None:
+def test_the_second_process_takes_the_pepper_that_is_there(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         peppers = list(pool.map(load_pepper, [tmp_path / "pepper"] * 8))
 

@@ -44,9 +44,7 @@ async def test_the_last_administrator_cannot_be_removed(
     assert await only_user(site) == user
 
 
-async def test_a_person_who_removes_their_own_account_is_signed_out(
-    site: Website, administrator: Person
-) -> None:
+async def test_removing_ones_own_account_signs_out(site: Website, administrator: Person) -> None:
     user = await only_user(site)
     await site.accounts.review.make_administrator(
         EmailAddress("second@example.org"), password_hash="unused", actor=COMMAND_LINE
@@ -86,7 +84,7 @@ async def test_a_removal_takes_the_whole_name(
         "/admin/audit?before=x",
     ],
 )
-async def test_what_is_nowhere_is_404(administrator: Person, path: str) -> None:
+async def test_an_unknown_path_is_404(administrator: Person, path: str) -> None:
     assert (await administrator.open(path)).status_code == 404
 
 

@@ -34,7 +34,7 @@ NOT_TOLD_APART = "The e-mail address or the password is wrong."
         ({"email": ALICE, "password": ALICE}, "password", "that is harder to guess."),
     ],
 )
-async def test_what_cannot_be_signed_up_is_told_beside_the_field(
+async def test_an_unusable_sign_up_is_explained_beside_the_field(
     site: Website, fields: dict[str, str], field: str, message: str
 ) -> None:
     async with Person(site) as person:
@@ -83,7 +83,7 @@ async def test_an_address_has_one_account_however_it_is_written(alice: Person) -
         assert where(await other.sign_in(" Alice@Example.org")) == "/"
 
 
-async def test_no_one_is_told_which_of_the_two_is_wrong(alice: Person) -> None:
+async def test_the_answer_does_not_tell_which_of_the_two_is_wrong(alice: Person) -> None:
     async with Person(alice.site) as other:
         wrong = await other.sign_in(ALICE, "not her password")
         unknown = await other.sign_in("no-one@example.org", "not her password")
@@ -126,7 +126,7 @@ async def test_guesses_in_a_session_are_limited_too(alice: Person) -> None:
     assert response.headers["retry-after"] == "900"
 
 
-async def test_a_person_who_forgot_sets_a_new_password_by_mail(alice: Person) -> None:
+async def test_a_forgotten_password_is_reset_by_a_link_in_an_email(alice: Person) -> None:
     async with Person(alice.site) as elsewhere:
         response = await elsewhere.send("/forgot", {"email": "Alice@example.org"})
         assert where(response) == "/forgot?notice=reset-sent"
@@ -148,7 +148,7 @@ async def test_a_person_who_forgot_sets_a_new_password_by_mail(alice: Person) ->
         assert "Verified" in words(await elsewhere.open("/settings/account"))
 
 
-async def test_a_person_who_resets_while_signed_in_signs_in_again(alice: Person) -> None:
+async def test_a_reset_password_ends_the_session_it_was_made_in(alice: Person) -> None:
     await alice.send("/forgot", {"email": ALICE})
     link = await alice.site.link(ALICE)
     assert where(await alice.send(link, {"password": NEW_PASSWORD})).startswith("/sign-in")
@@ -176,7 +176,7 @@ async def test_a_link_to_reset_ends_after_an_hour(alice: Person) -> None:
 
 
 @pytest.mark.parametrize("link", ["1.x", "x", "1.", ".x", "99999999999999999999.x", "1", "1.x.y"])
-async def test_links_that_no_one_sent_do_nothing(site: Website, link: str) -> None:
+async def test_made_up_links_do_nothing(site: Website, link: str) -> None:
     async with Person(site) as person:
         await person.sign_up()
         for page in ["/reset", "/confirm"]:
@@ -188,7 +188,7 @@ async def test_links_that_no_one_sent_do_nothing(site: Website, link: str) -> No
             assert "This link does not work" in words(response)
 
 
-async def test_who_signs_up_for_a_victim_gains_nothing(site: Website) -> None:
+async def test_signing_up_with_the_address_of_a_victim_gains_nothing(site: Website) -> None:
     """The attacker is first with the victim's address; then the victim comes."""
     async with Person(site) as attacker, Person(site) as victim:
         await attacker.sign_up(ALICE)
@@ -199,7 +199,7 @@ async def test_who_signs_up_for_a_victim_gains_nothing(site: Website) -> None:
         assert where(await victim.open(verify)).startswith("/sign-in?next=%2Fverify%2F")
         assert where(await victim.send(verify)).startswith("/sign-in")
         assert "Not verified" in words(await attacker.open("/settings/account"))
-        # The victim takes the account over by the mailbox.
+        # The victim takes the account over by a link in an e-mail.
         assert TAKEN in words(await victim.sign_up(ALICE, NEW_PASSWORD))
         await victim.send("/forgot", {"email": ALICE})
         await victim.send(await site.link(ALICE), {"password": NEW_PASSWORD})

@@ -102,7 +102,7 @@ async def test_strangers_are_sent_to_sign_in(scene: Website) -> None:
                 assert where(answer).startswith("/sign-in"), path
 
 
-async def test_what_needs_a_fresh_password_asks_for_it(scene: Website) -> None:
+async def test_pages_that_need_a_fresh_password_ask_for_it(scene: Website) -> None:
     async with Person(scene) as person:
         await person.sign_in(ADMINISTRATOR)
         scene.clock.advance(11 * MINUTE_MS)

@@ -95,7 +95,7 @@ async def test_a_refused_form_spends_nothing_of_the_limit(alice: Person) -> None
         (b"email=a&email=b", FORM["content-type"], 400, "Expected one field email; were 2."),
     ],
 )
-async def test_what_is_no_form_is_told_so(
+async def test_a_body_that_is_no_form_is_named_as_such(
     site: Website, body: bytes, content_type: str, status: int, message: str
 ) -> None:
     async with Person(site) as person:
@@ -124,9 +124,7 @@ async def test_a_parameter_of_the_content_type_changes_nothing(site: Website) ->
     assert response.status_code == 303
 
 
-async def test_who_leaves_in_the_middle_of_a_form_changes_nothing(
-    site: Website, alice: Person
-) -> None:
+async def test_a_form_that_is_cut_off_changes_nothing(site: Website, alice: Person) -> None:
     sent: list[str] = []
 
     async def receive() -> dict[str, str]:

@@ -67,7 +67,7 @@ async def test_a_link_to_confirm_ends_after_three_days(site: Website) -> None:
 
 
 async def make_agent(site: Website, email: str) -> IssuedKey:
-    """Let an agent with the mailbox *email* come by its key."""
+    """Let an agent with the address *email* get its key."""
     accounts = site.accounts
     form = Form(
         email=EmailAddress(email),
@@ -85,7 +85,7 @@ async def make_agent(site: Website, email: str) -> IssuedKey:
     return await accounts.exchange.exchange(applicant, signup.secret, redelivery_key=None)
 
 
-async def test_a_person_claims_an_agent_of_the_same_mailbox(alice: Person) -> None:
+async def test_a_person_claims_an_agent_with_the_same_address(alice: Person) -> None:
     site = alice.site
     verify = await site.link(ALICE)
     agent = await make_agent(site, ALICE)

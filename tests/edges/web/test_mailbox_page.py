@@ -103,7 +103,7 @@ async def test_what_emails_say_is_text(site: Website) -> None:
     assert '/reset/1.x"onclick=x' in links
 
 
-async def test_where_emails_are_sent_there_is_no_mailbox(site: Website) -> None:
+async def test_the_mailbox_page_is_not_there_where_emails_are_sent(site: Website) -> None:
     async with Person(pages_with(site, None)) as person:
         for path in ["/mailbox", "/mailbox/1", "/mailbox/1.txt"]:
             assert (await person.open(path)).status_code == 404

@@ -38,14 +38,14 @@ OWN = [
 ]
 
 
-async def test_a_person_who_is_signed_in_already_stays_here(alice: Person) -> None:
+async def test_a_person_already_signed_in_is_never_led_to_another_site(alice: Person) -> None:
     for elsewhere in ELSEWHERE:
         for page in ["/sign-in", "/sign-up", "/prove"]:
             response = await alice.client.get(page, params={"next": elsewhere})
             assert where(response) == "/", elsewhere
 
 
-async def test_a_person_who_signs_in_stays_here(alice: Person) -> None:
+async def test_signing_in_never_leads_to_another_site(alice: Person) -> None:
     async with Person(alice.site) as again:
         for elsewhere in ELSEWHERE[:8]:
             assert where(await again.sign_in(next=elsewhere)) == "/", elsewhere
@@ -53,13 +53,13 @@ async def test_a_person_who_signs_in_stays_here(alice: Person) -> None:
             assert where(response) == "/", elsewhere
 
 
-async def test_a_person_who_signs_in_goes_on_to_where_they_were(alice: Person) -> None:
+async def test_signing_in_leads_back_to_the_page_that_asked_for_it(alice: Person) -> None:
     async with Person(alice.site) as again:
         for own in OWN:
             assert where(await again.sign_in(next=own)) == own
 
 
-async def test_a_person_who_signs_up_goes_on_too(site: Website) -> None:
+async def test_signing_up_leads_back_too(site: Website) -> None:
     async with Person(site) as person:
         fields = {"email": ALICE, "password": PASSWORD, "next": "/settings/api-keys"}
         assert where(await person.send("/sign-up", fields)) == (

@@ -43,7 +43,7 @@ async def test_a_session_of_the_attacker_does_not_become_the_victims(site: Websi
         await victim.sign_in()
         assert victim.cookie != attacker.cookie
         assert MALLORY not in words(await victim.open("/"))
-        # And the planted one is ended: what was typed there before is no one's.
+        # And the planted one is ended: what was typed there before belongs to no account.
         assert where(await attacker.open("/settings/account")).startswith("/sign-in")
 
 
@@ -140,7 +140,7 @@ async def test_one_ends_all_other_sessions(alice: Person) -> None:
             assert (await other.open("/settings/account")).status_code == 303
 
 
-async def test_no_one_ends_sessions_of_others(alice: Person) -> None:
+async def test_a_person_cannot_end_sessions_of_others(alice: Person) -> None:
     async with Person(alice.site) as mallory:
         await mallory.sign_up(MALLORY)
         for session in range(1, 5):
@@ -171,7 +171,7 @@ async def test_a_new_password_ends_all_other_sessions(alice: Person) -> None:
         assert where(await other.sign_in(ALICE, OTHER_PASSWORD)) == "/"
 
 
-async def test_what_needs_the_password_asks_for_it_after_ten_minutes(alice: Person) -> None:
+async def test_pages_that_need_the_password_ask_for_it_after_ten_minutes(alice: Person) -> None:
     alice.site.clock.advance(10 * MINUTE_MS)
     response = await alice.open("/settings/account/password")
     assert where(response) == "/prove?next=%2Fsettings%2Faccount%2Fpassword"

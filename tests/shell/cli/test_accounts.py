@@ -42,7 +42,7 @@ FORM: Final = parse_form(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return an installation in which an agent has confirmed its mailbox."""
+    """Return an installation in which an agent has confirmed its address."""
     folder = tmp_path / "installation"
     folder.mkdir()
     asyncio.run(with_services(folder, _confirm))
@@ -283,7 +283,7 @@ def test_an_account_that_verified_nothing_is_taken_over(tmp_path: Path) -> None:
     assert matches(tmp_path, PASSWORD)
 
 
-def test_an_account_that_verified_its_mailbox_keeps_its_password(tmp_path: Path) -> None:
+def test_an_account_with_a_verified_address_keeps_its_password(tmp_path: Path) -> None:
     well(tmp_path, "admin", "create", EMAIL, typed="her own password\n")
     db = apsw.Connection(str(tmp_path / "money.sqlite"))
     db.execute("UPDATE user SET verified_at = 1")

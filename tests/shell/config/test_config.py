@@ -197,7 +197,7 @@ def test_emails_are_not_shown_through_a_proxy(folder: Path, beyond: str) -> None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "api.example.org", ""])
-def test_emails_are_shown_to_no_one_else(folder: Path, host: str) -> None:
+def test_emails_are_shown_on_the_loopback_address_only(folder: Path, host: str) -> None:
     (folder / "mintscope.toml").write_text(f'[api]\nhost = "{host}"\n[mail]\ndelivery = "page"\n')
 
     assert any(problem.startswith("mail.delivery: ") for problem in problems())
@@ -402,7 +402,7 @@ def test_the_defaults_are_those_of_the_components() -> None:
     )
 
 
-def test_an_email_is_given_up_while_no_one_else_may_send_it() -> None:
+def test_an_email_is_given_up_while_no_other_process_may_send_it() -> None:
     MailConfig(timeout_s=LEASE_MS / 1000 - 10)
     with pytest.raises(ValidationError, match="timeout_s"):
         MailConfig(timeout_s=LEASE_MS / 1000)

@@ -48,7 +48,7 @@ async def client(service: Service, pages: Pages) -> AsyncIterator[httpx.AsyncCli
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("headers", [{}, BROWSER])
-async def test_the_paths_of_the_api_answer_json_to_everyone(
+async def test_the_paths_of_the_api_answer_json_to_every_client(
     client: httpx.AsyncClient, pages: Pages, path: str, headers: dict[str, str]
 ) -> None:
     response = await client.get(path, headers=headers)
@@ -64,7 +64,7 @@ async def test_a_body_reaches_the_api(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, BROWSER, {"accept": "application/json"}])
-async def test_a_page_is_a_page_for_everyone(
+async def test_a_page_is_html_for_every_client(
     client: httpx.AsyncClient, headers: dict[str, str]
 ) -> None:
     response = await client.get("/settings", headers=headers)
@@ -73,7 +73,7 @@ async def test_a_page_is_a_page_for_everyone(
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/v2/token/x", "/v1x", "/API/x", "//v1/me"])
-async def test_what_is_nowhere_is_a_page_for_people(client: httpx.AsyncClient, path: str) -> None:
+async def test_an_unknown_path_is_a_page_in_a_browser(client: httpx.AsyncClient, path: str) -> None:
     for headers in (BROWSER, {"hx-request": "true"}):
         response = await client.get(f"http://test{path}", headers=headers)
 

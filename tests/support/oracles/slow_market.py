@@ -84,7 +84,7 @@ def trades(blocks: Sequence[Block]) -> Iterator[Traded]:
 
 
 def _traded(swap: Swap, time: int, rate: Fraction) -> Iterator[Traded]:
-    """Made swaps have one signer a transaction, so no one is on both sides."""
+    """Made swaps have one signer a transaction, so no trader is on both sides."""
     is_buy = swap.in_mint in {USDC, USDT} or (swap.in_mint == WSOL and swap.out_mint != USDC)
     if is_buy:
         base, raw, decimals = swap.out_mint, swap.out_amount, swap.out_decimals

@@ -59,6 +59,6 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def free_port() -> int:
-    """Return a port that no one listens on."""
+    """Return a port that is free."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])

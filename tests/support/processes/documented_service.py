@@ -76,7 +76,7 @@ class DocumentedService:
         return [Path(f"/proc/{one}/cmdline").read_text().split("\0") for one in children]
 
     def application(self, email: str, *, exchanged: bool = False) -> int:
-        """Let an agent apply and confirm its mailbox; return the number of its application."""
+        """Let an agent apply and confirm its address; return the number of its application."""
         with httpx.Client(base_url=self.url, timeout=READY_S) as client:
             agent = Agent(client, email, 0)
             number = agent.sign_up()

@@ -51,7 +51,7 @@ async def _applications(site: Website) -> dict[str, object]:
         ("second", LONG_ADDRESS, "We publish signals. " * 40),
         ("third", "third@every.example", "x" * 300),
         ("agent", AGENT, "An agent of its own."),
-        ("unconfirmed", "unread@every.example", "No one has read the e-mail yet."),
+        ("unconfirmed", "unread@every.example", "The e-mail is not read yet."),
     ):
         made[name], secret = await site.apply_for_key(email, motivation)
         confirm = await site.link(email)
@@ -67,7 +67,7 @@ async def _applications(site: Website) -> dict[str, object]:
 
 
 async def _person(site: Website) -> dict[str, object]:
-    """Make a person with a verified mailbox, two sessions and a key of every kind."""
+    """Make a person with a verified address, two sessions and a key of every kind."""
     people, keys = site.accounts.people, site.accounts.keys
     await people.sign_up(PERSON, PASSWORD, PHONE)
     session = await _session(site)

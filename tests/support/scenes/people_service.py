@@ -125,12 +125,12 @@ class PeopleService:
         return await self.enter(await self.people.sign_in(email, PASSWORD, browser))
 
     async def taken_back(self) -> None:
-        """Let Alice set OTHER_PASSWORD by a link in her mailbox."""
+        """Let Alice set OTHER_PASSWORD by a link in an e-mail to her."""
         await self.people.request_reset(ALICE, HERE)
         assert await self.people.reset(self.link(Purpose.RESET_PASSWORD), OTHER_PASSWORD)
 
     async def owned(self) -> Session:
-        """Return a session of Alice, who has verified her mailbox and has OTHER_PASSWORD."""
+        """Return a session of Alice, who has verified her address and has OTHER_PASSWORD."""
         await self.signed_up()
         await self.taken_back()
         return await self.enter(await self.people.sign_in(ALICE, OTHER_PASSWORD, HERE))

@@ -82,7 +82,7 @@ class Website:
         return ADMINISTRATOR
 
     async def apply(self, email: str, motivation: str = "To trade by myself.") -> SignupId:
-        """Apply as an agent; the mailbox is not confirmed yet."""
+        """Apply as an agent; the address is not confirmed yet."""
         return (await self.apply_for_key(email, motivation))[0]
 
     async def apply_for_key(

@@ -208,7 +208,7 @@ async def test_the_crash_points_find_an_email_written_afterwards(tmp_path: Path)
     assert any("neither before nor after" in each for each in wrong)
 
 
-async def test_the_books_find_a_state_that_no_one_logged(tmp_path: Path) -> None:
+async def test_the_books_find_a_state_that_was_not_logged(tmp_path: Path) -> None:
     async with open_accounts_service(tmp_path, pepper=PEPPER, clock=ManualClock(NOW)) as accounts:
         await accounts.signup.apply(FORM, redelivery_key=None)
         assert contradictions(accounts.path) == []

@@ -33,7 +33,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
 
 
 async def prepare(service: PeopleService) -> Session:
-    """Return a session of Alice, who has verified her mailbox, with everything to be done next."""
+    """Return a session of Alice, who has verified her address, with everything to be done next."""
     session = await service.owned()
     service.change(
         "INSERT INTO user (kind, username, email, verified_at, created_at)"

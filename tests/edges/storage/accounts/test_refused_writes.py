@@ -15,7 +15,7 @@ INSERT INTO account_event (at, actor, action, subject) VALUES (1, 'service', 'si
 """
 
 
-async def test_what_was_refused_is_not_done_later(tmp_path: Path) -> None:
+async def test_refused_work_is_not_done_later(tmp_path: Path) -> None:
     path = tmp_path / "money.sqlite"
     file = AccountFile(path, patience_s=PATIENCE_S)
     other = apsw.Connection(str(path))

@@ -71,7 +71,7 @@ async def live_site(lasting_site: Website) -> Website:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def visitor(chromium: Browser, live_site: Website) -> AsyncIterator["Visitor"]:
-    """Someone no one knows, at a wide window."""
+    """A visitor without an account, at a wide window."""
     async with visiting(chromium, live_site.origin) as visitor:
         yield visitor
 

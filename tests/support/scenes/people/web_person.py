@@ -75,7 +75,7 @@ class Person:
         return await self.client.get(path, headers=headers)
 
     async def csrf(self) -> str:
-        """Return the text that forms of this session carry; "" for no one's."""
+        """Return the text that forms of this session carry; "" without a session."""
         found = re.search(r'name="csrf" value="([^"]*)"', (await self.open("/")).text)
         return found[1] if found else ""
 
