@@ -16,6 +16,7 @@ from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import listen, make_server
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.stores import open_money
@@ -38,7 +39,7 @@ async def serve(port: int, folder: Path) -> None:
             reports=OneReport((folder / "report.json").read_bytes()),
             ledger=money.ledger,
             checks=[],
-            limits=MemoryLimits(clock),
+            limits=AddressLimits(MemoryLimits(clock), ClientAddresses()),
             clock=clock,
         )
         server = make_server(

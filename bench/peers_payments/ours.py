@@ -21,6 +21,7 @@ from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
@@ -69,7 +70,7 @@ async def serve(port: int, folder: Path, rpc_url: str) -> None:
             reports=NoReports(),
             ledger=money.ledger,
             checks=[],
-            limits=MemoryLimits(clock),
+            limits=AddressLimits(MemoryLimits(clock), ClientAddresses()),
             clock=clock,
             public_limit=RAISED,
             merchant=sales.merchant("http://shop.example"),

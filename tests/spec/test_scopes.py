@@ -8,13 +8,15 @@ import pytest
 from starlette.types import ASGIApp
 
 from mintscope.base.clock import Clock
-from mintscope.base.limits import Limit, MovingWindow
+from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.edges.api.accounts.key_gate import KeyGate
+from mintscope.edges.api.app import OTHER
 from mintscope.edges.api.failures import ENVELOPE, ErrorWriter
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 from mintscope.edges.server.routes import Route, Router
@@ -24,11 +26,9 @@ from support.scenes.service import Service, bearer
 
 def app_of(keys: ApiKeys, clock: Clock) -> ASGIApp:
     """Return an application with a route for each scope: /v1/{scope}."""
-    gate = KeyGate(
-        keys=keys,
-        limiter=MovingWindow(Limit(name="key", count=20, window_s=60), clock),
-        addresses=ClientAddresses(),
-    )
+    limits = AddressLimits(MemoryLimits(clock), ClientAddresses())
+    limit = Limit(name="key", count=20, window_s=60)
+    gate = KeyGate(keys=keys, limit=limit, limits=limits)
 
     def route(scope: Scope) -> Route:
         async def answer(request: Request) -> Response:
@@ -38,7 +38,9 @@ def app_of(keys: ApiKeys, clock: Clock) -> ASGIApp:
         return Route(method="GET", path=f"/v1/{scope}", endpoint=answer)
 
     write_error = ErrorWriter(lambda _: ENVELOPE, clock)
-    return HttpApplication(Router(map(route, Scope)), write_error=write_error)
+    return HttpApplication(
+        Router(map(route, Scope)), limit=limits.of(OTHER), write_error=write_error
+    )
 
 
 @asynccontextmanager

@@ -8,10 +8,14 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Message
 
+from mintscope.base.clock import SystemClock
+from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.edges.server.application import HttpApplication
+from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.content import etag_of
 from mintscope.edges.server.cors import Cors
 from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import AnyResponse, Response, StreamingResponse
 from mintscope.edges.server.routes import Route, Router
@@ -38,7 +42,9 @@ def app_of(response: Callable[[], AnyResponse], *, is_charged: bool = False) -> 
         Route(method="GET", path=path, endpoint=endpoint, is_charged=is_charged)
         for path in ["/closed", "/open/{name}"]
     ]
-    return HttpApplication(Router(routes), write_error=write_error, cors=CORS)
+    limits = AddressLimits(MemoryLimits(SystemClock()), ClientAddresses())
+    limit = limits.of(Limit(name="test", count=1_000, window_s=60))
+    return HttpApplication(Router(routes), limit=limit, write_error=write_error, cors=CORS)
 
 
 def client_of(app: ASGIApp) -> httpx.AsyncClient:

@@ -3,9 +3,12 @@
 import httpx
 import pytest
 
-from mintscope.base.limits import Limit, MovingWindow
+from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.mail.email import Email, EmailId
+from mintscope.edges.api.app import OTHER
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.web.app import WebParts, create_web
 from mintscope.edges.web.mailbox import SentEmail
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, expect_harmless, tags, words
@@ -36,10 +39,10 @@ def pages_with(site: Website, mailbox: OneEmail | None) -> Website:
         ),
         origins=[ORIGIN],
         clock=site.clock,
-        client=lambda _: "here",
-        limiter=MovingWindow(Limit(name="forms", count=60, window_s=60), site.clock),
+        limits=AddressLimits(MemoryLimits(site.clock), ClientAddresses()),
+        limit=OTHER,
     )
-    return Website(ORIGIN, app, app, accounts, site.clock, site.folder)
+    return Website(ORIGIN, app, app, app, accounts, site.clock, site.folder)
 
 
 async def test_emails_are_listed_newest_first(site: Website) -> None:

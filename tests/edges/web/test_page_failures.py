@@ -8,10 +8,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from mintscope.base.errors import InvalidCredentials, ServiceUnavailable
-from mintscope.base.limits import Limit, MovingWindow
+from mintscope.base.limits import MemoryLimits
 from mintscope.base.metrics import REQUESTS
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import SessionEnded
+from mintscope.edges.api.app import OTHER
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.web.app import WebParts, create_web
 from support.scenes.people.web_person import ORIGIN, Person, where, words
 from support.scenes.website import Website
@@ -45,10 +48,10 @@ def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
         ),
         origins=[ORIGIN],
         clock=site.clock,
-        client=lambda _: "here",
-        limiter=MovingWindow(Limit(name="forms", count=60, window_s=60), site.clock),
+        limits=AddressLimits(MemoryLimits(site.clock), ClientAddresses()),
+        limit=OTHER,
     )
-    person = Person(Website(ORIGIN, app, app, accounts, site.clock, site.folder))
+    person = Person(Website(ORIGIN, app, app, app, accounts, site.clock, site.folder))
     person.client.cookies.set("__Host-mintscope", "A" * 43, domain="shop.example")
     return person
 

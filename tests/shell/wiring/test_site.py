@@ -34,7 +34,7 @@ def pages() -> Pages:
 
 @pytest.fixture
 async def client(service: Service, pages: Pages) -> AsyncIterator[httpx.AsyncClient]:
-    app = Site(api=service.app, pages=pages)
+    app = Site(api=service.app, pages=pages, has_page=lambda path: path == "/settings")
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client

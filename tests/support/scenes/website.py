@@ -19,12 +19,13 @@ from mintscope.core.accounts.people.session import Browser
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.web.app import groups_of
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.routes import PageRoute
 from mintscope.shell.config.sections import MailConfig, WebConfig
 from mintscope.shell.wiring.accounts import Accounts, open_accounts
-from mintscope.shell.wiring.api import create_api
+from mintscope.shell.wiring.api import create_api, other_limit
 from mintscope.shell.wiring.site import Pages
 from mintscope.shell.wiring.stores import open_money
 from support.fakes.reports import FakeReports
@@ -55,6 +56,7 @@ class Website:
     origin: str
     app: ASGIApp
     administration: ASGIApp
+    api: ASGIApp
     accounts: Accounts
     clock: ManualClock
     folder: Path
@@ -127,11 +129,12 @@ async def website(
     web: WebConfig = PAGES,
     origin: str = "http://shop.example",
     has_payments: bool = False,
+    **parts: Any,
 ) -> AsyncIterator[Website]:
-    """Build the service; forms are accepted from *origin*."""
+    """Build the service; forms are accepted from *origin*; *parts* are sections."""
     clock, addresses = ManualClock(NOW), ClientAddresses(())
     limits = MemoryLimits(clock)
-    config = config_in(folder, web=web, mail=MailConfig(delivery="page"))
+    config = config_in(folder, web=web, mail=MailConfig(delivery="page"), **parts)
     async with (
         open_money(config, clock) as money,
         open_accounts(
@@ -156,8 +159,8 @@ async def website(
         pages = Pages(
             web=web,
             accounts=accounts,
-            addresses=addresses,
-            limits=limits,
+            limits=AddressLimits(limits, addresses),
+            other_limit=other_limit(config.api),
             clock=clock,
             has_payments=has_payments,
         )
@@ -165,6 +168,7 @@ async def website(
             origin,
             pages.beside(api, [origin]),
             pages.administration([origin]),
+            api,
             accounts,
             clock,
             folder,

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from starlette.types import ASGIApp
-
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
-from mintscope.base.limits import Limit, Limits
+from mintscope.base.limits import Limit
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports, TokenReport
@@ -23,13 +21,14 @@ from mintscope.edges.api.openapi import OpenApiDocument, Operation, Query
 from mintscope.edges.api.v1 import V1, Freshness
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.application import HttpApplication
-from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.cors import Cors
-from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.routes import Route, Router
 
 PUBLIC: Final = Limit(name="public", count=30, window_s=60)
 HEALTH: Final = Limit(name="health", count=120, window_s=60)
+PROBES: Final = Limit(name="probes", count=1_200, window_s=60)
+OTHER: Final = Limit(name="other", count=600, window_s=60)
 CREDENTIAL: Final = (ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN)
 PAYMENT: Final = (
     ErrorCode.INVALID_PAYMENT,
@@ -59,25 +58,23 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     reports: Reports,
     ledger: CreditLedger,
     checks: Sequence[Check],
-    limits: Limits,
+    limits: AddressLimits,
     clock: Clock,
-    addresses: ClientAddresses | None = None,
     public_limit: Limit = PUBLIC,
     health_limit: Limit = HEALTH,
+    other_limit: Limit = OTHER,
     freshness: Freshness | None = None,
     merchant: Merchant | None = None,
     accounts: AccountParts | None = None,
-) -> ASGIApp:
+) -> HttpApplication:
     """Return the API.
 
     checks     what /v1/health and /readyz ask
-    limits     counts requests
-    addresses  which proxies are believed about a client's address; by default none
+    limits     counts requests; other_limit is for what has none of its own
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
     """
-    addresses = addresses or ClientAddresses()
-    gate = Gate(ledger=ledger, limiter=limits.limiter(public_limit), addresses=addresses)
+    gate = Gate(ledger=ledger, limit=public_limit, limits=limits)
     resource_server = ResourceServer(ledger=ledger, merchant=merchant, gate=gate)
     v1 = V1(
         reports=reports,
@@ -92,8 +89,8 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     rotate = RotateRoutes(gate=gate, ledger=ledger, merchant=merchant, clock=clock)
     health = HealthRoutes(
         checks=checks,
-        rate_limit=RateLimit(limits.limiter(health_limit)),
-        addresses=addresses,
+        limit=limits.of(health_limit),
+        probe_limit=limits.of(PROBES),
         clock=clock,
     )
     # fmt: off
@@ -145,19 +142,11 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
             refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
             body=wire.Claimed,
         ),
-        Operation(
-            "GET", "/v1/health", health.get_health, wire.Health, "How well the service works",
-            refusals=(ErrorCode.RATE_LIMITED,),
-        ),
-        Operation("GET", "/healthz", health.get_healthz, wire.Alive, "Whether the process answers"),
-        Operation(
-            "GET", "/readyz", health.get_readyz, wire.Health, "Whether the service can do its work",
-            refusals=(ErrorCode.SERVICE_UNAVAILABLE,),
-        ),
+        *health.operations(),
     ]
     # fmt: on
     if accounts is not None:
-        operations += account_operations(accounts, addresses=addresses, limits=limits, clock=clock)
+        operations += account_operations(accounts, limits=limits, clock=clock)
     document = OpenApiDocument(operations)
     router: Router[Route] = Router([*operations, Route("GET", "/openapi.json", document.get)])
 
@@ -166,4 +155,5 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         found = next(iter(methods.values()), None)
         return found.error_format if isinstance(found, Operation) else ENVELOPE
 
-    return HttpApplication(router, write_error=ErrorWriter(format_at, clock), cors=CORS)
+    errors = ErrorWriter(format_at, clock)
+    return HttpApplication(router, limit=limits.of(other_limit), write_error=errors, cors=CORS)

@@ -6,10 +6,9 @@ import msgspec
 
 from mintscope.base.credentials import CredentialKind
 from mintscope.base.errors import BadRequest, InvalidToken, MissingToken
-from mintscope.base.limits import Limiter
+from mintscope.base.limits import Limit
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.request import Request
 
 NOT_A_BEARER: Final = "expected Authorization: Bearer svc_credit_<64 hex>; it holds no such value"
@@ -34,12 +33,11 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
 class Gate:
     """Turns a request into a caller within the limit."""
 
-    def __init__(
-        self, *, ledger: CreditLedger, limiter: Limiter, addresses: ClientAddresses
-    ) -> None:
+    def __init__(self, *, ledger: CreditLedger, limit: Limit, limits: AddressLimits) -> None:
         self._ledger = ledger
-        self._rate_limit = RateLimit(limiter)
-        self._addresses = addresses
+        self._rate_limit = limits.by_account(limit)
+        self._address_limit = limits.of(limit)
+        self._addresses = limits.addresses
 
     async def admit(self, request: Request) -> Caller:
         """Return who calls.
@@ -49,8 +47,10 @@ class Gate:
         """
         bearer = request.bearer()
         account = await self._ledger.find(bearer) if bearer else None
-        key = self.address(request) if account is None or request.has_payment() else account
-        await self._rate_limit.pass_through(request, key)
+        if account is None or request.has_payment():
+            await self._address_limit.pass_through(request)
+        else:
+            await self._rate_limit.pass_through(request, account)
         if request.is_ambiguous():
             raise BadRequest("expected one Authorization header; there were several")
         return Caller(bearer, account)
@@ -61,7 +61,7 @@ class Gate:
 
     async def give_back(self, request: Request) -> None:
         """Count the 402 that preceded this paid request no longer against its address."""
-        await self._rate_limit.give_back(self.address(request))
+        await self._address_limit.give_back(request)
 
     async def balance(self, caller: Caller) -> int:
         """Return the credits left to *caller*.

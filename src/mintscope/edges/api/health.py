@@ -7,10 +7,10 @@ from typing import Final
 
 from mintscope import __version__
 from mintscope.base.clock import Clock
-from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.errors import ErrorCode, ServiceUnavailable
+from mintscope.edges.api.openapi import Operation
 from mintscope.edges.api.wire import Alive, Health, success
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
@@ -32,21 +32,51 @@ class HealthRoutes:
     """/v1/health for clients, /healthz and /readyz for those who run the process."""
 
     checks: Sequence[Check]
-    rate_limit: RateLimit
-    addresses: ClientAddresses
+    limit: AddressLimit
+    probe_limit: AddressLimit
     clock: Clock
     _results: dict[str, str] = field(default_factory=dict)
     _fresh_until_s: float = float("-inf")
 
+    def operations(self) -> Sequence[Operation]:
+        """Return the operations; those for operators may be asked for more often."""
+        return (
+            Operation(
+                "GET",
+                "/v1/health",
+                self.get_health,
+                Health,
+                "How well the service works",
+                refusals=(ErrorCode.RATE_LIMITED,),
+            ),
+            Operation(
+                "GET",
+                "/healthz",
+                self.get_healthz,
+                Alive,
+                "Whether the process answers",
+                refusals=(ErrorCode.RATE_LIMITED,),
+            ),
+            Operation(
+                "GET",
+                "/readyz",
+                self.get_readyz,
+                Health,
+                "Whether the service can do its work",
+                refusals=(ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE),
+            ),
+        )
+
     async def get_health(self, request: Request) -> Response:
         """Endpoint 8: always 200 while the service answers; the body says how well."""
-        await self.rate_limit.pass_through(request, self.addresses.key(request.scope))
+        await self.limit.pass_through(request)
         results = await self._checked()
         status = OK if set(results.values()) <= {OK} else "degraded"
         return self._response(request, Health(status=status, version=__version__, checks=results))
 
     async def get_readyz(self, request: Request) -> Response:
         """Answer 200 if every check passes, else 503 naming those that do not."""
+        await self.probe_limit.pass_through(request)
         results = await self._checked()
         failing = [f"{name}: {result}" for name, result in results.items() if result != OK]
         if failing:
@@ -55,6 +85,7 @@ class HealthRoutes:
 
     async def get_healthz(self, request: Request) -> Response:
         """Answer 200: the event loop turns."""
+        await self.probe_limit.pass_through(request)
         return self._response(request, Alive(status="alive"))
 
     def _response(self, request: Request, data: Health | Alive) -> Response:

@@ -87,6 +87,8 @@ class Operation(Route):
                    alternative, none for a route that is open to everyone
     body           the type of the request's body
     error_format   what its failures look like; there is an envelope where they have one
+
+    Operations count their requests themselves: by credential, or by address.
     """
 
     data: type[Any]
@@ -98,6 +100,7 @@ class Operation(Route):
     query: tuple[Query, ...] = ()
     body: Any = None
     error_format: ErrorFormat = ENVELOPE
+    limits_itself: bool = True
 
     @property
     def path_param(self) -> str | None:

@@ -8,9 +8,11 @@ from typing import Final
 import structlog
 from starlette.types import Receive, Scope, Send
 
+from mintscope.base.errors import ServiceError
 from mintscope.base.metrics import REQUESTS
 from mintscope.edges.server.content import finish
 from mintscope.edges.server.cors import Cors
+from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import ClientDisconnected, Request
 from mintscope.edges.server.response import AnyResponse, Header, Response, StreamingResponse
 from mintscope.edges.server.routes import Route, Router
@@ -28,14 +30,21 @@ log = structlog.get_logger()
 class HttpApplication:
     """Gives a request an id, finds its route, and sends a response in every case.
 
+    limit         counts by address what no route counts itself, unknown paths included
     write_error   returns the response that tells an error; its status is 500 for a bug
     cors          which paths pages of other origins may read; None for none
     """
 
     def __init__(
-        self, router: Router[Route], *, write_error: ErrorWriter, cors: Cors | None = None
+        self,
+        router: Router[Route],
+        *,
+        limit: AddressLimit,
+        write_error: ErrorWriter,
+        cors: Cors | None = None,
     ) -> None:
-        self._router = router
+        self.router = router
+        self._limit = limit
         self._write_error = write_error
         self._cors = cors
 
@@ -58,9 +67,9 @@ class HttpApplication:
             if self._cors is not None and scope["method"] == "OPTIONS":
                 preflight = self._cors.preflight(request)
                 if preflight is not None:
+                    await self._limit.pass_through(request)
                     return preflight
-            route, request.path_params = self._router.find(scope["method"], scope["path"])
-            request.route = route.path
+            route = await self._find(request)
             response = await route.endpoint(request)
             # What is paid for is of this moment, and a packet or two: its time matters more.
             return response if route.is_charged else finish(request, response)
@@ -73,6 +82,19 @@ class HttpApplication:
             if failure.status == 500:  # noqa: PLR2004 - HTTP's own number
                 log.exception("request failed", request_id=request.request_id.decode())
             return failure
+
+    async def _find(self, request: Request) -> Route:
+        """Return the route of *request*, counted unless it does so itself.  Raises RateLimited."""
+        scope = request.scope
+        try:
+            route, request.path_params = self.router.find(scope["method"], scope["path"])
+        except ServiceError:
+            await self._limit.pass_through(request)
+            raise
+        request.route = route.path
+        if not route.limits_itself:
+            await self._limit.pass_through(request)
+        return route
 
     async def _send(self, send: Send, request: Request, response: AnyResponse) -> None:
         headers: list[Header] = [

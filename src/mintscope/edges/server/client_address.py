@@ -28,7 +28,8 @@ class ClientAddresses:
         It is the right-most address of X-Forwarded-For that is not a proxy of
         ours: whatever stands left of it, the client may have written itself.
         """
-        peer = scope["client"][0] if scope["client"] else NOWHERE
+        named = scope.get("client")
+        peer = named[0] if named else NOWHERE
         if not self._proxies:
             return network_key(peer)
         chain = [

@@ -1,10 +1,21 @@
 """Rate limits of routes, and the headers that tell where they stand."""
 
-from functools import lru_cache, partial
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mintscope.base.errors import RateLimited
-from mintscope.base.limits import Admitted, Denied, Limit, Limiter, LimitKey
+from mintscope.base.fair_queue import FairQueue
+from mintscope.base.limits import (
+    SITE_SHARES,
+    Admitted,
+    Denied,
+    Limit,
+    Limiter,
+    LimitKey,
+    Limits,
+    site_key,
+)
+from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header
 
@@ -20,7 +31,6 @@ class RateLimit:
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
-        self._headers = lru_cache(maxsize=4_096)(partial(limit_headers, limiter.limit))
 
     async def pass_through(self, request: Request, key: LimitKey) -> None:
         """Count *request* against the limit of *key*, or raise RateLimited."""
@@ -29,13 +39,72 @@ class RateLimit:
             request.response_headers = [
                 each for each in request.response_headers if not each[0].startswith(LIMIT_HEADERS)
             ]
-        request.response_headers += self._headers(verdict)
+        request.response_headers += limit_headers(self._limiter.limit, verdict)
         if isinstance(verdict, Denied):
             raise RateLimited(verdict.retry_after_s)
 
     async def give_back(self, key: LimitKey) -> None:
         """Count one request of *key* less."""
         await self._limiter.give_back(key)
+
+
+class AddressLimit:
+    """Counts requests by client address, and four times as many by its IPv6 /48.
+
+    One of them goes on in each turn of the event loop, so that those who pay do not wait for all
+    that came at once.
+    """
+
+    def __init__(
+        self, limit: Limit, limits: Limits, *, addresses: ClientAddresses, turns: FairQueue
+    ) -> None:
+        wide = replace(limit, name=f"{limit.name} of a site", count=SITE_SHARES * limit.count)
+        # Apart from accounts: strangers cannot crowd those out of memory.
+        self._client = RateLimit(limits.limiter(limit, window=f"{limit.name}, by address"))
+        self._site = RateLimit(limits.limiter(wide, window=f"{limit.name}, by site"))
+        self._addresses = addresses
+        self._turns = turns
+
+    async def pass_through(self, request: Request) -> None:
+        """Count *request*, or raise RateLimited and count nothing."""
+        await self._turns.next()
+        client, site = self._keys(request)
+        if site != client:
+            await self._site.pass_through(request, site)
+        try:
+            await self._client.pass_through(request, client)
+        except RateLimited:
+            if site != client:
+                await self._site.give_back(site)
+            raise
+
+    async def give_back(self, request: Request) -> None:
+        """Count one request of the client of *request* less."""
+        client, site = self._keys(request)
+        await self._client.give_back(client)
+        if site != client:
+            await self._site.give_back(site)
+
+    def _keys(self, request: Request) -> tuple[str, str]:
+        client = self._addresses.key(request.scope)
+        return client, site_key(client)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressLimits:
+    """Makes the limits by address of one application: its requests take turns together."""
+
+    limits: Limits
+    addresses: ClientAddresses
+    turns: FairQueue = field(default_factory=FairQueue)
+
+    def of(self, limit: Limit) -> AddressLimit:
+        """Return what counts addresses against *limit*."""
+        return AddressLimit(limit, self.limits, addresses=self.addresses, turns=self.turns)
+
+    def by_account(self, limit: Limit) -> RateLimit:
+        """Return what counts accounts against *limit*, apart from addresses."""
+        return RateLimit(self.limits.limiter(limit))
 
 
 def limit_headers(limit: Limit, verdict: Admitted | Denied) -> tuple[Header, ...]:

@@ -5,7 +5,7 @@ exactly the request it was made for.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -23,12 +23,15 @@ class Route:
 
     path         segments in braces are variable: `/reset/{link}`; none spans a slash
     is_charged   its success is paid for: there is no HEAD, and no time is spent on compression
+    limits_itself  its endpoint counts its requests, by credential where there is one; all other
+                 routes are counted by address before their endpoint runs
     """
 
     method: str
     path: str
     endpoint: Endpoint
     is_charged: bool = field(default=False, kw_only=True)
+    limits_itself: bool = field(default=False, kw_only=True)
 
 
 R = TypeVar("R", bound=Route)
@@ -70,6 +73,17 @@ class Router(Generic[R]):
         if route is None:
             raise MethodNotAllowed(allowed=", ".join(sorted(methods)))
         return route, path_params
+
+    def __contains__(self, path: str) -> bool:
+        """Say whether there is a route at *path*, by any method."""
+        return self._match(path)[0] is not None
+
+    def __iter__(self) -> Iterator[R]:
+        """Yield every route, once for each of its methods but HEAD."""
+        for methods in self._by_path.values():
+            for method, route in methods.items():
+                if method == route.method:
+                    yield route
 
     def methods(self, path: str) -> Methods[R] | None:
         """Return the routes at *path* by method; None if there are none."""

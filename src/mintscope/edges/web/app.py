@@ -19,18 +19,18 @@ How a page is made
        pages and knows nothing of it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-
-from starlette.types import ASGIApp, Scope
+from typing import Final
 
 from mintscope.base.clock import Clock
-from mintscope.base.limits import Limiter
+from mintscope.base.limits import Limit
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.server.application import HttpApplication
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.routes import Router
 from mintscope.edges.web.endpoints import PageEndpoints
 from mintscope.edges.web.form import OwnOrigins
@@ -45,6 +45,8 @@ from mintscope.edges.web.routes import SEGMENT, PageGroup
 from mintscope.edges.web.session.account import AccountPages
 from mintscope.edges.web.session.entry import EntryPages
 from mintscope.edges.web.session.links import LinkPages
+
+FORMS: Final = Limit(name="forms", count=60, window_s=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +84,16 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
     parts: WebParts,
     origins: Sequence[str],
     clock: Clock,
-    client: Callable[[Scope], str],
-    limiter: Limiter,
+    limits: AddressLimits,
+    limit: Limit,
     features: Features | None = None,
-) -> ASGIApp:
+) -> HttpApplication:
     """Return the pages.
 
     origins   the addresses at which they are seen, the one in e-mails first: forms come from
               nowhere else
-    client    who a request comes from, for limits
-    limiter   how many forms a client may send
+    limits    counts requests by client address
+    limit     how many requests a client may make, the forms among them
     features  which pages there are; by default all but the mailbox, which needs one
     """
     features = features or Features()
@@ -106,8 +108,8 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
         ),
         origins=own,
         clock=clock,
-        client=client,
-        limiter=limiter,
+        client=limits.addresses.key,
+        form_limit=limits.of(FORMS),
     )
     router = Router([*endpoints.routes, *files.routes()], SEGMENT)
-    return HttpApplication(router, write_error=endpoints.write_error)
+    return HttpApplication(router, limit=limits.of(limit), write_error=endpoints.write_error)

@@ -12,9 +12,9 @@ from starlette.types import Scope
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import MethodNotAllowed, NotFound, RateLimited
-from mintscope.base.limits import Denied, Limiter
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import AGENT_LENGTH_MAX, Browser, Session, SessionEnded
+from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 from mintscope.edges.server.routes import Route, Router
@@ -33,8 +33,8 @@ QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
 class PageEndpoints:
     """Makes endpoints of page handlers: each runs only for a request that may reach it.
 
-    client   who a request comes from, for limits: an address or a network
-    limiter  how many forms a client may send
+    client       who a request comes from: an address or a network
+    form_limit   how many forms a client may send
     """
 
     pages: Iterable[PageRoute]
@@ -43,7 +43,7 @@ class PageEndpoints:
     origins: OwnOrigins
     clock: Clock
     client: Callable[[Scope], str]
-    limiter: Limiter
+    form_limit: AddressLimit
 
     def __post_init__(self) -> None:
         """Make the routes."""
@@ -54,7 +54,9 @@ class PageEndpoints:
 
     async def write_error(self, request: Request, error: Exception) -> Response:
         """Return the page that tells *error*, or leads to signing in where a session has ended."""
-        if request.state is None:
+        if isinstance(error, RateLimited):
+            request.state = PageContext(session=None, path=request.path)  # it must cost little
+        elif request.state is None:
             try:
                 await self._learn_session(request)
             except Exception as failure:  # noqa: BLE001 - told like any other
@@ -74,7 +76,7 @@ class PageEndpoints:
         is_form = request.method == "POST"
         if is_form:
             self.origins.expect(request.values(b"origin"))
-            await self._expect_room(client)
+            await self.form_limit.pass_through(request)
         detour = self._detour(page, request, session)
         if detour is not None:
             return self._write(request, detour)
@@ -105,11 +107,6 @@ class PageEndpoints:
         session = await self.people.session(cookie) if cookie else None
         request.state = replace(request.state, session=session)
         return session
-
-    async def _expect_room(self, client: str) -> None:
-        verdict = await self.limiter.take(client)
-        if isinstance(verdict, Denied):
-            raise RateLimited(verdict.retry_after_s)
 
     def _detour(
         self, page: PageRoute, request: Request, session: Session | None

@@ -95,6 +95,11 @@ class ApiConfig(Section):
     """Requests to /v1/health a client may make in a window."""
     health_limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
     """Length of that window."""
+    other_limit_requests: values.Count = 600
+    """Requests to everything without a limit of its own, as pages, that a client address may make
+    in a window."""
+    other_limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
+    """Length of that window."""
     degraded_after_s: values.Seconds = 30.0
     """Older data is served marked degraded."""
     stale_after_s: values.Seconds = 300.0

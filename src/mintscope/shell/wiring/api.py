@@ -3,6 +3,7 @@
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TypeAlias
 
 from starlette.types import ASGIApp
@@ -16,13 +17,15 @@ from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import LogReader
 from mintscope.core.market.report import Reports
-from mintscope.edges.api.app import HEALTH, PUBLIC, create_app
+from mintscope.edges.api.app import HEALTH, OTHER, PUBLIC, create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.health import Check
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
+from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
 from mintscope.edges.storage.folder import held
 from mintscope.shell.config.config import Config
@@ -58,7 +61,6 @@ async def _serve(
     checks = [Check("store", ledger.expect_writable), _freshness_check(config.api, follower)]
     sales = await enter(_selling(config, money, reader, clock))
     checks += [] if sales is None else [Check("chain", sales.expect_chain)]
-    addresses = ClientAddresses(config.api.trusted_proxies)
     origins, limits = origins_of(config.api.origin, host, port), MemoryLimits(clock)
     sold_at = resource_origin(config.api.origin, host, port)
     accounts = await enter(_accounts(config, money, origins[0], limits, clock))
@@ -73,7 +75,14 @@ async def _serve(
         limits=limits,
         clock=clock,
     )
-    pages = Pages(config.web, accounts, addresses, limits, clock, has_payments=sales is not None)
+    pages = Pages(
+        config.web,
+        accounts,
+        AddressLimits(limits, ClientAddresses(config.api.trusted_proxies)),
+        other_limit(config.api),
+        clock,
+        has_payments=sales is not None,
+    )
     await enter(pages.serving_administrators(_bounds(config.api)))
     app = pages.beside(api, origins)
     server = create_server(config.api, app, clock)
@@ -116,7 +125,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     accounts: Accounts | None,
     limits: Limits,
     clock: Clock,
-) -> ASGIApp:
+) -> HttpApplication:
     """Return the API of these parts, with the limits of *config*.
 
     merchant   None: nothing is for sale
@@ -127,19 +136,24 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         reports=reports,
         ledger=ledger,
         checks=checks,
-        limits=limits,
+        limits=AddressLimits(limits, ClientAddresses(api.trusted_proxies)),
         clock=clock,
-        addresses=ClientAddresses(api.trusted_proxies),
         public_limit=Limit(
             name=PUBLIC.name, count=api.rate_limit_requests, window_s=api.rate_limit_window_s
         ),
         health_limit=Limit(
             name=HEALTH.name, count=api.health_limit_requests, window_s=api.health_limit_window_s
         ),
+        other_limit=other_limit(api),
         freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
         merchant=merchant,
         accounts=None if accounts is None else account_parts(config.accounts, accounts),
     )
+
+
+def other_limit(api: ApiConfig) -> Limit:
+    """Return the limit of what has none of its own: pages, descriptions, unknown paths."""
+    return replace(OTHER, count=api.other_limit_requests, window_s=api.other_limit_window_s)
 
 
 def create_server(config: ApiConfig, app: ASGIApp, clock: Clock) -> Server:

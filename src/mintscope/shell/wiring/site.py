@@ -1,6 +1,6 @@
 """One listener, two applications: programs are sent to the API, people to the pages."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -9,10 +9,11 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mintscope.base.clock import Clock
-from mintscope.base.limits import Limit, Limits
+from mintscope.base.limits import Limit
 from mintscope.edges.api.failures import write_refusal
-from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import listen, make_server, serving_beside
 from mintscope.edges.web.app import create_web
 from mintscope.edges.web.pages.render import Features
@@ -20,7 +21,6 @@ from mintscope.shell.config.sections import WebConfig
 from mintscope.shell.config.values import is_loopback
 from mintscope.shell.wiring.accounts import Accounts
 
-FORMS: Final = Limit(name="forms", count=60, window_s=60)
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - read, not bound
 
 log = structlog.get_logger()
@@ -32,9 +32,10 @@ NOT_FOUND: Final = 404
 class Site:
     """The ASGI application in front of both; what neither has is answered as clients accept it."""
 
-    def __init__(self, *, api: ASGIApp, pages: ASGIApp) -> None:
+    def __init__(self, *, api: ASGIApp, pages: ASGIApp, has_page: Callable[[str], bool]) -> None:
         self._api = api
         self._pages = pages
+        self._has_page = has_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -42,8 +43,10 @@ class Site:
             await self._api(scope, receive, send)
         elif _accepts_html(scope):
             await self._pages(scope, receive, send)
-        else:
+        elif self._has_page(scope["path"]):
             await self._answer_program(scope, receive, send)
+        else:
+            await self._api(scope, receive, send)
 
     async def _answer_program(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what is at a path of the pages, the envelope if there is nothing."""
@@ -80,8 +83,8 @@ class Pages:
 
     web: WebConfig
     accounts: Accounts
-    addresses: ClientAddresses
-    limits: Limits
+    limits: AddressLimits
+    other_limit: Limit
     clock: Clock
     has_payments: bool = False
 
@@ -92,9 +95,10 @@ class Pages:
         features = Features(
             has_administration=self.web.admin_port is None, has_payments=self.has_payments
         )
-        return Site(api=api, pages=self._create(features, origins))
+        pages = self._create(features, origins)
+        return Site(api=api, pages=pages, has_page=lambda path: path in pages.router)
 
-    def administration(self, origins: Sequence[str]) -> ASGIApp:
+    def administration(self, origins: Sequence[str]) -> HttpApplication:
         """Return what answers on a listener of its own for administrators."""
         return self._create(Features(has_people=False), origins)
 
@@ -110,7 +114,7 @@ class Pages:
         server = make_server(
             self.administration(origins),
             clock=self.clock,
-            addresses=self.addresses,
+            addresses=self.limits.addresses,
             bounds=bounds,
             write_refusal=write_refusal,
         )
@@ -118,13 +122,13 @@ class Pages:
             log.info("serving administrators", address=origins[0])
             yield
 
-    def _create(self, features: Features, origins: Sequence[str]) -> ASGIApp:
+    def _create(self, features: Features, origins: Sequence[str]) -> HttpApplication:
         return create_web(
             parts=self.accounts.web_parts(),
             origins=origins,
             clock=self.clock,
-            client=self.addresses.key,
-            limiter=self.limits.limiter(FORMS),
+            limits=self.limits,
+            limit=self.other_limit,
             features=features,
         )
 

@@ -25,13 +25,13 @@ from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.api.accounts.constant_time import evenly
 from mintscope.edges.api.accounts.fields import read_fields
 from mintscope.edges.api.accounts.key_gate import KeyGate
-from mintscope.edges.api.accounts.limits import ExchangeLimit, SignupLimit
+from mintscope.edges.api.accounts.limits import ExchangeLimit
 from mintscope.edges.api.accounts.wire import BetaSignedUp, Confirmed, Exchanged, Me, Standing
 from mintscope.edges.api.failures import GENERAL
 from mintscope.edges.api.wire import Wire, success
 from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import NO_STORE, Response
 
@@ -67,24 +67,24 @@ class AccountRoutes:
     signup: Signups
     exchange: Exchanges
     gate: KeyGate
-    everything: RateLimit
-    signups: SignupLimit
+    everything: AddressLimit
+    signups: AddressLimit
     exchanges: ExchangeLimit
     addresses: ClientAddresses
     clock: Clock
 
     async def apply(self, request: Request) -> Response:
         """Endpoint 5: take an application and show its secret, once; mistakes do not count."""
-        address = await self._admit(request)
+        await self.everything.pass_through(request)
         form = parse_form(await read_fields(request))
         key = _redelivery_key(request)
-        await self.signups.pass_through(request, address)
+        await self.signups.pass_through(request)
         try:
             made = await self.signup.apply(form, redelivery_key=key)
         except DuplicateApplication:
             raise
         except BaseException:
-            await self.signups.give_back(address)
+            await self.signups.give_back(request)
             raise
         answer = BetaSignedUp(
             signup_id=made.signup_id, application_secret=made.secret, instructions=INSTRUCTIONS
@@ -93,7 +93,7 @@ class AccountRoutes:
 
     async def confirm_email(self, request: Request) -> Response:
         """Confirm the mailbox with the code that was sent there."""
-        await self._admit(request)
+        await self.everything.pass_through(request)
         fields = FieldReader(await read_fields(request))
         email, secret = fields.email("email"), fields.text("applicationSecret")
         code = fields.text("code")
@@ -103,7 +103,7 @@ class AccountRoutes:
 
     async def application_status(self, request: Request) -> Response:
         """Tell how far an application is, without spending an attempt at the exchange."""
-        await self._admit(request)
+        await self.everything.pass_through(request)
         email, secret = await _credentials(request)
         state = await evenly(self.signup.state(email, secret))
         return _response(request, 200, Standing(state=state, message=STANDINGS[state]))
@@ -114,10 +114,10 @@ class AccountRoutes:
         The secret is checked first, always in the same way; then the limit counts; then the
         outcome is told: neither the time nor a refusal tells a stranger who has applied.
         """
-        address = await self._admit(request)
+        await self.everything.pass_through(request)
         email, secret = await _credentials(request)
         key = _redelivery_key(request)
-        issued = await evenly(self._exchange(request, address, email, secret, key))
+        issued = await evenly(self._exchange(request, email, secret, key))
         answer = Exchanged(
             api_key=issued.api_key,
             user_id=issued.line.user_id,
@@ -129,10 +129,11 @@ class AccountRoutes:
         return _response(request, 200, answer)
 
     async def _exchange(
-        self, request: Request, address: str, email: EmailAddress, secret: str, key: str | None
+        self, request: Request, email: EmailAddress, secret: str, key: str | None
     ) -> IssuedKey:
         application = await self.exchange.recognise(email, secret)
         is_right = application is not None
+        address = self.addresses.key(request.scope)
         await self.exchanges.pass_through(request, email, address=address, is_right=is_right)
         if not has_form(CredentialKind.APPLICATION_SECRET, secret):
             raise InvalidSecretFormat
@@ -156,11 +157,6 @@ class AccountRoutes:
             last_used_at=_seconds(line.last_used_at),
         )
         return success(request, me, at=self.clock.now(), names_request=True)
-
-    async def _admit(self, request: Request) -> str:
-        address = self.addresses.key(request.scope)
-        await self.everything.pass_through(request, address)
-        return address
 
 
 async def _credentials(request: Request) -> tuple[EmailAddress, str]:

@@ -10,12 +10,11 @@ from mintscope.base.errors import (
     MissingToken,
     ServiceError,
 )
-from mintscope.base.limits import Limiter
+from mintscope.base.limits import Limit
 from mintscope.core.accounts.keys.api_key import Holder
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.scope import Scope
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.request import Request
 
 NO_BEARER: Final = "expected an Authorization header: Bearer svc_live_<80 hex>"
@@ -33,10 +32,10 @@ CREDITS_ONLY: Final = (
 class KeyGate:
     """Turns a request into the holder of an API key, within the key's limit."""
 
-    def __init__(self, *, keys: ApiKeys, limiter: Limiter, addresses: ClientAddresses) -> None:
+    def __init__(self, *, keys: ApiKeys, limit: Limit, limits: AddressLimits) -> None:
         self._keys = keys
-        self._rate_limit = RateLimit(limiter)
-        self._addresses = addresses
+        self._rate_limit = limits.by_account(limit)
+        self._address_limit = limits.of(limit)
 
     async def admit(self, request: Request) -> Holder:
         """Return who calls; the limit counts by key if it is good, else by address.
@@ -46,8 +45,10 @@ class KeyGate:
         """
         bearer = request.bearer()
         holder = await self._keys.find(bearer) if bearer else None
-        key = self._addresses.key(request.scope) if holder is None else holder.key.key_id
-        await self._rate_limit.pass_through(request, key)
+        if holder is None:
+            await self._address_limit.pass_through(request)
+        else:
+            await self._rate_limit.pass_through(request, holder.key.key_id)
         if request.is_ambiguous():
             raise BadRequest("expected one Authorization header; there were several")
         if holder is None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
-from mintscope.base.limits import Limit, Limits
+from mintscope.base.limits import Limit
 from mintscope.base.time import HOUR_S
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.signups.exchange import Exchanges
@@ -14,11 +14,10 @@ from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.api.accounts import wire
 from mintscope.edges.api.accounts.handlers import AccountRoutes
 from mintscope.edges.api.accounts.key_gate import KeyGate
-from mintscope.edges.api.accounts.limits import ExchangeLimit, SignupLimit
+from mintscope.edges.api.accounts.limits import ExchangeLimit
 from mintscope.edges.api.failures import BOTH_SHAPES, MESSAGES_ONLY
 from mintscope.edges.api.openapi import Operation
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.rate_limit import AddressLimits
 
 EVERY_ROUTE: Final = (
     ErrorCode.VALIDATION_ERROR,
@@ -46,18 +45,18 @@ class AccountParts:
 
 
 def account_operations(
-    parts: AccountParts, *, addresses: ClientAddresses, limits: Limits, clock: Clock
+    parts: AccountParts, *, limits: AddressLimits, clock: Clock
 ) -> Sequence[Operation]:
     """Return the operations under /api, and /v1/me."""
-    gate = KeyGate(keys=parts.keys, limiter=limits.limiter(parts.key_limit), addresses=addresses)
+    gate = KeyGate(keys=parts.keys, limit=parts.key_limit, limits=limits)
     accounts = AccountRoutes(
         signup=parts.signup,
         exchange=parts.exchange,
         gate=gate,
-        everything=RateLimit(limits.limiter(parts.limit)),
-        signups=SignupLimit(parts.signup_limit, limits),
-        exchanges=ExchangeLimit(parts.exchange_limit, limits),
-        addresses=addresses,
+        everything=limits.of(parts.limit),
+        signups=limits.of(parts.signup_limit),
+        exchanges=ExchangeLimit(parts.exchange_limit, limits.limits),
+        addresses=limits.addresses,
         clock=clock,
     )
     # fmt: off
