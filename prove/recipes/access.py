@@ -91,8 +91,8 @@ SECRETS: Final = Recipe(
         Mutant(
             "the log tells every header",
             "edges/server/application.py",
-            'route, request.path_params = self._router.find(scope["method"], scope["path"])',
-            'route, request.path_params = self._router.find(scope["method"], scope["path"]);'
+            "route = await self._find(request)",
+            "route = await self._find(request);"
             ' log.info("request", headers=str(request.headers))',
         ),
     ),

@@ -47,4 +47,45 @@ SPELLINGS: Final = Recipe(
     tests=("spec/test_routes.py",),
 )
 
-RECIPES: Final = (ABUSE, SPELLINGS)
+FLOODS: Final = Recipe(
+    name="floods",
+    proves="no client's requests, connections or addresses take more than their part",
+    tests=(
+        "edges/server/test_connection_bounds.py",
+        "shell/wiring/test_every_route_has_a_limit.py",
+    ),
+    mutants=(
+        Mutant(
+            "any number of requests wait",
+            CONNECTION,
+            "if len(self.pipeline) >= self._bounds.waiting_max:",
+            "if False:",
+        ),
+        Mutant(
+            "half a request keeps its connection",
+            "edges/server/protocol/connections.py",
+            "oldest = next(iter(self.incomplete), None)",
+            "oldest = None",
+        ),
+        Mutant(
+            "no pause after 429",
+            CONNECTION,
+            "if self._is_slowed and not self.transport.is_closing():",
+            "if False:",
+        ),
+        Mutant(
+            "routes without a limit of their own have none",
+            "edges/server/application.py",
+            "if not route.limits_itself:",
+            "if False:",
+        ),
+        Mutant(
+            "a /48 has as many limits as it has networks",
+            "edges/server/rate_limit.py",
+            "return client, site_key(client)",
+            "return client, client",
+        ),
+    ),
+)
+
+RECIPES: Final = (ABUSE, SPELLINGS, FLOODS)
