@@ -1,18 +1,20 @@
 """What every RotationStore must do.  Add an engine to `ENGINES`, nothing else."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mintscope.base.clock import ManualClock
-from mintscope.base.credentials import hash_credential, hint
-from mintscope.base.primitives import Signature, UnixMs
-from mintscope.core.credits.ledger import CreditLedger
-from mintscope.core.credits.rotation import RotationStore
-from mintscope.core.payments.payment import NewToken
+from mintscope.base.credentials import CreditToken, hash_credential, hint
+from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.time import DAY_MS
+from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Spent
+from mintscope.core.credits.rotation import RotationDenied, RotationStore
+from mintscope.core.payments.payment import Dead, NewToken, TopUp
 from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
@@ -20,9 +22,10 @@ from support.scenes.payments.pending_payments import DEAD, LANDED, NOW, new_paym
 from support.scenes.service import credit_token
 from support.scenes.stores import PEPPER
 
-OLD, NEW = credit_token(1), credit_token(2)
+OLD, NEW, NEWER = credit_token(1), credit_token(2), credit_token(3)
 BOUGHT = Signature("signature of a")
 LATER = UnixMs(NOW + 1_000)
+NEXT_DAY = UnixMs(NOW + DAY_MS + 2_000)
 
 
 @dataclass
@@ -57,6 +60,50 @@ async def buy(engine: Engine) -> None:
     pending = new_payment("a", purchase=bought)
     await engine.payments.begin(pending)
     await engine.payments.resolve(pending.payment.message_hash, LANDED, now=NOW)
+
+
+async def account_of(engine: Engine, token: CreditToken = OLD) -> CreditAccount:
+    account = await engine.ledger.find(token)
+    assert account is not None
+    return account
+
+
+async def top_up(engine: Engine, name: str, *, payer: str, token: CreditToken = OLD) -> None:
+    """Let *payer* buy 50 credits onto *token*."""
+    pending = new_payment(name, purchase=TopUp(credits=50, account=await account_of(engine, token)))
+    pending = replace(pending, payment=replace(pending.payment, payer=Wallet(payer)))
+    await engine.payments.begin(pending)
+    await engine.payments.resolve(pending.payment.message_hash, LANDED, now=NOW)
+
+
+async def spend(engine: Engine, count: int, token: CreditToken = OLD) -> None:
+    account = await account_of(engine, token)
+    for _ in range(count):
+        assert isinstance(await engine.ledger.spend(account), Spent)
+
+
+async def claim(
+    engine: Engine,
+    token: CreditToken = NEW,
+    *,
+    now: UnixMs = NEXT_DAY,
+    purchase: Signature = BOUGHT,
+) -> int | RotationDenied:
+    digest = hash_credential(token, pepper=PEPPER)
+    return await engine.rotations.claim(purchase, digest, hint(token), now=now)
+
+
+async def rotate(
+    engine: Engine, old: CreditToken = OLD, new: CreditToken = NEW, *, now: UnixMs = LATER
+) -> int | RotationDenied:
+    account, digest = await account_of(engine, old), hash_credential(new, pepper=PEPPER)
+    return await engine.rotations.rotate(account, digest, hint(new), now=now)
+
+
+async def left(engine: Engine, *tokens: CreditToken) -> list[int | None]:
+    """Return the balances, None where there is no such credit token."""
+    accounts = [await engine.ledger.find(token) for token in tokens]
+    return [None if each is None else await engine.ledger.balance(each) for each in accounts]
 
 
 async def test_a_purchase_is_found_once_it_is_issued(engine: Engine) -> None:
@@ -98,3 +145,106 @@ async def test_a_rotation_moves_all_credits_and_their_purchase(engine: Engine) -
     found = await engine.rotations.find_purchase(BOUGHT)
     assert found is not None
     assert (found.holder, found.rotated_at) == (new, LATER)
+
+
+async def test_a_wallet_proves_what_it_bought_and_no_more(engine: Engine) -> None:
+    await buy(engine)
+    await top_up(engine, "b", payer="bob")
+
+    assert await claim(engine) == 10
+    assert await left(engine, OLD, NEW) == [50, 10]
+    assert await claim(engine, NEWER) is RotationDenied.TOO_SOON
+    assert await left(engine, NEWER) == [None]
+
+
+async def test_the_oldest_credits_are_spent_first(engine: Engine) -> None:
+    await buy(engine)
+    await top_up(engine, "b", payer="bob")
+    await spend(engine, 4)
+    assert await claim(engine) == 6
+    assert await left(engine, OLD, NEW) == [50, 6]
+    await top_up(engine, "c", payer="alice")
+    await spend(engine, 20)
+
+    bought = Signature("signature of c")
+    assert await claim(engine, NEWER, purchase=bought) == 50
+    assert await left(engine, OLD) == [30]
+
+
+async def test_what_is_spent_is_not_proven(engine: Engine) -> None:
+    await buy(engine)
+    await top_up(engine, "b", payer="bob")
+    await spend(engine, 10)
+
+    assert await claim(engine) is RotationDenied.EMPTY
+    assert await left(engine, OLD, NEW) == [50, None]
+
+
+async def test_what_came_with_a_proof_is_proven_again_a_day_later(engine: Engine) -> None:
+    await buy(engine)
+    assert await claim(engine, now=LATER) == 10
+    await top_up(engine, "b", payer="bob", token=NEW)
+
+    assert await claim(engine, NEWER) == 10
+    assert await left(engine, OLD, NEW, NEWER) == [0, 50, 10]
+    assert await claim(engine, credit_token(4)) is RotationDenied.TOO_SOON
+
+
+async def test_nothing_follows_what_its_holder_rotated(engine: Engine) -> None:
+    await buy(engine)
+    assert await rotate(engine) == 10
+    await top_up(engine, "b", payer="bob", token=NEW)
+
+    assert await claim(engine, NEWER) is RotationDenied.EMPTY
+    assert await left(engine, OLD, NEW, NEWER) == [0, 60, None]
+
+
+async def test_what_vanished_is_not_proven(engine: Engine) -> None:
+    await buy(engine)
+    await top_up(engine, "b", payer="bob")
+    message = new_payment("a").payment.message_hash
+    for height in (1_000, 1_032, 1_064):
+        await engine.payments.resolve(message, Dead(height=height), now=LATER)
+
+    assert await claim(engine) is RotationDenied.EMPTY
+    assert await left(engine, OLD) == [50]
+
+
+async def test_what_was_rotated_or_is_empty_is_not_rotated(engine: Engine) -> None:
+    await buy(engine)
+    assert await rotate(engine) == 10
+    assert await rotate(engine, new=NEWER) is RotationDenied.ROTATED
+    await spend(engine, 10, NEW)
+
+    assert await rotate(engine, NEW, NEWER) is RotationDenied.EMPTY
+    assert await left(engine, NEWER) == [None]
+
+
+async def test_every_rotation_keeps_the_first_account(engine: Engine) -> None:
+    await buy(engine)
+    first = await account_of(engine)
+    assert await engine.ledger.root(first) == first
+    await rotate(engine)
+    await rotate(engine, NEW, NEWER)
+    assert await engine.ledger.root(await account_of(engine, NEW)) == first
+    assert await engine.ledger.root(await account_of(engine, NEWER)) == first
+
+
+@pytest.mark.parametrize("wallet_first", [False, True])
+async def test_of_rotations_at_once_one_moves_the_credits(
+    engine: Engine,
+    wallet_first: bool,  # noqa: FBT001 - pytest names it
+) -> None:
+    await buy(engine)
+    account = await account_of(engine)
+    tokens = [credit_token(number) for number in range(10, 20)]
+    jobs = [rotate(engine, new=token) for token in tokens]
+    jobs.insert(0 if wallet_first else len(jobs), claim(engine))
+    spends = [engine.ledger.spend(account) for _ in range(5)]
+    outcomes, spent = await asyncio.gather(asyncio.gather(*jobs), asyncio.gather(*spends))
+    moved = [each for each in outcomes if not isinstance(each, RotationDenied)]
+
+    assert len(moved) <= 1
+    left_now = [each or 0 for each in await left(engine, OLD, NEW, *tokens)]
+    assert sum(left_now) == 10 - sum(isinstance(each, Spent) for each in spent)
+    assert await left(engine, OLD) == [0]

@@ -27,7 +27,7 @@ LONGER_FUNCTIONS: Final[dict[str, int]] = {
     "core/dex/pumpfun.py:read": 41,
     "core/dex/trace.py:_descend": 47,
     "edges/api/accounts/routes.py:account_operations": 54,
-    "edges/api/app.py:create_app": 104,
+    "edges/api/app.py:create_app": 97,
 }
 FULLER_FOLDERS: Final[dict[str, int]] = {}
 WIDER_PORTS: Final[dict[str, int]] = {}

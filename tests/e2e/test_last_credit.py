@@ -41,6 +41,9 @@ class SelectsThenUpdates:
     async def find(self, bearer: str) -> CreditAccount | None:
         return await self._ledger.find(bearer)
 
+    async def root(self, account: CreditAccount) -> CreditAccount:
+        return await self._ledger.root(account)
+
     async def balance(self, account: CreditAccount) -> int:
         return await self._ledger.balance(account)
 

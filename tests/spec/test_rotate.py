@@ -7,6 +7,7 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
+from mintscope.shell.config.sections import ApiConfig
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_build import keypair
 from support.scenes.payments.payment_world import World
@@ -17,6 +18,7 @@ from support.scenes.payments.selling_api import (
     PURCHASE,
     SellingApi,
     decoded,
+    opened,
 )
 from support.scenes.service import Service, bearer
 
@@ -79,7 +81,7 @@ async def test_a_lost_rotation_is_answered_again_with_its_key(shop: SellingApi) 
     assert data == [data[0]] * 5
     assert await balance(shop, data[0]["token"]) == 10
     stolen = await shop.client.post(PATH, headers=bearer(old) | {"Idempotency-Key": "g" * 20})
-    assert stolen.json()["data"]["credits"] == 0
+    assert refusal(stolen) == (409, "NOTHING_TO_ROTATE")
 
 
 async def test_the_wallet_that_paid_moves_the_credits(shop: SellingApi, world: World) -> None:
@@ -199,6 +201,97 @@ async def test_a_token_and_a_body_are_two_proofs(shop: SellingApi, world: World)
     response = await shop.client.post(PATH, json=body, headers=bearer(token))
     assert refusal(response) == (400, "BAD_REQUEST")
     assert await balance(shop, token) == 10
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "expected a JSON object; the body is not complete JSON"),
+        (b"nope", "expected a JSON object; the body is not JSON"),
+        (b"[]", "expected a JSON object; the body is another JSON value"),
+        (b"[" * 10_000, "expected JSON at most 8 deep"),
+        (b'{"wallet":"a","wallet":"b"}', "expected each field once; one is there twice"),
+        (b'{"purchase":1,"wallet":""}',
+         "expected the fields purchase, wallet, each of them text, and no other"),
+    ],
+)  # fmt: skip
+async def test_a_body_that_cannot_be_read_is_told_as_on_every_route(
+    shop: SellingApi, body: bytes, said: str
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    response = await shop.client.post(CHALLENGE, content=body, headers=headers)
+
+    assert refusal(response) == (400, "BAD_REQUEST")
+    assert response.json()["error"]["message"] == said
+
+
+async def test_rotations_do_not_begin_the_rate_limit_anew(world: World) -> None:
+    """30 requests in 60 s belong to the credit token and to all it was rotated into."""
+    async with opened(world, api=ApiConfig()) as shop:
+        token, _ = await bought(shop)
+        statuses = []
+        for _ in range(8):
+            for _ in range(4):
+                response = await shop.client.get("/v1/credits/balance", headers=bearer(token))
+                statuses.append(response.status_code)
+            response = await shop.client.post(PATH, headers=bearer(token))
+            statuses.append(response.status_code)
+            token = response.json().get("data", {"token": token})["token"]
+
+    assert statuses == [200, 200, 200, 200, 201] * 6 + [429] * 10
+
+
+async def test_rotations_are_limited_by_the_chain_they_belong_to(
+    shop: SellingApi, world: World
+) -> None:
+    token, _ = await bought(shop)
+    for _ in range(10):
+        response = await shop.client.post(PATH, headers=bearer(token))
+        assert response.status_code == 201
+        token = response.json()["data"]["token"]
+    world.clock.advance(61_000)  # only the limit of rotations is left
+
+    refused = await shop.client.post(PATH, headers=bearer(token))
+    assert refusal(refused) == (429, "RATE_LIMITED")
+    assert 3_500 <= int(refused.headers["retry-after"]) <= 3_600
+    assert await balance(shop, token) == 10
+    world.clock.advance(3_600_000)
+    assert (await shop.client.post(PATH, headers=bearer(token))).status_code == 201
+
+
+async def test_an_empty_credit_token_is_not_rotated(shop: SellingApi) -> None:
+    token, _ = await bought(shop)
+    for _ in range(10):
+        await shop.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
+
+    response = await shop.client.post(PATH, headers=bearer(token))
+    assert refusal(response) == (409, "NOTHING_TO_ROTATE")
+
+
+async def test_a_rotated_credit_token_is_not_rotated_again(shop: SellingApi, world: World) -> None:
+    """Nor when something was paid into it since."""
+    token, _ = await bought(shop)
+    await shop.client.post(PATH, headers=bearer(token))
+    world.clock.advance(1)
+    topped = await shop.send(
+        "POST", PURCHASE, await shop.paid("POST", PURCHASE), key=OTHER_KEY, **bearer(token)
+    )
+    assert topped.status_code == 201
+
+    response = await shop.client.post(PATH, headers=bearer(token))
+    assert refusal(response) == (409, "NOTHING_TO_ROTATE")
+    assert await balance(shop, token) == 10
+
+
+async def test_what_its_holder_has_rotated_no_wallet_moves(shop: SellingApi, world: World) -> None:
+    """Who is given a credit token rotates it, and it is theirs alone."""
+    given, purchase = await bought(shop)
+    kept = (await shop.client.post(PATH, headers=bearer(given))).json()["data"]["token"]
+    world.clock.advance(86_400_000)
+
+    refused = await shop.client.post(PATH, json=await proof(shop, purchase, world.buyer))
+    assert refusal(refused) == (409, "NOTHING_TO_ROTATE")
+    assert await balance(shop, kept) == 10
 
 
 async def test_with_payments_off_it_is_503(service: Service) -> None:

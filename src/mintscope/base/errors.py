@@ -36,6 +36,7 @@ class ErrorCode(StrEnum):
     PRICE_UNAVAILABLE = "PRICE_UNAVAILABLE"
     INVALID_PROOF = "INVALID_PROOF"
     ROTATED_RECENTLY = "ROTATED_RECENTLY"
+    NOTHING_TO_ROTATE = "NOTHING_TO_ROTATE"
     VALIDATION_ERROR = "VALIDATION_ERROR"
     DUPLICATE_APPLICATION = "DUPLICATE_APPLICATION"
     INVALID_CREDENTIALS = "INVALID_CREDENTIALS"
@@ -144,6 +145,10 @@ class PaymentUnavailable(ServiceError, code=ErrorCode.PAYMENT_UNAVAILABLE):
 
 class InvalidProof(ServiceError, code=ErrorCode.INVALID_PROOF):
     """Nothing shows that the wallet of the caller has paid for these credits."""
+
+
+class NothingToRotate(ServiceError, code=ErrorCode.NOTHING_TO_ROTATE):
+    """The credit token has no credits to move, or the wallet proves none."""
 
 
 class RotatedRecently(ServiceError, code=ErrorCode.ROTATED_RECENTLY):

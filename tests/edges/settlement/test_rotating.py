@@ -26,7 +26,9 @@ async def rotate(world: World, purchase: Signature) -> int:
     found = await store.find_purchase(purchase)
     assert found is not None
     hashed = hash_credential(NEW, pepper=b"r" * 32)
-    return await store.rotate(found.holder, hashed, hint(NEW), now=world.clock.now())
+    moved = await store.rotate(found.holder, hashed, hint(NEW), now=world.clock.now())
+    assert isinstance(moved, int)
+    return moved
 
 
 async def test_the_balance_moves_and_the_old_answer_is_not_given_again(world: World) -> None:

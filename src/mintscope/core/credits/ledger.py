@@ -65,6 +65,9 @@ class CreditLedger(Protocol):
         same way, in the same time.
         """
 
+    async def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of the chain of rotations that *account* came from."""
+
     async def spend(self, account: CreditAccount) -> Spent | Empty:
         """Take one credit if there is one; return once that is durable."""
 

@@ -1,6 +1,9 @@
-"""Moving a balance to a new token, on proof by the wallet that paid for it; nothing is stored.
+"""Moving credits to a new credit token: all of one, or on proof those that a wallet paid for.
 
-The wallet signs a text of ours that names this service, the purchase and the wallet.
+The wallet signs a text of ours that names this service, the purchase and the wallet; nothing is
+stored of it. It proves the credits that its own purchases brought and that are left, the oldest
+being spent first. What others paid for stays with the credit token, and what its holder has
+rotated is the holder's alone.
 """
 
 import hmac
@@ -31,13 +34,15 @@ class RotationDenied(Enum):
     EXPIRED = auto()
     SIGNATURE = auto()  # not signed by the wallet that paid
     TOO_SOON = auto()  # rotated within a day, or just bought and in use
+    ROTATED = auto()  # the credits went to another credit token before
+    EMPTY = auto()  # there are no credits, or none that this proof is of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purchased:
     """Where the credits of a purchase are now.
 
-    holder        the account that holds them, and whatever else came to it
+    holder        the account that holds them, beside whatever else came to it
     rotated_at    None for never
     """
 
@@ -56,8 +61,20 @@ class RotationStore(Protocol):
 
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
-    ) -> int:
-        """Move all credits of *holder* to a new token, in one transaction; return how many."""
+    ) -> int | RotationDenied:
+        """Move all credits of *holder* to a new token, in one transaction; return how many.
+
+        Denied, in that transaction, if there are none or *holder* was rotated before.
+        """
+
+    async def claim(
+        self, purchase: Signature, token_hash: CredentialHash, hint: str, *, now: UnixMs
+    ) -> int | RotationDenied:
+        """Move what the payer of *purchase* proves to a new token; return how many credits.
+
+        All its purchases count whose credits are where those of *purchase* are. `decide` is
+        asked in the transaction that moves them.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ PUBLIC: Final = Limit(name="public", count=30, window_s=60)
 HEALTH: Final = Limit(name="health", count=120, window_s=60)
 PROBES: Final = Limit(name="probes", count=1_200, window_s=60)
 OTHER: Final = Limit(name="other", count=600, window_s=60)
+ROTATIONS: Final = Limit(name="rotations", count=10, window_s=3_600)
 CREDENTIAL: Final = (ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN)
 PAYMENT: Final = (
     ErrorCode.INVALID_PAYMENT,
@@ -63,6 +64,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     public_limit: Limit = PUBLIC,
     health_limit: Limit = HEALTH,
     other_limit: Limit = OTHER,
+    rotation_limit: Limit = ROTATIONS,
     freshness: Freshness | None = None,
     merchant: Merchant | None = None,
     accounts: AccountParts | None = None,
@@ -86,7 +88,13 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     sales = CreditRoutes(
         gate=gate, ledger=ledger, merchant=merchant, resource_server=resource_server, clock=clock
     )
-    rotate = RotateRoutes(gate=gate, ledger=ledger, merchant=merchant, clock=clock)
+    rotate = RotateRoutes(
+        gate=gate,
+        ledger=ledger,
+        merchant=merchant,
+        clock=clock,
+        rate_limit=limits.by_account(rotation_limit),
+    )
     health = HealthRoutes(
         checks=checks,
         limit=limits.of(health_limit),
@@ -127,21 +135,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
             "Where the credits of a credit token came from and went",
             refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=(("creditToken",),),
         ),
-        Operation(
-            "POST", "/v1/credits/rotate", rotate.rotate, wire.Rotated,
-            "Move all credits to a new token, on the old one or a signed challenge",
-            refusals=(
-                *CREDENTIAL, ErrorCode.INVALID_PROOF, ErrorCode.ROTATED_RECENTLY,
-                ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE,
-            ),
-            status=201, proofs=(("creditToken",), ()), body=wire.Proof,
-        ),
-        Operation(
-            "POST", "/v1/credits/rotate/challenge", rotate.challenge, wire.Challenge,
-            "A text whose signature proves to be the wallet that paid",
-            refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
-            body=wire.Claimed,
-        ),
+        *_rotate_operations(rotate),
         *health.operations(),
     ]
     # fmt: on
@@ -157,3 +151,26 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
 
     errors = ErrorWriter(format_at, clock)
     return HttpApplication(router, limit=limits.of(other_limit), write_error=errors, cors=CORS)
+
+
+def _rotate_operations(rotate: RotateRoutes) -> list[Operation]:
+    # fmt: off
+    return [
+        Operation(
+            "POST", "/v1/credits/rotate", rotate.rotate, wire.Rotated,
+            "Move all credits to a new token, on the old one or a signed challenge",
+            refusals=(
+                *CREDENTIAL, ErrorCode.INVALID_PROOF, ErrorCode.ROTATED_RECENTLY,
+                ErrorCode.NOTHING_TO_ROTATE, ErrorCode.PAYLOAD_TOO_LARGE,
+                ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE,
+            ),
+            status=201, proofs=(("creditToken",), ()), body=wire.Proof,
+        ),
+        Operation(
+            "POST", "/v1/credits/rotate/challenge", rotate.challenge, wire.Challenge,
+            "A text whose signature proves to be the wallet that paid",
+            refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
+            body=wire.Claimed,
+        ),
+    ]
+    # fmt: on

@@ -40,8 +40,8 @@ CODES: Final = {
     405: (ErrorCode.METHOD_NOT_ALLOWED,),
     408: (ErrorCode.REQUEST_TIMEOUT,),
     409: (
-        ErrorCode.PAYMENT_ALREADY_USED, ErrorCode.ROTATED_RECENTLY, ErrorCode.DUPLICATE_APPLICATION,
-        ErrorCode.KEY_ALREADY_EXISTS,
+        ErrorCode.PAYMENT_ALREADY_USED, ErrorCode.ROTATED_RECENTLY, ErrorCode.NOTHING_TO_ROTATE,
+        ErrorCode.DUPLICATE_APPLICATION, ErrorCode.KEY_ALREADY_EXISTS,
     ),
     413: (ErrorCode.PAYLOAD_TOO_LARGE,),
     429: (ErrorCode.RATE_LIMITED,),

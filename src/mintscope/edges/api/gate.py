@@ -43,14 +43,15 @@ class Gate:
         """Return who calls.
 
         Raises RateLimited, by credit token if it exists and pays, else by address:
-        a client can invent any number of unverified credentials.
+        a client can invent any number of unverified credentials. Credit tokens that were
+        rotated into one another count together.
         """
         bearer = request.bearer()
         account = await self._ledger.find(bearer) if bearer else None
         if account is None or request.has_payment():
             await self._address_limit.pass_through(request)
         else:
-            await self._rate_limit.pass_through(request, account)
+            await self._rate_limit.pass_through(request, await self._ledger.root(account))
         if request.is_ambiguous():
             raise BadRequest("expected one Authorization header; there were several")
         return Caller(bearer, account)

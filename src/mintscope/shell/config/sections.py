@@ -100,6 +100,10 @@ class ApiConfig(Section):
     in a window."""
     other_limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
     """Length of that window."""
+    rotation_limit_requests: values.Count = 10
+    """Rotations of a credit token, and of those it was rotated into, in a window."""
+    rotation_limit_window_s: int = Field(default=HOUR_S, ge=1, le=DAY_S)
+    """Length of that window."""
     degraded_after_s: values.Seconds = 30.0
     """Older data is served marked degraded."""
     stale_after_s: values.Seconds = 300.0

@@ -17,7 +17,7 @@ from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import LogReader
 from mintscope.core.market.report import Reports
-from mintscope.edges.api.app import HEALTH, OTHER, PUBLIC, create_app
+from mintscope.edges.api.app import HEALTH, OTHER, PUBLIC, ROTATIONS, create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.health import Check
 from mintscope.edges.api.v1 import Freshness
@@ -145,6 +145,11 @@ def create_api(  # noqa: PLR0913 - one argument for each part
             name=HEALTH.name, count=api.health_limit_requests, window_s=api.health_limit_window_s
         ),
         other_limit=other_limit(api),
+        rotation_limit=Limit(
+            name=ROTATIONS.name,
+            count=api.rotation_limit_requests,
+            window_s=api.rotation_limit_window_s,
+        ),
         freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
         merchant=merchant,
         accounts=None if accounts is None else account_parts(config.accounts, accounts),

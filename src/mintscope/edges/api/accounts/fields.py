@@ -1,58 +1,16 @@
-"""Reading a JSON body: one object, sent as such, that says each thing once."""
+"""The fields of a body under /api."""
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
-
-import msgspec
+from collections.abc import Mapping
 
 from mintscope.base.errors import FieldMessage, InvalidFields
 from mintscope.edges.api.failures import GENERAL
+from mintscope.edges.server.json_body import UnreadableBody, parse_object
 from mintscope.edges.server.request import Request
-
-DEPTH_MAX: Final = 8
-TRUNCATED: Final = "truncated"  # what msgspec says of JSON that ends too soon
 
 
 async def read_fields(request: Request) -> Mapping[str, object]:
     """Return the fields of the body, one JSON object.  Raises InvalidFields, PayloadTooLarge."""
-    body = await request.body()
-    kind = ", ".join(request.values(b"content-type"))
-    if kind.partition(";")[0].strip().lower() != "application/json":
-        _refuse(f"expected Content-Type: application/json; was {kind[:50]!r}")
     try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as flaw:
-        _refuse(f"expected a JSON object; the body is {_flaw(body, flaw)}")
-    except RecursionError:
-        _refuse(f"expected JSON at most {DEPTH_MAX} deep")
-    if _is_deeper(value, DEPTH_MAX):
-        _refuse(f"expected JSON at most {DEPTH_MAX} deep")
-    if not isinstance(value, dict):
-        _refuse("expected a JSON object; the body is another JSON value")
-    json.loads(body, object_pairs_hook=_expect_each_once)
-    return value
-
-
-def _flaw(body: bytes, flaw: Exception) -> str:
-    if not body:
-        return "empty"
-    return "not complete JSON" if TRUNCATED in str(flaw) else "not JSON"
-
-
-def _expect_each_once(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Refuse an object that says one thing twice: parsers differ in which one they believe."""
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        _refuse("expected each field once; one is there twice")
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    if not isinstance(value, (dict, list)):
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
-
-
-def _refuse(message: str) -> NoReturn:
-    raise InvalidFields([FieldMessage(GENERAL, message)])
+        return parse_object(request, await request.body())
+    except UnreadableBody as flaw:
+        raise InvalidFields([FieldMessage(GENERAL, str(flaw))]) from flaw

@@ -1,5 +1,7 @@
 """Moving credits to a new credit token: on the old one, or on proof by the wallet that paid.
 
+A credit token moves all of its credits, a wallet those that its own purchases brought.
+
 A lost answer is asked for again by sending the same request: with the old
 token and the same Idempotency-Key, or with the same signed challenge.
 """
@@ -19,6 +21,7 @@ from mintscope.base.errors import (
     BadRequest,
     InvalidProof,
     MissingToken,
+    NothingToRotate,
     PaymentUnavailable,
     RotatedRecently,
 )
@@ -30,7 +33,6 @@ from mintscope.core.credits.rotation import (
     VALID_S,
     Claim,
     RotationDenied,
-    decide,
     find_flaw,
     write_challenge,
 )
@@ -46,6 +48,8 @@ from mintscope.edges.api.wire import (
     success,
 )
 from mintscope.edges.api.x402 import NO_SALES, idempotency_key
+from mintscope.edges.server.json_body import UnreadableBody, parse_object
+from mintscope.edges.server.rate_limit import RateLimit
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
@@ -65,6 +69,12 @@ TOO_SOON: Final = (
     "These credits were moved within a day, or bought within 10 minutes and used since;"
     " the holder of their credit token can move them at any time."
 )
+ROTATED: Final = "This credit token was rotated before; its credits are on its new credit token."
+NO_CREDITS: Final = "expected a credit token that has credits; this one has none"
+NOT_THEIRS: Final = (
+    "expected credits that purchases of this wallet brought; there are none left that the holder"
+    " of their credit token has not rotated"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +85,14 @@ class RotateRoutes:
     ledger: CreditLedger
     merchant: Merchant | None
     clock: Clock
+    rate_limit: RateLimit
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # one new token for one request
 
     async def challenge(self, request: Request) -> Response:
         """Write the text that a wallet must sign; nothing is looked up, nothing is stored."""
         await self.gate.admit(request)
         merchant = self._expect_merchant()
-        asked = _read(await request.body(), Claimed)
+        asked = _read(request, await request.body(), Claimed)
         now = self.clock.now()
         text = write_challenge(
             merchant.facilitator.secrets.rotation,
@@ -104,9 +115,11 @@ class RotateRoutes:
             key = key or merchant.facilitator.entropy(GENERATED_KEY_BYTES).hex()
             token = _new_token(merchant, f"token\n{caller.bearer}", key)
             async with self._turn:
-                rotated = await self._find(token) or await self._move(merchant, account, token)
+                rotated = await self._find(token) or await self._rotate(
+                    request, merchant, account, token
+                )
         elif body:
-            rotated = await self._rotate_by_wallet(merchant, _read(body, Proof))
+            rotated = await self._rotate_by_wallet(merchant, _read(request, body, Proof))
         else:
             raise MissingToken(NOTHING_PRESENTED)
         return success(request, rotated, at=self.clock.now(), status=201)
@@ -114,7 +127,7 @@ class RotateRoutes:
     async def _rotate_by_wallet(self, merchant: Merchant, proof: Proof) -> Rotated:
         """Move what a signed challenge proves.
 
-        Raises InvalidProof and RotatedRecently.
+        Raises InvalidProof, RotatedRecently and NothingToRotate.
         """
         claim, secrets, now = (
             _claim(merchant, proof),
@@ -138,9 +151,13 @@ class RotateRoutes:
             purchased = await merchant.rotations.find_purchase(claim.purchase)
             if purchased is None or purchased.payer != claim.wallet:
                 raise InvalidProof(NOT_PROVEN)
-            if decide(purchased, now=now) is not None:
+            digest = hash_credential(token, pepper=secrets.pepper)
+            moved = await merchant.rotations.claim(claim.purchase, digest, hint(token), now=now)
+            if moved is RotationDenied.TOO_SOON:
                 raise RotatedRecently(TOO_SOON)
-            return await self._move(merchant, purchased.holder, token)
+            if isinstance(moved, RotationDenied):
+                raise NothingToRotate(NOT_THEIRS)
+            return Rotated(token=token, credits=moved)
 
     async def _find(self, token: CreditToken) -> Rotated | None:
         """Return the answer that was given before."""
@@ -149,9 +166,15 @@ class RotateRoutes:
             return None
         return Rotated(token=token, credits=await self.ledger.balance(account))
 
-    async def _move(self, merchant: Merchant, holder: CreditAccount, token: CreditToken) -> Rotated:
+    async def _rotate(
+        self, request: Request, merchant: Merchant, holder: CreditAccount, token: CreditToken
+    ) -> Rotated:
+        """Move all credits of *holder*.  Raises RateLimited and NothingToRotate."""
+        await self.rate_limit.pass_through(request, await self.ledger.root(holder))
         digest = hash_credential(token, pepper=merchant.facilitator.secrets.pepper)
         moved = await merchant.rotations.rotate(holder, digest, hint(token), now=self.clock.now())
+        if isinstance(moved, RotationDenied):
+            raise NothingToRotate(ROTATED if moved is RotationDenied.ROTATED else NO_CREDITS)
         return Rotated(token=token, credits=moved)
 
     def _expect_merchant(self) -> Merchant:
@@ -184,8 +207,13 @@ def _signature(text: str) -> Ed25519:
         raise BadRequest("expected a signature to be the base58 of 64 bytes") from cause
 
 
-def _read(body: bytes, shape: type[T]) -> T:
+def _read(request: Request, body: bytes, shape: type[T]) -> T:
+    """Return *body* as *shape*, all of whose fields are texts.  Raises BadRequest."""
     try:
-        return msgspec.json.decode(body, type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError) as cause:
-        raise BadRequest(f"expected a JSON body; {cause}") from cause
+        value = parse_object(request, body)
+    except UnreadableBody as flaw:
+        raise BadRequest(str(flaw)) from flaw
+    names = [each.encode_name for each in msgspec.structs.fields(shape)]
+    if set(value) != set(names) or not all(isinstance(each, str) for each in value.values()):
+        raise BadRequest(f"expected the fields {', '.join(names)}, each of them text, and no other")
+    return msgspec.convert(value, shape)

@@ -53,6 +53,7 @@ RETURNING id
 """
 
 FIND: Final = "SELECT id FROM credit_account WHERE token_hash = ?"
+ROOT: Final = "SELECT coalesce(root, id) FROM credit_account WHERE id = ?"
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
 
 ACCOUNTS: Final = """
@@ -126,6 +127,10 @@ class CreditBook:
         digest = hash_credential(bearer, pepper=self._pepper)
         account = self._db.execute(FIND, (digest,)).get
         return None if account is None else CreditAccount(account)
+
+    def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of the chain of rotations that *account* came from."""
+        return CreditAccount(self._db.execute(ROOT, (account,)).get)
 
     def balance(self, account: CreditAccount) -> int:
         """Return the credits left."""

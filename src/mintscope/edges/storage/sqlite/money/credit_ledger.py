@@ -47,6 +47,7 @@ class SqliteCreditLedger:
     ) -> None:
         self._clock = clock
         self._known: dict[bytes, CreditAccount] = {}
+        self._roots: dict[CreditAccount, CreditAccount] = {}
         self._owed: deque[CreditAccount] = deque()
         self._writing = CreditBook(path, pepper=pepper)
         self._reading = CreditBook(path, pepper=pepper)
@@ -71,6 +72,17 @@ class SqliteCreditLedger:
                     self._known.clear()
                 self._known[digest] = account
         return account
+
+    async def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of its chain of rotations; it is remembered, for it stays."""
+        root = self._roots.get(account)
+        if root is None:
+            with unavailable_on_error(UNAVAILABLE):
+                root = self._reading.root(account)
+            if len(self._roots) >= KNOWN_MAX:
+                self._roots.clear()
+            self._roots[account] = root
+        return root
 
     async def spend(self, account: CreditAccount) -> Spent | Empty:
         """Take one credit if there is one; return once that is durable."""

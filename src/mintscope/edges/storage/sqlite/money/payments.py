@@ -14,7 +14,7 @@ from mintscope.base.credentials import CredentialHash
 from mintscope.base.metrics import FREEZES
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.credits.rotation import Purchased
+from mintscope.core.credits.rotation import Purchased, RotationDenied
 from mintscope.core.payments.payment import Evidence, Payment, State
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.store import Beginning, Found, Inconsistent, PendingPayment
@@ -102,9 +102,17 @@ class SqlitePaymentStore:
 
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
-    ) -> int:
+    ) -> int | RotationDenied:
         """Move all credits of *holder* to a new token; return how many."""
         return await self._write(lambda: self._table.purchase.rotate(holder, token_hash, hint, now))
+
+    async def claim(
+        self, purchase: Signature, token_hash: CredentialHash, hint: str, *, now: UnixMs
+    ) -> int | RotationDenied:
+        """Move what the payer of *purchase* proves to a new token; return how many credits."""
+        return await self._write(
+            lambda: self._table.purchase.claim(purchase, token_hash, hint, now)
+        )
 
     async def forget_reports(self, before: UnixMs) -> None:
         """Drop the bodies of final reports that were begun before *before*."""

@@ -7,7 +7,7 @@ import apsw
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.credits.ledger import CreditAccount
-from mintscope.core.credits.rotation import Purchased
+from mintscope.core.credits.rotation import Purchased, RotationDenied, decide
 from mintscope.core.payments.payment import NewToken, PaidReport, Payment, State, TopUp
 from mintscope.core.payments.store import Inconsistent
 from mintscope.edges.storage.sqlite.money.credit_book import ADD, BALANCE, OPEN_ACCOUNT
@@ -36,9 +36,38 @@ SELECT payer, holder, begun_at, rotated_at,
        (SELECT balance FROM credit_account WHERE id = holder) <> credits
   FROM payment WHERE signature = ? AND state = 'issued' AND holder IS NOT NULL
 """
-MOVE_HOLDER: Final = "UPDATE payment SET holder = ?2, rotated_at = ?3 WHERE holder = ?1"
-# A second rotation of an old token moves nothing, and changes no successor.
-SUCCEED: Final = "UPDATE credit_account SET successor = ?2 WHERE id = ?1 AND successor IS NULL"
+MOVE_HOLDER: Final = """
+UPDATE payment SET holder = ?2, rotated_at = ?3 WHERE holder = ?1 AND (?4 IS NULL OR payer = ?4)
+"""
+SUCCESSION: Final = "SELECT balance, successor FROM credit_account WHERE id = ?"
+SUCCEED: Final = "UPDATE credit_account SET successor = ?2 WHERE id = ?1"
+OPENED_BY: Final = """
+UPDATE credit_account SET wallet = ?3,
+       root = (SELECT coalesce(root, id) FROM credit_account WHERE id = ?2)
+ WHERE id = ?1
+"""
+MOVED_ON: Final = "UPDATE credit_account SET wallet = NULL WHERE id = ?"
+
+# How many credits of an account the purchases of a wallet brought and are left. The oldest are
+# spent first, so what is left is the newest. A purchase whose credits were moved brought nothing
+# to this account any more. Spends are not in the index that makes this fast.
+PROVEN: Final = """
+WITH received (id, wallet, credits) AS (
+    SELECT e.id, CASE e.kind WHEN 'rotate' THEN a.wallet ELSE p.payer END,
+           CASE WHEN p.id IS NULL THEN e.delta
+                WHEN p.holder = a.id THEN e.delta - p.frozen ELSE 0 END
+      FROM credit_account AS a
+      JOIN credit_entry AS e ON e.account = a.id
+      LEFT JOIN payment AS p ON p.entry = e.id
+     WHERE a.id = ?1 AND e.kind <> 'spend'
+       AND e.kind IN ('payment', 'top_up', 'grant', 'rotate') AND e.delta > 0),
+left_of (wallet, credits, at_most) AS (
+    SELECT wallet, credits,
+           (SELECT balance FROM credit_account WHERE id = ?1) - coalesce(sum(credits) OVER (
+               ORDER BY id ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), 0)
+      FROM received)
+SELECT coalesce(sum(max(0, min(credits, at_most))), 0) FROM left_of WHERE wallet = ?2
+"""
 
 
 class PurchasedCredits:
@@ -81,16 +110,54 @@ class PurchasedCredits:
 
     def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, now: UnixMs
-    ) -> int:
+    ) -> int | RotationDenied:
         """Move all credits of *holder* to a new account, and their purchases with them."""
-        balance = int(self._db.execute(BALANCE, (holder,)).get)
-        opened = self._db.execute(OPEN_ACCOUNT, (token_hash, hint, "", now)).get
-        if balance:
-            self._enter(holder, "rotate", -balance, now)
-            self._enter(opened, "rotate", balance, now)
-        self._db.execute(MOVE_HOLDER, (holder, opened, now))
+        balance, successor = self._db.execute(SUCCESSION, (holder,)).get
+        if successor is not None:
+            return RotationDenied.ROTATED
+        if not balance:
+            return RotationDenied.EMPTY
+        opened = self._move(holder, (token_hash, hint, "", now), credit_count=balance, wallet=None)
         self._db.execute(SUCCEED, (holder, opened))
-        return balance
+        return int(balance)
+
+    def claim(
+        self, purchase: Signature, token_hash: CredentialHash, hint: str, now: UnixMs
+    ) -> int | RotationDenied:
+        """Move what the payer of *purchase* proves to a new account."""
+        purchased = self.find_purchase(purchase)
+        if purchased is None:
+            return RotationDenied.EMPTY
+        holder, wallet = purchased.holder, purchased.payer
+        proven = int(self._db.execute(PROVEN, (holder, wallet)).get)
+        if not proven:
+            return RotationDenied.EMPTY
+        denied = decide(purchased, now=now)
+        if denied is not None:
+            return denied
+        self._move(holder, (token_hash, hint, "", now), credit_count=proven, wallet=wallet)
+        self._db.execute(MOVED_ON, (holder,))
+        return proven
+
+    def _move(
+        self,
+        holder: CreditAccount,
+        opening: tuple[CredentialHash, str, str, UnixMs],
+        *,
+        credit_count: int,
+        wallet: Wallet | None,
+    ) -> int:
+        """Move credits of *holder* to the account of *opening*, with the purchases of *wallet*.
+
+        wallet   None: with all purchases
+        """
+        now = opening[-1]
+        opened = int(self._db.execute(OPEN_ACCOUNT, opening).get)
+        self._enter(holder, "rotate", -credit_count, now)
+        self._enter(opened, "rotate", credit_count, now)
+        self._db.execute(MOVE_HOLDER, (holder, opened, now, wallet))
+        self._db.execute(OPENED_BY, (opened, holder, wallet))
+        return opened
 
     def _hand_out(
         self, row_id: int, purchase: NewToken | TopUp, begun_at: UnixMs, now: UnixMs
