@@ -75,6 +75,33 @@ async def test_a_price_holds_for_a_minute(shop: SellingApi) -> None:
     assert shop.price.reads == 2
 
 
+@pytest.mark.parametrize(
+    ("usd", "is_sold"),
+    [
+        ("0.00000000000009", True),  # 500 credits cost 0.83 of 2^63 atoms
+        ("0.00000000000008", False),
+        ("0.00000000000004", False),  # twice that: more than 2^64
+        ("1e-29", False),
+    ],
+)
+async def test_a_bundle_of_more_atoms_than_a_payment_carries_is_503_with_a_reason(
+    shop: SellingApi, usd: str, *, is_sold: bool
+) -> None:
+    shop.price.usd = Decimal(usd)
+    listed = await shop.client.get(PATH)
+    asked = await shop.client.post("/v1/credits/purchase?bundle=500")
+
+    if is_sold:
+        assert listed.json()["data"]["bundles"][-1]["price"] < 2**63
+        assert asked.status_code == 402
+        return
+    for response in (listed, asked):
+        assert response.status_code == 503
+        assert response.json()["error"]["code"] == "PRICE_UNAVAILABLE"
+        assert "more atoms than a payment can carry" in response.json()["error"]["message"]
+        assert "retry-after" in response.headers
+
+
 async def test_without_a_price_it_is_503(shop: SellingApi) -> None:
     shop.price.usd = None
     response = await shop.client.get(PATH)

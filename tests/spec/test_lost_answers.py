@@ -10,6 +10,7 @@ import pytest
 
 from mintscope.base.credentials import hint
 from mintscope.core.payments.payment import State
+from mintscope.core.payments.settlement import ChainUnavailable
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World
 from support.scenes.payments.selling_api import (
@@ -91,6 +92,37 @@ async def test_it_is_given_again_until_the_token_is_used(shop: SellingApi) -> No
 
     late = await shop.send("POST", PURCHASE, payment, key=KEY)
     assert refusal(late) == (409, "PAYMENT_ALREADY_USED")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b'{"jsonrpc": "2.0", "id": 1, "result": "\xff"}',
+        b'{"result": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"error": {"code": 1e400, "message": "\xed\xa0\x80"}}',
+        b"\xff\xfe\x00",
+        b"<html>busy</html>",
+    ],
+)
+async def test_an_answer_that_cannot_be_read_after_the_broadcast_is_503_and_its_key_redeems_it(
+    hasty: SellingApi, world: World, garbage: bytes
+) -> None:
+    payment = await hasty.paid("POST", PURCHASE)
+    told_after = ("sendTransaction", "getSignatureStatuses", "getTransaction", "getEpochInfo")
+    world.spoilt = dict.fromkeys(told_after, garbage)
+    pending = await hasty.send("POST", PURCHASE, payment)
+    assert refusal(pending) == (503, "PAYMENT_PENDING")
+    key = pending.headers["idempotency-key"]
+    assert refusal(await hasty.send("POST", PURCHASE, payment, key=key)) == (503, "PAYMENT_PENDING")
+    with pytest.raises(ChainUnavailable):
+        await world.reconciler().once()
+    world.spoilt = {}
+    world.slots(2)
+    await world.reconciler().once()
+
+    redeemed = await hasty.send("POST", PURCHASE, payment, key=key)
+    assert redeemed.status_code == 201
+    assert world.fees() == 10_001
 
 
 async def test_a_key_belongs_to_one_payment(shop: SellingApi, world: World) -> None:

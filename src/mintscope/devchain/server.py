@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
+from mintscope.base.foreign import UNPARSABLE
 from mintscope.devchain.faults import Answering, Faults
 from mintscope.devchain.methods.params import RpcError
 
@@ -93,7 +94,7 @@ class RpcRoute:
     async def _answer(self, body: bytes) -> bytes:
         try:
             given = msgspec.json.decode(body)
-        except msgspec.DecodeError:
+        except UNPARSABLE:
             return _encode(_error(None, PARSE_ERROR, "Parse error"))
         if not isinstance(given, list):
             return _encode(self._one(given))
@@ -150,7 +151,7 @@ def _named(body: bytes) -> list[_Named]:
     """Return the calls of a body; none where it makes no sense, which its reader will say."""
     try:
         named = msgspec.json.decode(body, type=_Named | list[_Named])
-    except msgspec.DecodeError:
+    except UNPARSABLE:
         return []
     return named if isinstance(named, list) else [named]
 

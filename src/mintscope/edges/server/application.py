@@ -1,6 +1,7 @@
 """The ASGI application: what happens to every request, whatever routes it has."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Final
@@ -8,7 +9,7 @@ from typing import Final
 import structlog
 from starlette.types import Receive, Scope, Send
 
-from mintscope.base.errors import ServiceError
+from mintscope.base.errors import NotFound, ServiceError
 from mintscope.base.metrics import REQUESTS
 from mintscope.edges.server.content import finish
 from mintscope.edges.server.cors import Cors
@@ -21,6 +22,7 @@ DISCONNECTED_STATUS: Final = 499  # in the metrics only: there is no client to r
 TOO_MANY_REQUESTS: Final = 429
 CLOSE_S_MAX: Final = 5.0  # for what the chunks of a stream must give back
 WITHOUT_BODY: Final = {204, 304}
+SLASH: Final = re.compile(b"%2f", re.IGNORECASE)
 
 ErrorWriter = Callable[[Request, Exception], Awaitable[Response]]
 
@@ -84,9 +86,13 @@ class HttpApplication:
             return failure
 
     async def _find(self, request: Request) -> Route:
-        """Return the route of *request*, counted unless it does so itself.  Raises RateLimited."""
+        """Return the route of *request*, counted unless it does so itself.  Raises RateLimited.
+
+        A slash that came as %2F divides nothing, so no route fits.
+        """
         scope = request.scope
         try:
+            _expect_plain_slashes(scope)
             route, request.path_params = self.router.find(scope["method"], scope["path"])
         except ServiceError:
             await self._limit.pass_through(request)
@@ -119,6 +125,11 @@ class HttpApplication:
             headers.append((b"content-length", b"%d" % len(response.body)))
         await send(start)
         await send({"type": "http.response.body", "body": b"" if is_head else response.body})
+
+
+def _expect_plain_slashes(scope: Scope) -> None:
+    if SLASH.search(scope.get("raw_path") or b""):
+        raise NotFound
 
 
 async def _send_chunks(

@@ -1,12 +1,16 @@
 """What a node answers to the questions that payments ask, as far as payments care."""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from mintscope.base.primitives import Mint
 
 ATOMS_MAX: Final = 2**63 - 1  # more cannot be stored, and no token of any worth has as many
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # of slots and blocks
+Lamports = Annotated[int, msgspec.Meta(ge=0, le=ATOMS_MAX)]
+SignatureText = Annotated[str, msgspec.Meta(min_length=1, max_length=88)]
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -29,12 +33,12 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
     """How far the chain has come, at one commitment."""
 
-    absolute_slot: int
-    block_height: int
+    absolute_slot: Number
+    block_height: Number
 
 
 class _AnswerContext(msgspec.Struct, frozen=True):
-    slot: int
+    slot: Number
 
 
 class Statuses(msgspec.Struct, frozen=True):
@@ -92,7 +96,7 @@ class _Simulated(msgspec.Struct, frozen=True):
 
             data: tuple[str, str]
 
-        err: Any = None
+        err: str | dict[str, Any] | None = None
         accounts: list[Account | None] | None = None
 
     value: Value
@@ -101,7 +105,7 @@ class _Simulated(msgspec.Struct, frozen=True):
 class Arrival(msgspec.Struct, frozen=True):
     """A transaction that touched an address."""
 
-    signature: str
+    signature: SignatureText
     err: Any = None
 
 
@@ -114,8 +118,8 @@ class _AccountInfo(msgspec.Struct, frozen=True):
     value: _Account | None = None
 
 
-class _Lamports(msgspec.Struct, frozen=True):
-    value: int
+class _Balance(msgspec.Struct, frozen=True):
+    value: Lamports
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -129,7 +133,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 ANSWER: Final = msgspec.json.Decoder(_Answer)
-NUMBER: Final = msgspec.json.Decoder(int)
+NUMBER: Final = msgspec.json.Decoder(Number)
 TEXT: Final = msgspec.json.Decoder(str)
 TIP: Final = msgspec.json.Decoder(EpochInfo)
 STATUSES: Final = msgspec.json.Decoder(Statuses)
@@ -137,7 +141,7 @@ TRANSACTION: Final = msgspec.json.Decoder(ConfirmedTransaction | None)
 SIMULATED: Final = msgspec.json.Decoder(_Simulated)
 ARRIVALS: Final = msgspec.json.Decoder(list[Arrival])
 ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
-BALANCE: Final = msgspec.json.Decoder(_Lamports)
+BALANCE: Final = msgspec.json.Decoder(_Balance)
 
 
 def received(found: ConfirmedTransaction, *, asset: Mint, treasury: str) -> int:
@@ -156,7 +160,10 @@ def received(found: ConfirmedTransaction, *, asset: Mint, treasury: str) -> int:
             and keys[entry.account_index : entry.account_index + 1] == [treasury]
         )
 
-    return balance(found.meta.post_token_balances) - balance(found.meta.pre_token_balances)
+    paid = balance(found.meta.post_token_balances) - balance(found.meta.pre_token_balances)
+    if abs(paid) > ATOMS_MAX:
+        raise ValueError(f"expected {ATOMS_MAX} atoms at most; was {paid}")
+    return paid
 
 
 def _atoms(entry: AccountTokenBalance) -> int:

@@ -4,7 +4,7 @@ A client waits for a payment, so nothing that was answered is asked again here.
 """
 
 import asyncio
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Sequence
 from itertools import cycle
 from typing import Any, Final, TypeVar
@@ -14,10 +14,11 @@ import msgspec
 from solders.pubkey import Pubkey
 
 from mintscope.base.fair_queue import FairQueue
+from mintscope.base.foreign import Undecodable, decode_base64, decode_json
+from mintscope.base.http import open_client, read_body
 from mintscope.base.primitives import Signature, Wallet
 from mintscope.base.solana import Endpoint
-from mintscope.base.tls import trusted_roots
-from mintscope.core.payments.protocol.mint import AccountState
+from mintscope.core.payments.protocol.mint import TOKEN_ACCOUNT_BYTES, AccountState
 from mintscope.core.payments.settlement import ChainUnavailable, Unintelligible
 from mintscope.edges.settlement import node_answers
 
@@ -38,8 +39,8 @@ NOT_THE_PAYERS: Final = frozenset(
 )
 CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
 _UNIX_TIME: Final = slice(32, 40)  # of the clock's data
-_TROUBLES: Final = {-32015: Unintelligible}  # a transaction of a version we do not know
 _AMOUNT: Final = slice(64, 72)  # of a token account's data
+_TROUBLES: Final = {-32015: Unintelligible}  # a transaction of a version we do not know
 
 
 class PaymentNode:
@@ -47,15 +48,11 @@ class PaymentNode:
 
     def __init__(self, endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> None:
         self._url = endpoint.url
-        limits = httpx.Limits(
-            max_connections=CONNECTIONS_PER_POOL, max_keepalive_connections=CONNECTIONS_PER_POOL
-        )
         self._pools = [
-            httpx.AsyncClient(
-                verify=trusted_roots(),
+            open_client(
                 headers={"Content-Type": "application/json", **endpoint.headers},
-                timeout=CALL_S,
-                limits=limits,
+                timeout_s=CALL_S,
+                connections_max=CONNECTIONS_PER_POOL,
                 transport=transport,
             )
             for _ in range(POOLS)
@@ -90,7 +87,10 @@ class PaymentNode:
         account = (trial.value.accounts or [None])[0]
         if account is None:
             return "the payer's token account does not exist"
-        return int.from_bytes(b64decode(account.data[0])[_AMOUNT], "little")
+        data = _data("simulateTransaction", account.data)
+        if len(data) < TOKEN_ACCOUNT_BYTES:
+            raise Unintelligible("simulateTransaction: expected the payer's token account")
+        return int.from_bytes(data[_AMOUNT], "little")
 
     async def send(self, wire: bytes) -> None:
         """Send the transaction; the node itself goes on sending it until it expires."""
@@ -131,7 +131,7 @@ class PaymentNode:
         found = (await self._ask("getAccountInfo", params, node_answers.ACCOUNT)).value
         if found is None:
             return None
-        return AccountState(owner=Wallet(found.owner), data=b64decode(found.data[0]))
+        return AccountState(owner=Wallet(found.owner), data=_data("getAccountInfo", found.data))
 
     async def block_time_s(self) -> int:
         """Return the time of the newest confirmed block, in Unix seconds; from the clock sysvar."""
@@ -161,14 +161,14 @@ class PaymentNode:
         try:
             async with asyncio.timeout(CALL_S):
                 body = await self._post_again(method, msgspec.json.encode(request))
-            answer = node_answers.ANSWER.decode(body)
+            answer = decode_json(body, node_answers.ANSWER)
             if answer.error is not None:
                 said = f"{method}: {answer.error.message[:200]} ({answer.error.code})"
                 raise _TROUBLES.get(answer.error.code, ChainUnavailable)(said)
             return _decode(method, answer.result, decoder)
         except (TimeoutError, httpx.HTTPError) as cause:
             raise ChainUnavailable(f"{method}: {type(cause).__name__}") from cause
-        except msgspec.DecodeError as cause:
+        except Undecodable as cause:
             raise ChainUnavailable(f"{method}: expected a JSON-RPC answer; {cause}") from cause
 
     async def _post_again(self, method: str, request: bytes) -> bytes:
@@ -187,16 +187,19 @@ class PaymentNode:
         async with pool.stream("POST", self._url, content=request) as response:
             if response.status_code != httpx.codes.OK:
                 raise ChainUnavailable(f"{method}: HTTP {response.status_code}")
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > ANSWER_BYTES_MAX:
-                    raise ChainUnavailable(f"{method}: more than {ANSWER_BYTES_MAX} bytes")
+            body = await read_body(response, bytes_max=ANSWER_BYTES_MAX)
         await self._turns.next()
-        return bytes(body)
+        return body
 
 
-def _is_ours(error: Any) -> bool:
+def _data(method: str, data: tuple[str, str]) -> bytes:
+    try:
+        return decode_base64(data[0])
+    except Undecodable as cause:
+        raise Unintelligible(f"{method}: {cause}") from cause
+
+
+def _is_ours(error: str | dict[str, Any]) -> bool:
     """Say whether a simulation failed for our own lack of funds, or the node's of readiness."""
     if isinstance(error, dict):  # the fee payer is the first account of every payment
         return error.get("InsufficientFundsForRent") == {"account_index": 0}
@@ -205,6 +208,6 @@ def _is_ours(error: Any) -> bool:
 
 def _decode(method: str, result: msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> T:
     try:
-        return decoder.decode(result)
-    except msgspec.DecodeError as cause:
+        return decode_json(result, decoder)
+    except Undecodable as cause:
         raise Unintelligible(f"{method}: expected another answer; {cause}") from cause

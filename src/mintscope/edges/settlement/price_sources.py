@@ -2,18 +2,19 @@
 
 import asyncio
 from decimal import Decimal
-from typing import Final
+from typing import Annotated, Final
 
 import httpx
 import msgspec
 import structlog
 
 from mintscope.base.clock import Clock
+from mintscope.base.foreign import Undecodable, decode_json
+from mintscope.base.http import open_client, read_body
 from mintscope.base.metrics import CLOCK_SKEW_S, TOKEN_USD
 from mintscope.base.primitives import Mint, UnixMs
 from mintscope.base.solana import WSOL
 from mintscope.base.time import DAY_S, HOUR_S
-from mintscope.base.tls import trusted_roots
 from mintscope.core.market.log import LogReader
 from mintscope.core.payments.pricing.price import (
     Doubt,
@@ -38,6 +39,7 @@ BLOCK_LATE_S_MAX: Final = 5.0
 SOL_PRICE_S_MAX: Final = float(HOUR_S)
 ANSWER_BYTES_MAX: Final = 256 * 1024
 EXPONENT_MAX: Final = 32
+FIGURE_LENGTH_MAX: Final = 64  # digits of a price
 
 
 class MarketPrice:
@@ -85,13 +87,16 @@ class _Pyth(msgspec.Struct, frozen=True):
         class Price(msgspec.Struct, frozen=True):
             """A number as *price* x 10^*expo*, at *publish_time* in seconds."""
 
-            price: str
+            price: Annotated[str, msgspec.Meta(max_length=FIGURE_LENGTH_MAX)]
             expo: int
-            publish_time: int
+            publish_time: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
         price: Price
 
     parsed: list[Parsed]
+
+
+_PYTH: Final = msgspec.json.Decoder(_Pyth)
 
 
 class FeedPrice:
@@ -99,14 +104,14 @@ class FeedPrice:
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._url = url
-        self._http = httpx.AsyncClient(verify=trusted_roots(), timeout=READ_S, transport=transport)
+        self._http = open_client(timeout_s=READ_S, transport=transport)
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the feed's price while it is fresh, or why there is none."""
         try:
             async with asyncio.timeout(READ_S):
                 reading = _reading(await self._get())
-        except (TimeoutError, httpx.HTTPError, msgspec.DecodeError, ArithmeticError) as trouble:
+        except (TimeoutError, httpx.HTTPError, Undecodable, ArithmeticError) as trouble:
             log.warning("no price of the payment token", reason=type(trouble).__name__)
             return Doubt.NO_ANSWER
         return Doubt.NOT_A_PRICE if reading is None else price_of_feed(reading, now)
@@ -116,19 +121,14 @@ class FeedPrice:
         await self._http.aclose()
 
     async def _get(self) -> bytes:
-        body = bytearray()
         async with self._http.stream("GET", self._url) as answer:
             answer.raise_for_status()
-            async for chunk in answer.aiter_bytes():
-                body += chunk
-                if len(body) > ANSWER_BYTES_MAX:
-                    return b""  # which cannot be read
-        return bytes(body)
+            return await read_body(answer, bytes_max=ANSWER_BYTES_MAX)
 
 
 def _reading(body: bytes) -> FeedReading | None:
     """Return what a feed of one price says; None where it is not one price."""
-    parsed = msgspec.json.decode(body, type=_Pyth).parsed
+    parsed = decode_json(body, _PYTH).parsed
     if len(parsed) != 1 or abs(parsed[0].price.expo) > EXPONENT_MAX:
         return None
     price = parsed[0].price

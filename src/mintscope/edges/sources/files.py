@@ -19,6 +19,7 @@ from typing import Annotated, BinaryIO, Final
 import msgspec
 import structlog
 
+from mintscope.base.foreign import Undecodable, decode_json
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Finalized, Gap, SourceError, Tip, Update
 from mintscope.core.market.engine.tail import TIME_MAX
@@ -177,8 +178,8 @@ def _between(where: str, previous: Tip | None, block: Block) -> Iterator[Update]
 def _parse(where: str, line: bytes) -> tuple[Slot, _BlockBody]:
     """Return the slot and the block of *line*."""
     try:
-        read = _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as cause:
+        read = decode_json(line, _DECODER)
+    except Undecodable as cause:
         raise FileError(f"{where}: expected one getBlock answer in JSON; {cause}") from cause
     body = read.block or read.result or read
     number = read.slot if read.slot is not None else body.slot

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from mintscope.base.foreign import UNPARSABLE
 from mintscope.base.primitives import Signature
 from mintscope.base.transaction import (
     Height,
@@ -31,8 +32,6 @@ SEARCH_MAX: Final = 4096
 
 # Where the parser stops at a failed transaction: `TransactionMeta.err` can only be null.
 FAILED: Final = "`$.meta.err`"
-# What parsing can raise: bad JSON or shape, bad UTF-8, nesting without end.
-UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class JsonInstruction(Instruction):

@@ -20,10 +20,11 @@ import msgspec
 import structlog
 
 from mintscope.base.clock import Clock
+from mintscope.base.foreign import Undecodable, decode_json
+from mintscope.base.http import open_client, read_body
 from mintscope.base.metrics import RPC_REQUESTS
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Endpoint, SourceError
-from mintscope.base.tls import trusted_roots
 from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.pace import Pace, Sleep, retry_after_s
 from mintscope.edges.sources.wire import (
@@ -99,11 +100,10 @@ class Rpc:
             self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
         except httpx.InvalidURL as cause:
             raise RpcRefused("expected chain.rpc_url to be an http or https address") from cause
-        self._http = httpx.AsyncClient(
-            verify=trusted_roots(),
+        self._http = open_client(
             headers={"Content-Type": "application/json", **endpoint.headers},
-            timeout=endpoint.timeout_s,
-            limits=httpx.Limits(max_connections=endpoint.requests_in_flight + 2),
+            timeout_s=endpoint.timeout_s,
+            connections_max=endpoint.requests_in_flight + 2,
             transport=transport,
         )
 
@@ -216,14 +216,14 @@ class Rpc:
         try:
             async with asyncio.timeout(self._endpoint.timeout_s):
                 body = await self._post(request)
-            answer = decoder.decode(body)
+            answer = decode_json(body, decoder)
         except TimeoutError as cause:
             raise _Trouble(f"no answer within {self._endpoint.timeout_s:g} s") from cause
         except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as cause:
             raise RpcRefused(f"the request cannot be sent ({cause})") from cause
         except httpx.HTTPError as cause:
             raise _Trouble(f"{type(cause).__name__}: {cause}") from cause
-        except msgspec.DecodeError as cause:
+        except Undecodable as cause:
             raise _Trouble(f"expected a JSON-RPC answer; {cause}") from cause
         if answer.error is not None and answer.error.code not in ABSENCES:
             said = f"{answer.error.message[:200]!r} ({answer.error.code})"
@@ -242,12 +242,7 @@ class Rpc:
                 raise RpcRefused(
                     f"expected HTTP 200; was {status}: check chain.rpc_url and its key"
                 )
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > RESPONSE_BYTES_MAX:
-                    raise _Trouble(f"expected at most {RESPONSE_BYTES_MAX} bytes; was more")
-            return bytes(body)
+            return await read_body(response, bytes_max=RESPONSE_BYTES_MAX)
 
     def _believable(self, slot: Slot, time: int | None) -> UnixS | None:
         """Return *time*, or None for one in the future: it would stop the market's clock."""

@@ -72,7 +72,9 @@ class MovingTransport(httpx.AsyncBaseTransport):
         self._world.was_called[method].set()
         if method == "getSignatureStatuses":
             self._world.slots(1)
-        return await self._app.handle_async_request(request)
+        answer = await self._app.handle_async_request(request)
+        spoilt = self._world.spoilt.get(method)
+        return answer if spoilt is None else httpx.Response(200, content=spoilt)
 
 
 class World:
@@ -99,6 +101,7 @@ class World:
         self.stores: list[SqlitePaymentStore] = []
         self.chains: list[RpcSettlement] = []
         self.unreadable: list[tuple[Signature, str]] = []
+        self.spoilt: dict[str, bytes] = {}  # what is answered instead, by method
         self.entropy = 0
         self.ahead_ms = 0
         self.slots(1)

@@ -27,6 +27,9 @@ SIDES_RATIO_MAX: Final = 2.0
 TRADE_AGE_S_MAX: Final = DAY_S
 LAG_S_MAX: Final = 60.0
 FEED_AGE_MS_MAX: Final = MINUTE_MS
+# Of one whole token: beyond these no source is believed, and no arithmetic is exact.
+USD_MIN: Final = Decimal("1e-30")
+USD_MAX: Final = Decimal("1e30")
 FEED_AHEAD_MS_MAX: Final = 5_000
 
 
@@ -54,6 +57,7 @@ class Doubt(StrEnum):
     JUMP = "it moved by more than 30 % in a minute"
     STALE_FEED = "the feed's price is more than 60 s old, or dated ahead"
     NOT_A_PRICE = "the source's figure is not a price"
+    TOO_LOW = "a bundle would cost more atoms than a payment can carry"
     CLOCK = "this machine's clock and the chain's are too far apart"
     UNUSABLE = "the payment token or the treasury cannot be used, or could not be looked at"
 
@@ -157,6 +161,6 @@ def _is_even(market: TokenMarket, price: float) -> bool:
 
 
 def _quote(usd: Decimal, observed_at: UnixMs) -> Quote | Doubt:
-    if not (usd.is_finite() and usd > 0):
+    if not (usd.is_finite() and USD_MIN <= usd <= USD_MAX):
         return Doubt.NOT_A_PRICE
     return Quote(usd=usd, observed_at=observed_at)

@@ -1,5 +1,6 @@
 """The one price at which everything is sold for a minute."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final, Protocol
 
@@ -7,7 +8,8 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import PriceUnavailable
 from mintscope.base.primitives import UnixMs
 from mintscope.core.payments.pricing.price import Doubt, Quote, is_jump
-from mintscope.core.payments.pricing.price_list import FEE_SHARE_MAX, PriceList
+from mintscope.core.payments.pricing.price_list import BUNDLES, FEE_SHARE_MAX, PriceList
+from mintscope.core.payments.protocol.headers import AMOUNT_MAX
 
 SNAPSHOT_S: Final = 60.0
 RETRY_S: Final = 5.0  # how soon a source in doubt is asked again
@@ -23,6 +25,11 @@ NO_CLOCK: Final = (
     "This service's clock and the chain's are too far apart, so no payment is asked for until"
     " they agree again; nothing was charged. Credit tokens go on working."
 )
+TOO_LOW: Final = (
+    "The payment token is worth too little just now: a bundle would cost more atoms than a payment"
+    " can carry. Nothing was charged. Credit tokens go on working."
+)
+REASONS: Final[Mapping[Doubt | None, str]] = {Doubt.CLOCK: NO_CLOCK, Doubt.TOO_LOW: TOO_LOW}
 
 
 class PriceSource(Protocol):
@@ -86,7 +93,7 @@ class PriceCache:
             await self._read()
         price_list = self.latest()
         if price_list is None:
-            raise PriceUnavailable(NO_CLOCK if self.doubt is Doubt.CLOCK else NO_PRICE)
+            raise PriceUnavailable(REASONS.get(self.doubt, NO_PRICE))
         return price_list
 
     def latest(self) -> PriceList | None:
@@ -106,10 +113,14 @@ class PriceCache:
         if isinstance(found, Doubt):
             self._price_list, self.doubt = None, found
             return
-        self._previous = found
-        self._price_list = PriceList(
+        price_list = PriceList(
             quote=found, decimals=self._decimals, sol_usd=sol_usd, fee_share_max=self._fee_share_max
         )
+        if any(price_list.price(bundle).price > AMOUNT_MAX for bundle in BUNDLES):
+            self._price_list, self.doubt = None, Doubt.TOO_LOW
+            return
+        self._previous = found
+        self._price_list = price_list
         self.doubt = None
         self._read_at_s = self._clock.monotonic_s()
         self._read_again_s = self._read_at_s + SNAPSHOT_S

@@ -1,0 +1,35 @@
+"""What comes from outside is data: bytes that are not what was expected are one error, always.
+
+Nodes, price feeds, sellers and files may send anything: text that is not UTF-8, JSON nested
+without end, numbers that do not fit, base64 that is none.
+"""
+
+from base64 import b64decode
+from typing import Final, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+# What parsing can raise: bad JSON or shape, bad UTF-8, nesting without end.
+UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Undecodable(ValueError):
+    """What came from outside is not what was expected; the message says what was wrong."""
+
+
+def decode_json(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> T:
+    """Return what *text* holds.  Raises Undecodable, whatever the text, and nothing else."""
+    try:
+        return decoder.decode(text)
+    except UNPARSABLE as cause:
+        raise Undecodable(str(cause)) from cause
+
+
+def decode_base64(text: str) -> bytes:
+    """Return the bytes that *text* spells in standard base64.  Raises Undecodable."""
+    try:
+        return b64decode(text, validate=True)
+    except ValueError as cause:
+        raise Undecodable(f"expected standard base64; {cause}") from cause
