@@ -114,6 +114,7 @@ async def test_a_body_is_read_from_a_real_connection(shop: SellingApi, server: S
     async with server.connection() as client:
         await client.send(
             b"POST /v1/credits/rotate/challenge HTTP/1.1\r\nHost: shop\r\n"
+            b"Content-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n%b" % (len(claim), claim)
         )
         status, _, body = await client.answer()
