@@ -59,7 +59,7 @@ async def test_faults_are_set_shown_and_healed(chain: PayingChain, url: str) -> 
         (["faucet", WALLET, "--sol", "much"], "expected a number"),
         (["faucet", WALLET, "--tokens", "0.0000001"], "expected a number"),
         (["faults", "{"], "expected JSON"),
-        (["faults", '{"landing": 3}'], "the dev chain refused: Invalid params"),
+        (["faults", '{"landing": 3}'], "the devchain refused: Invalid params"),
     ],
 )
 async def test_bad_input_gets_one_message(url: str, arguments: list[str], said: str) -> None:
@@ -74,4 +74,4 @@ async def test_a_chain_that_is_not_there_gets_one_message() -> None:
     refused = await run("faults", "--url", "http://127.0.0.1:1")
 
     assert refused.exit_code == 2
-    assert refused.stderr.startswith("no dev chain answers at http://127.0.0.1:1")
+    assert refused.stderr.startswith("no devchain answers at http://127.0.0.1:1")

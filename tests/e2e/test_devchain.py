@@ -1,4 +1,4 @@
-"""The dev chain as others meet it: a process, a poller's node, a file."""
+"""The devchain as others meet it: a process, a poller's node, a file."""
 
 import gzip
 import re
@@ -64,7 +64,7 @@ def test_it_serves_and_goes_on_live(capsys: pytest.CaptureFixture[str]) -> None:
     with devchain("--speed", "20") as (process, url):
         assert ask(url, "getHealth") == "ok"
         with capsys.disabled():
-            sys.stdout.write(f"\nthe dev chain serves after {time.monotonic() - started:.1f} s\n")
+            sys.stdout.write(f"\nthe devchain serves after {time.monotonic() - started:.1f} s\n")
 
         next_slot(url)
         process.send_signal(signal.SIGTERM)

@@ -29,7 +29,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told; for tests and the dev chain."""
+    """A clock that moves only when told; for tests and the devchain."""
 
     def __init__(self, now: UnixMs) -> None:
         self._now = int(now)

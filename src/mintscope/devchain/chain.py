@@ -1,4 +1,4 @@
-"""The dev chain: a seeded market that makes one block after the other.
+"""The devchain: a seeded market that makes one block after the other.
 
 The history is made at once and rendered on demand: hourly blocks at first,
 then every 15, 5 and 1 minutes up to the present, so that 200 candles of every

@@ -1,4 +1,4 @@
-"""Reads what the dev chain shows, with nothing of its code."""
+"""Reads what the devchain shows, with nothing of its code."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""The swaps that the dev chain's market meant: what a decoder has to find."""
+"""The swaps that the devchain's market meant: what a decoder has to find."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The service that the documents speak of: a dev chain, `mintscope serve`, a folder, a wallet."""
+"""The service that the documents speak of: a devchain, `mintscope serve`, a folder, a wallet."""
 
 import json
 import shlex

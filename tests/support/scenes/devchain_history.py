@@ -1,4 +1,4 @@
-"""A dev chain with its full history, made once: nothing here changes it."""
+"""A devchain with its full history, made once: nothing here changes it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every JSON-RPC method that the dev chain answers."""
+"""Every JSON-RPC method that the devchain answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

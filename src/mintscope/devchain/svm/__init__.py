@@ -1,1 +1,1 @@
-"""The virtual machine under the dev chain: accounts, and what transactions do to them."""
+"""The virtual machine under the devchain: accounts, and what transactions do to them."""

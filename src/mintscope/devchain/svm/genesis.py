@@ -1,4 +1,4 @@
-"""Who exists on a dev chain before its first block: made from a seed, so always the same.
+"""Who exists on a devchain before its first block: made from a seed, so always the same.
 
 None of these keys is a secret: all follow from the seed.
 """
@@ -26,7 +26,7 @@ FEE_PAYER_LAMPORTS: Final = 10 * 10**9
 
 
 class Genesis:
-    """The keys of a dev chain, and the accounts it starts with.
+    """The keys of a devchain, and the accounts it starts with.
 
     mint       of the payment token: classic SPL, it has no freeze authority, and the one
                that the market of the same seed trades under PAYMENT_SYMBOL

@@ -56,19 +56,34 @@ buy_commands = typer.Typer(
 )
 app.add_typer(buy_commands, name="buy")
 
-Url = Annotated[str, typer.Option(help="URL of the service, as in https://api.example.")]
-Rpc = Annotated[str, typer.Option(help="URL of a Solana node, which gives a recent blockhash.")]
-WalletFile = Annotated[Path, typer.Option("--wallet", help="A Solana keypair file.")]
-Asset = Annotated[str, typer.Option(help="The mint of the token to pay with; no other is used.")]
-Decimals = Annotated[int, typer.Option(help="The token's decimals.", min=0, max=DECIMALS_MAX)]
-PayTo = Annotated[str, typer.Option(help="The wallet to pay; no other is paid.")]
-Most = Annotated[str, typer.Option("--max", help="The most to pay, in whole tokens.")]
-Program = Annotated[str, typer.Option(help="The token program that owns the mint.")]
-Network = Annotated[str, typer.Option(help="The chain, in CAIP-2.")]
+Url = Annotated[
+    str, typer.Option(metavar="URL", help="URL of the service, as in https://api.example.")
+]
+Rpc = Annotated[
+    str, typer.Option(metavar="URL", help="URL of a Solana node, which gives a recent blockhash.")
+]
+WalletFile = Annotated[
+    Path, typer.Option("--wallet", metavar="FILE", help="A Solana keypair file.")
+]
+Asset = Annotated[
+    str, typer.Option(metavar="MINT", help="The mint of the token to pay with; no other is used.")
+]
+Decimals = Annotated[
+    int, typer.Option(metavar="N", help="The token's decimals.", min=0, max=DECIMALS_MAX)
+]
+PayTo = Annotated[str, typer.Option(metavar="WALLET", help="The wallet to pay; no other is paid.")]
+Most = Annotated[
+    str, typer.Option("--max", metavar="AMOUNT", help="The most to pay, in whole tokens.")
+]
+Program = Annotated[
+    str, typer.Option(metavar="PROGRAM", help="The token program that owns the mint.")
+]
+Network = Annotated[str, typer.Option(metavar="NETWORK", help="The chain, in CAIP-2.")]
 Folder = Annotated[
     Path | None,
     typer.Option(
         "--journal",
+        metavar="FOLDER",
         help="Folder for pending payments; by default beside the wallet.",
         show_default=False,
     ),

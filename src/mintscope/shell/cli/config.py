@@ -43,6 +43,7 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
+        metavar="FILE",
         help="TOML file; by default the one in MINTSCOPE_CONFIG, else mintscope.toml if it exists.",
     ),
 ]

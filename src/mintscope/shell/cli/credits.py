@@ -31,9 +31,18 @@ def issue(
     ] = None,
     credit_count: Annotated[
         int | None,
-        typer.Option("--credits", help="The same.", min=1, max=CREDITS_MAX, show_default=False),
+        typer.Option(
+            "--credits",
+            metavar="CREDITS",
+            help="Number of credits, as an option.",
+            min=1,
+            max=CREDITS_MAX,
+            show_default=False,
+        ),
     ] = None,
-    note: Annotated[str, typer.Option(help="Who it is for; shown by `list` and `show`.")] = "",
+    note: Annotated[
+        str, typer.Option(metavar="TEXT", help="Who it is for; shown by `list` and `show`.")
+    ] = "",
     config: ConfigFile = None,
 ) -> None:
     """Issue a credit token.  It is printed once and cannot be shown again.
@@ -68,7 +77,9 @@ def list_accounts(*, as_json: AsJson = False, config: ConfigFile = None) -> None
 
 @credit_commands.command()
 def show(
-    hint: Annotated[str, typer.Argument(help="The last characters of the token, up to eight.")],
+    hint: Annotated[
+        str, typer.Argument(metavar="HINT", help="The last characters of the token, up to eight.")
+    ],
     config: ConfigFile = None,
 ) -> None:
     """Show what changed the balance of the credit tokens that end in HINT."""

@@ -42,7 +42,7 @@ class BadFile(Exception):
 @app.command()
 def decode(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="JSON or JSON lines, plain or gzip")
+        list[Path], typer.Argument(metavar="FILE...", help="JSON or JSON lines, plain or gzip.")
     ],
 ) -> None:
     """Print one JSON line per swap; quarantined transactions go to stderr.

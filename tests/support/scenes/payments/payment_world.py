@@ -1,4 +1,4 @@
-"""Selling in one process: the dev chain, the settlement over it, the store, the facilitator.
+"""Selling in one process: the devchain, the settlement over it, the store, the facilitator.
 
 The chain's clock moves a slot with every look at a transaction's status, so
 no test waits for time.
@@ -59,7 +59,7 @@ EXPIRY_SLOTS: Final = 230  # a blockhash, the slack, and finality
 
 
 class MovingTransport(httpx.AsyncBaseTransport):
-    """Calls the dev chain in this process; every look at a status takes a slot."""
+    """Calls the devchain in this process; every look at a status takes a slot."""
 
     def __init__(self, world: "World", app: Starlette) -> None:
         self._world = world

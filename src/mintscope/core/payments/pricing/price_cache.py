@@ -47,7 +47,7 @@ class SolSource(Protocol):
 
 
 class PinnedPrice:
-    """A price that the operator has fixed: of a stable coin, or of a dev chain's token."""
+    """A price that the operator has fixed: of a stable coin, or of a devchain's token."""
 
     def __init__(self, usd: Decimal) -> None:
         self._usd = usd

@@ -33,9 +33,14 @@ app.add_typer(application_commands, name="applications")
 Number = Annotated[
     int, typer.Argument(help="Number of the application.", metavar="NUMBER", min=1, max=NUMBER_MAX)
 ]
-Note = Annotated[str, typer.Option(help="A reason; only administrators see it.")]
+Note = Annotated[str, typer.Option(metavar="TEXT", help="A reason; only administrators see it.")]
 StateName = Annotated[
-    str, typer.Option("--state", help=f"Which ones: {', '.join(ApplicationState)} or {ALL}.")
+    str,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help=f"List those in this state: {', '.join(ApplicationState)} or {ALL}.",
+    ),
 ]
 
 
@@ -76,12 +81,14 @@ def approve(
     scopes: Annotated[
         str,
         typer.Option(
-            help="Scopes beside reading, separated by commas, as `trade:write,groups:write`."
+            metavar="SCOPES",
+            help="Scopes beside reading, separated by commas, as `trade:write,groups:write`.",
         ),
     ] = "",
     note: Note = "",
     unconfirmed: Annotated[
-        bool, typer.Option("--unconfirmed", help="Also if the e-mail address is not confirmed.")
+        bool,
+        typer.Option("--unconfirmed", help="Approve also if the e-mail address is not confirmed."),
     ] = False,
     config: ConfigFile = None,
 ) -> None:

@@ -41,6 +41,7 @@ def demo(
     port: Annotated[
         int | None,
         typer.Option(
+            metavar="PORT",
             help=f"Port of the API; by default {ApiConfig().port}, or any free one.",
             min=1,
             max=65_535,
@@ -109,7 +110,7 @@ def _settings(genesis: Genesis, world: World) -> dict[str, str]:
         "MINTSCOPE_LOG__LEVEL": "warning",
         "MINTSCOPE_PAYMENTS__ENABLED": "true",
         "MINTSCOPE_PAYMENTS__ASSET": str(genesis.mint),
-        "MINTSCOPE_PAYMENTS__ASSET_NAME": "the dev chain's token",
+        "MINTSCOPE_PAYMENTS__ASSET_NAME": "the devchain's token",
         "MINTSCOPE_PAYMENTS__ASSET_SYMBOL": PAYMENT_SYMBOL,
         "MINTSCOPE_PAYMENTS__DECIMALS": str(PAYMENT_DECIMALS),
         "MINTSCOPE_PAYMENTS__PAY_TO": str(genesis.treasury.pubkey()),

@@ -28,34 +28,55 @@ ATOMS_PER_TOKEN: Final = 10**PAYMENT_DECIMALS
 
 app = typer.Typer()
 
-Url = Annotated[str, typer.Option(help="URL of the dev chain.", show_default=True)]
+Url = Annotated[str, typer.Option(metavar="URL", help="URL of the devchain.")]
+Host = Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")]
+Port = Annotated[int, typer.Option(metavar="PORT", help="Port to listen on.", min=0, max=65_535)]
+Seed = Annotated[int, typer.Option(metavar="N", help="The same seed makes the same tokens.")]
+Mints = Annotated[
+    int, typer.Option(metavar="N", help="Number of tokens on the market.", min=1, max=MINTS_MAX)
+]
+HistoryDays = Annotated[
+    float,
+    typer.Option(metavar="DAYS", help="Days of blocks before now.", min=0, max=HISTORY_DAYS_MAX),
+]
+Speed = Annotated[
+    float,
+    typer.Option(
+        metavar="FACTOR",
+        help=f"Speed of the chain: 1 is a block every {SLOT_MS} ms.",
+        min=0.01,
+        max=SPEED_MAX,
+    ),
+]
+ToFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write blocks as JSON lines to FILE instead of serving (.gz compresses).",
+    ),
+]
+Blocks = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Number of blocks to write, oldest first; by default all of the history.",
+        min=1,
+        max=BLOCKS_MAX,
+    ),
+]
 DEFAULT_URL: Final = "http://127.0.0.1:8899"
 
 
 @app.command()
 def devchain(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65_535)] = 8899,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same tokens.")] = 0,
-    mints: Annotated[int, typer.Option(help="Tokens on the market.", min=1, max=MINTS_MAX)] = 20,
-    history_days: Annotated[
-        float, typer.Option(help="Days of blocks before now.", min=0, max=HISTORY_DAYS_MAX)
-    ] = 10,
-    speed: Annotated[
-        float, typer.Option(help=f"1 is a block every {SLOT_MS} ms.", min=0.01, max=SPEED_MAX)
-    ] = 1,
-    to_file: Annotated[
-        Path | None,
-        typer.Option(help="Write getBlock JSON lines here instead of serving (.gz compresses)."),
-    ] = None,
-    blocks: Annotated[
-        int | None,
-        typer.Option(
-            help="Lines to write, oldest first; by default all of the history.",
-            min=1,
-            max=BLOCKS_MAX,
-        ),
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8899,
+    seed: Seed = 0,
+    mints: Mints = 20,
+    history_days: HistoryDays = 10,
+    speed: Speed = 1,
+    to_file: ToFile = None,
+    blocks: Blocks = None,
 ) -> None:
     """Serve a simulated Solana over JSON-RPC, or write its blocks to a file."""
     if blocks is not None and to_file is None:
@@ -76,12 +97,14 @@ def devchain(
 
 @app.command()
 def faucet(
-    wallet: Annotated[str, typer.Argument(help="The Solana address of the wallet.")],
-    sol: Annotated[str, typer.Option(help="How much SOL.")] = "1",
-    tokens: Annotated[str, typer.Option(help="How many payment tokens.")] = "100",
+    wallet: Annotated[
+        str, typer.Argument(metavar="WALLET", help="The Solana address of the wallet.")
+    ],
+    sol: Annotated[str, typer.Option(metavar="AMOUNT", help="How much SOL.")] = "1",
+    tokens: Annotated[str, typer.Option(metavar="AMOUNT", help="How many payment tokens.")] = "100",
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Give a wallet SOL and payment tokens of a running dev chain."""
+    """Give a wallet SOL and payment tokens of a running devchain."""
     try:
         Pubkey.from_string(wallet)
     except ValueError:
@@ -93,23 +116,24 @@ def faucet(
 
 @app.command()
 def faults(
-    knobs: Annotated[
+    wanted_text: Annotated[
         str | None,
         typer.Argument(
-            help="""JSON, as in '{"landing": {"kind": "never", "times": 1}}'; '{}': none.""",
+            metavar="FAULTS",
+            help="""JSON, as in '{"landing": {"kind": "never", "times": 1}}'; '{}' for none.""",
             show_default=False,
         ),
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Show the faults of a running dev chain, or replace them."""
-    if knobs is None:
+    """Show the faults of a running devchain, or replace them."""
+    if wanted_text is None:
         shown = _call(url, "devchain_getFaults")
     else:
         try:
-            wanted = msgspec.json.decode(knobs)
+            wanted = msgspec.json.decode(wanted_text)
         except msgspec.DecodeError as error:
-            raise typer.BadParameter(f"expected JSON: {error}", param_hint="KNOBS") from None
+            raise typer.BadParameter(f"expected JSON: {error}", param_hint="FAULTS") from None
         shown = _call(url, "devchain_setFaults", wanted)
     print(msgspec.json.format(msgspec.json.encode(shown)).decode())
 
@@ -129,19 +153,19 @@ def _units(text: str, per_whole: int, most: int, option: str) -> int:
 
 
 def _call(url: str, method: str, *params: object) -> object:
-    """Return what the dev chain answers; end with one line where it does not."""
+    """Return what the devchain answers; end with one line where it does not."""
     call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     try:
         answer = httpx.post(url, json=call, timeout=TIMEOUT_S).raise_for_status().json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        stop(f"no dev chain answers at {url}: {error}")
+        stop(f"no devchain answers at {url}: {error}")
     match answer:
         case {"result": result}:
             pass
         case {"error": {"message": str(message)}}:
-            stop(f"the dev chain refused: {message}")
+            stop(f"the devchain refused: {message}")
         case _:
-            stop(f"no dev chain answers at {url}: expected JSON-RPC")
+            stop(f"no devchain answers at {url}: expected JSON-RPC")
     return result
 
 
