@@ -274,3 +274,7 @@ class UnusablePepper(UnusableStore):
 
 class FolderInUse(UnusableStore):
     """Another process already has this role in this folder."""
+
+
+class FolderOpen(UnusableStore):
+    """Other users of the machine may look into the folder."""

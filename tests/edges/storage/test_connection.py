@@ -1,5 +1,7 @@
 """The database file is opened safely, or refused in one clear sentence."""
 
+import os
+import stat
 from pathlib import Path
 
 import apsw
@@ -18,6 +20,19 @@ def test_a_store_is_durable_and_strict(tmp_path: Path) -> None:
     assert db.pragma("foreign_keys") == 1
     with pytest.raises(apsw.SQLError):
         db.execute('SELECT "no such column"')
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_only_its_owner_may_read_a_new_store_with_its_log(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        db = open_store(tmp_path / "money.sqlite", "money")
+        db.execute("UPDATE migration SET name = name")
+    finally:
+        os.umask(before)
+
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("money.sqlite", "money.sqlite-wal", "money.sqlite-shm"), 0o600)
 
 
 def test_opening_again_migrates_nothing(tmp_path: Path) -> None:

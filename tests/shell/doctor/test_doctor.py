@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from typing_extensions import override
 
 from mintscope.base.clock import ManualClock, SystemClock
+from mintscope.base.errors import FolderOpen
 from mintscope.base.metrics import serve_metrics
 from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Gap
@@ -28,6 +29,7 @@ from mintscope.shell.cli.doctor.machine import check_folder, check_pepper, check
 from mintscope.shell.cli.doctor.store import check_market, check_money
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig, ChainConfig, CreditsConfig, MetricsConfig
+from mintscope.shell.wiring.stores import held
 from support.scenes.stores import market_in, money_in
 
 NOW = 1_750_000_000
@@ -164,12 +166,23 @@ def test_the_folder_need_not_exist_yet_but_must_be_possible(tmp_path: Path) -> N
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_open_to_others_is_warned_of(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o710, 0o702])
+def test_the_service_does_not_start_in_a_folder_open_to_others_unless_told(
+    tmp_path: Path, mode: int
+) -> None:
+    tmp_path.chmod(mode)
+    told = Config(data_dir=tmp_path, data_dir_may_be_open=True)
 
-    _, warning = check_folder(Config(data_dir=tmp_path))
+    _, failure = check_folder(Config(data_dir=tmp_path))
+    _, warning = check_folder(told)
 
+    assert (failure.level, warning.level) == (Level.FAIL, Level.WARN)
+    assert failure.fix == f"chmod 700 {tmp_path}, or set data_dir_may_be_open"
     assert warning.fix == f"chmod 700 {tmp_path}"
+    with pytest.raises(FolderOpen, match=f"its mode is {mode:o}: chmod 700"):
+        held(Config(data_dir=tmp_path), "serve").__enter__()
+    with held(told, "serve"):
+        pass
 
 
 def test_a_full_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

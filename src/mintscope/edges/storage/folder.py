@@ -5,6 +5,7 @@ The pepper is the key of every stored hash, in a file of its own outside the dat
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,20 +13,24 @@ from secrets import token_bytes, token_hex
 from typing import Final
 
 from mintscope.base.credentials import PEPPER_BYTES_MIN
-from mintscope.base.errors import FolderInUse, UnusablePepper
+from mintscope.base.errors import FolderInUse, FolderOpen, UnusablePepper
 
 MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"
 PEPPER_FILE: Final = "pepper"
+OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 @contextmanager
-def held(folder: Path, role: str) -> Iterator[None]:
+def held(folder: Path, role: str, *, may_be_open: bool = False) -> Iterator[None]:
     """Hold *folder* for *role* until the block ends; the kernel releases it if the process dies.
 
-    Raises FolderInUse while another process holds it.
+    may_be_open   hold it although other users of the machine may look into it
+    Raises        FolderInUse while another process holds it; FolderOpen
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not may_be_open:
+        _expect_closed(folder)
     with (folder / f"{role}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -34,6 +39,15 @@ def held(folder: Path, role: str) -> Iterator[None]:
                 f"expected to be the only {role} of {folder}; another one is running"
             ) from None
         yield
+
+
+def _expect_closed(folder: Path) -> None:
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & OTHERS:
+        raise FolderOpen(
+            f"expected {folder} to be closed to other users, for it holds secrets and balances;"
+            f" its mode is {mode:o}: chmod 700 {folder}, or set data_dir_may_be_open"
+        )
 
 
 def load_pepper(path: Path) -> bytes:

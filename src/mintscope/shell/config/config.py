@@ -26,6 +26,8 @@ class Config(BaseSettings):
 
     data_dir: Path = Path("mintscope-data")
     """The folder of all files; one installation each."""
+    data_dir_may_be_open: bool = False
+    """Start although other users of the machine may look into data_dir."""
     chain: sections.ChainConfig = sections.ChainConfig()
     market: sections.MarketConfig = sections.MarketConfig()
     api: sections.ApiConfig = sections.ApiConfig()

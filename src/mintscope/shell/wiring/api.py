@@ -27,14 +27,13 @@ from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
-from mintscope.edges.storage.folder import held
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
 from mintscope.shell.wiring.maintenance import running, serving_metrics
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
-from mintscope.shell.wiring.stores import Money, open_market, open_money
+from mintscope.shell.wiring.stores import Money, held, open_market, open_money
 
 Ready: TypeAlias = Callable[[str, int], None]
 
@@ -44,7 +43,7 @@ async def run_api(config: Config, ready: Ready) -> None:
 
     Raises    FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
     """
-    with held(config.data_dir, "api"), serving_metrics(config.metrics, config.metrics.api_port):
+    with held(config, "api"), serving_metrics(config.metrics, config.metrics.api_port):
         listener = listen(config.api.host, config.api.port)
         async with AsyncExitStack() as stack:
             await _serve(config, listener, ready, stack)

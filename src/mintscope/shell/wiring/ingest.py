@@ -13,11 +13,10 @@ from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.sources.files import FileSource, Progress
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
-from mintscope.edges.storage.folder import held
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, MarketConfig
 from mintscope.shell.wiring.maintenance import run_until_signalled, serving_metrics
-from mintscope.shell.wiring.stores import open_market
+from mintscope.shell.wiring.stores import held, open_market
 
 MICRO_USD: Final = 1_000_000
 
@@ -29,7 +28,7 @@ async def run_ingest(config: Config, progress: Progress) -> None:
     Raises    FolderInUse, UnusableStore, and what the source says an operator must look at
     """
     clock, metrics = SystemClock(), config.metrics
-    with held(config.data_dir, "ingest"), serving_metrics(metrics, metrics.ingest_port):
+    with held(config, "ingest"), serving_metrics(metrics, metrics.ingest_port):
         async with (
             open_market(config) as market,
             _source(config.chain, clock, progress) as source,

@@ -1,7 +1,7 @@
 """Opening a database file, migrating its schema, delimiting a transaction.  apsw only."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -40,6 +40,9 @@ def open_store(path: Path, kind: str, *, read_only: bool = False) -> apsw.Connec
               a store of this kind, or one written by a newer mintscope
     """
     engine_version()
+    if not read_only:
+        with suppress(OSError):  # which SQLite reports; its log and index take the same mode
+            path.touch(mode=0o600)
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
     try:
         db = apsw.Connection(

@@ -3,7 +3,6 @@
 import os
 import shutil
 import socket
-import stat
 from collections.abc import Iterator
 from tempfile import TemporaryFile
 from typing import Final
@@ -15,13 +14,12 @@ from mintscope.base.errors import UnusablePepper, UnusableStore
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.site import in_url
-from mintscope.shell.wiring.stores import engine_version, expect_pepper, pepper_file
+from mintscope.shell.wiring.stores import OTHERS, engine_version, expect_pepper, pepper_file
 
 GIB: Final = 1024**3
 DISK_BYTES_MIN: Final = GIB // 2
 DISK_BYTES_LOW: Final = 5 * GIB
 PROBE_TIMEOUT_S: Final = 2.0
-OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def check_folder(config: Config) -> Iterator[Finding]:
@@ -44,7 +42,12 @@ def check_folder(config: Config) -> Iterator[Finding]:
     else:
         yield ok(room if folder.exists() else f"{room}, made at the first start")
     if folder.exists() and folder.stat().st_mode & OTHERS:
-        yield warn(f"data folder: {folder} is open to other users", f"chmod 700 {folder}")
+        what = f"data folder: {folder} is open to other users"
+        if config.data_dir_may_be_open:
+            yield warn(what, f"chmod 700 {folder}")
+        else:
+            fix = f"chmod 700 {folder}, or set data_dir_may_be_open"
+            yield fail(f"{what}: the service does not start", fix)
 
 
 def check_sqlite(_config: Config) -> Iterator[Finding]:

@@ -13,10 +13,9 @@ from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.core.payments.store import Budget
 from mintscope.shell.cli.doctor.finding import Finding, Level, collect, fail, ok, warn
-from mintscope.shell.cli.doctor.machine import OTHERS
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring import payments as wiring
-from mintscope.shell.wiring.stores import market_file, money_file, open_market, open_money
+from mintscope.shell.wiring.stores import OTHERS, market_file, money_file, open_market, open_money
 
 SOL: Final = 10**9
 

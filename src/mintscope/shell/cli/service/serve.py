@@ -39,7 +39,7 @@ def serve(config: ConfigFile = None) -> None:
     loaded = configured(config)
     _configure_logging(loaded.config.log)
     file = [] if config is None else ["--config", str(config)]
-    with _words(), held(loaded.config.data_dir, "serve"), Children() as children:
+    with _words(), held(loaded.config, "serve"), Children() as children:
         children.start("ingest", ["ingest", *file])
         children.start("api", ["api", *file])
         # Files come to an end; what was read from them is served on.
