@@ -1,9 +1,10 @@
 """Each command of the pages runs as it is written, on a service that the documents could mean.
 
-Commands stand in ```sh blocks and, whole, in quotes (`mintscope sales status`). What a reader puts
-in place of an example is replaced: addresses, wallets, numbers. Every command is run, and fails
-the test where it cannot; only names of commands that stand elsewhere with their arguments, `make`
-targets (looked up by `make -n`) and the demo (run whole by tests/e2e/test_demo.py) are not.
+Commands stand in ```sh blocks and, whole, in quotes (`mintscope sales status`). A block that begins
+by naming a value is run as one. What a reader puts in place of an example is replaced: addresses,
+wallets, numbers. Every command is run, and fails the test where it cannot; only names of commands
+that stand elsewhere with their arguments, `make` targets (looked up by `make -n`) and the demo (run
+whole by tests/e2e/test_demo.py) are not.
 """
 
 import json
@@ -50,13 +51,24 @@ print(answer.text)
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 
 
+def _blocks(page: Path) -> Iterator[list[str]]:
+    """Yield the commands of each block of a page, continued lines joined."""
+    for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
+        lines = re.sub(r"\\\n\s*", "", block).splitlines()
+        yield [re.sub(r"\s+# .*", "", line) for line in lines if shlex.split(line, comments=True)]
+
+
+def _is_walk(block: list[str]) -> bool:
+    """Return whether commands build on those before them: it begins by naming a value."""
+    return re.match(r"\w+=", block[0]) is not None
+
+
 def _lines(page: Path) -> Iterator[str]:
-    """Yield each command of a page, continued lines joined."""
+    """Yield each command of a page that stands for itself."""
     text = page.read_text()
-    for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
-        for line in re.sub(r"\\\n\s*", "", block).splitlines():
-            if shlex.split(line, comments=True):
-                yield re.sub(r"\s+# .*", "", line)
+    for block in _blocks(page):
+        if not _is_walk(block):
+            yield from block
     for quoted in re.findall(r"`(mintscope [^`]+)`", text):
         yield re.sub(r"\s+", " ", quoted)
 
@@ -230,13 +242,10 @@ def test_it_runs(service: DocumentedService, command: str) -> None:
 
 
 def test_an_agent_gets_its_key(service: DocumentedService) -> None:
-    """The block of api.md, line by line, as an agent would fill it in."""
-    page = (ROOT / "docs" / "api.md").read_text()
-    (block,) = re.findall(r"```\n(json=.*?)```", page, re.DOTALL)
-    lines = [line for line in block.replace("\\\n", "").splitlines() if not line.startswith("#")]
-    named = "\n".join(line for line in lines if re.match(r"(json|service)=", line))
-    apply, confirm, status, exchange, me = (line for line in lines if line.startswith("curl"))
-    begin = named.replace("http://127.0.0.1:8402", service.url)
+    """The block of api.md, line by line, as an agent would fill it in: the only one of its kind."""
+    (walk,) = (block for page in PAGES for block in _blocks(page) if _is_walk(block))
+    json_is, service_is, apply, _secret_is, confirm, status, exchange, me = walk
+    begin = f"{json_is}\n{service_is}".replace("http://127.0.0.1:8402", service.url)
 
     applied = json.loads(service.sh(f"{begin}\n{apply}"))
     begin += f"\nsecret={applied['applicationSecret']}"
@@ -260,3 +269,12 @@ def _mail(service: DocumentedService, email: str) -> str:
 
 def test_the_commands_are_known_here() -> None:
     assert len(COMMANDS) > 30
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_with_a_command_is_one_of_commands(page: Path) -> None:
+    """A block in another language, or in none, would not be run."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    starts = re.compile(rf"^(?:mintscope|make|{'|'.join(map(re.escape, BY_SHELL))}) ", re.MULTILINE)
+
+    assert [text for language, text in blocks if language != "sh" and starts.search(text)] == []

@@ -12,21 +12,33 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import apsw
 import httpx
 import pytest
 
 from mintscope.base.clock import SystemClock
+from mintscope.base.primitives import Signature
+from mintscope.core.payments.books.audit import Auditor
+from mintscope.core.payments.books.invariants import Invariant, Violation
+from mintscope.core.payments.books.treasury import Arrivals, ScanScope
+from mintscope.core.payments.payment import Landed, Payment, Sighting
+from mintscope.core.payments.reconciler import Reconciler
+from mintscope.core.payments.settlement import Settlement
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.edges.storage.sqlite.openers import open_market, open_money
+from mintscope.shell.cli.doctor.finding import Level
+from mintscope.shell.cli.doctor.machine import check_pepper
+from mintscope.shell.cli.doctor.store import check_market, check_money
+from mintscope.shell.config.config import Config
 
 DATA = Path(__file__).with_name("data")
 FACTS: dict[str, Any] = json.loads((DATA / "old_facts.json").read_text())
+PAYMENTS = 2
 START_S = 60.0
 END_S = 15
 # Data older than a day is not served, whatever the settings.
@@ -139,6 +151,75 @@ async def test_it_balances(data_dir: Path, spent: int) -> None:
 
         assert await money.ledger.balance(account) == FACTS["left"] - spent
     assert list(checked.violations) == []
+
+
+class ChainOfThen:
+    """The chain as it was left: what the folder says was paid has landed for good."""
+
+    def __init__(self, paid: Sequence[Payment]) -> None:
+        self.paid = {each.signature: each.amount for each in paid}
+
+    async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
+        return [Landed(paid=self.paid[each], final=True) for each in signatures]
+
+    async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
+        if before is not None or after is not None:
+            return Arrivals(succeeded=[], newest=None, oldest=None)
+        oldest, *_, newest = self.paid
+        return Arrivals(succeeded=[*self.paid], newest=newest, oldest=oldest)
+
+    async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
+        return dict.fromkeys(signatures, True)
+
+    async def finalized_height(self) -> int:
+        return 10**9
+
+
+async def _audited(data_dir: Path) -> Sequence[Violation]:
+    """Audit the folder in full, until the whole history of the treasury is compared."""
+    clock = SystemClock()
+    async with open_money(data_dir, pepper=None, clock=clock) as money:
+        rows = apsw.Connection(str(data_dir / MONEY_FILE)).execute("SELECT signature FROM payment")
+        paid = await money.payments.find_signatures([Signature(str(one)) for (one,) in rows])
+        assert len(paid) == PAYMENTS
+        chain = ChainOfThen(paid)
+        auditor = Auditor(
+            books=money.audit_books,
+            treasury=money.treasury_books,
+            history=chain,
+            reconciler=Reconciler(
+                store=money.payments,
+                chain=cast(Settlement, chain),
+                clock=clock,
+                on_unreadable=lambda payment, why: pytest.fail(f"{payment.signature}: {why}"),
+            ),
+            clock=clock,
+        )
+        found = [*await auditor.audit(full=True), *await auditor.audit()]
+        scan = await money.treasury_books.scan(ScanScope.ALL)
+        assert scan is not None
+        assert scan.finished_at is not None
+    return found
+
+
+async def test_a_full_audit_finds_nothing_wrong(data_dir: Path) -> None:
+    assert await _audited(data_dir) == []
+
+
+async def test_a_full_audit_finds_credits_that_were_never_paid(data_dir: Path) -> None:
+    with closing(apsw.Connection(str(data_dir / MONEY_FILE))) as db:
+        db.execute("UPDATE credit_account SET balance = balance + 1 WHERE id = 1")
+
+    assert [one.invariant for one in await _audited(data_dir)][:1] == [Invariant.BALANCE_IS_SUM]
+
+
+def test_the_doctor_finds_market_and_money_in_order(data_dir: Path) -> None:
+    asyncio.run(_migrate(data_dir))
+    config = Config(data_dir=data_dir)
+    found = [*check_pepper(config), *check_market(config), *check_money(config)]
+
+    assert [one.what for one in found if one.level is not Level.OK] == []
+    assert "money: every account equals the sum of its entries" in {one.what for one in found}
 
 
 def test_the_folder_names_no_machine() -> None:
