@@ -11,10 +11,10 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 
 from prove.fuzz import chains, clients, payments
 from prove.fuzz.target import Target
@@ -22,7 +22,7 @@ from prove.recipe import BUILD
 
 TARGETS: Final = {**payments.TARGETS, **chains.TARGETS, **clients.TARGETS}
 USUAL_S: Final = 60
-BATCH: Final = 1_000  # examples between two looks at the clock
+BATCH: Final = 1_000  # drawings between two looks at the clock
 
 
 class Fuzzed(msgspec.Struct, frozen=True):
@@ -40,20 +40,27 @@ def fuzz(target: Target, seconds: float) -> Fuzzed:
 
     @settings(
         max_examples=BATCH,
+        print_blob=False,
+        verbosity=Verbosity.quiet,
         deadline=None,
         database=None,
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
     @given(target.inputs)
-    def attempt(value: Any) -> None:
+    def attempt(inputs: list[bytes]) -> None:
         nonlocal tried, is_found
-        if is_found or time.monotonic() - began_s < seconds:  # a find is shrunk, whatever the time
+        if not is_found and time.monotonic() - began_s >= seconds:
+            return  # a find is shrunk, whatever the time
+        for each in inputs:
             tried += 1
-            is_found = True
-            with suppress(*target.refusals):
-                target.examine(value)
-            is_found = False
+            try:
+                with suppress(*target.refusals):
+                    target.examine(each)
+            except Exception as find:
+                is_found = True
+                find.add_note(f"The input was {each!r}")
+                raise
 
     uncaught = ""
     while not uncaught and time.monotonic() - began_s < seconds:

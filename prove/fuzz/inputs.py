@@ -25,25 +25,33 @@ ODD: Final[tuple[Any, ...]] = (
     [[]],
     {"": {}},
 )
-# One number decides where and what, so that an example is made fast; fewer edits come by shrinking.
+# One number decides where and what, and makes several inputs: drawing is slower than what is tried.
 DRAW: Final = st.integers(0, 2**48)
-EDITS: Final = st.integers(1, 6)
+EDITS: Final = st.integers(1, 6)  # a find is shrunk to fewer
+VARIANTS: Final = 32
+
+Inputs = st.SearchStrategy[list[bytes]]
 
 
-def changed_bytes(seeds: Sequence[bytes]) -> st.SearchStrategy[bytes]:
-    """Return *seeds* of which a few places are cut or replaced, now and then any bytes."""
-    return st.builds(_edited, st.sampled_from(seeds), DRAW, EDITS) | st.binary(max_size=300)
+def changed_bytes(seeds: Sequence[bytes]) -> Inputs:
+    """Return *seeds* of which a few places are cut or replaced, and now and then any bytes."""
+    anything = st.lists(st.binary(max_size=300), min_size=1, max_size=3)
+    return st.builds(_edited, st.sampled_from(seeds), DRAW, EDITS) | anything
 
 
-def changed_json(seeds: Sequence[Any]) -> st.SearchStrategy[bytes]:
-    """Return JSON text like one of *seeds*, with places replaced, left out or repeated."""
+def changed_json(seeds: Sequence[Any]) -> Inputs:
+    """Return JSON texts like *seeds*, with places replaced, left out or repeated, and bytes."""
     texts = [json.dumps(seed) for seed in seeds]
     structural = st.builds(_changed, st.sampled_from(texts), DRAW, EDITS)
     return structural | changed_bytes([text.encode() for text in texts])
 
 
-def _edited(seed: bytes, draw: int, edits: int) -> bytes:
+def _edited(seed: bytes, draw: int, edits: int) -> list[bytes]:
     random = Random(draw)
+    return [_edit(seed, random, edits) for _ in range(VARIANTS)]
+
+
+def _edit(seed: bytes, random: Random, edits: int) -> bytes:
     for _ in range(edits):
         at, gone = random.randint(0, len(seed)), random.choice((0, 0, 1, 1, 2, 8, 40))
         come = random.choice((b"", random.randbytes(random.randint(1, 8)), random.choice(PIECES)))
@@ -51,8 +59,13 @@ def _edited(seed: bytes, draw: int, edits: int) -> bytes:
     return seed
 
 
-def _changed(text: str, draw: int, edits: int) -> bytes:
-    random, value = Random(draw), {"": json.loads(text)}
+def _changed(text: str, draw: int, edits: int) -> list[bytes]:
+    random = Random(draw)
+    return [_change(text, random, edits) for _ in range(VARIANTS)]
+
+
+def _change(text: str, random: Random, edits: int) -> bytes:
+    value = {"": json.loads(text)}
     for _ in range(edits):
         places = list(_places(value))
         holder, key = random.choice(places)

@@ -5,11 +5,10 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-from hypothesis import strategies as st
+from typing import Final
 
 from mintscope.base.primitives import UnixMs
+from prove.fuzz.inputs import Inputs
 
 FOLDER: Final = Path(tempfile.mkdtemp(prefix="mintscope-fuzz-"))
 LOOP: Final = asyncio.new_event_loop()
@@ -21,6 +20,6 @@ NOW: Final = UnixMs(1_700_000_000_000)
 class Target:
     """What may raise one of *refusals* for an input, and nothing else."""
 
-    inputs: st.SearchStrategy[Any]
-    examine: Callable[[Any], object]
+    inputs: Inputs
+    examine: Callable[[bytes], object]
     refusals: tuple[type[Exception], ...] = ()
