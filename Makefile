@@ -45,6 +45,12 @@ prove: $(VENV)/dev ## every recipe at full length and its broken builds: up to a
 fuzz: $(VENV)/dev ## made-up input for everything that reads what strangers send, FUZZ_S=60 seconds each
 	@$(BIN)/python -m prove.fuzz $(ARGS)
 
+mutation: $(VENV)/dev ## change one thing at a time in what handles money, keys and figures: a test must fail
+	@$(BIN)/python -m prove.mutation $(ARGS)
+
+report: $(VENV)/dev ## build/report: what bench, prove, fuzz and mutation last found, as one page
+	@$(BIN)/python -m prove.report
+
 bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer
 	@$(BIN)/python -m bench $(ARGS)
 

@@ -4,6 +4,8 @@ import argparse
 import subprocess
 import sys
 
+from bench.figure import KEPT
+
 NAMES = ("decode", "engine", "http", "freshness", "payments", "accounts")
 
 
@@ -28,6 +30,8 @@ def main() -> int:
         parser.error(f"expected names of {', '.join(NAMES)}; there were {', '.join(unknown)}")
     print(DATA)
     print(f"{'what':44} {'who':34} {'value':>14} {'unit':14} {'ours is':>11}  goal")
+    for name in names:  # what was kept of an earlier run is no figure of this one
+        (KEPT / f"{name}.jsonl").unlink(missing_ok=True)
     codes = [
         subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode
         for name in names

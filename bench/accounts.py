@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import msgspec
 import numpy as np
 
-from bench.figure import Figure, line
+from bench.figure import Figure, tell
 from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import make_application_secret
 from mintscope.base.limits import MemoryLimits
@@ -193,7 +193,7 @@ def same_probability(ones: Sequence[float], others: Sequence[float]) -> float:
 
 def main() -> int:
     for figure in run():
-        print(line(figure))
+        tell(figure)
     return 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.figure import Figure, line
+from bench.figure import Figure, tell
 from bench.transactions import Sample, samples
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.swap import Swap
@@ -90,4 +90,4 @@ def _figures(sample: Sample) -> list[Figure]:
 
 if __name__ == "__main__":
     for figure in run():
-        print(line(figure))
+        tell(figure)

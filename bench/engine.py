@@ -17,7 +17,7 @@ import talib
 from numpy.typing import NDArray
 from talipp.indicators import EMA, MACD, RSI
 
-from bench.figure import Figure, line
+from bench.figure import Figure, tell
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import GRAINS, ROW, SERVICE, SWING, WIDTHS, Trades
@@ -161,4 +161,4 @@ def _talipp_bytes() -> float:
 
 if __name__ == "__main__":
     for figure in run():
-        print(line(figure))
+        tell(figure)

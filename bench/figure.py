@@ -1,6 +1,12 @@
-"""One measured figure, and how it is printed."""
+"""One measured figure: how it is printed, and kept for the report."""
 
-from dataclasses import dataclass
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+KEPT: Final = Path(__file__).resolve().parents[1] / "build" / "bench"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,3 +30,11 @@ def line(figure: Figure) -> str:
     ratio = "" if figure.ratio is None else f"{figure.ratio:10.2f}x"
     value = f"{figure.value:14,.2f}"
     return f"{figure.what:44} {figure.who:34} {value} {figure.unit:14} {ratio:12} {figure.goal}"
+
+
+def tell(figure: Figure) -> None:
+    """Print *figure*, and keep it in build/bench/ under the name of the benchmark that runs."""
+    print(line(figure))
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / f"{Path(sys.argv[0]).stem}.jsonl").open("a") as file:
+        file.write(json.dumps(asdict(figure)) + "\n")

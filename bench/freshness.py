@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from bench.figure import Figure, line
+from bench.figure import Figure, tell
 from bench.process import free_port, python_running, wait_for
 from mintscope.base.solana import WSOL
 from mintscope.shell.config.load import child_environment
@@ -134,4 +134,4 @@ def _command(settings: Mapping[str, str], name: str) -> Iterator[subprocess.Pope
 
 if __name__ == "__main__":
     for figure in run():
-        print(line(figure))
+        tell(figure)

@@ -29,7 +29,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from bench.figure import Figure, line
+from bench.figure import Figure, tell
 from bench.process import python_running
 from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import make_credit_token
@@ -167,4 +167,4 @@ def _load(port: int, requests: list[bytes], *, seed: int) -> float:
 
 if __name__ == "__main__":
     for figure in run():
-        print(line(figure))
+        tell(figure)

@@ -19,7 +19,7 @@ import httpx
 from x402.http.utils import encode_payment_required_header
 from x402.schemas import PaymentRequired, PaymentRequirements, ResourceInfo, SettleResponse
 
-from bench.figure import Figure, line
+from bench.figure import Figure, tell
 from bench.peers_payments.moments import SEED
 from bench.peers_payments.stock import AMOUNT
 from bench.process import python_running
@@ -220,4 +220,4 @@ def _process(name: str, *arguments: str) -> Iterator[str]:
 
 if __name__ == "__main__":
     for figure in run():
-        print(line(figure))
+        tell(figure)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from prove.figures import caught, figure
 from prove.journal import Journal, open_journal
 from prove.recipe import Mutant, Recipe
 from prove.recipes import RECIPES
@@ -74,21 +75,6 @@ def _line(name: str, outcome: Outcome, *, is_mutant: bool) -> str:
     more = "".join(f"\n    did not run: {reason}" for reason in outcome.skipped)
     figures = "" if is_mutant else f"  {figure(outcome)}"
     return f"{outcome.seconds:7.1f} s  {words[outcome.good]:8}  {name}{figures}{more}"
-
-
-def figure(outcome: Outcome) -> str:
-    """Say in a line what was measured."""
-    if not outcome.passed:
-        return "did not run" if outcome.skipped else "nothing passed"
-    return "; ".join(outcome.figures) or f"{outcome.passed} cases"
-
-
-def caught(recipe: Recipe, journal: Journal) -> tuple[int, int]:
-    """Return how many broken builds were caught, and of how many."""
-    own = journal.outcomes.get(f"{recipe.name}: its own mistakes")
-    mutants = [journal.is_good(f"{recipe.name}: {mutant.name}") for mutant in recipe.mutants]
-    most = (own.passed if own.good else len(recipe.mistakes)) if own else 0
-    return sum(mutants) + (own.passed if own and own.good else 0), len(mutants) + most
 
 
 def _table(recipes: Sequence[Recipe], journal: Journal, *, with_mutants: bool) -> Iterator[str]:

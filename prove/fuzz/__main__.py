@@ -17,20 +17,12 @@ import msgspec
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 
 from prove.fuzz import chains, clients, payments
+from prove.fuzz.outcome import KEPT, Fuzzed
 from prove.fuzz.target import Target
-from prove.recipe import BUILD
 
 TARGETS: Final = {**payments.TARGETS, **chains.TARGETS, **clients.TARGETS}
 USUAL_S: Final = 60
 BATCH: Final = 1_000  # drawings between two looks at the clock
-
-
-class Fuzzed(msgspec.Struct, frozen=True):
-    """What became of a target: examples tried, in how many seconds, and what went uncaught."""
-
-    examples: int
-    seconds: float
-    uncaught: str
 
 
 def fuzz(target: Target, seconds: float) -> Fuzzed:
@@ -85,8 +77,8 @@ def main() -> int:
         print(f"{name:24} {outcome.examples:10,} examples {rate:10,.0f} /s  {found}", flush=True)
         if outcome.uncaught:
             print(outcome.uncaught, flush=True)
-    BUILD.mkdir(exist_ok=True)
-    (BUILD / "fuzz.json").write_bytes(msgspec.json.encode(outcomes))
+    KEPT.parent.mkdir(exist_ok=True)
+    KEPT.write_bytes(msgspec.json.encode(outcomes))
     uncaught = sum(bool(outcome.uncaught) for outcome in outcomes.values())
     print(f"{len(names)} targets, {uncaught} uncaught")
     return 1 if uncaught else 0

@@ -1,0 +1,20 @@
+"""What a recipe has shown, in words."""
+
+from prove.journal import Journal
+from prove.recipe import Recipe
+from prove.step import Outcome
+
+
+def figure(outcome: Outcome) -> str:
+    """Say in a line what was measured."""
+    if not outcome.passed:
+        return "did not run" if outcome.skipped else "nothing passed"
+    return "; ".join(outcome.figures) or f"{outcome.passed} cases"
+
+
+def caught(recipe: Recipe, journal: Journal) -> tuple[int, int]:
+    """Return how many broken builds were caught, and of how many."""
+    own = journal.outcomes.get(f"{recipe.name}: its own mistakes")
+    mutants = [journal.is_good(f"{recipe.name}: {mutant.name}") for mutant in recipe.mutants]
+    most = (own.passed if own.good else len(recipe.mistakes)) if own else 0
+    return sum(mutants) + (own.passed if own and own.good else 0), len(mutants) + most

@@ -1,0 +1,58 @@
+"""What the figures were measured on: versions, commit, machine; no names and no paths."""
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from prove.recipe import ROOT
+
+PACKAGES: Final = (
+    *("mintscope", "apsw", "httptools", "msgspec", "numba", "numpy", "solders", "starlette"),
+    *("uvicorn", "uvloop", "x402", "fastapi", "sqlalchemy", "slowapi", "talipp", "ta-lib"),
+    *("hypothesis", "pytest"),
+)
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    """Yield (what, which)."""
+    yield "commit", _commit()
+    yield "Python", platform.python_version()
+    yield "SQLite", apsw.sqlitelibversion()
+    yield "kernel", f"{platform.system()} {platform.release().split('-')[0]}"
+    yield "processor", f"{_processor()}, {len(os.sched_getaffinity(0))} cores for us"
+    yield "memory", f"{_memory_gib():.0f} GiB"
+    for package in PACKAGES:
+        try:
+            yield package, version(package)
+        except PackageNotFoundError:
+            yield package, "not installed"
+
+
+def _commit() -> str:
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        return "unknown: not a clone"
+
+    def ask(*words: str) -> str:
+        done = subprocess.run([git, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    return ask("rev-parse", "HEAD") + (", with changes" if ask("status", "--porcelain") else "")
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _memory_gib() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
