@@ -61,7 +61,7 @@ def run() -> list[Figure]:
     """Return requests per second of ours and of both peers."""
     with TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        tokens = _prepare(folder)
+        tokens = prepare(folder)
         ports = {OURS: stack.enter_context(python_running("bench.peers_http.ours", str(folder)))}
         _record_answer(folder, ports[OURS], tokens[0])
         ports[BARE] = stack.enter_context(python_running("bench.peers_http.bare", str(folder)))
@@ -89,7 +89,7 @@ def run() -> list[Figure]:
     ]
 
 
-def _prepare(folder: Path) -> list[str]:
+def prepare(folder: Path) -> list[str]:
     """Issue credit tokens and write the report."""
     (folder / "report.json").write_bytes(msgspec.json.encode(_report(Random(1))))
     book = CreditBook(folder / MONEY_FILE, pepper=load_pepper(folder / PEPPER_FILE))

@@ -92,8 +92,7 @@ SECRETS: Final = Recipe(
             "the log tells every header",
             "edges/server/application.py",
             "route = await self._find(request)",
-            "route = await self._find(request);"
-            ' log.info("request", headers=str(request.headers))',
+            'route = await self._find(request); log.info("request", headers=str(request.headers))',
         ),
     ),
 )

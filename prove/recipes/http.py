@@ -23,9 +23,9 @@ ABUSE: Final = Recipe(
         ),
         Mutant(
             "several hosts",
-            CONNECTION,
-            'and [name for name, _ in self.headers].count(b"host") > 1',
-            "and False",
+            "edges/server/protocol/head.py",
+            'if len(by_name) < len(headers) and [name for name, _ in headers].count(b"host") > 1:',
+            "if False:",
         ),
         Mutant(
             "silence is never closed",

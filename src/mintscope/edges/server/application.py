@@ -14,7 +14,7 @@ from mintscope.base.metrics import REQUESTS
 from mintscope.edges.server.content import finish
 from mintscope.edges.server.cors import Cors
 from mintscope.edges.server.rate_limit import AddressLimit
-from mintscope.edges.server.request import ClientDisconnected, Request
+from mintscope.edges.server.request import HAS_PAID, SLOW_DOWN, ClientDisconnected, Request
 from mintscope.edges.server.response import AnyResponse, Header, Response, StreamingResponse
 from mintscope.edges.server.routes import Route, Router
 
@@ -73,14 +73,17 @@ class HttpApplication:
                     return preflight
             route = await self._find(request)
             response = await route.endpoint(request)
-            # What is paid for is of this moment, and a packet or two: its time matters more.
-            return response if route.is_charged else finish(request, response)
+            if route.is_charged:
+                # What is paid for is of this moment, and a packet or two: its time matters more.
+                request.tell_connection(HAS_PAID)
+                return response
+            return finish(request, response)
         except ClientDisconnected:
             raise
         except Exception as error:
             failure = await self._write_error(request, error)
             if failure.status == TOO_MANY_REQUESTS:
-                request.slow_down()
+                request.tell_connection(SLOW_DOWN)
             if failure.status == 500:  # noqa: PLR2004 - HTTP's own number
                 log.exception("request failed", request_id=request.request_id.decode())
             return failure

@@ -15,6 +15,7 @@ UNROUTED: Final = "unrouted"
 PROCESS: Final = secrets.token_hex(4).encode()  # so that two processes never share a request id
 NO_PARAMS: Final[Mapping[str, str]] = {}
 GONE: Final = "mintscope.gone"  # ASGI extension: a callable that says whether the client left
+HAS_PAID: Final = "mintscope.has_paid"  # one that serves the connection before all that have not
 SLOW_DOWN: Final = "mintscope.slow_down"  # and one that delays what the client asks next
 
 
@@ -114,11 +115,11 @@ class Request:
             is_more = message.get("more_body", False)
         return body
 
-    def slow_down(self) -> None:
-        """Let what comes next on this connection wait: its client asks too often."""
+    def tell_connection(self, event: str) -> None:
+        """Tell the connection that its client HAS_PAID, or asks too often and must SLOW_DOWN."""
         extensions = self.scope.get("extensions")
-        if extensions and SLOW_DOWN in extensions:
-            extensions[SLOW_DOWN]()
+        if extensions and event in extensions:
+            extensions[event]()
 
     def expect_client(self) -> None:
         """Raise ClientDisconnected if the connection is closed already."""

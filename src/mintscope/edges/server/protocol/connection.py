@@ -14,6 +14,7 @@ body is here, so a slow or oversized body never meets an endpoint.
 """
 
 import asyncio
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from typing_extensions import override
@@ -23,19 +24,17 @@ from uvicorn.server import ServerState
 
 from mintscope.base.errors import (
     BadRequest,
-    HeadersTooLarge,
-    PayloadTooLarge,
     RequestTimeout,
     ServiceError,
     ServiceUnavailable,
 )
 from mintscope.edges.server.client_address import NOWHERE
 from mintscope.edges.server.protocol.connections import Connections
+from mintscope.edges.server.protocol.head import body_too_large, fault_of, head_too_large
 from mintscope.edges.server.protocol.whole_response import WholeResponse
-from mintscope.edges.server.request import GONE, SLOW_DOWN
+from mintscope.edges.server.request import GONE, HAS_PAID, SLOW_DOWN
 
 LINGER_S: Final = 1.0  # a refused client may go on sending this long, so that it reads why
-HEADER_OVERHEAD_BYTES: Final = 4  # the colon, the space, the line end
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -62,6 +61,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._fault: ServiceError | None = None  # what made the parser stop
         self._refused = False
         self._is_slowed = False
+        self._has_paid = False  # lately: it goes before those that have not
         self._whole = True  # no request has begun that has not ended
         self._in_head = False
         self._chunk_bytes = 0  # of what is being parsed
@@ -76,7 +76,11 @@ class HttpProtocol(HttpToolsProtocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._extensions = {GONE: transport.is_closing, SLOW_DOWN: self._slow_down}
+        self._extensions = {
+            GONE: transport.is_closing,
+            HAS_PAID: self._note_paid,
+            SLOW_DOWN: self._slow_down,
+        }
         if self.open_connections.enter(self, self._peer):
             self._arm()
         else:
@@ -93,6 +97,21 @@ class HttpProtocol(HttpToolsProtocol):
 
     @override
     def data_received(self, data: bytes) -> None:
+        turns = self.open_connections.turns
+        if self._has_paid or turns.take():
+            self._read(data)
+        else:
+            self.flow.pause_reading()
+            turns.wait(partial(self._read_in_turn, data))
+
+    def _read_in_turn(self, data: bytes) -> bool:
+        if self.transport.is_closing():
+            return False
+        self.flow.resume_reading()
+        self._read(data)
+        return True
+
+    def _read(self, data: bytes) -> None:
         if self._refused:
             return
         self.open_connections.end_idling(self)
@@ -107,18 +126,17 @@ class HttpProtocol(HttpToolsProtocol):
         if self._refused:
             return
         if self._in_head and self._later_bytes > self._bounds.head_bytes_max:
-            self._refuse(self._head_too_large())
+            self._refuse(head_too_large(self._bounds))
         elif not self._whole and self._later_bytes > self._bounds.request_bytes_max:
-            self._refuse(self._body_too_large())
+            self._refuse(body_too_large(self._bounds))
         elif self._deadline is None and (not self._whole or self._is_idle()):
             self._arm()
 
     @override
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= self._bounds.waiting_max:
-            self._stop(
-                BadRequest(f"expected at most {self._bounds.waiting_max} requests that wait")
-            )
+            many = self._bounds.waiting_max
+            self._stop(BadRequest(f"expected at most {many} requests that wait"))
         super().on_message_begin()
         self.scope["extensions"] = self._extensions
         self._whole = False
@@ -131,24 +149,16 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Judge the head; the application is started by `on_message_complete`."""
         self._in_head = False
-        bounds = self._bounds
-        headers = dict(self.headers)
-        if self._chunk_bytes + self._later_bytes > bounds.head_bytes_max:
-            head_bytes = len(self.url) + sum(
-                len(name) + len(value) + HEADER_OVERHEAD_BYTES for name, value in self.headers
-            )
-            if head_bytes > bounds.head_bytes_max:
-                self._stop(self._head_too_large())
-        if (
-            len(headers) < len(self.headers)
-            and [name for name, _ in self.headers].count(b"host") > 1
-        ):
-            self._stop(BadRequest("expected one Host header; there were several"))
-        if b"host" not in headers and self.parser.get_http_version() != "1.0":
-            self._stop(BadRequest("expected a Host header; there was none"))
+        fault = fault_of(
+            self.headers,
+            url=self.url,
+            version=self.parser.get_http_version(),
+            read_bytes=self._chunk_bytes + self._later_bytes,
+            bounds=self._bounds,
+        )
+        if fault is not None:
+            self._stop(fault)
         self.headers = []  # a trailer is no header: it must not reach the application
-        if int(headers.get(b"content-length", 0)) > bounds.body_bytes_max:
-            self._stop(self._body_too_large())
         if self.expect_100_continue and self._is_idle():
             self.expect_100_continue = False
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -157,7 +167,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._received += body
         if len(self._received) > self._bounds.body_bytes_max:
-            self._stop(self._body_too_large())
+            self._stop(body_too_large(self._bounds))
 
     @override
     def on_message_complete(self) -> None:
@@ -196,8 +206,12 @@ class HttpProtocol(HttpToolsProtocol):
         else:
             self.open_connections.begin_waiting(self)
 
+    def _note_paid(self) -> None:
+        self._has_paid = True
+
     def _slow_down(self) -> None:
         # A proxy's connection carries the requests of others as well.
+        self._has_paid = False
         self._is_slowed = not self.open_connections.addresses.is_proxy(self._peer)
 
     def give_way(self) -> None:
@@ -273,20 +287,8 @@ class HttpProtocol(HttpToolsProtocol):
         if self._whole:
             self.transport.close()  # no request has begun: there is nothing to respond to
         else:
-            self._refuse(
-                RequestTimeout(
-                    f"expected the whole request within {self._bounds.request_s_max:g} s"
-                )
-            )
-
-    def _head_too_large(self) -> HeadersTooLarge:
-        return HeadersTooLarge(
-            "expected a request line and headers of at most"
-            f" {self._bounds.head_bytes_max} bytes in all"
-        )
-
-    def _body_too_large(self) -> PayloadTooLarge:
-        return PayloadTooLarge(f"expected a body of at most {self._bounds.body_bytes_max} bytes")
+            bound_s = self._bounds.request_s_max
+            self._refuse(RequestTimeout(f"expected the whole request within {bound_s:g} s"))
 
 
 class _Stop(Exception):

@@ -9,6 +9,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceError
+from mintscope.base.fair_queue import FairQueue
 from mintscope.base.limits import SITE_SHARES, site_key
 from mintscope.base.primitives import UnixMs
 from mintscope.edges.server.client_address import ClientAddresses, network_key
@@ -94,12 +95,14 @@ class Connections:
     """What all connections of a server share.
 
     write_refusal   returns the response that tells a refusal, which no route has seen
+    turns           in which connections are read that have not paid
     """
 
     clock: Clock
     write_refusal: RefusalWriter
     bounds: Bounds
     addresses: ClientAddresses
+    turns: FairQueue = field(default_factory=FairQueue)
     _groups: dict[str, Group] = field(default_factory=dict)
     _members: dict[Connection, tuple[Group, ...]] = field(default_factory=dict)
     _lingering: set[Connection] = field(default_factory=set)

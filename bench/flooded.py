@@ -1,0 +1,57 @@
+"""The api process with its pages, and one report: `python -m bench.flooded PORT FOLDER`."""
+
+import sys
+from pathlib import Path
+
+import uvloop
+
+from bench.peers_http.ours import OneReport
+from mintscope.base.clock import SystemClock
+from mintscope.base.limits import MemoryLimits
+from mintscope.base.metrics import configure_logging
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.rate_limit import AddressLimits
+from mintscope.edges.server.server import freeze_startup_objects, listen
+from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.accounts import open_accounts
+from mintscope.shell.wiring.api import create_api, create_server, other_limit
+from mintscope.shell.wiring.maintenance import running
+from mintscope.shell.wiring.site import Pages
+from mintscope.shell.wiring.stores import open_money
+
+
+async def serve(port: int, folder: Path) -> None:
+    configure_logging("error", json_lines=True)
+    clock, config = SystemClock(), Config(data_dir=folder)
+    limits, origin = MemoryLimits(clock), f"http://127.0.0.1:{port}"
+    async with (
+        open_money(config, clock) as money,
+        open_accounts(
+            config,
+            store=money.accounts,
+            pepper=money.pepper,
+            origin=origin,
+            limits=limits,
+            clock=clock,
+        ) as accounts,
+        running(accounts.run(), "accounts"),
+    ):
+        api = create_api(
+            config,
+            reports=OneReport((folder / "report.json").read_bytes()),
+            ledger=money.ledger,
+            checks=[],
+            merchant=None,
+            accounts=accounts,
+            limits=limits,
+            clock=clock,
+        )
+        by_address = AddressLimits(limits, ClientAddresses())
+        pages = Pages(config.web, accounts, by_address, other_limit(config.api), clock)
+        server = create_server(config.api, pages.beside(api, [origin]), clock)
+        freeze_startup_objects()
+        await server.serve(sockets=[listen("127.0.0.1", port)])
+
+
+if __name__ == "__main__":
+    uvloop.run(serve(int(sys.argv[1]), Path(sys.argv[2])))

@@ -1,0 +1,175 @@
+"""What a paying client sees beside each flood, and what memory the flood leaves behind.
+
+`python -m bench.floods [SECONDS] [FLOOD ...]`; the issue's length is 60 s each.  The server is a
+process of its own, and so are those that flood it, at a lower priority: the figures are the
+server's.  The client pays with credits, 25 requests a second on one connection.
+"""
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from typing_extensions import override
+
+from bench.flooding import FLOODS
+from bench.http import prepare
+from bench.process import free_port, wait_for
+from mintscope.base.solana import WSOL
+
+SECONDS: Final = 6.0
+NICE: Final = 10
+SETTLE_S: Final = 2.0
+PAUSE_S: Final = 0.04
+P99_MS_MAX: Final = 50.0
+GROWTH_MB_MAX: Final = 20.0
+KB_PER_MB: Final = 1_024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What the paying client saw, and the server's memory before, at its most and after."""
+
+    flood: str
+    latencies_ms: list[float]
+    errors: list[str]
+    before_mb: float
+    most_mb: float
+    after_mb: float
+    told: str
+
+    @property
+    def p50_ms(self) -> float:
+        """The middle latency."""
+        return self.latencies_ms[len(self.latencies_ms) // 2]
+
+    @property
+    def p99_ms(self) -> float:
+        """The latency that 99 of 100 requests stay below."""
+        return self.latencies_ms[len(self.latencies_ms) * 99 // 100]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the client was served, in time, and the memory was given back."""
+        return (
+            not self.errors
+            and self.p99_ms <= P99_MS_MAX
+            and self.after_mb - self.before_mb <= GROWTH_MB_MAX
+        )
+
+    @override
+    def __str__(self) -> str:
+        bad = "" if self.is_good else "BAD "
+        return (
+            f"{self.flood:30} {len(self.latencies_ms):6} {self.p50_ms:8.1f} {self.p99_ms:8.1f}"
+            f" {self.latencies_ms[-1]:8.1f} {len(self.errors):6} {self.before_mb:7.0f}"
+            f" {self.most_mb:7.0f} {self.after_mb:7.0f}  {bad}{self.told}"
+        )
+
+
+HEAD: Final = (
+    f"{'flood':30} {'paid':>6} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8} {'errors':>6}"
+    f" {'MB was':>7} {'most':>7} {'is':>7}  the flood received"
+)
+
+
+@dataclass(frozen=True)
+class Server:
+    """The process that is flooded, and the credit tokens that pay for its answers."""
+
+    port: int
+    pid: int
+    tokens: Iterator[str]
+
+    def memory_mb(self, line: str = "VmRSS") -> float:
+        """Return how much memory the process holds."""
+        for text in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if text.startswith(f"{line}:"):
+                return int(text.split()[1]) / KB_PER_MB
+        raise RuntimeError(f"expected {line} of process {self.pid}")
+
+
+@contextmanager
+def flooded() -> Iterator[Server]:
+    """Run the server."""
+    with TemporaryDirectory() as name:
+        tokens = prepare(Path(name))
+        port = free_port()
+        command = [sys.executable, "-m", "bench.flooded", str(port), name]
+        with subprocess.Popen(command) as process:
+            try:
+                wait_for(port, process)
+                yield Server(port, process.pid, cycle(tokens))
+            finally:
+                process.kill()
+
+
+def beside(flood: str, server: Server, seconds: float) -> Outcome:
+    """Flood *server* for *seconds*, and pay meanwhile."""
+    pay(server, 1.0)  # warm
+    before_mb = server.memory_mb()
+    Path(f"/proc/{server.pid}/clear_refs").write_text("5")  # the peak counts from here
+    command = [sys.executable, "-m", "bench.flooding", flood, str(server.port), str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+        latencies_ms, errors = pay(server, seconds)
+        told = process.communicate(timeout=seconds + 60)[0]
+    time.sleep(SETTLE_S)
+    return Outcome(
+        flood=flood,
+        latencies_ms=sorted(latencies_ms),
+        errors=errors,
+        before_mb=before_mb,
+        most_mb=server.memory_mb("VmHWM"),
+        after_mb=server.memory_mb(),
+        told=told.strip(),
+    )
+
+
+def pay(server: Server, seconds: float) -> tuple[list[float], list[str]]:
+    """Pay for answers for *seconds*; return how long each took in ms, and what went wrong."""
+    latencies_ms: list[float] = []
+    errors: list[str] = []
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s:
+        began_s = time.perf_counter()
+        try:
+            headers = {"Authorization": f"Bearer {next(server.tokens)}"}
+            connection.request("GET", f"/v1/token/{WSOL}", headers=headers)
+            answer = connection.getresponse()
+            answer.read()
+            if answer.status != http.client.OK:
+                errors.append(str(answer.status))
+        except (OSError, http.client.HTTPException) as error:
+            errors.append(repr(error))
+            connection.close()
+        latencies_ms.append((time.perf_counter() - began_s) * 1_000)
+        time.sleep(PAUSE_S)
+    connection.close()
+    return latencies_ms, errors
+
+
+def main() -> int:
+    seconds = float(sys.argv[1]) if sys.argv[1:] else SECONDS
+    print(HEAD)
+    outcomes = []
+    with flooded() as server:
+        for flood in sys.argv[2:] or FLOODS:
+            outcomes.append(beside(flood, server, seconds))
+            print(outcomes[-1], *set(outcomes[-1].errors), flush=True)
+    print(json.dumps({"good": sum(each.is_good for each in outcomes), "of": len(outcomes)}))
+    return 0 if all(each.is_good for each in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
