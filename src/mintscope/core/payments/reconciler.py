@@ -1,4 +1,7 @@
-"""Finishing what a crash, a timeout or a fork left; no payment is ever broadcast here.
+"""Finishing what a crash, a timeout or a fork left.
+
+No payment is ever broadcast here: its buyer may have given up and paid otherwise.  It only looks at
+what has landed; a payment is broadcast again only while its buyer sends it again.
 
 It may run in any number of processes and beside the handler of the very payment it looks at.
 """

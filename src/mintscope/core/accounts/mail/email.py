@@ -14,6 +14,7 @@ from mintscope.core.accounts.user import User
 
 EmailId = NewType("EmailId", int)
 
+# Anyone may ask for e-mails to any address: its reader is not to be flooded.
 ADMITTED: Final = (
     Limit(name="e-mails in five minutes", count=1, window_s=5 * MINUTE_S),
     Limit(name="e-mails in an hour", count=3, window_s=HOUR_S),

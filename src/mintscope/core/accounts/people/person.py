@@ -95,7 +95,7 @@ def reset(rows: AccountRows, proof_id: ProofId, password_hash: str, at: UnixMs) 
         return False
     user_id, revoked = kept.user.user_id, 0
     end_sessions(rows, user_id)
-    if kept.user.verified_at is None:
+    if kept.user.verified_at is None:  # until now it may have been a stranger's: end their keys
         revoked = rows.user_keys.revoke_active(user_id, at)
         rows.proofs.use_up(Purpose.VERIFY_EMAIL, user_id, at)
     rows.users.update(user_id, verified_at=at)
@@ -125,7 +125,10 @@ def verify(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) -
 
 
 def agents_of(rows: AccountRows, email: EmailAddress) -> Sequence[User]:
-    """Return the agents that have verified that address, newest first."""
+    """Return the agents that have verified that address, newest first.
+
+    Others are left out: anyone can sign an agent up with an address that is not theirs.
+    """
     agents = rows.users.of_email(email, UserKind.AGENT)
     return [kept.user for kept in agents if kept.user.verified_at is not None]
 
@@ -158,7 +161,7 @@ def claim(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) ->
 
 def _find_agent(rows: AccountRows, owner: User, agent_id: UserId) -> User | None:
     """Return the agent if *owner* has verified the address that the agent has verified."""
-    if owner.verified_at is None:
+    if owner.verified_at is None:  # anyone can sign up with a stranger's address
         return None
     agents = agents_of(rows, owner.email)
     return next((agent for agent in agents if agent.user_id == agent_id), None)

@@ -157,7 +157,11 @@ def _hand_out(rows: AccountRows, kept: KeptApplication, offer: Offer) -> tuple[K
 
 
 def _find_owner(rows: AccountRows, application: Application) -> UserId | None:
-    """Return the person of the application, if both have proven to read the address."""
+    """Return the person of the application, if both have proven to read the address.
+
+    Else a stranger who applies with an address would get a key that acts for its owner, or one who
+    signs up with it would get the agent's key.
+    """
     person = find_person(rows.users, application.form.email)
     if person is None or None in {person.user.verified_at, application.confirmed_at}:
         return None
