@@ -297,6 +297,7 @@ def make_facilitator(build: Build, world: World) -> Any:
         secrets=SECRETS,
         fee_payer=FEE_PAYER,
         store=SteppedStore(world),
+        adoptions=SteppedStore(world),
         chain=SteppedChain(world),
         clock=ManualClock(NOW),
         entropy=lambda count: b"e" * count,

@@ -11,8 +11,9 @@ from solders.hash import Hash
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
 from mintscope.base.primitives import Wallet
 from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.answer import Contradiction
 from mintscope.core.payments.demand import Demand
-from mintscope.core.payments.facilitator import Contradiction, VerifiedPayment
+from mintscope.core.payments.facilitator import VerifiedPayment
 from mintscope.core.payments.outcome import (
     AlreadyUsed,
     Obstacle,
@@ -221,6 +222,7 @@ async def test_a_payment_that_cannot_succeed_is_never_sent(world: World) -> None
 
 async def test_a_blockhash_that_cannot_have_expired_is_news_to_a_node_behind(world: World) -> None:
     """The payer is only blamed once its blockhash can have expired."""
+    world.seconds(30)  # so that there are blocks no fork can take back
     facilitator = world.facilitator()
     requirement = facilitator.require(RESOURCE, AMOUNT)
     payment = world.pay(requirement, blockhash=Hash(b"of another node".ljust(32)))

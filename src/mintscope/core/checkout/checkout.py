@@ -26,8 +26,9 @@ from mintscope.core.checkout.refusal import (
 )
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
 from mintscope.core.market.report import ReadReport
+from mintscope.core.payments.answer import Contradiction
 from mintscope.core.payments.demand import Demand, Wanted
-from mintscope.core.payments.facilitator import Contradiction, VerifiedPayment
+from mintscope.core.payments.facilitator import VerifiedPayment
 from mintscope.core.payments.outcome import Outcome, Settled
 from mintscope.core.payments.payment import PaidReport
 from mintscope.core.payments.protocol.headers import Presented
@@ -151,9 +152,11 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         found = await merchant.facilitator.present(presented, demand)
         if isinstance(found, VerifiedPayment):
             price_list = merchant.price_cache.latest()
-            if price_list is None or order.is_worth(found.verified.fee_lamports, price_list):
-                return PaymentCharge(self, merchant, order, found)
-            found = Refused(RefusalReason.NETWORK_FEE)
+            is_worth = price_list is None or order.is_worth(found.verified.fee_lamports, price_list)
+            if found.landed is None and not is_worth:
+                found = Refused(RefusalReason.NETWORK_FEE)
+        if isinstance(found, VerifiedPayment):
+            return PaymentCharge(self, merchant, order, found)
         return PaymentCharge(
             self, merchant, order, await self.expect_settled(merchant, order, found)
         )

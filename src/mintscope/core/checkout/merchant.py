@@ -33,4 +33,4 @@ class Merchant:
         price_list = await self.price_cache.price_list()
         if not order.is_worth(FEE_LAMPORTS_USUAL, price_list):
             return None
-        return self.facilitator.require(order.resource, order.price(price_list))
+        return self.facilitator.require(order.resource, order.price(price_list), order.key)

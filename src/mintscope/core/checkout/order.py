@@ -13,11 +13,13 @@ class Order:
 
     price               in atoms of the payment token
     fee_lamports_max    the most that landing its payment may cost us; None for any fee
+    key                 the redelivery key of the client that asks, None where it sent none
     """
 
     resource: Resource
     price: Callable[[PriceList], int]
     fee_lamports_max: Callable[[PriceList], int | None] = lambda _: None
+    key: str | None = None
 
     def is_worth(self, fee_lamports: int, price_list: PriceList) -> bool:
         """Say whether a payment may cost us *fee_lamports*."""

@@ -2,10 +2,12 @@
 
 import msgspec
 
-from mintscope.base.credentials import hash_credential, hint
-from mintscope.core.payments.payment import NewToken, PaidItem, PaidReport, TopUp
+from mintscope.base.credentials import CredentialHash, hash_credential, hint
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.payments.payment import NewToken, PaidItem, PaidReport, Payment, TopUp
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.core.payments.protocol.verify import Verified
 from mintscope.core.payments.redelivery import Secrets
 
 
@@ -39,4 +41,31 @@ def paid_item(wanted: Wanted, secrets: Secrets, message_hash: MessageHash, key: 
         credits=wanted.count,
         token_hash=hash_credential(token, pepper=secrets.pepper),
         hint=hint(token),
+    )
+
+
+def make_payment(  # noqa: PLR0913  one argument per source of its columns
+    verified: Verified,
+    demand: Demand,
+    purchase: PaidItem,
+    *,
+    signature: Signature,
+    key_hash: CredentialHash,
+    last_valid_height: int,
+    now: UnixMs,
+) -> Payment:
+    """Return the payment *verified* that buys *purchase*, pending."""
+    envelope = verified.envelope
+    return Payment(
+        message_hash=envelope.message_hash,
+        signature=signature,
+        payer=envelope.payer,
+        address=demand.address,
+        resource=demand.resource,
+        amount=verified.amount,
+        purchase=purchase,
+        key_hash=key_hash,
+        fee_lamports=verified.fee_lamports,
+        last_valid_height=last_valid_height,
+        begun_at=now,
     )

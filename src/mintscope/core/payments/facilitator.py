@@ -16,31 +16,30 @@ row.  After `begin` nothing is ever refused because of a lack of knowledge.
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 from solders.keypair import Keypair
 
 from mintscope.base.clock import Clock
-from mintscope.base.credentials import hash_credential
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
-from mintscope.core.payments.demand import Demand, Wanted, paid_item
+from mintscope.core.accounts.audit import SERVICE
+from mintscope.core.payments import lost
+from mintscope.core.payments.answer import answer, settled
+from mintscope.core.payments.demand import Demand, Wanted, make_payment, paid_item
 from mintscope.core.payments.outcome import (
     AlreadyUsed,
     Obstacle,
     Outcome,
-    Settled,
     Unavailable,
-    Unresolved,
     Used,
     not_begun,
 )
 from mintscope.core.payments.payment import (
     VALID_BLOCKS,
-    NewToken,
-    PaidItem,
+    Landed,
     Payment,
     Sighting,
     State,
@@ -60,7 +59,14 @@ from mintscope.core.payments.settlement import (
     Simulated,
     UnknownBlockhash,
 )
-from mintscope.core.payments.store import Begun, Budget, KnownPayment, PaymentStore, PendingPayment
+from mintscope.core.payments.store import (
+    Begun,
+    Budget,
+    KeyTaken,
+    KnownPayment,
+    PaymentStore,
+    PendingPayment,
+)
 
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
 # A blockhash lives a minute and may be 13 s old when it is handed out: for a quote younger than
@@ -68,23 +74,23 @@ LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler s
 BLOCKHASH_KNOWN_MS: Final = 45_000
 
 
-class Contradiction(Exception):
-    """What is stored is not what it must be: nothing is handed out on the strength of it."""
-
-
 class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     """A payment that checks out, and has not been sent.
 
-    mark    of the lookup that did not find it
+    mark      of the lookup that did not find it
+    landed    it was sent before, and the store does not know: it was restored from a copy
     """
 
     facilitator: "Facilitator"
     verified: Verified
     demand: Demand
     mark: int
+    landed: Landed | None = None
 
     async def settle(self, wanted: Wanted) -> Outcome:
         """Take the payment for *wanted*; at most once, however many processes try."""
+        if self.landed is not None:
+            return await self.facilitator.adopt(self, self.landed, wanted)
         return await self.facilitator.settle(self, wanted)
 
 
@@ -99,21 +105,22 @@ class Facilitator:
     secrets: Secrets
     fee_payer: Keypair
     store: PaymentStore
+    adoptions: lost.AdoptionStore
     chain: Settlement
     clock: Clock
     entropy: Callable[[int], bytes]
     budget: Budget
     patience_s: float = HELD_OPEN_S
 
-    def require(self, resource: Resource, amount: int) -> Requirement:
-        """Quote *amount* atoms for *resource*."""
+    def require(self, resource: Resource, amount: int, key: str | None = None) -> Requirement:
+        """Quote *amount* atoms for *resource*, to the holder of the redelivery key *key*."""
         memo = write_memo(
             self.secrets.quote,
             terms=self.terms,
             resource=resource,
             amount=amount,
             now=self.clock.now(),
-            nonce=self.entropy(NONCE_BYTES),
+            nonce=self.entropy(NONCE_BYTES) if key is None else self.secrets.nonce(key),
         )
         return Requirement(terms=self.terms, resource=resource, amount=amount, memo=memo)
 
@@ -131,19 +138,36 @@ class Facilitator:
             return await self._recall(found.payment, envelope, demand)
         if not presented.matches(self.terms):
             return Refused(RefusalReason.NO_MATCHING_REQUIREMENT)
-        verified = verify(
-            envelope,
-            Asked(
-                terms=self.terms,
-                resource=demand.resource,
-                amount=presented.amount,
-                quote_key=self.secrets.quote,
-                now=self.clock.now(),
-            ),
+        asked = Asked(
+            terms=self.terms,
+            resource=demand.resource,
+            amount=presented.amount,
+            quote_key=self.secrets.quote,
+            now=self.clock.now(),
         )
+        verified = refusal = verify(envelope, asked)
+        if isinstance(refusal, Refused) and refusal.reason is RefusalReason.QUOTE_EXPIRED:
+            verified = verify(envelope, replace(asked, now=None))
         if isinstance(verified, Refused):
             return verified
-        return VerifiedPayment(facilitator=self, verified=verified, demand=demand, mark=found.mark)
+        candidate = VerifiedPayment(
+            facilitator=self, verified=verified, demand=demand, mark=found.mark
+        )
+        return await self.refuse(candidate, refusal) if isinstance(refusal, Refused) else candidate
+
+    async def refuse(self, candidate: VerifiedPayment, why: Outcome) -> VerifiedPayment | Outcome:
+        """Return *why*, unless the chain has the payment: then what is to be done about that."""
+        found = await lost.look(
+            candidate.verified.envelope.sign(self.fee_payer).signature,
+            candidate.verified,
+            candidate.demand.key,
+            secrets=self.secrets,
+            chain=self.chain,
+        )
+        if isinstance(found, Landed):
+            return msgspec.structs.replace(candidate, landed=found)
+        is_behind = found == Unavailable(Obstacle.UNSETTLED) and isinstance(why, Unavailable)
+        return why if found is None or is_behind else found
 
     async def settle(self, candidate: VerifiedPayment, wanted: Wanted) -> Outcome:
         """Take the payment of *candidate* for *wanted*, at most once."""
@@ -157,23 +181,56 @@ class Facilitator:
             known = (await self.store.find(envelope.message_hash)).payment
             if known is not None:
                 return await self._recall(known, envelope, candidate.demand)
-            return self._untried(candidate, trial)
+            why = self._untried(candidate, trial)
+            found = await self.refuse(candidate, why) if lost.may_be_lost(trial) else why
+            return await found.settle(wanted) if isinstance(found, VerifiedPayment) else found
         signed = envelope.sign(self.fee_payer)
-        key = candidate.demand.key or self.entropy(GENERATED_KEY_BYTES).hex()
-        pending = self._make_pending(
-            candidate,
-            trial,
-            signed,
-            paid_item(wanted, self.secrets, envelope.message_hash, key),
-            key,
+        drawn = self.entropy(GENERATED_KEY_BYTES)
+        key = candidate.demand.key or self.secrets.one_time_key(envelope.message_hash, drawn)
+        pending = PendingPayment(
+            payment=make_payment(
+                candidate.verified,
+                candidate.demand,
+                paid_item(wanted, self.secrets, envelope.message_hash, key),
+                signature=signed.signature,
+                key_hash=self.secrets.key_hash(key, envelope.payer),
+                last_valid_height=trial.block_height + VALID_BLOCKS,
+                now=self.clock.now(),
+            ),
+            mark=candidate.mark,
+            balance_after=trial.balance_after,
+            budget=self.budget,
+            lease_until=UnixMs(self.clock.now() + int((self.patience_s + LEASE_MARGIN_S) * 1000)),
         )
         begun = await self.store.begin(pending)
         if isinstance(begun, Begun):
             payment = await self._send(pending.payment, signed)
-            return self._answer(payment, key, is_key_ours=candidate.demand.key is None)
+            return answer(payment, key, self.secrets, is_key_ours=candidate.demand.key is None)
         if isinstance(begun, KnownPayment):
             return await self._recall(begun.payment, envelope, candidate.demand)
         return not_begun(begun)
+
+    async def adopt(self, candidate: VerifiedPayment, landed: Landed, wanted: Wanted) -> Outcome:
+        """Give a payment that has landed, and whose row was lost, its row and its answer."""
+        key = candidate.demand.key
+        assert key is not None  # or nothing would be proven
+        envelope = candidate.verified.envelope
+        payment = make_payment(
+            candidate.verified,
+            candidate.demand,
+            paid_item(wanted, self.secrets, envelope.message_hash, key),
+            signature=envelope.sign(self.fee_payer).signature,
+            key_hash=self.secrets.key_hash(key, envelope.payer),
+            last_valid_height=lost.LANDED_HEIGHT,
+            now=self.clock.now(),
+        )
+        match await self.adoptions.adopt(payment, landed, by=SERVICE, now=payment.begun_at):
+            case Payment() as adopted:
+                return await self._recall(adopted, envelope, candidate.demand)
+            case KeyTaken():
+                return AlreadyUsed(Used.KEY)
+            case lost.Acknowledged():
+                return AlreadyUsed(Used.ACKNOWLEDGED)
 
     def _untried(self, candidate: VerifiedPayment, trial: Rejected | UnknownBlockhash) -> Outcome:
         """Say whose fault it is that the payment would not succeed now."""
@@ -201,7 +258,7 @@ class Facilitator:
             payment = await self._send(payment, envelope.sign(self.fee_payer))
         if not payment.final and payment.state is not State.ISSUED:
             payment = await self._look(payment)
-        return self._answer(payment, key, is_key_ours=False)
+        return answer(payment, key, self.secrets)
 
     def _may_send(self, envelope: Envelope) -> bool:
         """Say whether it is complete, but for our signature: the fee payer's key may be new."""
@@ -210,7 +267,7 @@ class Facilitator:
     def _redeliver(self, payment: Payment, key: str) -> Outcome:
         if payment.touched or self.clock.now() - payment.begun_at > REDELIVERY_MS:
             return AlreadyUsed(Used.PAYMENT)
-        return self._settled(payment, key, redelivered=True)
+        return settled(payment, key, self.secrets, redelivered=True)
 
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
         """Broadcast a pending payment and wait for it; return what is known then."""
@@ -238,56 +295,3 @@ class Facilitator:
             return await self.store.resolve(payment.message_hash, evidence, now=self.clock.now())
         except ServiceUnavailable:
             return payment  # still pending, as far as can be proven
-
-    def _answer(self, payment: Payment, key: str, *, is_key_ours: bool) -> Outcome:
-        """Say what *payment* is, as the store knows it."""
-        match payment.state:
-            case State.ISSUED:
-                return self._settled(payment, key, redelivered=False)
-            case State.FAILED:
-                if payment.reason is None:
-                    raise Contradiction(f"expected why {payment.signature} failed; there is none")
-                return Refused(payment.reason, payment.signature)
-            case State.PENDING | State.FROZEN:
-                return Unresolved(payment=payment, key=key if is_key_ours else None)
-
-    def _settled(self, payment: Payment, key: str, *, redelivered: bool) -> Settled:
-        token = None
-        if isinstance(payment.purchase, NewToken):
-            token = self.secrets.credit_token(payment.message_hash, key)
-            hashed = hash_credential(token, pepper=self.secrets.pepper)
-            if hashed != payment.purchase.token_hash:
-                raise Contradiction(
-                    f"the credit token of {payment.signature} is another: new pepper?"
-                )
-        return Settled(payment=payment, token=token, redelivered=redelivered)
-
-    def _make_pending(
-        self,
-        candidate: VerifiedPayment,
-        trial: Simulated,
-        signed: Signed,
-        purchase: PaidItem,
-        key: str,
-    ) -> PendingPayment:
-        verified, now = candidate.verified, self.clock.now()
-        payer = verified.envelope.payer
-        return PendingPayment(
-            payment=Payment(
-                message_hash=verified.envelope.message_hash,
-                signature=signed.signature,
-                payer=payer,
-                address=candidate.demand.address,
-                resource=candidate.demand.resource,
-                amount=verified.amount,
-                purchase=purchase,
-                key_hash=self.secrets.key_hash(key, payer),
-                fee_lamports=verified.fee_lamports,
-                last_valid_height=trial.block_height + VALID_BLOCKS,
-                begun_at=now,
-            ),
-            mark=candidate.mark,
-            balance_after=trial.balance_after,
-            budget=self.budget,
-            lease_until=UnixMs(now + int((self.patience_s + LEASE_MARGIN_S) * 1000)),
-        )

@@ -4,7 +4,7 @@ Settled        200 or 201     the purchase
 Refused        402            PAYMENT_FAILED, and a fresh requirement
 AlreadyUsed    409            PAYMENT_ALREADY_USED
 Unresolved     503            PAYMENT_PENDING: send the same payment again, with its key
-Unavailable    503            PAYMENT_UNAVAILABLE: nothing was sent, nothing was charged
+Unavailable    503            PAYMENT_UNAVAILABLE: this request sent nothing, charged nothing
 """
 
 from enum import Enum, auto
@@ -34,6 +34,8 @@ class Used(Enum):
 
     PAYMENT = auto()
     KEY = auto()  # for another payment
+    LOST = auto()  # on chain, unknown to a restored store, and not proven to be the sender's
+    ACKNOWLEDGED = auto()  # settled by an operator
 
 
 class AlreadyUsed(msgspec.Struct, frozen=True):
@@ -58,10 +60,11 @@ class Obstacle(Enum):
     CHAIN = auto()
     NODE_BEHIND = auto()  # it does not know a blockhash that cannot have expired yet
     SALES_CLOSED = auto()
+    UNSETTLED = auto()  # it may have been sent before, and the chain does not say yet
 
 
 class Unavailable(msgspec.Struct, frozen=True):
-    """Nothing was sent and nothing was charged."""
+    """This request sent nothing and charged nothing."""
 
     obstacle: Obstacle
 

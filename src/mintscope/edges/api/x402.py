@@ -1,18 +1,15 @@
 """The checkout as HTTP: what is presented in headers, and receipts and refusals as headers."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final, NoReturn
 
 import structlog
 
 from mintscope.base.errors import (
     BadRequest,
-    InsufficientCredits,
     InvalidPayment,
-    PaymentAlreadyUsed,
-    PaymentFailed,
-    PaymentPending,
-    PaymentRequired,
     PaymentUnavailable,
     PriceUnavailable,
     ServiceError,
@@ -24,8 +21,6 @@ from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.checkout.order import Order
 from mintscope.core.checkout.refusal import (
     CheckoutRefused,
-    NoCredits,
-    NothingForSale,
     NothingPresented,
     PaymentOption,
 )
@@ -39,7 +34,6 @@ from mintscope.core.payments.outcome import (
     Settled,
     Unavailable,
     Unresolved,
-    Used,
 )
 from mintscope.core.payments.protocol.headers import (
     IDENTIFIER_PATTERN,
@@ -54,44 +48,28 @@ from mintscope.core.payments.protocol.headers import (
 )
 from mintscope.core.payments.protocol.refusal import Refused
 from mintscope.edges.api.gate import Caller, Gate
+from mintscope.edges.api.refusals import (
+    NO_PAYMENT_PRESENTED,
+    NO_SALES,
+    NOTHING_PRESENTED,
+    error_of,
+)
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header
 
-PENDING_RETRY_S: Final = 2
-OBSTACLE_RETRY_S: Final = {Obstacle.CHAIN: 10, Obstacle.NODE_BEHIND: 2, Obstacle.SALES_CLOSED: 10}
 IDEMPOTENCY_KEY: Final = b"idempotency-key"
-NO_SALES: Final = "This service takes no payments; send a credit token instead."
-NOTHING_PRESENTED: Final = (
-    "This request costs one credit, sent as Authorization: Bearer svc_credit_<64 hex>; or a"
-    " payment of its own (x402), on the terms of the header PAYMENT-REQUIRED where there is one."
-)
-NO_PAYMENT_PRESENTED: Final = (
-    "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
-)
-NO_CREDIT_LEFT: Final = "The credit token is valid and holds no credits; nothing was charged."
 READY: Final[Header] = (b"x-token-status", b"ready")
+PENDING_RETRY_S: Final = 2
+OBSTACLE_RETRY_S: Final = {
+    Obstacle.CHAIN: 10,
+    Obstacle.NODE_BEHIND: 2,
+    Obstacle.SALES_CLOSED: 10,
+    Obstacle.UNSETTLED: 2,
+}
 ONLY_CREDITS: Final = (
     "The network's fee is too high now for payments of single requests: buy credits, with POST"
     " /v1/credits/purchase?bundle=10, and send them as Authorization: Bearer svc_credit_<64 hex>."
 )
-
-USED: Final = {
-    Used.PAYMENT: (
-        "This payment was used before. Its answer is given again for a day, until the credit token"
-        " is first used, and only to the request that it was made for, with its Idempotency-Key."
-    ),
-    Used.KEY: "The Idempotency-Key was sent with another payment before. Nothing was charged.",
-}
-SAME_KEY: Final = "with the same Idempotency-Key"
-NEW_KEY: Final = "with the Idempotency-Key of this answer, which is given only once"
-OBSTACLES: Final = {
-    Obstacle.CHAIN: "The chain does not answer; the payment was not sent. Nothing was charged.",
-    Obstacle.NODE_BEHIND: (
-        "The chain's node does not know the payment's blockhash yet; the payment was not sent."
-        " Nothing was charged: send the same payment again in a moment."
-    ),
-    Obstacle.SALES_CLOSED: "No payments are taken just now. Nothing was charged; credits go on.",
-}
 
 log = structlog.get_logger()
 
@@ -110,6 +88,7 @@ class ResourceServer:
         self, request: Request, caller: Caller, order: Order, work: Work
     ) -> ReadReport:
         """Return the report that *work* reads, for a credit of *caller* or a payment."""
+        order = _for_holder(request, order)
         try:
             charge = await self._authorize(request, caller, order, work)
             receipt = await charge.settle(work)
@@ -130,6 +109,7 @@ class ResourceServer:
         """
         if self._merchant is None:
             raise PriceUnavailable(NO_SALES)
+        order = _for_holder(request, order)
         try:
             if not request.has_payment():
                 await wanted()  # a credit token that is not good is told first
@@ -181,7 +161,7 @@ class ResourceServer:
     def _told(self, request: Request, refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
         """Add the headers of *refused* to the response, and return the error that tells it."""
         headers, cause, option = request.response_headers, refused.cause, refused.option
-        error = _error(refused, unpaid=unpaid)
+        error = error_of(refused, unpaid=unpaid)
         if refused.is_ready:
             headers.append(READY)
         if option is not None and option.requirement is not None and self._merchant is not None:
@@ -206,38 +186,6 @@ class ResourceServer:
         return error
 
 
-def _error(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
-    why = f" Paying would be pointless now: {refused.failure}" if refused.failure else ""
-    match refused.cause:
-        case NothingPresented():
-            return PaymentRequired(unpaid + why)
-        case NothingForSale():
-            return PaymentUnavailable(NO_SALES)
-        case NoCredits():
-            return InsufficientCredits(NO_CREDIT_LEFT + why)
-        case Refused(reason=reason, signature=""):
-            return PaymentFailed(
-                f"The payment is refused: {reason}. Nothing was sent, nothing was charged."
-            )
-        case Refused(reason=reason):
-            return PaymentFailed(f"The payment failed on chain: {reason}. Nothing was charged.")
-        case AlreadyUsed() | Unresolved() | Unavailable() as outcome:
-            return _outcome_error(outcome)
-
-
-def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> ServiceError:
-    match outcome:
-        case AlreadyUsed(what):
-            return PaymentAlreadyUsed(USED[what])
-        case Unresolved(key=key):
-            return PaymentPending(
-                "The payment was sent, and its outcome is not known yet. Do not pay again: send the"
-                f" same request with the same payment, {SAME_KEY if key is None else NEW_KEY}."
-            )
-        case Unavailable(obstacle):
-            return PaymentUnavailable(OBSTACLES[obstacle])
-
-
 def _presented(request: Request) -> Presented:
     values = request.values(PAYMENT_SIGNATURE.lower().encode())
     if len(values) > 1:
@@ -253,6 +201,14 @@ def _redelivery_key(request: Request, presented: Presented) -> str | None:
     if key != presented.identifier:
         raise BadRequest("expected one key; Idempotency-Key and payment-identifier differ")
     return key
+
+
+def _for_holder(request: Request, order: Order) -> Order:
+    """Return *order*, quoted to the holder of the Idempotency-Key, if that is one."""
+    with suppress(BadRequest):
+        key = idempotency_key(request)
+        return order if key is None else replace(order, key=key)
+    return order
 
 
 def idempotency_key(request: Request) -> str | None:

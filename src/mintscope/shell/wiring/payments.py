@@ -119,6 +119,7 @@ async def open_sales(
             secrets=Secrets.derive(money.pepper),
             fee_payer=fee_payer,
             store=money.payments,
+            adoptions=money.adoptions,
             chain=chain,
             clock=clock,
             entropy=os.urandom,

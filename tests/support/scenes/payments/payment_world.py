@@ -120,6 +120,7 @@ class World:
             "secrets": SECRETS,
             "fee_payer": self.vm.genesis.fee_payer,
             "store": self.stores[-1],
+            "adoptions": self.stores[-1],
             "chain": self.chains[-1],
             "clock": self.clock,
             "entropy": self.random,

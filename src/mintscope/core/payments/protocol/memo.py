@@ -2,7 +2,8 @@
 
     1 byte    version
     4 bytes   expiry, Unix seconds, big-endian
-    8 bytes   nonce, so that two equal purchases are two transactions
+    8 bytes   nonce, so that two equal purchases are two transactions; it names the
+              redelivery key, by a keyed hash, where the client sent that when it asked
     11 bytes  HMAC-SHA-256 over all of these and over what is paid for, cut
 
 as base64url.  A quote needs no storage: it is honoured by every replica that
@@ -25,6 +26,7 @@ NONCE_BYTES: Final = 8
 MEMO_BYTES: Final = 32  # more do not fit the 20,000 compute units that clients ask for
 _VERSION: Final = b"\x01"
 _EXPIRY: Final = slice(1, 5)
+_NONCE: Final = slice(5, 13)
 _MAC_AT: Final = 13
 _MAC_BYTES: Final = 11
 
@@ -48,9 +50,12 @@ def write_memo(  # noqa: PLR0913  one argument per thing that is bound
 
 
 def find_flaw(  # noqa: PLR0913  as above
-    key: bytes, memo: bytes, *, terms: Terms, resource: Resource, amount: int, now: UnixMs
+    key: bytes, memo: bytes, *, terms: Terms, resource: Resource, amount: int, now: UnixMs | None
 ) -> Flaw | None:
-    """Say what is wrong with *memo*, any bytes, as a quote of *amount* for *resource*."""
+    """Say what is wrong with *memo*, any bytes, as a quote of *amount* for *resource*.
+
+    now    None: the expiry is set aside, for a payment that is on chain already
+    """
     if len(memo) != MEMO_BYTES:
         return Flaw.FORGED
     try:
@@ -62,7 +67,7 @@ def find_flaw(  # noqa: PLR0913  as above
     head, mac = quote[:_MAC_AT], quote[_MAC_AT:]
     if not hmac.compare_digest(mac, _mac(key, head, terms=terms, resource=resource, amount=amount)):
         return Flaw.FORGED
-    if now > int.from_bytes(head[_EXPIRY]) * 1000:
+    if now is not None and now > int.from_bytes(head[_EXPIRY]) * 1000:
         return Flaw.EXPIRED
     return None
 
@@ -71,6 +76,11 @@ def quoted_at(memo: bytes) -> UnixMs:
     """Return when *memo*, a quote without a flaw, was written; to the second."""
     expiry_s = int.from_bytes(urlsafe_b64decode(memo)[_EXPIRY])
     return UnixMs((expiry_s - VALID_S) * 1000)
+
+
+def nonce_of(memo: bytes) -> bytes:
+    """Return the nonce of *memo*, a quote without a flaw."""
+    return urlsafe_b64decode(memo)[_NONCE]
 
 
 def _mac(key: bytes, head: bytes, *, terms: Terms, resource: Resource, amount: int) -> bytes:

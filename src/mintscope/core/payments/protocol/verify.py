@@ -20,7 +20,7 @@ from solders.pubkey import Pubkey
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.payments.protocol.envelope import FEE_PAYER_AT, PAYER_AT, Envelope
-from mintscope.core.payments.protocol.memo import Flaw, find_flaw, quoted_at
+from mintscope.core.payments.protocol.memo import Flaw, find_flaw, nonce_of, quoted_at
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 from mintscope.core.payments.protocol.requirement import Resource, Terms
 
@@ -50,6 +50,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     source           the payer's token account
     fee_lamports     the most that landing it costs us
     quoted_at        when we asked for it
+    nonce            of the quote
     """
 
     envelope: Envelope
@@ -57,17 +58,21 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     source: Pubkey
     fee_lamports: int
     quoted_at: UnixMs
+    nonce: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the payment must answer to, and when it is looked at."""
+    """What the payment must answer to, and when it is looked at.
+
+    now    None: whenever it was quoted
+    """
 
     terms: Terms
     resource: Resource
     amount: int
     quote_key: bytes
-    now: UnixMs
+    now: UnixMs | None
 
 
 class _Wrong(Exception):
@@ -93,6 +98,7 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
         source=source,
         fee_lamports=fee_lamports,
         quoted_at=quoted_at(memo),
+        nonce=nonce_of(memo),
     )
 
 

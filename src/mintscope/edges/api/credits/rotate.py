@@ -39,6 +39,7 @@ from mintscope.core.credits.rotation import (
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES
 from mintscope.edges.api.gate import Gate
+from mintscope.edges.api.refusals import NO_SALES
 from mintscope.edges.api.wire import (
     Challenge,
     Claimed,
@@ -47,7 +48,7 @@ from mintscope.edges.api.wire import (
     Wire,
     success,
 )
-from mintscope.edges.api.x402 import NO_SALES, idempotency_key
+from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.json_body import UnreadableBody, parse_object
 from mintscope.edges.server.rate_limit import RateLimit
 from mintscope.edges.server.request import Request

@@ -9,13 +9,14 @@ from mintscope.base.errors import InvalidBundle, MissingToken, PriceUnavailable
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.checkout.order import bundle_order
 from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.payments.answer import Contradiction
 from mintscope.core.payments.demand import Credits, Wanted
-from mintscope.core.payments.facilitator import Contradiction
 from mintscope.core.payments.outcome import Settled
 from mintscope.core.payments.payment import PaidReport, TopUp
 from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle, PriceList, parse_bundle
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.gate import Caller, Gate
+from mintscope.edges.api.refusals import NO_SALES
 from mintscope.edges.api.wire import (
     BundleLine,
     Bundles,
@@ -25,7 +26,7 @@ from mintscope.edges.api.wire import (
     Purchase,
     success,
 )
-from mintscope.edges.api.x402 import NO_SALES, ResourceServer
+from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 

@@ -25,6 +25,7 @@ from mintscope.core.payments.books.store import (
     SalesBooks,
     TreasuryBooks,
 )
+from mintscope.core.payments.lost import AdoptionStore
 from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, load_pepper
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
@@ -113,6 +114,11 @@ class Money:
     @property
     def payments(self) -> PaymentStore:
         """What was paid for, and what became of it."""
+        return self._payments
+
+    @property
+    def adoptions(self) -> AdoptionStore:
+        """Gives rows to payments that are on chain and had none."""
         return self._payments
 
     @property

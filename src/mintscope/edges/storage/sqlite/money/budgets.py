@@ -4,6 +4,7 @@ from typing import Final
 
 import apsw
 
+from mintscope.base.credentials import CredentialHash
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.protocol.refusal import RefusalReason
@@ -77,7 +78,7 @@ class Budgets:
         hour_ago = payment.begun_at - HOUR_MS
         if self._db.execute(SALES_ARE_CLOSED).get:
             return SalesClosed()
-        if self._db.execute(KEY_IS_TAKEN, (payment.key_hash,)).get:
+        if self.is_key_taken(payment.key_hash):
             return KeyTaken()
         if self._db.execute(RESERVED, (payment.payer, pending.mark)).get > pending.balance_after:
             return Overdrawn(RefusalReason.FUNDS)
@@ -85,6 +86,10 @@ class Budgets:
         if excess is not None:
             return Overdrawn(excess)
         return None if self._are_fees_allowed(pending, hour_ago) else SalesClosed()
+
+    def is_key_taken(self, key_hash: CredentialHash) -> bool:
+        """Say whether the redelivery key is that of a payment that may still be good."""
+        return bool(self._db.execute(KEY_IS_TAKEN, (key_hash,)).get)
 
     def take_fee(self, pending: PendingPayment) -> bool:
         """Reserve the fee in what the fee payer has; say whether it is there."""

@@ -7,7 +7,9 @@ import apsw
 import msgspec
 
 from mintscope.base.primitives import Signature, UnixMs
-from mintscope.core.payments.payment import Evidence, Payment, State, apply
+from mintscope.core.accounts.audit import Actor
+from mintscope.core.payments.lost import Acknowledged, Adoption
+from mintscope.core.payments.payment import Evidence, Landed, Payment, State, apply
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
@@ -16,6 +18,7 @@ from mintscope.core.payments.store import (
     Begun,
     Found,
     Inconsistent,
+    KeyTaken,
     KnownPayment,
     PendingPayment,
     SalesClosed,
@@ -35,6 +38,13 @@ INSERT INTO payment (
     message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
     account, key_hash, fee_lamports, last_valid_height, begun_at, lease_until, state, paid, final)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, 0)
+"""
+
+IS_ACKNOWLEDGED: Final = """
+SELECT EXISTS (SELECT 1 FROM orphan WHERE signature = ? AND acknowledged_at IS NOT NULL)
+"""
+NOTE_ADOPTION: Final = """
+INSERT INTO account_event (at, actor, action, subject) VALUES (?, ?, 'adopted', ?)
 """
 
 # `resolved` moves with every change of state, and only then.
@@ -102,6 +112,17 @@ class PaymentTable:
             return SalesClosed()
         self._db.execute(BEGIN, (*columns_of(pending.payment), pending.lease_until))
         return Begun()
+
+    def adopt(self, payment: Payment, landed: Landed, by: Actor, now: UnixMs) -> Adoption:
+        """Begin and issue a payment that landed for good, unless an operator has settled it."""
+        if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
+            return Acknowledged()
+        if self.find(payment.message_hash).payment is None:
+            if self._limits.is_key_taken(payment.key_hash):
+                return KeyTaken()
+            self._db.execute(BEGIN, (*columns_of(payment), now))
+            self._db.execute(NOTE_ADOPTION, (now, by, f"payment:{payment.signature}"))
+        return self.resolve(payment.message_hash, landed, now).after
 
     def resolve(self, message_hash: MessageHash, evidence: Evidence, now: UnixMs) -> Resolved:
         """Apply *evidence* and move the credits that it moves."""

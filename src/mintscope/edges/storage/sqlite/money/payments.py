@@ -13,9 +13,11 @@ import structlog
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.metrics import FREEZES
 from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.accounts.audit import Actor
 from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.credits.rotation import Purchased, RotationDenied
-from mintscope.core.payments.payment import Evidence, Payment, State
+from mintscope.core.payments.lost import Adoption
+from mintscope.core.payments.payment import Evidence, Landed, Payment, State
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.store import Beginning, Found, Inconsistent, PendingPayment
 from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
@@ -49,7 +51,7 @@ log = structlog.get_logger()
 
 
 class SqlitePaymentStore:
-    """Implements PaymentStore and RotationStore of `payments`; lives in one event loop.
+    """Implements PaymentStore, AdoptionStore and RotationStore; lives in one event loop.
 
     Lookups are made on the loop itself: indexed, of pages in memory, never
     blocked by a writer.  Writes of one moment share one durable commit.
@@ -79,6 +81,10 @@ class SqlitePaymentStore:
     ) -> Payment:
         """Apply *evidence* and move the credits that it moves, in one transaction."""
         return (await self._write(lambda: self._table.resolve(message_hash, evidence, now))).after
+
+    async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
+        """Begin and issue *payment*, which has *landed* for good, in one transaction."""
+        return await self._write(lambda: self._table.adopt(payment, landed, by, now))
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         """Take over payments whose lease has ended."""

@@ -1,0 +1,97 @@
+"""What a client is told when a checkout ends without a receipt."""
+
+from typing import Final
+
+from mintscope.base.errors import (
+    InsufficientCredits,
+    PaymentAlreadyUsed,
+    PaymentFailed,
+    PaymentPending,
+    PaymentRequired,
+    PaymentUnavailable,
+    ServiceError,
+)
+from mintscope.core.checkout.refusal import (
+    CheckoutRefused,
+    NoCredits,
+    NothingForSale,
+    NothingPresented,
+)
+from mintscope.core.payments.outcome import AlreadyUsed, Obstacle, Unavailable, Unresolved, Used
+from mintscope.core.payments.protocol.refusal import Refused
+
+NO_SALES: Final = "This service takes no payments; send a credit token instead."
+NOTHING_PRESENTED: Final = (
+    "This request costs one credit, sent as Authorization: Bearer svc_credit_<64 hex>; or a"
+    " payment of its own (x402), on the terms of the header PAYMENT-REQUIRED where there is one."
+)
+NO_PAYMENT_PRESENTED: Final = (
+    "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
+)
+NO_CREDIT_LEFT: Final = "The credit token is valid and holds no credits; nothing was charged."
+
+USED: Final = {
+    Used.PAYMENT: (
+        "This payment was used before. Its answer is given again for a day, until the credit token"
+        " is first used, and only to the request that it was made for, with its Idempotency-Key."
+    ),
+    Used.LOST: (
+        "This payment is on chain, and its answer is not kept here any more. It is given again to"
+        " the request that it was made for, with the Idempotency-Key of that request or of our"
+        " answer; the credits of a bundle also to the wallet that paid, by POST"
+        " /v1/credits/rotate/challenge."
+    ),
+    Used.ACKNOWLEDGED: "This payment is on chain, and was settled with its payer in another way.",
+    Used.KEY: "The Idempotency-Key was sent with another payment before. Nothing was charged.",
+}
+SAME_KEY: Final = "with the same Idempotency-Key"
+NEW_KEY: Final = "with the Idempotency-Key of this answer, which is given only once"
+OBSTACLES: Final = {
+    Obstacle.CHAIN: (
+        "The chain does not answer, so this request sent nothing and charged nothing: send the same"
+        " payment again later."
+    ),
+    Obstacle.NODE_BEHIND: (
+        "The chain's node does not know the payment's blockhash yet; this request sent nothing."
+        " Nothing was charged for it: send the same payment again in a moment."
+    ),
+    Obstacle.UNSETTLED: (
+        "This payment may have been sent before, and the chain does not say yet what became of it."
+        " Do not pay again: send the same payment again in a moment."
+    ),
+    Obstacle.SALES_CLOSED: "No payments are taken just now. Nothing was charged; credits go on.",
+}
+
+
+def error_of(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
+    """Return the error that tells *refused*; *unpaid* where nothing was presented."""
+    why = f" Paying would be pointless now: {refused.failure}" if refused.failure else ""
+    match refused.cause:
+        case NothingPresented():
+            return PaymentRequired(unpaid + why)
+        case NothingForSale():
+            return PaymentUnavailable(NO_SALES)
+        case NoCredits():
+            return InsufficientCredits(NO_CREDIT_LEFT + why)
+        case Refused(reason=reason, signature=""):
+            return PaymentFailed(
+                f"The payment is refused: {reason}. Nothing was sent for this"
+                " request, nothing was charged for it."
+            )
+        case Refused(reason=reason):
+            return PaymentFailed(f"The payment failed on chain: {reason}. Nothing was charged.")
+        case AlreadyUsed() | Unresolved() | Unavailable() as outcome:
+            return _outcome_error(outcome)
+
+
+def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> ServiceError:
+    match outcome:
+        case AlreadyUsed(what):
+            return PaymentAlreadyUsed(USED[what])
+        case Unresolved(key=key):
+            return PaymentPending(
+                "The payment was sent, and its outcome is not known yet. Do not pay again: send the"
+                f" same request with the same payment, {SAME_KEY if key is None else NEW_KEY}."
+            )
+        case Unavailable(obstacle):
+            return PaymentUnavailable(OBSTACLES[obstacle])

@@ -1,0 +1,251 @@
+"""What is on chain and not in a restored store is still its buyer's, and no one else's."""
+
+import asyncio
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pytest
+
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.restored import back_up, paid_with_key, restored
+from support.scenes.payments.selling_api import (
+    KEY,
+    OTHER_KEY,
+    PURCHASE,
+    decoded,
+    opened,
+)
+from support.scenes.service import bearer
+
+REPORT: Final = f"/v1/token/{TRACKED}"
+LONG_S: Final = 600  # the quote has expired, and so has the blockhash
+SOLD: Final = [("POST", PURCHASE), ("GET", REPORT)]
+HASTY_S: Final = 0.02
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+def rows(world: World) -> int:
+    return int(world.sql("SELECT count(*) FROM payment"))
+
+
+async def sold_and_lost(
+    world: World, method: str = "POST", path: str = PURCHASE, key: str = KEY
+) -> tuple[str, httpx.Response, Path]:
+    """Back up, then sell to a client that asks and pays with *key*."""
+    async with opened(world) as shop:
+        copy = back_up(world)
+        payment = await paid_with_key(shop, method, path, key)
+        answer = await shop.send(method, path, payment, key=key)
+        assert answer.is_success
+    return payment, answer, copy
+
+
+@pytest.mark.parametrize(("method", "path"), SOLD)
+@pytest.mark.parametrize("after_s", [30, LONG_S])
+async def test_its_key_gets_what_was_paid_for(
+    world: World, method: str, path: str, after_s: int
+) -> None:
+    payment, first, copy = await sold_and_lost(world, method, path)
+
+    async with restored(world, copy, after_s=after_s) as shop:
+        answers = [await shop.send(method, path, payment, key=KEY) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [first.status_code] * 2
+        assert answers[0].json()["data"] == answers[1].json()["data"]
+        for answer in answers:
+            assert answer.headers["payment-response"] == first.headers["payment-response"]
+    assert rows(world) == 1
+    assert world.calls.count("sendTransaction") == 1
+    assert await world.audit(full=True) == []
+
+
+async def test_a_bundle_is_the_same_token_again(world: World) -> None:
+    payment, first, copy = await sold_and_lost(world)
+    token = first.json()["data"]["token"]
+
+    async with restored(world, copy) as shop:
+        assert refusal(await shop.client.get(REPORT, headers=bearer(token))) == (
+            401,
+            "INVALID_TOKEN",
+        )
+        await shop.send("POST", PURCHASE, payment, key=KEY)
+        used = await shop.client.get(REPORT, headers=bearer(token))
+        assert used.headers["x-credits-remaining"] == "9"
+
+
+@pytest.mark.parametrize(("method", "path"), SOLD)
+async def test_the_one_time_key_of_a_pending_answer_outlives_the_store(
+    world: World, method: str, path: str
+) -> None:
+    async with opened(world, patience_s=HASTY_S) as hasty:
+        copy = back_up(world)
+        world.go_wrong(landing={"kind": "late", "ms": 30_000})
+        payment = await hasty.paid(method, path)
+        pending = await hasty.send(method, path, payment)
+    assert refusal(pending) == (503, "PAYMENT_PENDING")
+    key = pending.headers["idempotency-key"]
+
+    async with restored(world, copy, after_s=LONG_S) as shop:
+        assert (await shop.send(method, path, payment, key=key)).is_success
+    assert rows(world) == 1
+
+
+@pytest.mark.parametrize(("method", "path"), SOLD)
+@pytest.mark.parametrize("key", [None, OTHER_KEY, "0" * 80, "f" * 48])
+async def test_a_header_copied_from_the_chain_gets_nothing(
+    world: World, method: str, path: str, key: str | None
+) -> None:
+    payment, _, copy = await sold_and_lost(world, method, path)
+
+    async with restored(world, copy) as shop:
+        stolen = await shop.send(method, path, payment, key=key)
+        assert refusal(stolen) == (409, "PAYMENT_ALREADY_USED")
+        assert "othing was sent" not in stolen.text
+        assert rows(world) == 0
+        assert (await shop.send(method, path, payment, key=KEY)).is_success
+
+
+async def test_a_one_time_key_is_for_one_payment(world: World) -> None:
+    async with opened(world, patience_s=HASTY_S) as hasty:
+        copy = back_up(world)
+        world.go_wrong(landing={"kind": "late", "ms": 30_000})
+        payments = [await hasty.paid("POST", PURCHASE) for _ in range(2)]
+        answers = [await hasty.send("POST", PURCHASE, payment) for payment in payments]
+    keys = [answer.headers["idempotency-key"] for answer in answers]
+
+    async with restored(world, copy, after_s=LONG_S) as shop:
+        crossed = await shop.send("POST", PURCHASE, payments[0], key=keys[1])
+        assert refusal(crossed) == (409, "PAYMENT_ALREADY_USED")
+        assert (await shop.send("POST", PURCHASE, payments[0], key=keys[0])).is_success
+        assert (await shop.send("POST", PURCHASE, payments[1], key=keys[1])).is_success
+
+
+async def test_a_memo_copied_by_a_stranger_proves_nothing(world: World) -> None:
+    """The quote is public once it is paid: another wallet may carry it, on its own payment."""
+    async with opened(world) as shop:
+        copy = back_up(world)
+        asked = await shop.client.post(PURCHASE, headers={"Idempotency-Key": KEY})
+        demand = decoded(asked, "payment-required")
+        await shop.send("POST", PURCHASE, shop.pay(demand), key=KEY)
+        copied = shop.pay(demand, world.fund("stranger"))
+    received = world.received()
+
+    async with restored(world, copy, after_s=LONG_S) as shop:
+        for key in (OTHER_KEY, KEY):
+            refused = await shop.send("POST", PURCHASE, copied, key=key)
+            assert refusal(refused) == (402, "PAYMENT_FAILED")
+            assert decoded(refused, "payment-response")["errorReason"] == "quote_expired"
+    assert rows(world) == 0
+    assert world.received() == received
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/v1/credits/purchase?bundle=500"), ("GET", REPORT)]
+)
+async def test_it_buys_only_what_was_quoted(world: World, method: str, path: str) -> None:
+    payment, _, copy = await sold_and_lost(world)
+
+    async with restored(world, copy) as shop:
+        elsewhere = await shop.send(method, path, payment, key=KEY)
+        assert refusal(elsewhere) == (402, "PAYMENT_FAILED")
+        assert "sent for this request" in elsewhere.text
+    assert rows(world) == 0
+
+
+async def test_it_is_taken_at_the_price_it_was_quoted_at(world: World) -> None:
+    payment, _, copy = await sold_and_lost(world)
+
+    async with restored(world, copy, after_s=LONG_S) as shop:
+        shop.price.usd = None
+        assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
+
+
+async def test_a_payment_that_failed_on_chain_is_told_as_that(world: World) -> None:
+    async with opened(world) as shop:
+        copy = back_up(world)
+        world.go_wrong(landing={"kind": "failed"})
+        payment = await paid_with_key(shop, "POST", PURCHASE, KEY)
+        await shop.send("POST", PURCHASE, payment, key=KEY)
+    world.go_wrong()
+
+    async with restored(world, copy, after_s=LONG_S) as shop:
+        failed = await shop.send("POST", PURCHASE, payment, key=KEY)
+        assert refusal(failed) == (402, "PAYMENT_FAILED")
+        result = decoded(failed, "payment-response")
+        assert (result["errorReason"], bool(result["transaction"])) == ("transaction_failed", True)
+    assert rows(world) == 0
+
+
+async def test_nothing_is_issued_that_a_fork_may_take_back(world: World) -> None:
+    async with opened(world) as shop:
+        copy = back_up(world)
+        world.go_wrong(landing={"kind": "vanish", "ms": 4_000})
+        payment = await paid_with_key(shop, "POST", PURCHASE, KEY)
+        assert (await shop.send("POST", PURCHASE, payment, key=KEY)).is_success
+
+    async with restored(world, copy, after_s=0) as shop:
+        world.go_wrong()
+        early = await shop.send("POST", PURCHASE, payment, key=KEY)
+        assert early.status_code == 503
+        assert "Do not pay again" in early.json()["error"]["message"]
+        assert rows(world) == 0
+        world.seconds(LONG_S)
+        late = await shop.send("POST", PURCHASE, payment, key=KEY)
+        assert refusal(late) == (402, "PAYMENT_FAILED")
+    assert rows(world) == 0
+
+
+@pytest.mark.parametrize("after_s", [30, LONG_S])
+async def test_a_silent_chain_is_no_proof_that_nothing_was_sent(world: World, after_s: int) -> None:
+    payment, _, copy = await sold_and_lost(world)
+
+    async with restored(world, copy, after_s=after_s) as shop:
+        world.go_wrong(calls={"*": {"kind": "http"}})
+        unknown = await shop.send("POST", PURCHASE, payment, key=KEY)
+        assert refusal(unknown) == (503, "PAYMENT_UNAVAILABLE")
+        assert "send the same payment again" in unknown.json()["error"]["message"]
+        assert "not sent" not in unknown.text
+        world.go_wrong()
+        assert (await shop.send("POST", PURCHASE, payment, key=KEY)).is_success
+
+
+async def test_a_fee_that_is_too_high_now_does_not_void_what_was_paid(world: World) -> None:
+    payment, _, copy = await sold_and_lost(world, "GET", REPORT)
+
+    async with restored(world, copy, after_s=30) as shop:
+        shop.sol.usd = Decimal(10**9)
+        world.seconds(LONG_S)
+        assert (await shop.send("GET", REPORT, payment, key=KEY)).is_success
+
+
+async def test_many_processes_adopt_it_once(world: World) -> None:
+    payment, first, copy = await sold_and_lost(world)
+
+    async with (
+        restored(world, copy, after_s=LONG_S) as shop,
+        opened(world) as other,
+        opened(world) as third,
+    ):
+        answers = await asyncio.gather(
+            *(
+                each.send("POST", PURCHASE, payment, key=KEY)
+                for each in (shop, other, third)
+                for _ in range(4)
+            )
+        )
+    assert [answer.json()["data"] for answer in answers] == [first.json()["data"]] * 12
+    assert rows(world) == 1
+    assert list(world.ledger().values()) == [10]
+
+
+async def test_closed_sales_do_not_keep_what_was_paid_for(world: World) -> None:
+    payment, _, copy = await sold_and_lost(world)
+
+    async with restored(world, copy) as shop:
+        world.sql("INSERT INTO sales_stop VALUES (1, 0, 'a test')")
+        assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201

@@ -1,0 +1,51 @@
+"""A service that is backed up while it sells, loses its disk, and is restored from the copy."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from shutil import copyfile
+from typing import Any, Final
+
+import apsw
+
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.selling_api import SellingApi, decoded, opened
+
+FINAL_S: Final = 30  # when nothing that was landed can be taken back
+
+
+def back_up(world: World) -> Path:
+    """Copy the money file beside the running service."""
+    copy = world.path.with_name("money.copy")
+    copy.unlink(missing_ok=True)
+    source, target = apsw.Connection(str(world.path)), apsw.Connection(str(copy))
+    with target.backup("main", source, "main") as backup:
+        backup.step()
+    source.close()
+    target.close()
+    return copy
+
+
+@asynccontextmanager
+async def restored(
+    world: World, copy: Path, *, after_s: int = FINAL_S, **changes: Any
+) -> AsyncIterator[SellingApi]:
+    """Lose the disk, put *copy* in its place, and open the service *after_s* later.
+
+    The one before must be closed; *changes* are to the facilitator.
+    """
+    while world.stores:
+        await world.stores.pop().close()
+    for lost in world.path.parent.glob(f"{world.path.name}*"):
+        lost.unlink()
+    copyfile(copy, world.path)
+    world.seconds(after_s)
+    async with opened(world, **changes) as shop:
+        yield shop
+
+
+async def paid_with_key(shop: SellingApi, method: str, path: str, key: str, **changes: Any) -> str:
+    """Ask with an Idempotency-Key, as our client does; return the PAYMENT-SIGNATURE."""
+    asked = await shop.client.request(method, path, headers={"Idempotency-Key": key})
+    assert asked.status_code == 402, asked.text
+    return shop.pay(decoded(asked, "payment-required"), **changes)
