@@ -1,7 +1,7 @@
 """A lost answer is given again to its payer, and to no other client."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from itertools import count
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from support.scenes.payments.selling_api import (
     opened,
 )
 from support.scenes.service import bearer
+from support.spoiling import RUINED
 
 DAY_MS: Final = 24 * 3_600_000
 SUSPENSIONS_MAX: Final = 300
@@ -94,29 +95,20 @@ async def test_it_is_given_again_until_the_token_is_used(shop: SellingApi) -> No
     assert refusal(late) == (409, "PAYMENT_ALREADY_USED")
 
 
-@pytest.mark.parametrize(
-    "garbage",
-    [
-        b'{"jsonrpc": "2.0", "id": 1, "result": "\xff"}',
-        b'{"result": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        b'{"error": {"code": 1e400, "message": "\xed\xa0\x80"}}',
-        b"\xff\xfe\x00",
-        b"<html>busy</html>",
-    ],
-)
+@pytest.mark.parametrize("ruin", RUINED.values(), ids=RUINED)
 async def test_an_answer_that_cannot_be_read_after_the_broadcast_is_503_and_its_key_redeems_it(
-    hasty: SellingApi, world: World, garbage: bytes
+    hasty: SellingApi, world: World, ruin: Callable[[bytes], bytes]
 ) -> None:
     payment = await hasty.paid("POST", PURCHASE)
     told_after = ("sendTransaction", "getSignatureStatuses", "getTransaction", "getEpochInfo")
-    world.spoilt = dict.fromkeys(told_after, garbage)
+    world.spoil = dict.fromkeys(told_after, ruin)
     pending = await hasty.send("POST", PURCHASE, payment)
     assert refusal(pending) == (503, "PAYMENT_PENDING")
     key = pending.headers["idempotency-key"]
     assert refusal(await hasty.send("POST", PURCHASE, payment, key=key)) == (503, "PAYMENT_PENDING")
     with pytest.raises(ChainUnavailable):
         await world.reconciler().once()
-    world.spoilt = {}
+    world.spoil = {}
     world.slots(2)
     await world.reconciler().once()
 

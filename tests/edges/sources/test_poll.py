@@ -477,6 +477,8 @@ faults: st.SearchStrategy[list[Fault | None]] = st.lists(
             body(b'{"jsonrpc": "2.0", "result": {"blockh'),
             body(b'{"jsonrpc": "2.0", "id": 1, "result": null}'),
             body(b"<html>"),
+            body(b'{"result": {"blockhash": "\xff"}}'),
+            body(b'{"result": ' + b"[" * 9_000),
             failing(httpx.ReadTimeout),
             failing(httpx.ReadError),
             failing(httpx.RemoteProtocolError),

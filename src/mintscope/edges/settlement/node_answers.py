@@ -16,7 +16,7 @@ SignatureText = Annotated[str, msgspec.Meta(min_length=1, max_length=88)]
 class Status(msgspec.Struct, frozen=True, rename="camel"):
     """How sure the cluster is of a transaction; *err* is None where it succeeded."""
 
-    err: Any = None
+    err: Any
     confirmation_status: str | None = None
 
     @property
@@ -66,7 +66,7 @@ class _Loaded(msgspec.Struct, frozen=True):
 
 
 class _TransactionMeta(msgspec.Struct, frozen=True, rename="camel"):
-    err: Any = None
+    err: Any
     pre_token_balances: list[AccountTokenBalance] = []
     post_token_balances: list[AccountTokenBalance] = []
     loaded_addresses: _Loaded = _Loaded()
@@ -96,7 +96,7 @@ class _Simulated(msgspec.Struct, frozen=True):
 
             data: tuple[str, str]
 
-        err: str | dict[str, Any] | None = None
+        err: str | dict[str, Any] | None
         accounts: list[Account | None] | None = None
 
     value: Value
@@ -106,7 +106,7 @@ class Arrival(msgspec.Struct, frozen=True):
     """A transaction that touched an address."""
 
     signature: SignatureText
-    err: Any = None
+    err: Any
 
 
 class _Account(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ class _Account(msgspec.Struct, frozen=True):
 
 
 class _AccountInfo(msgspec.Struct, frozen=True):
-    value: _Account | None = None
+    value: _Account | None
 
 
 class _Balance(msgspec.Struct, frozen=True):

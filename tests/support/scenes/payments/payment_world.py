@@ -6,7 +6,7 @@ no test waits for time.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -73,8 +73,10 @@ class MovingTransport(httpx.AsyncBaseTransport):
         if method == "getSignatureStatuses":
             self._world.slots(1)
         answer = await self._app.handle_async_request(request)
-        spoilt = self._world.spoilt.get(method)
-        return answer if spoilt is None else httpx.Response(200, content=spoilt)
+        spoil = self._world.spoil.get(method)
+        if spoil is None:
+            return answer
+        return httpx.Response(200, content=spoil(await answer.aread()))
 
 
 class World:
@@ -101,7 +103,7 @@ class World:
         self.stores: list[SqlitePaymentStore] = []
         self.chains: list[RpcSettlement] = []
         self.unreadable: list[tuple[Signature, str]] = []
-        self.spoilt: dict[str, bytes] = {}  # what is answered instead, by method
+        self.spoil: dict[str, Callable[[bytes], bytes]] = {}  # what becomes of answers, by method
         self.entropy = 0
         self.ahead_ms = 0
         self.slots(1)
