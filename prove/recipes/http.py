@@ -69,7 +69,7 @@ FLOODS: Final = Recipe(
         ),
         Mutant(
             "no pause after 429",
-            CONNECTION,
+            "edges/server/protocol/pace.py",
             "if self._is_slowed and not self.transport.is_closing():",
             "if False:",
         ),

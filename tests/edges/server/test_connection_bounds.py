@@ -1,6 +1,7 @@
 """No client's connections take more than their part: requests that wait, half of one, too many."""
 
 import asyncio
+import gc
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -197,3 +198,32 @@ def test_nothing_is_kept_of_connections_that_have_ended() -> None:
         connections.begin_waiting(connection)
 
     assert connections.is_empty()
+
+
+@pytest.mark.parametrize(
+    "data", [UNKNOWN, HEALTH, UNKNOWN * 3, UNKNOWN * 40, b"\x00\x01\r\n\r\n", HALF, b""]
+)
+async def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collector(
+    tmp_path: Path, data: bytes
+) -> None:
+    async with running_service(tmp_path) as service, served(service.app, Bounds()) as server:
+        gc.collect()
+        gc.disable()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            for _ in range(3):
+                async with server.connection() as client:
+                    await client.send(data)
+                    if data not in {HALF, b""}:
+                        await client.answer()
+            async with server.connection() as client:  # the others are seen to have ended
+                await client.send(UNKNOWN)
+                await client.answer()
+                gc.collect()
+                left = [type(each).__name__ for each in gc.garbage]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+
+    assert [name for name in left if name in {"HttpProtocol", "WholeResponse", "Request"}] == []

@@ -14,12 +14,10 @@ body is here, so a slow or oversized body never meets an endpoint.
 """
 
 import asyncio
-from functools import partial
 from typing import Any, Final, NoReturn
 
 from typing_extensions import override
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from mintscope.base.errors import (
@@ -28,23 +26,20 @@ from mintscope.base.errors import (
     ServiceError,
     ServiceUnavailable,
 )
-from mintscope.edges.server.client_address import NOWHERE
 from mintscope.edges.server.protocol.connections import Connections
 from mintscope.edges.server.protocol.head import body_too_large, fault_of, head_too_large
+from mintscope.edges.server.protocol.pace import PacedProtocol
 from mintscope.edges.server.protocol.whole_response import WholeResponse
-from mintscope.edges.server.request import GONE, HAS_PAID, SLOW_DOWN
 
 LINGER_S: Final = 1.0  # a refused client may go on sending this long, so that it reads why
 
 
-class HttpProtocol(HttpToolsProtocol):
+class HttpProtocol(PacedProtocol):
     """One connection.
 
     Refusals that no route sees are written here.  They never overtake a
     response that is under way: that one is sent, then the connection is closed.
     """
-
-    open_connections: Connections
 
     def __init__(
         self,
@@ -54,33 +49,19 @@ class HttpProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._bounds = self.open_connections.bounds
         self.url = b""  # uvicorn sets it when a request begins
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._fault: ServiceError | None = None  # what made the parser stop
         self._refused = False
-        self._is_slowed = False
-        self._has_paid = False  # lately: it goes before those that have not
-        self._whole = True  # no request has begun that has not ended
         self._in_head = False
         self._chunk_bytes = 0  # of what is being parsed
         self._later_bytes = 0  # of this request, after the chunk it began in
-        self._extensions: dict[str, Any] = {}
         self._received = bytearray()
-
-    @property
-    def _peer(self) -> str:
-        return self.client[0] if self.client else NOWHERE
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._extensions = {
-            GONE: transport.is_closing,
-            HAS_PAID: self._note_paid,
-            SLOW_DOWN: self._slow_down,
-        }
         if self.open_connections.enter(self, self._peer):
             self._arm()
         else:
@@ -96,21 +77,6 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     @override
-    def data_received(self, data: bytes) -> None:
-        turns = self.open_connections.turns
-        if self._has_paid or turns.take():
-            self._read(data)
-        else:
-            self.flow.pause_reading()
-            turns.wait(partial(self._read_in_turn, data))
-
-    def _read_in_turn(self, data: bytes) -> bool:
-        if self.transport.is_closing():
-            return False
-        self.flow.resume_reading()
-        self._read(data)
-        return True
-
     def _read(self, data: bytes) -> None:
         if self._refused:
             return
@@ -118,7 +84,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._chunk_bytes = len(data)
         if not self._whole:
             self._later_bytes += len(data)
-        super().data_received(data)
+        super()._read(data)
         self._take_stock()
 
     def _take_stock(self) -> None:
@@ -184,36 +150,6 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     @override
-    def on_response_complete(self) -> None:
-        """Go on with the next request: at once, or after a pause if the client asks too often."""
-        if self._is_slowed and not self.transport.is_closing():
-            self._is_slowed = False
-            self.flow.pause_reading()
-            self.open_connections.begin_idling(self, stays_s=0)
-            self.loop.call_later(self._bounds.pause_s, self._go_on)
-        else:
-            self._go_on()
-
-    def _go_on(self) -> None:
-        self.open_connections.end_idling(self)
-        super().on_response_complete()
-        if self.pipeline:
-            self.flow.pause_reading()  # those that wait come first
-        elif not self._is_idle():
-            pass
-        elif self._whole:
-            self.open_connections.begin_idling(self, stays_s=self._bounds.idle_s_min)
-        else:
-            self.open_connections.begin_waiting(self)
-
-    def _note_paid(self) -> None:
-        self._has_paid = True
-
-    def _slow_down(self) -> None:
-        # A proxy's connection carries the requests of others as well.
-        self._has_paid = False
-        self._is_slowed = not self.open_connections.addresses.is_proxy(self._peer)
-
     def give_way(self) -> None:
         """Close, so that there is room for another connection."""
         self.open_connections.leave(self)
@@ -266,11 +202,6 @@ class HttpProtocol(HttpToolsProtocol):
         """Close at once what is not counted any more, if too many of those are still open."""
         if not self.open_connections.may_linger(self):
             self.transport.close()
-
-    def _is_idle(self) -> bool:
-        """Say whether no response is under way."""
-        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's own type forgets the None
-        return cycle is None or cycle.response_complete
 
     def _arm(self) -> None:
         if self._is_idle():
