@@ -136,8 +136,8 @@ def test_mints_come_and_go(config: Path) -> None:
     removed = tokens(config, "remove", MINT)
     gone = tokens(config, "show", MINT)
 
-    assert added.stdout.count("followed from now on") == 2
-    assert again.stdout == f"{MINT}  was followed already\n"
+    assert added.stdout.count("tracked from now on") == 2
+    assert again.stdout == f"{MINT}  was tracked already\n"
     assert [line.split()[0] for line in listed.stdout.splitlines()] == ["mint", MINT, WSOL]
     assert [(each["mint"], each["by"]) for each in json.loads(as_json.stdout)] == [
         (MINT, "operator"),
@@ -145,7 +145,7 @@ def test_mints_come_and_go(config: Path) -> None:
     ]
     assert removed.stdout == f"{MINT}  dropped\n"
     assert (gone.exit_code, gone.stdout) == (2, "")
-    assert "is not followed" in gone.stderr
+    assert "is not tracked" in gone.stderr
 
 
 def test_before_any_swap_there_is_no_price(config: Path) -> None:

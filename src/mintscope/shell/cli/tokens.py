@@ -28,7 +28,7 @@ token_commands = typer.Typer(
 )
 app.add_typer(token_commands, name="tokens")
 
-NOT_FOLLOWED: Final = "was not followed; the floor will not choose it until `tokens add` names it"
+NOT_TRACKED: Final = "was not tracked; the floor will not choose it until `tokens add` names it"
 Mints = Annotated[list[str], typer.Argument(help="Mint addresses.", metavar="MINT...")]
 
 
@@ -56,7 +56,7 @@ def add(mints: Mints, config: ConfigFile = None) -> None:
     Works while the service runs.
     """
     for mint, is_new in _change(mints, config, lambda tracked, mint: tracked.add(mint)):
-        typer.echo(f"{mint}  {'followed from now on' if is_new else 'was followed already'}")
+        typer.echo(f"{mint}  {'tracked from now on' if is_new else 'was tracked already'}")
 
 
 @token_commands.command()
@@ -67,7 +67,7 @@ def remove(mints: Mints, config: ConfigFile = None) -> None:
     until `tokens add` names it. Works while the service runs.
     """
     for mint, was_tracked in _change(mints, config, lambda tracked, mint: tracked.remove(mint)):
-        typer.echo(f"{mint}  {'dropped' if was_tracked else NOT_FOLLOWED}")
+        typer.echo(f"{mint}  {'dropped' if was_tracked else NOT_TRACKED}")
 
 
 @token_commands.command("list")
@@ -95,7 +95,7 @@ def show(
     parsed = _parsed(mint)
     shown = with_market(config, lambda market: _show(market, parsed))
     if shown is None:
-        stop(f"{parsed} is not followed: mintscope tokens add {parsed}")
+        stop(f"{parsed} is not tracked: mintscope tokens add {parsed}")
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(shown)) + b"\n")
 
 
