@@ -11,7 +11,7 @@ from mintscope.base.primitives import UnixMs
 START = UnixMs(1_750_000_000_000)
 
 
-async def test_what_still_counts_is_not_forgotten_when_generations_turn() -> None:
+async def test_requests_that_still_count_survive_a_change_of_generation() -> None:
     clock = ManualClock(START)
     window = MovingWindow(Limit(name="test", count=1, window_s=60), clock)
     clock.advance(59_000)

@@ -118,7 +118,7 @@ async def test_a_key_is_made_without_scripts(chromium: Browser, live_site: Websi
     assert (await whose(live_site, secret)).status_code == 200
 
 
-async def test_a_form_that_will_not_do_says_why_and_keeps_what_was_typed(
+async def test_a_refused_form_says_why_and_keeps_the_typed_text(
     visitor: Visitor,
 ) -> None:
     await visitor.sign_up("eve@keys.example")

@@ -121,7 +121,7 @@ async def test_a_slow_chain_is_waited_for(world: World) -> None:
     assert world.received() == 22_500
 
 
-async def test_what_never_comes_is_waited_for_until_it_cannot(world: World) -> None:
+async def test_a_missing_payment_is_waited_for_until_it_can_no_longer_land(world: World) -> None:
     visit = Visit(world, patience_s=0.01)
     world.go_wrong(landing={"kind": "never"})
     with pytest.raises(PurchaseFailed, match="402 PAYMENT_FAILED: transaction_expired"):

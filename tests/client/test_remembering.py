@@ -169,7 +169,9 @@ async def test_a_sellers_402_gives_nothing_back(world: World, way: str) -> None:
 
 
 @ways
-async def test_what_provably_cannot_land_is_given_back(world: World, way: str) -> None:
+async def test_the_amount_of_a_payment_that_cannot_land_is_given_back(
+    world: World, way: str
+) -> None:
     visit = Visit(world, way, atoms_in_all=PRICE)
     visit.street.is_deaf = True
     visit.street.refusing = httpx.Response(402, json={})
@@ -227,7 +229,7 @@ async def test_a_node_that_says_nothing_proves_nothing(
 
 
 @ways
-async def test_what_landed_is_never_paid_for_again(world: World, way: str) -> None:
+async def test_a_landed_payment_is_never_paid_again(world: World, way: str) -> None:
     """Not even if the seller says for ever that it is worth nothing."""
     visit = Visit(world, way)
     for status in (402, 409):
@@ -242,7 +244,7 @@ async def test_what_landed_is_never_paid_for_again(world: World, way: str) -> No
 
 
 @ways
-async def test_what_was_never_signed_costs_nothing(world: World, way: str) -> None:
+async def test_a_payment_that_was_never_signed_costs_nothing(world: World, way: str) -> None:
     visit = Visit(world, way)
     world.go_wrong(calls={"getLatestBlockhash": {"kind": "rpc"}})
     with pytest.raises(WillNotPay, match="getLatestBlockhash"):
@@ -339,7 +341,7 @@ async def test_two_purchases_at_once_are_two(world: World, tmp_path: Path) -> No
     assert world.received() == visit.wallet.limit.spent == 2 * PRICE
 
 
-async def test_a_refusal_names_the_key_of_what_may_still_land(world: World) -> None:
+async def test_a_refusal_names_the_key_of_a_payment_that_may_still_land(world: World) -> None:
     visit = Visit(world)
     visit.street.refusing = httpx.Response(404, json={"error": {"code": "X", "message": "y"}})
     with pytest.raises(PurchaseFailed, match="404 X: y") as failed:
@@ -410,7 +412,7 @@ def test_a_journal_is_in_the_order_in_which_was_paid(tmp_path: Path) -> None:
         assert [each.key[0] for each in journal] == ["b", "a", "c"]
 
 
-def test_a_journal_that_cannot_be_read_or_written_is_said_so(tmp_path: Path) -> None:
+def test_an_unusable_journal_is_named_in_the_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(JournalUnusable, match="expected a folder for payments on their way"):
         Journal(tmp_path / "file")
@@ -419,7 +421,9 @@ def test_a_journal_that_cannot_be_read_or_written_is_said_so(tmp_path: Path) -> 
         Journal(tmp_path)
 
 
-async def test_what_cannot_be_written_down_is_not_paid(world: World, tmp_path: Path) -> None:
+async def test_a_payment_that_cannot_be_written_down_is_not_sent(
+    world: World, tmp_path: Path
+) -> None:
     folder = tmp_path / "payments"
     visit = Visit(world, journal=Journal(folder))
     folder.rmdir()

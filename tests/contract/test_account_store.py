@@ -155,7 +155,7 @@ async def test_transactions_of_two_processes_follow_one_another(
     assert kept.guesses == 100
 
 
-async def test_what_a_read_writes_is_not_kept(store: AccountStore) -> None:
+async def test_changes_made_by_a_read_are_not_kept(store: AccountStore) -> None:
     with pytest.raises(Exception):  # noqa: B017, PT011 - of the engine
         await store.read(lambda rows: rows.events.insert(remark("read")))
 
@@ -552,7 +552,7 @@ async def test_e_mails_are_found_by_recipient_and_by_what_their_proof_is_about(
     assert await store.transact(work) == [[1, 2, 3], [2, 3], [2]]
 
 
-async def test_the_outbox_lists_what_waits(store: AccountStore) -> None:
+async def test_the_outbox_lists_the_emails_that_wait(store: AccountStore) -> None:
     def work(rows: AccountRows) -> list[list[EmailId]]:
         ids = [write(rows, number) for number in (1, 2, 3, 4, 5)]
         rows.emails.update(ids[0], due_at=at(6))

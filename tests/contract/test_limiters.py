@@ -114,7 +114,7 @@ async def test_retry_after_is_never_too_short(engine: str) -> None:
 
 
 @engines
-async def test_what_is_given_back_fits_again(engine: str) -> None:
+async def test_a_request_given_back_fits_again(engine: str) -> None:
     clock = ManualClock(START)
     window = limiter(engine, clock, count=2)
     await window.take("one")

@@ -263,7 +263,7 @@ async def test_dead_slots_are_never_folded(market: Market) -> None:
     assert (candle.high, candle.close, candle.count) == (3.0, 3.0, 2)
 
 
-async def test_what_was_dropped_does_not_come_back(market: Market) -> None:
+async def test_a_dropped_mint_does_not_come_back(market: Market) -> None:
     """A mint that is removed and added again starts anew, also where its old swaps wait."""
     await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
     await fold(market)
@@ -347,7 +347,7 @@ async def test_old_candles_are_dropped_but_never_the_newest_hundred(open_market:
         Retention(dict.fromkeys(Timeframe, 60))
 
 
-async def test_trimming_keeps_what_anybody_may_need(market: Market) -> None:
+async def test_trimming_keeps_every_event_that_a_reader_may_need(market: Market) -> None:
     """Never past the checkpoint, nor into the 15 minutes before it."""
     await market.store.write([slot(n, trade(A), time=START + 100 * n) for n in range(1, 31)])
     assert await market.store.trim(1_000) == 0
@@ -414,7 +414,7 @@ async def test_a_mint_that_stops_trading_is_dropped_after_its_days(open_market: 
     assert (await market.reader.tracked())[1] == {A, B, C}
 
 
-async def test_what_an_operator_removed_is_not_chosen_again(open_market: Open) -> None:
+async def test_a_mint_removed_by_an_operator_is_not_chosen_again(open_market: Open) -> None:
     """However much it trades, also where it was not followed; until he adds it."""
     market = open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)

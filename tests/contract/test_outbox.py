@@ -131,7 +131,7 @@ async def test_an_email_that_was_given_up_is_never_leased_again(box: Box) -> Non
     assert (await box.kept(email_id)).given_up_at == later(5)
 
 
-async def test_what_is_told_of_a_sent_email_later_changes_nothing(box: Box) -> None:
+async def test_a_late_report_about_a_sent_email_changes_nothing(box: Box) -> None:
     email_id = await box.write()
     await box.outbox.sent(email_id, NOW)
     before = await box.kept(email_id)

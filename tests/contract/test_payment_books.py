@@ -80,7 +80,9 @@ async def test_each_scope_has_a_scan_of_its_own(books: Books) -> None:
     assert await books.scan(ScanScope.ALL) == Scan()
 
 
-async def test_the_fund_is_what_is_not_reserved(books: Books, payments: PaymentStore) -> None:
+async def test_the_fund_is_the_part_that_is_not_reserved(
+    books: Books, payments: PaymentStore
+) -> None:
     assert await books.fund() is None
     await books.fill_fund(10**9, mark=await books.fund_mark())
     assert await books.fund() == 10**9
@@ -108,7 +110,7 @@ async def test_pending_payments_are_counted_with_the_age_of_the_oldest(
     assert await books.pending() == (1, NOW + 5)
 
 
-async def test_what_is_issued_and_not_final_in_time_is_unsettled(
+async def test_a_payment_issued_and_not_final_in_time_is_unsettled(
     books: Books, payments: PaymentStore
 ) -> None:
     payment = new_payment("a").payment

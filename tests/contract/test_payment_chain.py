@@ -81,7 +81,7 @@ async def test_a_payment_that_cannot_succeed_is_rejected(
     assert isinstance(await chain.simulate(old.envelope, old.source), UnknownBlockhash)
 
 
-async def test_what_was_sent_is_seen_to_land_and_arrives(
+async def test_a_payment_that_was_sent_is_seen_to_land_and_arrives(
     world: World, open_chain: Callable[..., Chain]
 ) -> None:
     envelope = (await verified(world)).verified.envelope

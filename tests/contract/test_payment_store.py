@@ -48,7 +48,7 @@ from support.scenes.payments.pending_payments import (
 )
 
 
-async def test_what_is_begun_is_found(engine: Engine) -> None:
+async def test_a_begun_payment_is_found(engine: Engine) -> None:
     asked = new_payment("a")
     assert (await engine.store.find(asked.payment.message_hash)).payment is None
     assert isinstance(await engine.store.begin(asked), Begun)
@@ -111,7 +111,9 @@ async def test_late_landing_wins(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("is_top_up", [False, True])
-async def test_what_vanishes_is_frozen_and_thaws(engine: Engine, *, is_top_up: bool) -> None:
+async def test_a_payment_that_vanishes_is_frozen_until_it_returns(
+    engine: Engine, *, is_top_up: bool
+) -> None:
     """Only what the payment brought is taken back, and only what is left of it."""
     account = engine.open_account(5)
     purchase = TopUp(credits=10, account=account) if is_top_up else new_token("a")
@@ -131,7 +133,7 @@ async def test_what_vanishes_is_frozen_and_thaws(engine: Engine, *, is_top_up: b
     assert engine.credits(purchase) == left
 
 
-async def test_what_was_thawed_is_not_thawed_again(engine: Engine) -> None:
+async def test_a_thawed_payment_is_not_thawed_again(engine: Engine) -> None:
     asked = new_payment("a")
     await engine.store.begin(asked)
     for evidence in (LANDED, Reverted(final=False), LANDED):
@@ -144,7 +146,7 @@ async def test_what_was_thawed_is_not_thawed_again(engine: Engine) -> None:
     assert engine.credits(asked.payment.purchase) == 0
 
 
-async def test_what_is_frozen_is_frozen_once(engine: Engine) -> None:
+async def test_a_payment_is_frozen_once(engine: Engine) -> None:
     """Finality freezes nothing more: the rest of the account came from elsewhere."""
     purchase = TopUp(credits=10, account=engine.open_account(15))
     asked = new_payment("a", purchase=purchase)
@@ -246,7 +248,7 @@ async def test_a_payer_that_fails_does_not_stop_others_at_its_address(
     )
 
 
-async def test_what_never_landed_is_not_a_failure(engine: Engine) -> None:
+async def test_a_payment_that_never_landed_is_not_a_failure(engine: Engine) -> None:
     for n in range(5):
         assert isinstance(await engine.store.begin(new_payment(str(n))), Begun)
         await resolve(engine, new_payment(str(n)), DEAD)
@@ -402,7 +404,7 @@ async def test_a_top_up_of_a_token_that_was_rotated_before_stays_on_it(engine: E
     assert engine.credits(TopUp(credits=50, account=successor)) == 3
 
 
-async def test_what_was_never_begun_is_not_resolved(engine: Engine) -> None:
+async def test_a_payment_that_was_never_begun_is_not_resolved(engine: Engine) -> None:
     with pytest.raises(Inconsistent):
         await resolve(engine, new_payment("a"), LANDED)
     assert (await engine.store.find(new_payment("a").payment.message_hash)).payment is None

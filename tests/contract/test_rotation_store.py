@@ -147,7 +147,7 @@ async def test_a_rotation_moves_all_credits_and_their_purchase(engine: Engine) -
     assert (found.holder, found.rotated_at) == (new, LATER)
 
 
-async def test_a_wallet_proves_what_it_bought_and_no_more(engine: Engine) -> None:
+async def test_a_wallet_proves_the_credits_it_bought_and_no_more(engine: Engine) -> None:
     await buy(engine)
     await top_up(engine, "b", payer="bob")
 
@@ -171,7 +171,7 @@ async def test_the_oldest_credits_are_spent_first(engine: Engine) -> None:
     assert await left(engine, OLD) == [30]
 
 
-async def test_what_is_spent_is_not_proven(engine: Engine) -> None:
+async def test_spent_credits_are_not_proven(engine: Engine) -> None:
     await buy(engine)
     await top_up(engine, "b", payer="bob")
     await spend(engine, 10)
@@ -199,7 +199,7 @@ async def test_nothing_follows_what_its_holder_rotated(engine: Engine) -> None:
     assert await left(engine, OLD, NEW, NEWER) == [0, 60, None]
 
 
-async def test_what_vanished_is_not_proven(engine: Engine) -> None:
+async def test_a_payment_that_vanished_is_not_proven(engine: Engine) -> None:
     await buy(engine)
     await top_up(engine, "b", payer="bob")
     message = new_payment("a").payment.message_hash
@@ -210,7 +210,7 @@ async def test_what_vanished_is_not_proven(engine: Engine) -> None:
     assert await left(engine, OLD) == [50]
 
 
-async def test_what_was_rotated_or_is_empty_is_not_rotated(engine: Engine) -> None:
+async def test_a_rotated_or_empty_token_is_not_rotated(engine: Engine) -> None:
     await buy(engine)
     assert await rotate(engine) == 10
     assert await rotate(engine, new=NEWER) is RotationDenied.ROTATED

@@ -109,7 +109,7 @@ async def test_what_comes_again_is_the_same(source: Source) -> None:
     assert [block.time for block in blocks(again)] == [block.time for block in blocks(first)]
 
 
-async def test_only_what_was_delivered_is_final(source: Source) -> None:
+async def test_only_delivered_blocks_become_final(source: Source) -> None:
     delivered, final = -1, -1
     for update in await read(source, None):
         match update:

@@ -55,6 +55,6 @@ def test_every_file_of_the_package_is_in_the_wheel(installed: Path) -> None:
 
 
 @pytest.mark.process
-def test_what_the_demo_tells_people_to_run_is_installed(installed: Path) -> None:
+def test_every_command_that_the_demo_prints_is_installed(installed: Path) -> None:
     assert "--approve-with" in run(installed, AGENT, "--help")
     assert "demo" in run(installed, "mintscope", "--help")

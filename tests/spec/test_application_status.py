@@ -21,7 +21,7 @@ async def ask(service: Service, secret: Any, email: Any = EMAIL) -> httpx.Respon
     )
 
 
-async def test_it_tells_the_state_in_words_too(service: Service, secret: str) -> None:
+async def test_the_state_is_told_in_words_too(service: Service, secret: str) -> None:
     response = await ask(service, secret)
 
     assert response.status_code == 200

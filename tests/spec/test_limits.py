@@ -39,7 +39,7 @@ async def test_429_costs_nothing(service: Service) -> None:
     assert await service.left(token) == 70
 
 
-async def test_waiting_as_told_helps(service: Service) -> None:
+async def test_a_client_that_waits_as_long_as_retry_after_says_is_served(service: Service) -> None:
     headers = bearer(await service.issue(100))
     await statuses(service, TOKEN, 10, headers)
     service.clock.advance(20_000)

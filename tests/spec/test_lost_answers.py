@@ -58,7 +58,9 @@ async def test_with_its_key_it_is_given_again_and_without_it_is_409(
     assert world.calls.count("sendTransaction") == 1
 
 
-async def test_it_is_given_again_only_to_the_request_it_was_made_for(shop: SellingApi) -> None:
+async def test_an_answer_is_given_again_only_to_the_request_it_was_made_for(
+    shop: SellingApi,
+) -> None:
     payment = await shop.paid("POST", PURCHASE)
     await shop.send("POST", PURCHASE, payment, key=KEY)
 
@@ -75,7 +77,7 @@ async def test_quotation_marks_around_a_key_are_no_part_of_it(shop: SellingApi) 
     assert again.json()["data"] == first.json()["data"]
 
 
-async def test_it_is_given_again_for_a_day(shop: SellingApi, world: World) -> None:
+async def test_an_answer_is_given_again_for_a_day(shop: SellingApi, world: World) -> None:
     payment = await shop.paid("POST", PURCHASE)
     await shop.send("POST", PURCHASE, payment, key=KEY)
     world.clock.advance(DAY_MS - 60_000)
@@ -86,7 +88,7 @@ async def test_it_is_given_again_for_a_day(shop: SellingApi, world: World) -> No
     assert refusal(late) == (409, "PAYMENT_ALREADY_USED")
 
 
-async def test_it_is_given_again_until_the_token_is_used(shop: SellingApi) -> None:
+async def test_a_token_is_given_again_until_it_is_used(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, payment, key=KEY)
     await shop.client.get(REPORT, headers=bearer(first.json()["data"]["token"]))
@@ -187,7 +189,7 @@ async def test_a_dropped_payment_is_sent_again_by_its_resend(
     assert world.received() == 25_000
 
 
-async def test_what_vanished_from_the_chain_is_pending_until_it_returns(
+async def test_a_payment_that_vanished_from_the_chain_is_pending_until_it_returns(
     shop: SellingApi, world: World
 ) -> None:
     world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
@@ -292,7 +294,9 @@ async def test_a_handler_that_dies_anywhere_loses_nothing(
 
 
 @pytest.mark.parametrize("after", ["simulateTransaction", "sendTransaction"])
-async def test_another_process_takes_over_what_a_dead_one_left(world: World, after: str) -> None:
+async def test_another_process_takes_over_the_payments_of_a_dead_one(
+    world: World, after: str
+) -> None:
     async with opened(world) as dying, opened(world) as other:
         payment = await dying.paid("POST", PURCHASE)
         request = asyncio.create_task(dying.send("POST", PURCHASE, payment, key=KEY))

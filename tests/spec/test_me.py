@@ -42,7 +42,7 @@ async def test_the_owner_and_the_scopes_of_the_key_are_told(service: Service, ke
     assert data["lastUsedAt"] is None  # before this very request
 
 
-async def test_when_it_was_last_used_is_told_once_it_is_written(service: Service, key: str) -> None:
+async def test_the_last_use_of_a_key_is_told_once_it_is_written(service: Service, key: str) -> None:
     await service.client.get(ME, headers=bearer(key))
     await service.accounts.keys.flush()
 

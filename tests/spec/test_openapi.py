@@ -214,7 +214,7 @@ async def test_it_says_how_to_pay(document: dict[str, Any]) -> None:
     ]
 
 
-async def test_what_is_sold_has_every_field_of_the_specification(
+async def test_every_paid_route_has_each_field_of_the_specification(
     document: dict[str, Any],
 ) -> None:
     schemas = document["components"]["schemas"]

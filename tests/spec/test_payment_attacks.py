@@ -18,7 +18,7 @@ garbage, a list, {}, version 1        test_refused_payments  a_header_that_is_no
 X-PAYMENT                             test_refused_payments  the_header_of_version_1_is_ignored
 a header of 1 MB                      here, over a real connection
 a quote for another resource          test_refused_payments  a_quote_buys_only
-killed between broadcast and answer   test_lost_answers  dies_anywhere, what_a_dead_one_left
+killed between broadcast and answer   test_lost_answers  dies_anywhere, payments_of_a_dead_one
 killed in the middle of settling      e2e test_payment_kills, test_payment_storm
 the client goes while it settles      test_lost_answers  dies_anywhere; test_lost_connections
 dropped by the network                test_lost_answers  dropped; the loop stays free: here

@@ -205,7 +205,7 @@ async def test_a_requirement_of_ones_own_is_402(
         (("POST", PURCHASE), ("POST", "/v1/credits/purchase?bundle=500")),
     ],
 )
-async def test_a_quote_buys_only_what_it_was_made_for(
+async def test_a_quote_buys_only_the_resource_it_was_made_for(
     shop: SellingApi, world: World, asked: tuple[str, str], bought: tuple[str, str]
 ) -> None:
     payment = await shop.paid(*asked)

@@ -99,7 +99,7 @@ def test_every_wrong_field_is_named_at_once() -> None:
         ("motivation", {"a": 1}, "an object"),
     ],
 )
-def test_what_cannot_be_taken_is_said(field: str, value: object, part: str) -> None:
+def test_an_unusable_field_is_named_with_its_reason(field: str, value: object, part: str) -> None:
     told = wrong(GOOD | {field: value})
 
     assert list(told) == [field]
@@ -116,7 +116,7 @@ def test_what_cannot_be_taken_is_said(field: str, value: object, part: str) -> N
         ("motivation", "Zażółć gęślą jaźń 👩\N{ZERO WIDTH JOINER}💻 שלום"),
     ],
 )
-def test_what_is_just_good_is_taken(field: str, value: object) -> None:
+def test_values_at_the_limit_are_taken(field: str, value: object) -> None:
     parse_form(GOOD | {field: value})
 
 

@@ -40,6 +40,6 @@ def test_a_head_is_the_first_eight_bytes(text: str, start: str) -> None:
 @pytest.mark.parametrize(
     "text", ["0", "l", "I" * 10, "é", "1" * 80 + "0", "z" * 61 + "\x00", "ü" * 70, "1" * 14_001]
 )
-def test_what_is_not_base58_is_refused(text: str) -> None:
+def test_text_that_is_not_base58_is_refused(text: str) -> None:
     with pytest.raises(Unreadable, match="bad_base58"):
         base58.decode(text)

@@ -70,7 +70,7 @@ def test_every_hop_is_exact(recorded: Lines) -> None:
 
 
 @pytest.mark.parametrize("tag", ["no_swap", "failed"])
-def test_what_is_no_swap_gives_none(recorded: Lines, tag: str) -> None:
+def test_a_transaction_without_a_swap_gives_none(recorded: Lines, tag: str) -> None:
     """Liquidity, token creation, tips, limit orders placed, and whatever failed."""
     tagged = [one for one in recorded if tag in one["tags"]]
 

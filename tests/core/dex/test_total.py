@@ -407,7 +407,7 @@ REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
 
 
 @pytest.mark.parametrize("case", REASONS)
-def test_what_cannot_be_read_says_why(case: str) -> None:
+def test_an_unreadable_transaction_gives_its_reason(case: str) -> None:
     raw, reason = REASONS[case]
     decoded = decode_transaction(raw, 0)
 

@@ -129,7 +129,7 @@ def test_candles_of_real_trades_are_their_publishers(shared_data: Path, width: s
 
 
 @pytest.mark.parametrize("price", [math.nan, math.inf, -math.inf, 0.0, -1.0, 1.1e300])
-def test_what_is_no_price_adds_volume_only(price: float) -> None:
+def test_a_swap_without_a_price_adds_volume_only(price: float) -> None:
     ENGINE.clear(0)
     sane = Trade(made_swaps.START, 2.0, 0.1, 30, is_buy=False)
     made_swaps.apply(ENGINE, 0, [sane, Trade(made_swaps.START + 90, price, 1.0, 10, is_buy=True)])

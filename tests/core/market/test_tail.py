@@ -63,7 +63,7 @@ def test_a_block_is_placed_by_its_parent(
         assert dead(placed) == dying
 
 
-def test_what_is_final_never_dies() -> None:
+def test_final_slots_are_never_retracted() -> None:
     tail = tail_of(A, B, C, finalized=2)
 
     with pytest.raises(ForkBelowFinalized, match="finalized slot 2; block 3 has parent 2"):

@@ -89,7 +89,7 @@ def test_the_same_evidence_twice_changes_nothing_more(
 @pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories, evidence)
-def test_what_is_final_is_overturned_by_nothing_less(
+def test_a_final_sighting_is_overturned_only_by_another_final_one(
     history: list[Evidence], each: Evidence
 ) -> None:
     before = after(history)

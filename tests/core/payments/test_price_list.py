@@ -92,7 +92,7 @@ def test_no_other_size_is_sold(text: str | None) -> None:
 
 
 @pytest.mark.parametrize("usd", ["0", "-1", "NaN", "Infinity"])
-def test_nothing_is_quoted_at_what_is_no_price(usd: str) -> None:
+def test_nothing_is_quoted_at_an_unusable_price(usd: str) -> None:
     with pytest.raises(ValueError, match="above 0"):
         Quote(usd=Decimal(usd), observed_at=UnixMs(0))
 

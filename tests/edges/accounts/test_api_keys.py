@@ -74,7 +74,7 @@ async def test_a_key_is_stored_as_its_hash_alone(service: PeopleService) -> None
 
 
 @pytest.mark.parametrize("bearer", ["", "svc_live_", "svc_live_" + "0" * 80, "x" * 89, "é"])
-async def test_what_is_no_key_opens_nothing(service: PeopleService, bearer: str) -> None:
+async def test_a_malformed_key_opens_nothing(service: PeopleService, bearer: str) -> None:
     await make(service, await service.signed_up())
 
     assert await service.keys.find(bearer) is None
@@ -262,7 +262,7 @@ async def test_finding_a_key_is_one_read_and_writes_nothing(service: PeopleServi
     assert [str(detail).split(" ")[0] for *_, detail in plan] == ["SEARCH", "SEARCH"]
 
 
-async def test_what_owners_do_to_keys_is_told_and_written_down(service: PeopleService) -> None:
+async def test_acts_on_keys_are_told_to_their_owner_and_recorded(service: PeopleService) -> None:
     session = await service.signed_up()
     old = await make(service, session)
     new = await service.keys.rotate(session, old.line.key_id, overlap_ms=0)

@@ -433,7 +433,7 @@ async def test_the_store_issues_nothing_without_approval_whatever_the_service_be
     assert rows(accounts.path, "SELECT count(*) FROM api_key") == [(0,)]
 
 
-async def test_what_was_forgotten_meanwhile_is_not_exchanged(accounts: Accounts) -> None:
+async def test_an_application_forgotten_meanwhile_is_not_exchanged(accounts: Accounts) -> None:
     made = await approved(accounts)
     applicant = await accounts.exchange.recognise(FORM.email, made.secret)
     assert applicant is not None
@@ -501,7 +501,7 @@ async def test_the_sweep_deletes_only_what_is_unconfirmed(
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
-async def test_what_was_decided_about_is_not_disowned(
+async def test_a_decided_application_cannot_be_disowned(
     accounts: Accounts, *, is_approved: bool
 ) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=None)
@@ -531,7 +531,7 @@ async def test_an_expired_confirmation_opens_nothing(
 
 
 @pytest.mark.parametrize("text", ["", ".", "1", "1.", "x.y", "-1.a", "9" * 19 + ".a", "1.\ud800"])
-async def test_what_is_no_link_opens_nothing(accounts: Accounts, text: str) -> None:
+async def test_a_malformed_link_opens_nothing(accounts: Accounts, text: str) -> None:
     await accounts.signup.apply(FORM, redelivery_key=None)
 
     assert await accounts.signup.find_by_link(text) is None

@@ -68,7 +68,7 @@ async def test_one_client_cannot_try_a_few_passwords_on_every_account(
         await service.people.sign_in(EmailAddress("another@example.org"), PASSWORD, THERE)
 
 
-async def test_what_was_refused_for_one_address_costs_nothing_for_others(
+async def test_a_refusal_for_one_address_costs_nothing_for_others(
     service: PeopleService,
 ) -> None:
     for _ in range(10):

@@ -118,7 +118,7 @@ async def test_tracked_means_in_the_log(log: FakeLog) -> None:
 
 
 @pytest.mark.parametrize("follows_first", [True, False])
-async def test_what_happens_during_a_load_is_in_the_report(
+async def test_swaps_that_arrive_during_a_load_are_in_the_report(
     log: FakeLog,
     follows_first: bool,  # noqa: FBT001  a parameter of the test
 ) -> None:

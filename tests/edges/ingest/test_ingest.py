@@ -356,7 +356,7 @@ async def test_a_fork_below_finality_stops_with_the_reason(tmp_path: Path) -> No
     assert kept(tmp_path)["progress"][0][0] == 11
 
 
-async def test_a_failing_source_loses_nothing_it_said(tmp_path: Path) -> None:
+async def test_a_source_that_fails_loses_none_of_its_blocks(tmp_path: Path) -> None:
     source = Said([block(10, None), Finalized(Slot(10))], failure=OSError("cable"))
 
     with pytest.raises(OSError, match="cable"):
@@ -364,7 +364,7 @@ async def test_a_failing_source_loses_nothing_it_said(tmp_path: Path) -> None:
     assert kept(tmp_path)["progress"][0][:2] == (10, 10)
 
 
-async def test_it_goes_on_after_the_newest_block(tmp_path: Path) -> None:
+async def test_ingest_goes_on_after_the_newest_block(tmp_path: Path) -> None:
     blocks = random_chain(1, 20)
     await run(ListSource(blocks[:9]), tmp_path)
     source = ListSource(blocks)

@@ -112,7 +112,7 @@ async def compare(follower: Follower, oracle: Oracle, mint: Mint) -> None:
 
 @pytest.mark.parametrize("follows_all", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-async def test_they_agree(seed: int, follows_all: bool, tmp_path: Path) -> None:  # noqa: FBT001 - pytest names it
+async def test_both_agree(seed: int, follows_all: bool, tmp_path: Path) -> None:  # noqa: FBT001 - pytest names it
     random = Random(seed)
     oracle = Oracle(random)
     async with market_in(tmp_path, follows_all=follows_all) as market:

@@ -216,7 +216,7 @@ async def test_small_paid_and_personal_bodies_are_not_compressed(
     assert response.content == body
 
 
-async def test_what_was_compressed_before_is_sent_as_it_is() -> None:
+async def test_a_body_compressed_before_is_sent_as_it_is() -> None:
     packed = gzip.compress(LARGE)
     app = app_of(lambda: Response(200, LARGE, (TEXT,), gzipped=packed))
     sent: list[Message] = []

@@ -197,7 +197,7 @@ async def test_a_limit_holds_back_every_request_of_the_client() -> None:
     assert node.sleeps == [8.0]
 
 
-async def test_what_a_provider_wants_is_sent() -> None:
+async def test_the_headers_that_a_provider_wants_are_sent() -> None:
     seen: list[httpx.Request] = []
 
     def handle(request: httpx.Request) -> httpx.Response:

@@ -66,7 +66,7 @@ async def held(writer: Writer, group: GroupCommit[int, int], item: int) -> async
     return future
 
 
-async def test_what_gathers_during_a_commit_is_the_next_batch(
+async def test_requests_that_arrive_during_a_commit_are_the_next_batch(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
     first = await held(writer, group, 1)

@@ -189,7 +189,7 @@ async def once_it_answers(ledger: SqliteCreditLedger, account: CreditAccount) ->
     raise TimeoutError
 
 
-async def test_what_was_answered_503_and_committed_later_is_given_back(
+async def test_a_debit_answered_503_and_committed_later_is_given_back(
     impatient: SqliteCreditLedger, path: Path
 ) -> None:
     account = await impatient.issue(TOKEN, 10, "")
@@ -221,7 +221,7 @@ async def test_a_request_cancelled_before_its_turn_is_not_charged(
     assert await ledger.balance(CreditAccount(account)) == 9
 
 
-async def test_a_ledger_that_is_closing_finishes_what_it_has(path: Path) -> None:
+async def test_a_closing_ledger_finishes_the_requests_it_has(path: Path) -> None:
     ledger = SqliteCreditLedger(path, pepper=PEPPER, clock=ManualClock(NOW))
     account = await ledger.issue(TOKEN, 10, "")
     waiting = [asyncio.ensure_future(ledger.spend(account)) for _ in range(5)]

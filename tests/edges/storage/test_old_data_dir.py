@@ -119,7 +119,7 @@ def bearer(credential: str) -> dict[str, str]:
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-def test_it_serves(service: httpx.Client) -> None:
+def test_the_old_folder_is_served(service: httpx.Client) -> None:
     answer = _report(service)
     me = service.get("/v1/me", headers=bearer(FACTS["key"]["apiKey"]))
     exchanged = service.post(
@@ -141,7 +141,7 @@ def test_it_serves(service: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("spent", [0, 3])
-async def test_it_balances(data_dir: Path, spent: int) -> None:
+async def test_the_old_folder_balances(data_dir: Path, spent: int) -> None:
     async with open_money(data_dir, pepper=None, clock=SystemClock()) as money:
         account = await money.ledger.find(FACTS["token"])
         assert account is not None

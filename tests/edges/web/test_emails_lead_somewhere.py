@@ -16,7 +16,7 @@ SECRETS = AccountSecrets.derive(bytes(32))
 
 
 @pytest.mark.parametrize("kind", EmailKind)
-async def test_an_email_leads_to_what_is_there(site: Website, kind: EmailKind) -> None:
+async def test_links_in_emails_lead_to_pages_that_exist(site: Website, kind: EmailKind) -> None:
     draft = Draft(
         email_id=EmailId(1),
         kind=kind,

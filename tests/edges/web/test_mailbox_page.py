@@ -93,7 +93,7 @@ async def test_other_emails_are_not_there(site: Website, name: str) -> None:
         assert (await person.open(f"/mailbox/{name}")).status_code == 404
 
 
-async def test_what_emails_say_is_text(site: Website) -> None:
+async def test_the_text_of_emails_is_escaped(site: Website) -> None:
     async with Person(pages_with(site, OneEmail())) as person:
         pages: list[httpx.Response] = [
             await person.open("/mailbox"), await person.open("/mailbox/7"),

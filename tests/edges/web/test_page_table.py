@@ -70,7 +70,7 @@ def test_looking_up_finds_the_row_or_says_that_there_is_none(path: str, method: 
         assert route.path.format(**parameters) == path
 
 
-def test_what_is_literal_comes_first() -> None:
+def test_a_literal_path_comes_before_a_pattern() -> None:
     assert ROUTER.find("GET", "/reset/new")[0].path == "/reset/new"
     assert ROUTER.find("GET", "/reset/old") == (
         ROUTER.find("GET", "/reset/x")[0], {"link": "old"},
@@ -84,7 +84,7 @@ def test_patterns_and_near_misses_are_no_pages(path: str) -> None:
     assert not is_page(path)
 
 
-def test_what_is_allowed_is_told() -> None:
+def test_a_405_names_the_allowed_methods() -> None:
     for path, allowed in [
         ("/settings", "GET, HEAD"),
         ("/settings/1/rotate", "GET, HEAD, POST"),

@@ -94,7 +94,7 @@ async def test_a_notice_is_one_of_ours_or_none(site: Website) -> None:
         {"x-original-url": "/admin"},
     ],
 )
-async def test_what_a_request_says_about_its_host_is_never_used(
+async def test_the_host_header_of_a_request_is_never_used(
     site: Website, headers: dict[str, str]
 ) -> None:
     async with Person(site) as person:

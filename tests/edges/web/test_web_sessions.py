@@ -116,7 +116,7 @@ async def test_a_form_of_an_ended_session_leads_to_signing_in(alice: Person) -> 
     assert where(response) == "/sign-in"
 
 
-async def test_one_sees_and_ends_the_other_sessions(alice: Person) -> None:
+async def test_a_person_sees_and_ends_their_other_sessions(alice: Person) -> None:
     async with Person(alice.site, address="203.0.113.9") as elsewhere:
         await elsewhere.sign_in()
         page = await alice.open("/settings/sessions")
@@ -130,7 +130,7 @@ async def test_one_sees_and_ends_the_other_sessions(alice: Person) -> None:
         assert (await alice.open("/settings/account")).status_code == 200
 
 
-async def test_one_ends_all_other_sessions(alice: Person) -> None:
+async def test_a_person_ends_all_their_other_sessions(alice: Person) -> None:
     async with Person(alice.site) as second, Person(alice.site) as third:
         await second.sign_in()
         await third.sign_in()

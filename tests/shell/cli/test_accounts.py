@@ -211,7 +211,7 @@ def test_bad_input_is_one_message_and_exit_2(
         (("users", "remove", "7"), "expected an account; there is none"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_exit_1(
+def test_an_impossible_command_prints_one_line_and_exits_1(
     folder: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     result = run(folder, *arguments)

@@ -68,7 +68,7 @@ def test_a_file_may_have_any_of_the_shapes(
     assert rows(result.stdout) == [row for row in expected if row["signature"] == SWAP_TX] * times
 
 
-def test_what_cannot_be_read_is_told_on_stderr(transactions: Path, tmp_path: Path) -> None:
+def test_unreadable_transactions_are_told_on_stderr(transactions: Path, tmp_path: Path) -> None:
     entry = json.loads((transactions / "tx" / f"{SWAP_TX}.json").read_text())
     entry["meta"]["innerInstructions"] = None
     path = tmp_path / "file.json"

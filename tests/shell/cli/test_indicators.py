@@ -249,14 +249,14 @@ def test_a_malformed_table_is_refused(tmp_path: Path, lines: list[str], message:
 
 
 @pytest.mark.parametrize("text", NO_NUMBERS)
-def test_what_is_no_number_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_cell_that_is_no_number_is_refused(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, HEADER, f"1,1,{text},1,1")
     expected = f"{path}, line 2, column high: expected a number from 0 to 1e+300, was {text!r}"
 
     assert refused(run("indicators", path)) == expected
 
 
-def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes(b"t,close\n1,\xff\n")
     assert "expected UTF-8 text, was byte 0xff at position 10" in refused(run("indicators", path))

@@ -68,7 +68,7 @@ async def test_all_is_well(world: World) -> None:
         ),
     ],
 )
-async def test_what_is_wrong_is_found(
+async def test_every_fault_of_the_settings_of_sales_is_found(
     world: World, changes: dict[str, Any], level: Level, said: str
 ) -> None:
     if "fee_payer_file" in changes:
@@ -143,7 +143,7 @@ async def test_a_frozen_treasury_is_told(world: World) -> None:
         await world.chain().expect_usable()
 
 
-async def test_the_start_refuses_what_cannot_work_and_waits_for_a_node(world: World) -> None:
+async def test_the_start_refuses_unusable_terms_and_waits_for_a_node(world: World) -> None:
     async def start(url: str, **changes: Any) -> bool:
         config = config_of(world, url, **changes)
         async with selling(config, world.clock) as sales:

@@ -82,7 +82,7 @@ async def test_an_unknown_path_is_a_page_in_a_browser(client: httpx.AsyncClient,
 
 @pytest.mark.parametrize("accept", ["*/*", "application/json", ""])
 @pytest.mark.parametrize("path", ["/", "/nothing", "/v2/token/x"])
-async def test_what_is_nowhere_is_in_the_envelope_for_programs(
+async def test_an_unknown_path_answers_programs_in_the_envelope(
     client: httpx.AsyncClient, path: str, accept: str
 ) -> None:
     response = await client.get(path, headers={"accept": accept})
