@@ -133,7 +133,7 @@ def _replaced(node: Any) -> Iterator[tuple[Any, Any, Any]]:
             yield node, "op", ast.UAdd()
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield node, "operand", ast.UnaryOp(ast.Not(), operand)
-        case ast.Return(value=value) if not _is_none(value):
+        case ast.Return(value=value) if value and not isinstance(value, ast.Constant):
             yield node, "value", ast.Constant(None)
         case ast.Expr(value=ast.Call() | ast.Await()):
             yield node, "value", ast.Constant(None)
@@ -163,10 +163,6 @@ def _is_union(node: Any) -> bool:
         return False
     names = [part for part in (node.left, node.right) if not isinstance(part, ast.BinOp)]
     return all(_text(name)[:1].isupper() or _text(name) in {"int", "str", "None"} for name in names)
-
-
-def _is_none(value: ast.AST | None) -> bool:
-    return value is None or (isinstance(value, ast.Constant) and value.value is None)
 
 
 def _put(holder: Any, key: Any, new: Any) -> None:

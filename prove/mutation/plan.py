@@ -2,7 +2,14 @@
 
 from typing import Final
 
-CREDITS: Final = ("core/credits", "edges/settlement/test_rotating.py", "spec/test_rotate.py")
+CREDITS: Final = (
+    "core/credits",
+    "contract/test_credit_ledger.py",
+    "edges/storage/test_money_file.py",
+    "spec/test_credit_history.py",
+    "edges/settlement/test_rotating.py",
+    "spec/test_rotate.py",
+)
 PAYMENTS: Final = (
     "core/payments",
     "contract/test_payment_store.py",
@@ -24,12 +31,14 @@ INDICATORS: Final = ("core/market",)
 
 TESTS: Final[dict[str, tuple[str, ...]]] = {
     "base/limits.py": (
+        "base/test_limits_together.py",
+        "edges/server/test_client_address.py",
         "base/test_moving_window.py",
         "contract/test_limiters.py",
         "spec/test_limits.py",
         "spec/test_account_limits.py",
     ),
-    "base/credentials.py": ("base/test_credentials.py",),
+    "base/credentials.py": ("base/test_credentials.py", "edges/storage/test_pepper.py"),
     "core/credits/": CREDITS,
     "core/payments/": PAYMENTS,
     "core/accounts/": ACCOUNTS,

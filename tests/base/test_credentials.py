@@ -12,6 +12,8 @@ from mintscope.base.credentials import (
     hash_credential,
     hint,
     is_well_formed,
+    make_api_key,
+    make_application_secret,
     make_credit_token,
 )
 
@@ -47,6 +49,15 @@ def test_the_last_8_digits_are_the_crc32_of_the_rest(entropy: bytes) -> None:
 def test_a_known_credit_token() -> None:
     """The checksum is that of the trailer which gzip(1) writes for the same bytes."""
     assert make_credit_token(bytes(28)) == "svc_credit_" + "0" * 56 + "460aee5e"
+
+
+def test_a_known_application_secret_and_a_known_api_key() -> None:
+    assert make_application_secret(bytes(28)) == checked("svc_app_" + "0" * 56)
+    assert make_api_key(bytes(36)) == checked("svc_live_" + "0" * 72)
+
+
+def checked(text: str) -> str:
+    return f"{text}{zlib.crc32(text.encode()):08x}"
 
 
 @given(ENTROPY, st.integers(0, 74), st.sampled_from("0123456789abcdef"))

@@ -231,3 +231,14 @@ async def test_a_closing_ledger_finishes_the_requests_it_has(path: Path) -> None
     assert await asyncio.gather(*waiting) == [Spent(left) for left in range(9, 4, -1)]
     with pytest.raises(ServiceUnavailable):
         await ledger.spend(account)
+
+
+def test_a_statement_tells_the_newest_hundred_entries_that_are_no_spends(book: CreditBook) -> None:
+    account = book.issue(TOKEN, 120, note="", at=NOW)
+    book.spend([account] * 120, NOW)
+    book.give_back([account] * 120, NOW)
+
+    statement = book.statement(account)
+
+    assert [entry.balance for entry in statement.entries] == list(range(120, 20, -1))
+    assert statement.spent == 120
