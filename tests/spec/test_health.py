@@ -1,5 +1,7 @@
 """GET /v1/health, /healthz, /readyz"""
 
+import asyncio
+
 from mintscope import __version__
 from support.scenes.service import Service
 
@@ -70,3 +72,12 @@ async def test_a_closed_store_is_not_ready(service: Service) -> None:
 
     assert response.status_code == 503
     assert "store" in response.json()["error"]["message"]
+
+
+async def test_nothing_is_ready_before_it_was_checked(service: Service) -> None:
+    """Also for those who ask while the first check is still waiting for its answer."""
+    service.failing_check.append("no node answers")
+
+    answers = await asyncio.gather(*(service.client.get("/readyz") for _ in range(6)))
+
+    assert {each.status_code for each in answers} == {503}

@@ -268,6 +268,10 @@ class UnusableStore(Exception):
     """A store cannot be used as it is; the message says what was expected and what was there."""
 
 
+class StoreUnavailable(UnusableStore):
+    """A store does not answer for now, for want of room say; trying again may help."""
+
+
 class UnusablePepper(UnusableStore):
     """There is no usable pepper, the key of every stored hash."""
 

@@ -98,6 +98,12 @@ EMAILS: Final = Counter(
 )
 EMAILS_WAITING: Final = SetGauge("mintscope_letters_waiting", "E-mails neither sent nor given up")
 
+RESTARTS: Final = SetGauge(
+    "mintscope_process_restarts",
+    "Times that a process of this service was started again",
+    ["process"],
+)
+
 STOP_POLL_S: Final = 0.05
 
 

@@ -1,12 +1,17 @@
-"""Processes that a command started end in order: each has what it reads from until its own end."""
+"""Processes that a command started: started again when they end, and ended in order."""
 
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from mintscope.shell.cli.service.children import Children
+from mintscope.shell.cli.service.children import EXIT_OPERATOR, ChildEnded, Children, Role
+from mintscope.shell.wiring.siblings import Sibling
+
+GIVE_UP_S = 20
 
 # Tells that it runs; on SIGTERM does its last work for a while, then says how the others were.
 PROGRAM = """
@@ -32,11 +37,127 @@ time.sleep(30)
 def test_the_chain_ends_after_the_server_that_asks_it(tmp_path: Path) -> None:
     """So nothing warns, while the server ends, of a chain that does not answer."""
     with Children(command=(sys.executable, "-c", PROGRAM)) as children:
-        for name in ("chain", "server"):
-            children.start(name, [name, str(tmp_path)])
-        give_up_s = time.monotonic() + 20
-        while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < give_up_s:
-            children.pause(0.05)
+        children.start("chain", ["chain", str(tmp_path)], role=Role(has_memory=True))
+        children.start("server", ["server", str(tmp_path)])
+        until(children, lambda: len(list(tmp_path.iterdir())) == 2)
 
     assert (tmp_path / "server ended").read_text() == "False"
     assert (tmp_path / "chain ended").exists()
+
+
+def until(children: Children, is_so: Callable[[], bool]) -> None:
+    give_up_s = time.monotonic() + GIVE_UP_S
+    while not is_so():
+        assert time.monotonic() < give_up_s
+        children.pause(0.02)
+
+
+# Notes each start and what its parent tells; ends with a code if there is one.
+RECORDER = """
+import pathlib, sys
+
+name, folder, *code = sys.argv[1:]
+with (pathlib.Path(folder) / name).open("a") as starts:
+    starts.write(".")
+if code:
+    sys.exit(int(code[0]))
+for line in sys.stdin:
+    (pathlib.Path(folder) / (name + " heard")).write_text(line)
+"""
+
+
+def recording() -> Children:
+    return Children(command=(sys.executable, "-c", RECORDER))
+
+
+def starts(folder: Path, name: str) -> int:
+    return len(text(folder / name))
+
+
+def heard(folder: Path, name: str) -> Mapping[str, Sibling]:
+    line = text(folder / f"{name} heard")
+    return msgspec.json.decode(line, type=dict[str, Sibling]) if line.endswith("\n") else {}
+
+
+def text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("code", [0, 1, 70])
+def test_a_process_that_ends_is_started_again_and_the_other_goes_on(
+    tmp_path: Path, code: int
+) -> None:
+    with recording() as children:
+        children.start("api", ["api", str(tmp_path)])
+        children.start("ingest", ["ingest", str(tmp_path), str(code)])
+        until(children, lambda: starts(tmp_path, "ingest") >= 3)
+        until(children, lambda: heard(tmp_path, "api").get("ingest", Sibling()).restarts >= 2)
+
+    assert starts(tmp_path, "api") == 1
+    assert not heard(tmp_path, "api")["ingest"].is_stopped
+
+
+@pytest.mark.process
+def test_a_process_that_needs_an_operator_stays_ended_and_the_others_hear_of_it(
+    tmp_path: Path,
+) -> None:
+    with recording() as children:
+        children.start("api", ["api", str(tmp_path)])
+        children.start("ingest", ["ingest", str(tmp_path), str(EXIT_OPERATOR)])
+        until(children, lambda: heard(tmp_path, "api").get("ingest", Sibling()).is_stopped)
+        children.pause(0.3)
+
+    assert (starts(tmp_path, "api"), starts(tmp_path, "ingest")) == (1, 1)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("role", "code"),
+    [(Role(is_vital=True), EXIT_OPERATOR), (Role(has_memory=True, is_vital=True), 1)],
+)
+def test_nothing_goes_on_without_what_is_vital(tmp_path: Path, role: Role, code: int) -> None:
+    with recording() as children:
+        children.start("api", ["api", str(tmp_path), str(code)], role=role)
+        with pytest.raises(ChildEnded, match=f"ended with exit code {code}"):
+            until(children, lambda: False)
+
+
+@pytest.mark.process
+def test_a_process_that_may_end_is_not_started_again(tmp_path: Path) -> None:
+    with recording() as children:
+        children.start("files", ["files", str(tmp_path), "0"], role=Role(may_end=True))
+        until(children, lambda: starts(tmp_path, "files") == 1)
+        children.pause(0.5)
+
+    assert starts(tmp_path, "files") == 1
+
+
+# On SIGTERM it ends when every other one has been told to end as well.
+TOGETHER = """
+import pathlib, signal, sys, time
+
+name, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+
+def end(number, frame):
+    (folder / (name + " ends")).touch()
+    while len(list(folder.glob("* ends"))) < 2:
+        time.sleep(0.01)
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, end)
+(folder / name).touch()
+time.sleep(30)
+"""
+
+
+@pytest.mark.process
+def test_processes_end_at_the_same_time(tmp_path: Path) -> None:
+    """Each waits for the other: one after the other they would be killed after a timeout."""
+    with Children(command=(sys.executable, "-c", TOGETHER)) as children:
+        for name in ("ingest", "api"):
+            children.start(name, [name, str(tmp_path)])
+        until(children, lambda: len(list(tmp_path.iterdir())) == 2)
+        start_s = time.monotonic()
+
+    assert time.monotonic() - start_s < 10

@@ -37,6 +37,7 @@ class HealthRoutes:
     clock: Clock
     _results: dict[str, str] = field(default_factory=dict)
     _fresh_until_s: float = float("-inf")
+    _checking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def operations(self) -> Sequence[Operation]:
         """Return the operations; those for operators may be asked for more often."""
@@ -92,14 +93,15 @@ class HealthRoutes:
         return success(request, data, at=self.clock.now(), names_request=True)
 
     async def _checked(self) -> dict[str, str]:
-        now_s = self.clock.monotonic_s()
-        if now_s >= self._fresh_until_s:
-            self._fresh_until_s = now_s + REMEMBERED_S
-            results = await asyncio.gather(*(_result(check) for check in self.checks))
-            self._results = {
-                check.name: result for check, result in zip(self.checks, results, strict=True)
-            }
-        return self._results
+        """Return the results of the last checks; where there are none yet, wait for them."""
+        async with self._checking:
+            if self.clock.monotonic_s() >= self._fresh_until_s:
+                results = await asyncio.gather(*(_result(check) for check in self.checks))
+                self._results = {
+                    check.name: result for check, result in zip(self.checks, results, strict=True)
+                }
+                self._fresh_until_s = self.clock.monotonic_s() + REMEMBERED_S
+            return self._results
 
 
 async def _result(check: Check) -> str:

@@ -31,7 +31,11 @@ TRIM_EVENTS_MAX: Final = 2_500
 
 
 class SourceBroken(SourceError):
-    """The source is of another chain, or offers blocks that never join the log."""
+    """The source offers blocks that never join the log."""
+
+
+class WrongChain(SourceBroken):
+    """The source is of another chain than the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +58,7 @@ class Ingest:
     async def run(self) -> None:
         """Ingest until the source ends, or for ever; stops cleanly when cancelled.
 
-        Raises ForkBelowFinalized or SourceBroken where an operator must look.
+        Raises ForkBelowFinalized or WrongChain where an operator must decide, else SourceError.
         """
         tail = await self.store.start(mints=self.mints, follows_files=self.follows_files)
         chain = Slots(tail, self.decode)
@@ -75,13 +79,13 @@ class Ingest:
             log.info("hole", slot=hole.slot, parent_slot=hole.parent_slot)
 
     async def _expect_same_chain(self) -> None:
-        """Record which chain the log is of; raise SourceBroken where the source is of another."""
+        """Record which chain the log is of; raise WrongChain where the source is of another."""
         genesis_hash = await self.source.genesis_hash()
         if genesis_hash is None:
             return
         recorded = await self.store.claim(genesis_hash)
         if recorded != genesis_hash:
-            raise SourceBroken(
+            raise WrongChain(
                 f"expected a node of the chain that this data_dir holds, genesis hash {recorded};"
                 f" was {genesis_hash}: another cluster? Use its own data_dir"
             )

@@ -6,11 +6,12 @@ The pepper is the key of every stored hash, in a file of its own outside the dat
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_bytes, token_hex
-from typing import Final
+from typing import IO, Final
 
 from mintscope.base.credentials import PEPPER_BYTES_MIN
 from mintscope.base.errors import FolderInUse, FolderOpen, UnusablePepper
@@ -18,26 +19,31 @@ from mintscope.base.errors import FolderInUse, FolderOpen, UnusablePepper
 MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"
 PEPPER_FILE: Final = "pepper"
+LOOK_AGAIN_S: Final = 0.05
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 @contextmanager
-def held(folder: Path, role: str, *, may_be_open: bool = False) -> Iterator[None]:
+def held(
+    folder: Path, role: str, *, may_be_open: bool = False, patience_s: float = 0.0
+) -> Iterator[None]:
     """Hold *folder* for *role* until the block ends; the kernel releases it if the process dies.
 
     may_be_open   hold it although other users of the machine may look into it
+    patience_s    how long to wait for another process to let go of it
     Raises        FolderInUse while another process holds it; FolderOpen
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not may_be_open:
         _expect_closed(folder)
     with (folder / f"{role}.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FolderInUse(
-                f"expected to be the only {role} of {folder}; another one is running"
-            ) from None
+        end_s = time.monotonic() + patience_s
+        while not _is_locked(file):
+            if time.monotonic() >= end_s:
+                raise FolderInUse(
+                    f"expected to be the only {role} of {folder}; another one is running"
+                )
+            time.sleep(LOOK_AGAIN_S)
         yield
 
 
@@ -48,6 +54,15 @@ def _expect_closed(folder: Path) -> None:
             f"expected {folder} to be closed to other users, for it holds secrets and balances;"
             f" its mode is {mode:o}: chmod 700 {folder}, or set data_dir_may_be_open"
         )
+
+
+def _is_locked(file: IO[str]) -> bool:
+    """Lock *file* if no other process does; return whether it is ours."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def load_pepper(path: Path) -> bytes:

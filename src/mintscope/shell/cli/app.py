@@ -11,7 +11,8 @@ from mintscope.shell.cli.accounts import applications, users
 from mintscope.shell.cli.demo import demo, devchain
 from mintscope.shell.cli.doctor import doctor
 from mintscope.shell.cli.service import serve
-from mintscope.shell.cli.service.children import stop_with_parent
+from mintscope.shell.cli.service.children import attach
+from mintscope.shell.wiring.siblings import Siblings
 
 app = typer.Typer(
     help="Real-time analytics for any Solana token, sold per request.",
@@ -46,6 +47,7 @@ def _print_version(*, wanted: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     *,
     attached: Annotated[
         bool, typer.Option("--attached", hidden=True, help="End when standard input is closed.")
@@ -58,8 +60,9 @@ def root(
     ] = False,
 ) -> None:
     """Set up what every command needs."""
+    context.obj = siblings = Siblings(has_parent=attached)
     if attached:
-        stop_with_parent()
+        attach(siblings.hear)
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
 """`mintscope api`: the process that answers clients."""
 
-import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from socket import socket
 from typing import TypeAlias
 
 from starlette.types import ASGIApp
@@ -32,34 +32,43 @@ from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
 from mintscope.shell.wiring.maintenance import running, serving_metrics
 from mintscope.shell.wiring.payments import Sales, open_sales
+from mintscope.shell.wiring.siblings import Siblings
 from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
 from mintscope.shell.wiring.stores import Money, held, open_market, open_money
 
 Ready: TypeAlias = Callable[[str, int], None]
 
 
-async def run_api(config: Config, ready: Ready) -> None:
+def bind(api: ApiConfig) -> socket:
+    """Return the socket that clients connect to.  Raises OSError for an address in use."""
+    return listen(api.host, api.port)
+
+
+async def run_api(
+    config: Config, ready: Ready, siblings: Siblings, listener_fd: int | None
+) -> None:
     """Serve clients until a signal comes; *ready* is called once they can connect.
 
-    Raises    FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
+    siblings      the processes beside this one
+    listener_fd   a socket that listens already; None: make one
+    Raises        FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
     """
     with held(config, "api"), serving_metrics(config.metrics, config.metrics.api_port):
-        listener = listen(config.api.host, config.api.port)
+        listener = bind(config.api) if listener_fd is None else socket(fileno=listener_fd)
         async with AsyncExitStack() as stack:
-            await _serve(config, listener, ready, stack)
+            await _serve(config, listener, ready, siblings, stack)
 
 
 async def _serve(
-    config: Config, listener: socket.socket, ready: Ready, stack: AsyncExitStack
+    config: Config, listener: socket, ready: Ready, siblings: Siblings, stack: AsyncExitStack
 ) -> None:
     clock, (host, port) = SystemClock(), listener.getsockname()[:2]
     enter = stack.enter_async_context
     reader = (await enter(open_market(config))).reader
     money = await enter(open_money(config, clock))
     ledger, follower = money.ledger, _follower(config, reader, clock)
-    checks = [Check("store", ledger.expect_writable), _freshness_check(config.api, follower)]
     sales = await enter(_selling(config, money, reader, clock))
-    checks += [] if sales is None else [Check("chain", sales.expect_chain)]
+    checks = [*siblings.checks, *_checks(config.api, ledger, follower, sales)]
     origins, limits = origins_of(config.api.origin, host, port), MemoryLimits(clock)
     sold_at = resource_origin(config.api.origin, host, port)
     accounts = await enter(_accounts(config, money, origins[0], limits, clock))
@@ -190,6 +199,13 @@ def _bounds(api: ApiConfig) -> Bounds:
         connections_max=api.connections_max,
         connections_per_client_max=api.connections_per_client_max,
     )
+
+
+def _checks(
+    api: ApiConfig, ledger: CreditLedger, follower: Follower, sales: Sales | None
+) -> list[Check]:
+    checks = [Check("store", ledger.expect_writable), _freshness_check(api, follower)]
+    return checks if sales is None else [*checks, Check("chain", sales.expect_chain)]
 
 
 def _freshness_check(api: ApiConfig, follower: Follower) -> Check:

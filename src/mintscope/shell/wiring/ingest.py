@@ -1,24 +1,33 @@
 """`mintscope ingest`: the process that writes the market."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+import structlog
+
 from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.errors import StoreUnavailable
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import WSOL, Endpoint, Source
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.registry import Floor
-from mintscope.edges.ingest.pipeline import Ingest
+from mintscope.edges.ingest.pipeline import Ingest, WrongChain
 from mintscope.edges.sources.files import FileSource, Progress
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, MarketConfig
+from mintscope.shell.wiring.backoff import Backoff
 from mintscope.shell.wiring.maintenance import run_until_signalled, serving_metrics
 from mintscope.shell.wiring.stores import held, open_market
 
+__all__ = ["WrongChain", "node_endpoint", "run_ingest"]
+
 MICRO_USD: Final = 1_000_000
+
+log = structlog.get_logger()
 
 
 async def run_ingest(config: Config, progress: Progress) -> None:
@@ -29,20 +38,35 @@ async def run_ingest(config: Config, progress: Progress) -> None:
     """
     clock, metrics = SystemClock(), config.metrics
     with held(config, "ingest"), serving_metrics(metrics, metrics.ingest_port):
-        async with (
-            open_market(config) as market,
-            _source(config.chain, clock, progress) as source,
-        ):
-            ingest = Ingest(
-                source=source,
-                store=market.store,
-                decode=decode_block,
-                clock=clock,
-                mints=_first_mints(config),
-                floor=_floor(config.market),
-                follows_files=config.chain.source == "files",
-            )
-            await run_until_signalled(ingest.run())
+        await run_until_signalled(_run(config, progress, clock))
+
+
+async def _run(config: Config, progress: Progress, clock: Clock) -> None:
+    """Ingest; while the disk is full or fails, wait and go on from what was stored."""
+    backoff = Backoff()
+    while True:
+        start_s = clock.monotonic_s()
+        try:
+            await _run_once(config, progress, clock)
+        except StoreUnavailable as trouble:
+            wait_s = backoff.after(clock.monotonic_s() - start_s)
+            log.warning("market cannot be written", reason=str(trouble), wait_s=wait_s)
+            await asyncio.sleep(wait_s)
+        else:
+            return
+
+
+async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
+    async with open_market(config) as market, _source(config.chain, clock, progress) as source:
+        await Ingest(
+            source=source,
+            store=market.store,
+            decode=decode_block,
+            clock=clock,
+            mints=_first_mints(config),
+            floor=_floor(config.market),
+            follows_files=config.chain.source == "files",
+        ).run()
 
 
 def node_endpoint(chain: ChainConfig) -> Endpoint:

@@ -17,9 +17,10 @@ from mintscope.shell.config.config import Config
 __all__ = ["OTHERS", "Market", "Money", "engine_version", "open_market", "open_money"]
 
 
-def held(config: Config, role: str) -> AbstractContextManager[None]:
+def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractContextManager[None]:
     """Hold the folder of all files for *role*.  Raises FolderInUse, FolderOpen."""
-    return folder.held(config.data_dir, role, may_be_open=config.data_dir_may_be_open)
+    may_be_open = config.data_dir_may_be_open
+    return folder.held(config.data_dir, role, may_be_open=may_be_open, patience_s=patience_s)
 
 
 def market_file(config: Config) -> Path:

@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 import apsw
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import UnusableStore
+from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.core.credits.rotation import RotationStore
@@ -39,6 +40,17 @@ from mintscope.edges.storage.sqlite.money.credit_ledger import (
     SqliteCreditLedger,
 )
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+
+# What ends by itself, or by what an operator does outside: room, a disk, a lock.
+PASSING: Final = (
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.LockedError,
+    apsw.ReadOnlyError,
+    OSError,
+)
 
 
 class Market:
@@ -208,4 +220,5 @@ def _path(kind: str, folder: Path, name: str) -> Path:
 
 
 def _unusable(kind: str, folder: Path, cause: Exception) -> UnusableStore:
-    return UnusableStore(f"the {kind} file in {folder} does not answer: {cause}")
+    error = StoreUnavailable if isinstance(cause, PASSING) else UnusableStore
+    return error(f"the {kind} file in {folder} does not answer: {cause}")

@@ -5,7 +5,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Final
@@ -13,15 +12,19 @@ from typing import Annotated, Final
 import httpx
 import typer
 
+from mintscope.base.metrics import configure_logging
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL
 from mintscope.devchain.market.world import World
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
 from mintscope.shell.cli.demo.buyer import BuyerTask, DemoFailed, buy
+from mintscope.shell.cli.demo.folder import demo_folder
 from mintscope.shell.cli.output import stop
-from mintscope.shell.cli.service.children import ChildEnded, Children
+from mintscope.shell.cli.service.children import ChildEnded, Children, Role
+from mintscope.shell.cli.service.serve import start_api
 from mintscope.shell.config.load import child_environment
 from mintscope.shell.config.sections import ApiConfig
+from mintscope.shell.wiring.api import bind
 
 SEED: Final = 0
 MINTS: Final = 20
@@ -53,18 +56,20 @@ def demo(
 
     A buyer with a wallet pays for a report and for credits, and prints what it does.
     """
-    api_port = _free_port(ApiConfig().port) if port is None else port
+    configure_logging("warning", json_lines=False)
     try:
-        with tempfile.TemporaryDirectory(prefix="mintscope-demo-") as folder:
-            _run(Path(folder), api_port)
-    except ChildEnded as error:
+        with _listener(port) as listener, demo_folder() as folder:
+            _run(folder, listener)
+    except (ChildEnded, OSError) as error:
         stop(f"mintscope: {error}", 1)
 
 
-def _run(folder: Path, api_port: int) -> None:
+def _run(folder: Path, listener: socket.socket) -> None:
     world, genesis = World(seed=SEED, mints=MINTS), Genesis(SEED)
     traded = {each.token.symbol: each.token.mint for each in world.listed}
-    chain_port = _free_port(0)
+    with bind(ApiConfig(host=HOST, port=0)) as probe:
+        chain_port = int(probe.getsockname()[1])
+    api_port = int(listener.getsockname()[1])
     origin, rpc_url = f"http://{HOST}:{api_port}", f"http://{HOST}:{chain_port}"
     environment = child_environment(
         {
@@ -77,10 +82,11 @@ def _run(folder: Path, api_port: int) -> None:
     )
     with Children(environment) as children:
         _tell("starting a local Solana with ten days of history ...")
-        children.start("devchain", ["devchain", "--port", str(chain_port)])
+        arguments = ["devchain", "--port", str(chain_port)]
+        children.start("devchain", arguments, role=Role(has_memory=True, is_vital=True))
         _until(children, lambda: _answers(f"{rpc_url}/health"))
         children.start("ingest", ["ingest"])
-        children.start("api", ["api"])
+        start_api(children, listener)
         issued = _command(environment, "credits", "issue", str(CREDITS), "--note", "demo")
         credit_token = issued.strip()
         password = secrets.token_urlsafe(PASSWORD_BYTES)
@@ -96,6 +102,7 @@ def _run(folder: Path, api_port: int) -> None:
             typer.echo("\nCtrl-C ends all of it.")
             sys.stdout.flush()
         children.wait()
+        listener.close()
 
 
 def _settings(genesis: Genesis, world: World) -> dict[str, str]:
@@ -193,13 +200,14 @@ def _command(environment: Mapping[str, str], *words: str, typed: str = "") -> st
     return done.stdout
 
 
-def _free_port(preferred: int) -> int:
-    """Return *preferred* if it is free, else another port."""
+def _listener(port: int | None) -> socket.socket:
+    """Return the socket of the API; None: on the usual port if it is free, else on another."""
     try:
-        with socket.create_server((HOST, preferred)) as probe:
-            return int(probe.getsockname()[1])
+        return bind(ApiConfig(host=HOST, port=ApiConfig().port if port is None else port))
     except OSError:
-        return _free_port(0)
+        if port is not None:
+            raise
+        return bind(ApiConfig(host=HOST, port=0))
 
 
 def _tell(message: str) -> None:

@@ -1,29 +1,72 @@
-"""Processes started by a command, and ended with it however it ends."""
+"""Processes started by a command: started again when they end, and ended with it."""
 
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from types import FrameType
-from typing import Self
+from typing import Final, Self
 
-STOP_TIMEOUT_S = 15.0
-POLL_S = 0.2
+import msgspec
+import structlog
+
+from mintscope.shell.wiring.backoff import Backoff
+from mintscope.shell.wiring.siblings import Sibling
+
+STOP_TIMEOUT_S: Final = 15.0
+POLL_S: Final = 0.05
+EXIT_OPERATOR: Final = 3  # starting it again is of no use until an operator has decided
+
+log = structlog.get_logger()
 
 
 class ChildEnded(Exception):
-    """A process ended by itself that should run until it is stopped."""
+    """A process ended for good without which the others have nothing to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """What the end of a process means to the others.
+
+    may_end       it may end well, and then stays ended
+    has_memory    it keeps in memory what the others rely on: it is never started again
+    is_vital      the others end with it when it ends for good
+    """
+
+    may_end: bool = False
+    has_memory: bool = False
+    is_vital: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class _Child:
+    """One process, from its first run to its last."""
+
+    name: str
+    arguments: Sequence[str]
+    role: Role
+    inherits: Sequence[int]
+    process: subprocess.Popen[bytes] | None = None
+    started_s: float = 0.0
+    start_again_s: float = float("inf")
+    sibling: Sibling = field(default_factory=Sibling)
+    backoff: Backoff = field(default_factory=Backoff)
 
 
 class Children:
-    """Runs `mintscope` commands beside this one; all of them stop when any does.
+    """Runs `mintscope` commands beside this one; one that ends is started again.
+
+    A child that ends with EXIT_OPERATOR stays ended, and the others are told.
 
     environment   theirs; None: ours
 
-    Each child holds the read end of a pipe whose other end is ours.  When we
-    die, even by SIGKILL, the pipe closes and `stop_with_parent` ends the child.
+    Each child holds the read end of a pipe whose other end is ours.  We write there what became
+    of the others.  When we die, even by SIGKILL, the pipe closes and `attach` ends the child.
     """
 
     def __init__(
@@ -34,7 +77,7 @@ class Children:
     ) -> None:
         self._environment = environment
         self._command = command
-        self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._children: list[_Child] = []
         self._stopping = threading.Event()
 
     def __enter__(self) -> Self:
@@ -43,59 +86,128 @@ class Children:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Stop them, newest first: what serves stops before what feeds it."""
-        for _, child in reversed(self._running):
-            child.terminate()
-            try:
-                child.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-            assert child.stdin is not None
-            child.stdin.close()
+        """Stop them all at once; those that others rely on stop when the others have."""
+        for has_memory in (False, True):
+            _stop([each for each in self._children if each.role.has_memory is has_memory])
 
-    def start(self, name: str, arguments: Sequence[str]) -> None:
-        """Start `mintscope` with *arguments*."""
-        child = subprocess.Popen(  # noqa: S603 - our own interpreter, our own arguments
-            [*self._command, *arguments],
-            stdin=subprocess.PIPE,
-            env=self._environment,
-            start_new_session=True,  # Ctrl-C reaches us alone, we stop them in order
-        )
-        self._running.append((name, child))
+    def start(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        role: Role = Role(),
+        inherits: Sequence[int] = (),
+    ) -> None:
+        """Start `mintscope` with *arguments*; *inherits* are file descriptors it can use."""
+        child = _Child(name=name, arguments=arguments, role=role, inherits=inherits)
+        self._children.append(child)
+        self._run(child)
 
     @property
     def stopping(self) -> bool:
         """Whether SIGINT or SIGTERM has come."""
         return self._stopping.is_set()
 
-    def pause(self, seconds: float, *, may_end: Collection[str] = ()) -> None:
-        """Wait *seconds*, less when asked to stop.
+    def pause(self, seconds: float) -> None:
+        """Wait *seconds*, less when asked to stop; start again what has ended.
 
-        Raises ChildEnded if one of them is gone, unless it is one that *may_end* well.
+        Raises ChildEnded when one has ended for good without which the others cannot work.
         """
-        self._stopping.wait(seconds)
-        for name, child in self._running:
-            code = child.poll()
-            ended_well = code == 0 and name in may_end
-            if code is not None and not ended_well and not self.stopping:
-                raise ChildEnded(f"{name} ended with exit code {code}; its last lines say why")
+        end_s = time.monotonic() + seconds
+        while not self._stopping.wait(min(POLL_S, max(0.0, end_s - time.monotonic()))):
+            for child in self._children:
+                self._look_at(child)
+            if time.monotonic() >= end_s:
+                return
 
-    def wait(self, *, may_end: Collection[str] = ()) -> None:
+    def wait(self) -> None:
         """Wait until asked to stop.  Raises ChildEnded as `pause` does."""
         while not self.stopping:
-            self.pause(POLL_S, may_end=may_end)
+            self.pause(1)
+
+    def _run(self, child: _Child) -> None:
+        child.process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own arguments
+            [*self._command, *child.arguments],
+            stdin=subprocess.PIPE,
+            env=self._environment,
+            start_new_session=True,  # Ctrl-C reaches us alone, we stop them in order
+            pass_fds=child.inherits,
+        )
+        assert child.process.stdin is not None
+        os.set_blocking(child.process.stdin.fileno(), False)
+        child.started_s, child.start_again_s = time.monotonic(), float("inf")
+        self._tell()
+
+    def _look_at(self, child: _Child) -> None:
+        """Note that *child* has ended, or start it again when it is time."""
+        now_s = time.monotonic()
+        if child.process is None:
+            if now_s >= child.start_again_s:
+                child.sibling = Sibling(restarts=child.sibling.restarts + 1)
+                self._run(child)
+            return
+        code = child.process.poll()
+        if code is None:
+            return
+        _close_pipe(child.process)
+        child.process = None
+        if code == 0 and child.role.may_end:
+            return
+        if code == EXIT_OPERATOR or child.role.has_memory:
+            self._give_up(child, code)
+            return
+        wait_s = child.backoff.after(now_s - child.started_s)
+        child.start_again_s = now_s + wait_s
+        log.warning(
+            "process ended", process=child.name, exit_code=code, restart_in_s=round(wait_s, 2)
+        )
+
+    def _give_up(self, child: _Child, code: int) -> None:
+        if child.role.is_vital:
+            raise ChildEnded(f"{child.name} ended with exit code {code}; its last lines say why")
+        log.error("process ended for good", process=child.name, exit_code=code)
+        child.sibling = Sibling(restarts=child.sibling.restarts, is_stopped=True)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell every child how all of them are; one that has just ended hears nothing."""
+        told = {child.name: child.sibling for child in self._children}
+        line = msgspec.json.encode(told) + b"\n"
+        for child in self._children:
+            if child.process is not None and child.process.stdin is not None:
+                with suppress(BrokenPipeError, BlockingIOError):
+                    os.write(child.process.stdin.fileno(), line)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stopping.set()
 
 
-def stop_with_parent() -> None:
-    """Turn the end of the pipe a parent holds on our standard input into a SIGTERM."""
+def _stop(children: Sequence[_Child]) -> None:
+    """Ask all of *children* to end, then wait for each; kill what takes too long."""
+    running = [child.process for child in children if child.process is not None]
+    for process in running:
+        process.terminate()
+    end_s = time.monotonic() + STOP_TIMEOUT_S
+    for process in running:
+        try:
+            process.wait(max(0.0, end_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        _close_pipe(process)
+
+
+def _close_pipe(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+def attach(hear: Callable[[bytes], None]) -> None:
+    """Hear the lines of the parent on our standard input; its end becomes a SIGTERM."""
 
     def watch() -> None:
-        while os.read(sys.stdin.fileno(), 1):
-            pass
+        for line in sys.stdin.buffer:
+            hear(line)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="parent", daemon=True).start()

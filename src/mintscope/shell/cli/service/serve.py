@@ -1,17 +1,18 @@
 """`mintscope serve`, `ingest` and `api`: the processes that run."""
 
 import signal
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
 import typer
 import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from mintscope.base.errors import UnusableStore
+from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.base.metrics import configure_logging
 from mintscope.base.solana import SourceError
 from mintscope.client.keypair import UnusableKeypair
@@ -19,31 +20,44 @@ from mintscope.core.market.engine.tail import ForkBelowFinalized
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import stop
-from mintscope.shell.cli.service.children import ChildEnded, Children
+from mintscope.shell.cli.service.children import (
+    EXIT_OPERATOR,
+    STOP_TIMEOUT_S,
+    ChildEnded,
+    Children,
+    Role,
+)
 from mintscope.shell.config.sections import LogConfig
-from mintscope.shell.wiring.api import run_api
-from mintscope.shell.wiring.ingest import run_ingest
+from mintscope.shell.wiring.api import bind, run_api
+from mintscope.shell.wiring.ingest import WrongChain, run_ingest
 from mintscope.shell.wiring.payments import CannotSell
 from mintscope.shell.wiring.site import in_url
 from mintscope.shell.wiring.stores import held
 
 LINE_EVERY_PERCENT: Final = 20
-EXIT_OPERATOR: Final = 1  # something an operator must look at
+EXIT_FAILED: Final = 1
 
 app = typer.Typer()
 
 
 @app.command()
 def serve(config: ConfigFile = None) -> None:
-    """Run ingest and api side by side, until Ctrl-C or until one of them ends."""
+    """Run ingest and api side by side until Ctrl-C; one that ends is started again."""
     loaded = configured(config)
     _configure_logging(loaded.config.log)
     file = [] if config is None else ["--config", str(config)]
-    with _words(), held(loaded.config, "serve"), Children() as children:
-        children.start("ingest", ["ingest", *file])
-        children.start("api", ["api", *file])
-        # Files come to an end; what was read from them is served on.
-        children.wait(may_end={"ingest"} if loaded.config.chain.source == "files" else set())
+    settings, is_file = loaded.config, loaded.config.chain.source == "files"
+    with _words(operator=EXIT_FAILED), held(settings, "serve"):
+        for role in ("ingest", "api"):  # children of a `serve` that was killed end in a moment
+            with held(settings, role, patience_s=STOP_TIMEOUT_S):
+                pass
+        # Clients that connect while the api is started again wait in this socket.
+        with bind(settings.api) as listener, Children() as children:
+            # Files come to an end; what was read from them is served on.
+            children.start("ingest", ["ingest", *file], role=Role(may_end=is_file))
+            start_api(children, listener, file)
+            children.wait()
+            listener.close()  # the last one to hold it is the api, which ends
 
 
 @app.command()
@@ -56,7 +70,13 @@ def ingest(config: ConfigFile = None) -> None:
 
 
 @app.command()
-def api(config: ConfigFile = None) -> None:
+def api(
+    context: typer.Context,
+    config: ConfigFile = None,
+    listener: Annotated[
+        int | None, typer.Option(hidden=True, help="File descriptor of a listening socket.")
+    ] = None,
+) -> None:
     """Serve clients: the API and the pages."""
     settings = configured(config).config
     _configure_logging(settings.log)
@@ -64,7 +84,13 @@ def api(config: ConfigFile = None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     with _words():
-        uvloop.run(run_api(settings, _tell_address))
+        uvloop.run(run_api(settings, _tell_address, context.obj, listener))
+
+
+def start_api(children: Children, listener: socket.socket, options: Sequence[str] = ()) -> None:
+    """Start an api that serves the clients of *listener*; without it there is no service."""
+    arguments = ["api", "--listener", str(listener.fileno()), *options]
+    children.start("api", arguments, role=Role(is_vital=True), inherits=[listener.fileno()])
 
 
 def _configure_logging(log: LogConfig) -> None:
@@ -77,21 +103,20 @@ def _tell_address(host: str, port: int) -> None:
 
 
 @contextmanager
-def _words() -> Iterator[None]:
-    """End the command with one message for what an operator must look at."""
+def _words(operator: int = EXIT_OPERATOR) -> Iterator[None]:
+    """End the command with one message: with *operator* where an operator must decide."""
     try:
         yield
+    except (ChildEnded, OSError, StoreUnavailable, SourceError) as error:
+        stop(f"mintscope: {error}", operator if isinstance(error, WrongChain) else EXIT_FAILED)
     except (
         CannotSell,
-        ChildEnded,
         ForkBelowFinalized,
-        OSError,
-        SourceError,
         UnusableKeypair,
         UnusablePaymentToken,
         UnusableStore,
     ) as error:
-        stop(f"mintscope: {error}", EXIT_OPERATOR)
+        stop(f"mintscope: {error}", operator)
 
 
 class CommandHistory:

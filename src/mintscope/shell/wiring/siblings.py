@@ -1,0 +1,49 @@
+"""The processes beside this one: how they are, as the parent of all of them tells."""
+
+from typing import Final
+
+import msgspec
+
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.metrics import RESTARTS
+from mintscope.edges.api.health import Check
+
+PARENT_SAYS: Final = "processes"
+
+
+class Sibling(msgspec.Struct, frozen=True):
+    """How one process is.
+
+    restarts     how often it was started again
+    is_stopped   it has ended, and is not started again before an operator has decided
+    """
+
+    restarts: int = 0
+    is_stopped: bool = False
+
+
+class Siblings:
+    """What the parent told last; nothing in a process without one."""
+
+    def __init__(self, *, has_parent: bool) -> None:
+        self._has_parent = has_parent
+        self._known: dict[str, Sibling] = {}
+
+    def hear(self, line: bytes) -> None:
+        """Take in a *line* of the parent: every process by its name, in JSON."""
+        self._known = msgspec.json.decode(line, type=dict[str, Sibling])
+        for name, sibling in self._known.items():
+            RESTARTS.labels(name).set(sibling.restarts)
+
+    async def expect_none_stopped(self) -> None:
+        """Raise ServiceUnavailable while a process is stopped for good."""
+        stopped = sorted(name for name, sibling in self._known.items() if sibling.is_stopped)
+        if stopped:
+            raise ServiceUnavailable(
+                f"{', '.join(stopped)} has ended and is not started again; its log says why"
+            )
+
+    @property
+    def checks(self) -> list[Check]:
+        """The check of /v1/health and /readyz; none without a parent."""
+        return [Check(PARENT_SAYS, self.expect_none_stopped)] if self._has_parent else []

@@ -1,0 +1,54 @@
+"""The folder of a demo goes with it, or with the start of the next one if it was killed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mintscope.shell.cli.demo.folder import PREFIX, demo_folder
+
+HOLDS_A_FOLDER = """
+import sys
+from mintscope.shell.cli.demo.folder import demo_folder
+with demo_folder() as folder:
+    (folder / "market.sqlite").touch()
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.process
+def test_what_a_killed_demo_left_goes_at_the_next_start_and_a_running_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    other = tmp_path / "other"
+    other.mkdir()
+    with demo(tmp_path) as killed, demo(tmp_path) as runs:
+        left, held = first_line(killed), first_line(runs)
+        killed.kill()
+        killed.wait()
+        assert left.exists()
+
+        with demo_folder() as folder:
+            assert {*tmp_path.iterdir()} == {folder, held, other}
+            assert folder.name.startswith(PREFIX)
+
+        runs.communicate(timeout=20)
+    assert {*tmp_path.iterdir()} == {other}
+
+
+def demo(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLDS_A_FOLDER],
+        env={"TMPDIR": str(folder)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def first_line(process: subprocess.Popen[str]) -> Path:
+    assert process.stdout is not None
+    return Path(process.stdout.readline().strip())
