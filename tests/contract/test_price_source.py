@@ -11,26 +11,13 @@ from mintscope.base.solana import WSOL
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.payments.pricing.price import Doubt, Quote
 from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceSource
-from mintscope.core.payments.pricing.token_market import TokenReserves
-from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.edges.settlement.price_sources import FeedPrice, MarketPrice
 from support.fakes.log import FakeLog
+from support.fakes.pools import Pools
 
 NOW = UnixMs(1_800_000_000_000)
 TOKEN = Mint("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
 HERMES = '{"parsed":[{"price":{"price":"2000000","expo":-6,"publish_time":1799999999}}]}'
-
-
-class Pools:
-    """A PoolReserves with enough on both sides, or none that answers."""
-
-    def __init__(self, *, answers: bool) -> None:
-        self._answers = answers
-
-    async def read(self) -> TokenReserves:
-        if not self._answers:
-            raise ChainUnavailable("no node")
-        return TokenReserves(base=10**12, quotes={WSOL: 10**13})
 
 
 def pinned(*, answers: bool) -> PriceSource:

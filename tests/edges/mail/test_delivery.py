@@ -27,6 +27,7 @@ from mintscope.edges.mail.templates import compose
 from mintscope.edges.mail.transport import SmtpTransport
 from mintscope.edges.storage.folder import MONEY_FILE
 from support.fakes.mail_server import MailRoom, mail_room, mail_room_beside
+from support.fakes.raw_server import raw_server
 from support.processes import posting_process
 from support.scenes.people_service import NOW, SECRETS
 from support.scenes.stores import money_in
@@ -128,6 +129,16 @@ async def test_a_server_that_says_later_is_asked_again_ever_more_rarely(station:
     assert set(pauses_ms[10:-1]) == {6 * HOUR_MS}
     assert sum(pauses_ms) == GIVE_UP_MS
     assert room.raw == []
+
+
+async def test_a_refusal_that_is_no_text_is_noted_like_any_other(station: Station) -> None:
+    await station.write()
+    async with mail_room() as room, raw_server(b"554 \xff\xfe go away\r\n", says_first=True) as url:
+        await station.to(room, port=int(url.rpartition(":")[2].rstrip("/"))).round()
+
+    attempts, sent_at, given_up_at, reason = station.email()
+    assert (attempts, sent_at, given_up_at) == (1, None, None)
+    assert reason == "554 ?? go away"
 
 
 async def test_an_email_put_off_arrives_when_the_server_takes_it(station: Station) -> None:

@@ -1,4 +1,4 @@
-"""A real SMTP server on the loopback address, for tests: it keeps what it accepts."""
+"""A real SMTP server on the loopback address, for tests, and a stand-in for one."""
 
 import asyncio
 import ssl
@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-from mintscope.edges.mail.transport import MailServer
+from mintscope.core.accounts.mail.email import Email
+from mintscope.edges.mail.transport import EmailRefused, MailServer, Unsent
 
 CERTIFICATE: Final = Path(__file__).with_suffix(".pem")
 Security = Literal["starttls", "tls", "none"]
@@ -23,6 +24,24 @@ Security = Literal["starttls", "tls", "none"]
 def trusting() -> ssl.SSLContext:
     """Return what a client that trusts the server's certificate uses."""
     return ssl.create_default_context(cafile=str(CERTIFICATE))
+
+
+class SentEmails:
+    """A Transport that keeps e-mails in memory, or refuses them as a mail server would."""
+
+    def __init__(self) -> None:
+        self.arrived: list[Email] = []
+        self._reply = "250 OK"
+
+    def refuse(self, reply: str) -> None:
+        """Answer each e-mail with *reply*, a code and a text, from now on."""
+        self._reply = reply
+
+    async def send(self, email: Email) -> None:
+        if self._reply.startswith("250"):
+            self.arrived.append(email)
+            return
+        raise (EmailRefused if self._reply.startswith("5") else Unsent)(self._reply)
 
 
 @dataclass

@@ -8,12 +8,16 @@ Body = Callable[[], Iterable[bytes]]
 
 
 @asynccontextmanager
-async def raw_server(written: bytes | Body) -> AsyncIterator[str]:
-    """Serve *written*, bytes or what returns pieces of them, and close; yield the address."""
+async def raw_server(written: bytes | Body, *, says_first: bool = False) -> AsyncIterator[str]:
+    """Serve *written*, bytes or what returns pieces of them, and close; yield the address.
+
+    says_first    as a mail server does: without being asked
+    """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
+            if not says_first:
+                await reader.readuntil(b"\r\n\r\n")
             for piece in [written] if isinstance(written, bytes) else written():
                 writer.write(piece)
                 await writer.drain()

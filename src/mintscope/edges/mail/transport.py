@@ -152,4 +152,5 @@ def _shown(cause: Exception) -> str:
     text = (
         f"{cause.code} {cause.message}" if isinstance(cause, SMTPResponseException) else str(cause)
     )
-    return " ".join((text or type(cause).__name__).split())[:REASON_LENGTH_MAX]
+    line = " ".join((text or type(cause).__name__).split())[:REASON_LENGTH_MAX]
+    return line.encode(errors="replace").decode()  # bytes that are no UTF-8 came as half characters

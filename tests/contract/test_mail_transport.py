@@ -1,0 +1,162 @@
+"""What every Transport of e-mails must do.  Add an engine to `ENGINES`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import Email
+from mintscope.edges.mail.delivery import PageTransport, Transport
+from mintscope.edges.mail.transport import EmailRefused, MailServer, SmtpTransport, Unsent
+from support.fakes.mail_server import SentEmails, mail_room
+from support.fakes.raw_server import raw_server
+
+NOW: Final = UnixMs(1_700_000_000_000)
+# What arrived, as (recipient, subject, text, Message-ID); None where nothing is sent.
+Arrived = Callable[[], list[tuple[str, str, str, str]] | None]
+
+
+def email(number: int = 0) -> Email:
+    return Email(
+        recipient=EmailAddress(f"reader{number}@example.org"),
+        subject="Choose a new password",
+        text=f"Hello,\n\nhttps://example.org/reset/{'x' * 90}\n.\n-- \n{number}\n",
+        message_id=f"<{number}@example.org>",
+    )
+
+
+def told(sent: Email) -> tuple[str, str, str, str]:
+    return sent.recipient, sent.subject, sent.text, sent.message_id
+
+
+class Engine:
+    """A transport, what has arrived by it, and how to let the other side refuse.
+
+    refuse    with a reply of a mail server; None where there is no other side
+    """
+
+    def __init__(
+        self, transport: Transport, arrived: Arrived, refuse: Callable[[str], None] | None
+    ) -> None:
+        self.transport, self.arrived, self.refuse = transport, arrived, refuse
+
+
+@asynccontextmanager
+async def smtp() -> AsyncIterator[Engine]:
+    async with mail_room() as room:
+
+        def arrived() -> list[tuple[str, str, str, str]]:
+            return [
+                (each["To"], each["Subject"], _text(each.get_content()), each["Message-ID"])
+                for each in room.messages
+            ]
+
+        def refuse(reply: str) -> None:
+            room.rcpt = reply
+
+        yield Engine(SmtpTransport(room.server(), ManualClock(NOW)), arrived, refuse)
+
+
+@asynccontextmanager
+async def page() -> AsyncIterator[Engine]:
+    yield Engine(PageTransport(), lambda: None, None)
+
+
+@asynccontextmanager
+async def kept() -> AsyncIterator[Engine]:
+    sent = SentEmails()
+    yield Engine(sent, lambda: [told(each) for each in sent.arrived], sent.refuse)
+
+
+def _text(content: str) -> str:
+    return content.replace("\r\n", "\n")
+
+
+ENGINES: Final[dict[str, Callable[[], AbstractAsyncContextManager[Engine]]]] = {
+    "smtp": smtp,
+    "page": page,
+    "kept": kept,
+}
+REFUSING: Final = [name for name in ENGINES if name != "page"]
+
+
+@pytest.mark.parametrize("name", ENGINES)
+async def test_an_email_arrives_as_it_was_written_as_often_as_it_is_sent(name: str) -> None:
+    async with ENGINES[name]() as engine:
+        for _ in range(2):
+            await engine.transport.send(email())
+
+        assert engine.arrived() in ([told(email())] * 2, None)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+async def test_several_are_sent_at_once(name: str) -> None:
+    async with ENGINES[name]() as engine:
+        await asyncio.gather(*(engine.transport.send(email(number)) for number in range(4)))
+
+        arrived = engine.arrived()
+        assert arrived is None or sorted(arrived) == [told(email(number)) for number in range(4)]
+
+
+@pytest.mark.parametrize("name", REFUSING)
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [("550 5.1.1 No such user", EmailRefused), ("451 4.7.1 Try again later", Unsent)],
+)
+async def test_a_refusal_says_whether_it_is_final(
+    name: str, reply: str, kind: type[Unsent]
+) -> None:
+    async with ENGINES[name]() as engine:
+        assert engine.refuse is not None
+        engine.refuse(reply)
+        with pytest.raises(Unsent, match=reply[:3]) as refusal:
+            await engine.transport.send(email())
+
+        assert type(refusal.value) is kind
+        assert engine.arrived() == []
+        engine.refuse("250 OK")
+        await engine.transport.send(email())
+        assert engine.arrived() == [told(email())]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    said=st.lists(
+        st.binary(max_size=30)
+        | st.builds(
+            b"%b %b\r\n".__mod__,
+            st.tuples(
+                st.sampled_from([b"220", b"250", b"250-", b"354", b"554", b"999", b"1e5"]),
+                st.binary(max_size=20),
+            ),
+        ),
+        max_size=6,
+    )
+)
+def test_whatever_a_mail_server_says_an_email_is_sent_or_unsent(said: list[bytes]) -> None:
+    async def run() -> None:
+        async with raw_server(lambda: said, says_first=True) as url:
+            server = MailServer(
+                host="127.0.0.1",
+                port=int(url.rpartition(":")[2].rstrip("/")),
+                security="none",
+                username="",
+                password="",
+                sender="no-reply@example.org",
+                name="mintscope",
+                timeout_s=5.0,
+            )
+            try:
+                await SmtpTransport(server, ManualClock(NOW)).send(email())
+            except Unsent as refusal:
+                reason = str(refusal)
+                reason.encode()  # it is stored
+
+    asyncio.run(run())

@@ -1,0 +1,165 @@
+"""What every PoolReserves must do.  Add an engine to `ENGINES`."""
+
+import json
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any, Final
+
+import pytest
+from solders.pubkey import Pubkey
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from mintscope.base.primitives import Mint, Wallet
+from mintscope.base.solana import USDC, USDT, WSOL, Endpoint
+from mintscope.core.payments.pricing.token_market import PoolReserves, TokenReserves
+from mintscope.core.payments.protocol.mint import UnusablePaymentToken
+from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
+from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.edges.settlement.reserves import RpcReserves, Vaults
+from support.fakes.pools import Pools
+from support.scenes.payments.payment_shop import listening
+from support.spoiling import RUINED, spoil
+
+TOKEN: Final = USDT
+U64_MAX: Final = 2**64 - 1
+
+
+def vault(mint: Mint, atoms: int) -> dict[str, Any]:
+    data = bytes(Pubkey.from_string(mint)) + bytes(32) + atoms.to_bytes(8, "little") + bytes(93)
+    return {"owner": TOKEN_PROGRAM, "data": [b64encode(data).decode(), "base64"]}
+
+
+class Node:
+    """A node, as a server of its own, that holds two pools of TOKEN, or what a test puts there."""
+
+    def __init__(self, sold: int, quotes: dict[Mint, int]) -> None:
+        self.accounts: dict[str, Any] = {"base 0": vault(TOKEN, sold), "base 1": vault(TOKEN, 0)}
+        for number, (mint, atoms) in enumerate(quotes.items()):
+            self.accounts[f"quote {number}"] = vault(mint, atoms)
+        self.change: Callable[[bytes], bytes] = bytes
+        self.status = 200
+
+    async def answer(self, request: Request) -> Response:
+        address = json.loads(await request.body())["params"][0]
+        result = {"context": {"slot": 7}, "value": self.accounts[address]}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}, separators=(",", ":"))
+        return Response(self.change(body.encode()), self.status)
+
+
+class OverRpc:
+    """The vaults of a node that listens on this machine."""
+
+    def __init__(self, node: Node, reserves: RpcReserves) -> None:
+        self.node, self.reserves = node, reserves
+
+    def become_silent(self) -> None:
+        self.node.status = 503
+
+    def become_of_another_token(self) -> None:
+        self.node.accounts["base 1"] = vault(WSOL, 0)
+
+
+class Made:
+    """What a test says."""
+
+    def __init__(self, reserves: Pools) -> None:
+        self.reserves = reserves
+
+    def become_silent(self) -> None:
+        self.reserves.answers = False
+
+    def become_of_another_token(self) -> None:
+        self.reserves.is_usable = False
+
+
+Engine = OverRpc | Made
+
+
+@asynccontextmanager
+async def over_rpc(sold: int, quotes: dict[Mint, int]) -> AsyncIterator[OverRpc]:
+    node = Node(sold, quotes)
+    pools = [Vaults(Wallet(f"base {n}"), Wallet(f"quote {n}")) for n in range(len(quotes))]
+    async with listening(Starlette(routes=[Route("/", node.answer, methods=["POST"])])) as url:
+        reserves = RpcReserves(Endpoint(url=url), base=TOKEN, pools=pools)
+        try:
+            yield OverRpc(node, reserves)
+        finally:
+            await reserves.aclose()
+
+
+@asynccontextmanager
+async def made(sold: int, quotes: dict[Mint, int]) -> AsyncIterator[Made]:
+    yield Made(Pools(sold, quotes))
+
+
+ENGINES: Final[dict[str, Callable[..., AbstractAsyncContextManager[Engine]]]] = {
+    "rpc": over_rpc,
+    "made": made,
+}
+QUOTES: Final = {WSOL: 6, USDC: 8}
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Callable[..., AbstractAsyncContextManager[Engine]]:
+    return ENGINES[request.param]
+
+
+async def read(reserves: PoolReserves) -> TokenReserves:
+    return await reserves.read()
+
+
+@pytest.mark.parametrize(
+    ("sold", "quotes"), [(5, QUOTES), (0, {WSOL: 0}), (U64_MAX, {USDC: U64_MAX})]
+)
+async def test_what_all_pools_hold_together_is_told_by_mint(
+    engine: Callable[..., AbstractAsyncContextManager[Engine]],
+    sold: int,
+    quotes: dict[Mint, int],
+) -> None:
+    async with engine(sold, quotes) as pools:
+        assert await read(pools.reserves) == TokenReserves(base=sold, quotes=quotes)
+        assert await read(pools.reserves) == TokenReserves(base=sold, quotes=quotes)
+
+
+async def test_a_node_that_does_not_answer_is_unavailable(
+    engine: Callable[..., AbstractAsyncContextManager[Engine]],
+) -> None:
+    async with engine(5, QUOTES) as pools:
+        pools.become_silent()
+        with pytest.raises(ChainUnavailable):
+            await read(pools.reserves)
+
+
+async def test_a_pool_of_another_token_is_unusable(
+    engine: Callable[..., AbstractAsyncContextManager[Engine]],
+) -> None:
+    async with engine(5, QUOTES) as pools:
+        pools.become_of_another_token()
+        with pytest.raises(UnusablePaymentToken):
+            await read(pools.reserves)
+
+
+@pytest.mark.parametrize("ruin", RUINED.values(), ids=RUINED)
+async def test_an_answer_that_cannot_be_read_is_unavailable(ruin: Callable[[bytes], bytes]) -> None:
+    async with over_rpc(5, QUOTES) as pools:
+        pools.node.change = ruin
+        with pytest.raises(ChainUnavailable):
+            await read(pools.reserves)
+        pools.node.change = bytes
+        assert await read(pools.reserves) == TokenReserves(base=5, quotes=QUOTES)
+
+
+async def test_any_answer_is_what_the_pools_hold_or_a_reason_why_not() -> None:
+    async with over_rpc(5, QUOTES) as pools:
+        for seed in range(300):
+            pools.node.change = partial(spoil, seed=seed)
+            try:
+                found = await read(pools.reserves)
+            except (ChainUnavailable, UnusablePaymentToken):
+                continue
+            assert 0 <= found.base <= 2 * U64_MAX
