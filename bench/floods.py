@@ -28,7 +28,7 @@ from mintscope.base.solana import WSOL
 
 SECONDS: Final = 6.0
 NICE: Final = 10
-SETTLE_S: Final = 2.0
+SETTLE_S: Final = 4.0
 PAUSE_S: Final = 0.04
 P99_MS_MAX: Final = 50.0
 GROWTH_MB_MAX: Final = 20.0

@@ -1,12 +1,16 @@
 """Passwords as argon2id hashes: right, wrong and of no account; only a few are computed at once."""
 
 import asyncio
+import platform
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.edges.maintenance.passwords import Argon2Hasher
+from mintscope.edges.maintenance.passwords import NICE, Argon2Hasher
 
 PASSWORD = "correct horse battery"
 
@@ -79,3 +83,51 @@ async def test_a_cancelled_check_keeps_its_place_until_the_work_is_done(
                 hashed += 1
             except ServiceUnavailable:
                 await asyncio.sleep(0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+async def test_hashes_are_made_by_threads_that_let_the_event_loop_go_first(
+    hasher: Argon2Hasher,
+) -> None:
+    await hasher.hash(PASSWORD)
+
+    assert NICE in priorities()
+
+
+def priorities() -> set[int]:
+    """Return those of all threads of this process."""
+    threads = [each.read_text() for each in Path("/proc/self/task").glob("*/stat")]
+    return {int(each.rpartition(")")[2].split()[16]) for each in threads}
+
+
+HASHING = """
+import asyncio
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from pathlib import Path
+from mintscope.edges.maintenance.passwords import Argon2Hasher
+
+def held_mb():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) // 1024
+
+async def main():
+    hasher = Argon2Hasher()
+    before_mb = held_mb()
+    for _ in range(4):
+        await asyncio.gather(*(hasher.hash("correct horse") for _ in range(4)))
+    print(held_mb() - before_mb)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries differ")
+def test_the_memory_of_a_hash_is_given_back() -> None:
+    command = [sys.executable, "-c", HASHING]
+    grown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+    assert int(grown) < 10, f"expected less than 10 MB more; {grown} were held"
