@@ -12,6 +12,7 @@ import pytest
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import Gap, Tip
+from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import (
     Appended,
     LoadedMint,
@@ -110,6 +111,7 @@ def trade(mint: Mint, price: float | None = 1.0, *, volume: int = 10, index: int
         volume=volume,
         price_usd=price,
         price_sol=None if price is None else price / 100,
+        pool=f"pool {index}",
     )
 
 
@@ -513,3 +515,50 @@ async def test_a_store_that_cannot_be_read_is_unavailable_and_no_bug(tmp_path: P
 
     for part in (reader, tracking, store):
         await part.close()
+
+
+def decided(number: int, pool: str = "pool") -> DecidingPool:
+    return DecidingPool(pool, 2.5, UnixS(START + number), 1.5, START, 7, "elder", START + 9)
+
+
+def deciding(new: NewSlot, *pairs: tuple[Mint, DecidingPool]) -> NewSlot:
+    return NewSlot(new.header, new.swaps, dict(pairs))
+
+
+async def test_which_pool_decides_is_kept_with_the_slot_that_says_so(market: Market) -> None:
+    await market.store.write(
+        [
+            deciding(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
+            deciding(slot(2, trade(A)), (A, decided(2))),
+            slot(3, trade(A, None)),
+            deciding(slot(4, trade(A)), (A, decided(4))),
+            DeadSlot(Slot(4)),
+            deciding(slot(5, trade(C)), (C, decided(5))),
+        ]
+    )
+
+    assert await market.store.deciding_pools() == [
+        (Slot(1), A, decided(1)),
+        (Slot(1), B, decided(1, "b")),
+        (Slot(2), A, decided(2)),
+    ]
+
+
+async def test_which_pool_decides_outlives_the_log(market: Market) -> None:
+    await market.store.write(
+        [
+            deciding(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
+            deciding(slot(2, trade(A)), (A, decided(2))),
+            FinalSlot(Slot(2)),
+            deciding(slot(3, trade(A), time=START + HOUR), (A, decided(3))),
+            FinalSlot(Slot(3)),
+        ]
+    )
+    await fold(market)
+    while await market.store.trim(100):
+        pass
+
+    kept = await market.store.deciding_pools()
+    assert {(mint, state) for _, mint, state in kept[:2]} == {(A, decided(2)), (B, decided(1, "b"))}
+    assert kept[2:] == [(Slot(3), A, decided(3))]
+    assert all(each < 1 for each, *_ in kept[:2])

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from statistics import median_low
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.pricing import (
     Rate,
@@ -303,6 +305,22 @@ def test_real_sol_prices_are_those_of_their_days(shared_data: Path) -> None:
     assert found["2025-06"] == [160.2]
     assert found["2025-11"] == [155.1]
     assert "2025-10" not in found  # 0.039 SOL
+
+
+def test_real_swaps_of_many_pools_are_priced_as_before_there_were_deciding_pools(
+    shared_data: Path,
+) -> None:
+    """In order of time, in one log: pools of one mint agree, or are days apart."""
+    pools, now = DecidingPools(), 0
+    for slot, (_, made, time) in enumerate(
+        sorted(real_swaps(shared_data), key=lambda r: r[2] or 0)
+    ):
+        pools.begin(Slot(slot))
+        now = max(now, time or 0)
+        rate = Rate(200.0, UnixS(now))
+        told = price_slot([made], rate, partial(pools.sets_price, UnixS(now)))
+
+        assert told == price_slot([made], rate)
 
 
 def test_real_prices_and_volumes_agree(shared_data: Path) -> None:

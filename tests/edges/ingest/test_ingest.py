@@ -27,6 +27,7 @@ from mintscope.core.market.engine.tail import ForkBelowFinalized
 from mintscope.core.market.log import LogTrimmed
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import MarketReader, MarketStore
+from mintscope.core.market.swap import Swap
 from mintscope.edges.ingest.pipeline import Ingest, SourceBroken
 from mintscope.edges.storage.folder import MARKET_FILE
 from support.fakes.made_chain import (
@@ -73,6 +74,7 @@ class StormySource:
 
     blocks: Sequence[Block]
     random: Random
+    pools: Sequence[str | None] = (None,)
     final: int = 0
     calls: int = 0
     dead: list[tuple[int, Block]] = field(default_factory=list)
@@ -132,7 +134,13 @@ class StormySource:
             slot = parent.slot + self.random.randint(1, 2)
             time = (self.blocks[n].time or 0) + self.random.randrange(90)
             fork = f"-fork-{len(self.dead)}"
-            parent = block(slot, parent, random_swaps(self.random), time=time, fork=fork)
+            parent = block(
+                slot,
+                parent,
+                random_swaps(self.random, pools=self.pools),
+                time=time,
+                fork=fork,
+            )
             branch.append(parent)
             self.dead.append((n, parent))
         return list(branch[self.random.choice([0, 0, 0, 1]) :])
@@ -226,17 +234,20 @@ FLOORS = [None, Floor(swaps_min=4, volume_min=10**6, dead_after_days=1)]
 @pytest.mark.parametrize("floor", FLOORS, ids=["listed", "all"])
 @settings(max_examples=500 if STORM_IS_FULL else 12, derandomize=True, deadline=None)
 @given(
-    seed=st.integers(0, 2**32), length=st.integers(5, 90), spread_s=st.sampled_from([3, 40, 4000])
+    seed=st.integers(0, 2**32),
+    length=st.integers(5, 90),
+    spread_s=st.sampled_from([3, 40, 4000]),
+    pools=st.sampled_from([(None,), ("a", "b"), ("a", "b", "c", None)]),
 )
 def test_a_stormy_source_ends_as_a_calm_one(
-    floor: Floor | None, seed: int, length: int, spread_s: int
+    floor: Floor | None, seed: int, length: int, spread_s: int, pools: Sequence[str | None]
 ) -> None:
-    blocks = random_chain(seed, length, spread_s=spread_s)
+    blocks = random_chain(seed, length, spread_s=spread_s, pools=pools)
     random = Random(seed)
     with TemporaryDirectory() as folder:
         calm, stormy = Path(folder) / "calm.sqlite", Path(folder) / "stormy.sqlite"
         expected = asyncio.run(both_folds(ListSource(blocks), calm, random, floor))
-        served = asyncio.run(both_folds(StormySource(blocks, random), stormy, random, floor))
+        served = asyncio.run(both_folds(StormySource(blocks, random, pools), stormy, random, floor))
 
         assert kept(stormy) == kept(calm)
         assert served == expected
@@ -263,7 +274,7 @@ def test_candles_are_what_their_definition_says(seed: int, spread_s: int) -> Non
 @pytest.mark.parametrize("floor", FLOORS, ids=["listed", "all"])
 def test_a_crash_before_any_commit_leaves_no_trace(floor: Floor | None, tmp_path: Path) -> None:
     """What kill -9 finds by chance, one by one: everything after the commit before is lost."""
-    blocks = random_chain(7, 150, spread_s=900)
+    blocks = random_chain(7, 150, spread_s=900, pools=("a", "b"))
     asyncio.run(run(ListSource(blocks), tmp_path / "calm", floor=floor))
     expected, commits = kept(tmp_path / "calm"), 0
     while True:
@@ -278,6 +289,40 @@ def test_a_crash_before_any_commit_leaves_no_trace(floor: Floor | None, tmp_path
         assert kept(path) == expected
 
     assert commits > 10
+
+
+async def test_a_private_pool_moves_nothing_that_is_served_not_even_over_a_restart(
+    tmp_path: Path,
+) -> None:
+    """Wash trades at a thousand times the price, and at a thousandth, while ingest starts again."""
+
+    def chain(*, attacked: bool) -> list[Block]:
+        blocks: list[Block] = []
+        for number in range(1_400):
+            sold = [
+                sol_sale(100.0)._replace(pool="sol"),
+                token_sale("honest", 2.0 + number % 3 / 50),
+            ]
+            if attacked and number > 700:
+                sold += [token_sale("private", price) for price in (2_000.0, 0.002)] * 3
+                sold += [sol_sale(10.0, sol=10**4)._replace(pool="private")]
+            blocks.append(block(number + 1, blocks[-1] if blocks else None, sold))
+        return blocks
+
+    served = []
+    for attacked in (False, True):
+        folder, blocks = tmp_path / str(attacked), chain(attacked=attacked)
+        await run(ListSource(blocks[:1_000]), folder)
+        await run(ListSource(blocks), folder)
+        rows = kept(folder)["candles"]
+        served.append([row[:7] for row in rows if row[0] in {WSOL, MINTS[0]}])
+
+    assert served[0] == served[1] != []
+
+
+def token_sale(pool: str, usd: float) -> Swap:
+    one = swap(MINTS[0], USDC, base_amount=10**9, quote_amount=int(usd * 10**9), is_buy=False)
+    return one._replace(pool=pool, signer=pool)
 
 
 @contextmanager

@@ -128,8 +128,10 @@ def block(
     )
 
 
-def random_swaps(random: Random, mints: Sequence[Mint] = MINTS) -> list[Swap]:
-    """Return what may happen in one slot, a SOL/USDC swap mostly among it."""
+def random_swaps(
+    random: Random, mints: Sequence[Mint] = MINTS, *, pools: Sequence[str | None] = (None,)
+) -> list[Swap]:
+    """Return what may happen in one slot, a SOL/USDC swap mostly among it; *pools* take turns."""
     swaps = []
     if random.random() < 0.8:
         swaps.append(sol_sale(random.uniform(90, 110), sol=random.uniform(0.01, 3)))
@@ -145,10 +147,15 @@ def random_swaps(random: Random, mints: Sequence[Mint] = MINTS) -> list[Swap]:
         )
         for number in range(random.randrange(4))
     )
-    return swaps
+    turn = len(swaps) + sum(one.in_amount for one in swaps)
+    return [
+        one._replace(pool=pools[(turn + number) % len(pools)]) for number, one in enumerate(swaps)
+    ]
 
 
-def random_chain(seed: int, length: int, *, spread_s: int = 40) -> list[Block]:
+def random_chain(
+    seed: int, length: int, *, spread_s: int = 40, pools: Sequence[str | None] = (None,)
+) -> list[Block]:
     """Return *length* blocks, some slots skipped, some times null or going back."""
     random = Random(seed)
     blocks: list[Block] = []
@@ -159,7 +166,7 @@ def random_chain(seed: int, length: int, *, spread_s: int = 40) -> list[Block]:
         made = block(
             slot,
             blocks[-1] if blocks else None,
-            random_swaps(random),
+            random_swaps(random, pools=pools),
             time=time - random.choice([0, 0, 0, 7]),
         )
         if blocks and random.random() < 0.05:

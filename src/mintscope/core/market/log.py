@@ -19,6 +19,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     volume       micro-USD, integer; 0 where it must not count
     price_usd    per whole token, None where the swap sets no candle;
     price_sol    None exactly when price_usd is
+    pool         its address, or its program where that has no pools; None in logs of before
     """
 
     mint: Mint
@@ -30,6 +31,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     volume: int
     price_usd: float | None
     price_sol: float | None
+    pool: str | None = None
 
 
 class SlotHeader(msgspec.Struct, frozen=True):

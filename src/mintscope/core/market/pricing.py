@@ -4,17 +4,18 @@ Anchors    wrapped SOL, USDC and USDT by mint; a dollar stable is one dollar
 SOL/USD    the volume-weighted median of the SOL/USDC and SOL/USDT swaps of a
            slot and of the 60 s before it; without any, the last rate for 300 s
 No rate    no price and no volume, whatever the quote
+Pools      a swap sets no price unless `deciding` lets its pool; it adds volume
 Dust       too little moved to tell a price: the swap adds volume only
 Exact      volumes are integers rounded down from exact rationals of the raw
            amounts and the rate; a price is the nearest float to its rational
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from fractions import Fraction
 from math import isfinite
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.solana import LAMPORTS_PER_SOL, STABLES, WSOL
@@ -41,6 +42,10 @@ DECIMALS_MAX: Final = 30
 MICRO_USD: Final = 1_000_000
 
 
+Agrees: TypeAlias = Callable[[str, float], bool]  # pool, price in USD
+SetsPrice: TypeAlias = Callable[[Mint, str, float, int], bool]  # mint, pool, price, volume
+
+
 class Rate(NamedTuple):
     """Dollars per SOL, and the time of the newest swap that says so."""
 
@@ -57,6 +62,7 @@ class Unpriced(StrEnum):
     UNKNOWN_DECIMALS = "unknown_decimals"
     DUST = "dust"
     ABSURD_PRICE = "absurd_price"
+    OTHER_POOL = "other_pool"
 
 
 class Priced(NamedTuple):
@@ -66,8 +72,13 @@ class Priced(NamedTuple):
     unpriced: Counter[Unpriced]
 
 
-def sol_usd_samples(swaps: Iterable[Swap]) -> tuple[tuple[float, int], ...]:
-    """Return (dollars per SOL, lamports) of the swaps of a slot that can tell it."""
+def sol_usd_samples(
+    swaps: Iterable[Swap], agrees: Agrees | None = None
+) -> tuple[tuple[float, int], ...]:
+    """Return (dollars per SOL, lamports) of the swaps of a slot that can tell it.
+
+    agrees   whether a pool may set the price of SOL; None: every one
+    """
     found = []
     for swap in swaps:
         if swap.in_mint == WSOL and swap.out_mint in STABLES:
@@ -80,8 +91,12 @@ def sol_usd_samples(swaps: Iterable[Swap]) -> tuple[tuple[float, int], ...]:
             continue
         price = dollars * LAMPORTS_PER_SOL / (lamports * MICRO_USD)
         if RATE_MIN <= price <= RATE_MAX:
-            found.append((price, lamports))
-    return tuple(found)
+            found.append((price, lamports, _pool(swap)))
+    return tuple(
+        (price, lamports)
+        for price, lamports, pool in found
+        if agrees is None or agrees(pool, price)
+    )
 
 
 def weighted_median(samples: Iterable[tuple[float, int]]) -> float:
@@ -121,8 +136,13 @@ def sol_usd(
     return None
 
 
-def price_slot(swaps: Iterable[Swap], rate: Rate | None) -> Priced:
-    """Return *swaps* as their base mints' analytics see them."""
+def price_slot(
+    swaps: Iterable[Swap], rate: Rate | None, sets_price: SetsPrice | None = None
+) -> Priced:
+    """Return *swaps* as their base mints' analytics see them.
+
+    sets_price   asked in order whether a pool may set the price; None: every one
+    """
     sided, unpriced = _sided(swaps)
     if rate is None:
         unpriced[Unpriced.NO_RATE] += len(sided)
@@ -137,13 +157,15 @@ def price_slot(swaps: Iterable[Swap], rate: Rate | None) -> Priced:
             continue
         if (swap.transaction_index, seen.base, swap.signer) in wash:
             volume = 0
-        price = _price(seen, rate.usd)
+        price, pool = _price(seen, rate.usd), _pool(swap)
+        if not isinstance(price, Unpriced) and sets_price is not None:
+            price = price if sets_price(seen.base, pool, price[0], volume) else Unpriced.OTHER_POOL
         if isinstance(price, Unpriced):
             unpriced[price] += 1
         usd, sol = (None, None) if isinstance(price, Unpriced) else price
         if volume or usd is not None:
             place = _position(swap)
-            priced.append(PricedSwap(seen.base, *place, seen.is_buy, volume, usd, sol))
+            priced.append(PricedSwap(seen.base, *place, seen.is_buy, volume, usd, sol, pool))
     return Priced(priced, unpriced)
 
 
@@ -157,6 +179,10 @@ def _sided(swaps: Iterable[Swap]) -> tuple[list[tuple[Swap, Oriented]], Counter[
         else:
             sided.append((swap, seen))
     return sided, +Counter({Unpriced.NO_ANCHOR: without})
+
+
+def _pool(swap: Swap) -> str:
+    return swap.pool or swap.program
 
 
 def _position(swap: Swap) -> tuple[int, int, int, int]:

@@ -9,6 +9,7 @@ import msgspec
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import Gap
 from mintscope.base.time import DAY_S, MINUTE_S
+from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.tail import Tail
 from mintscope.core.market.log import CandleRow, LogReader, PricedSwap, SlotHeader
 from mintscope.core.market.registry import Activity
@@ -22,10 +23,14 @@ RECENT_S: Final = 900
 
 
 class NewSlot(msgspec.Struct, frozen=True):
-    """A slot joins the log, with the swaps that have a price or a volume."""
+    """A slot joins the log, with the swaps that have a price or a volume.
+
+    deciding   which pool decides after it, for each mint whose price it set
+    """
 
     header: SlotHeader
     swaps: Sequence[PricedSwap]
+    deciding: Mapping[Mint, DecidingPool] = msgspec.field(default_factory=dict)
 
 
 class DeadSlot(msgspec.Struct, frozen=True):
@@ -149,6 +154,12 @@ class MarketStore(Protocol):
         A store that logs tracked mints alone drops those that a rule chose.
 
         follows_files   recorded for the readers: the market's clock is the files'
+        """
+
+    async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, DecidingPool]]:
+        """Return which pools decided after which living slots, oldest first.
+
+        For each mint at least what held after the newest slot that is not kept.
         """
 
     async def claim(self, genesis_hash: str) -> str:

@@ -13,6 +13,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.metrics import INGEST_LAG_S, INGEST_SLOT
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL, Block, Source, SourceError, Update
+from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import Change, MarketStore
 from mintscope.edges.ingest.fold import fold_once
@@ -61,7 +62,8 @@ class Ingest:
         Raises ForkBelowFinalized or WrongChain where an operator must decide, else SourceError.
         """
         tail = await self.store.start(mints=self.mints, follows_files=self.follows_files)
-        chain = Slots(tail, self.decode)
+        deciding = DecidingPools(await self.store.deciding_pools())
+        chain = Slots(tail, self.decode, deciding)
         await self._catch_up()
         await self._expect_same_chain()
         holes = 0

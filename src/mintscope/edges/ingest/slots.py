@@ -1,15 +1,17 @@
 """What a source says, as changes of the log."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 import structlog
 
 from mintscope.base.metrics import GAP_SLOTS, QUARANTINED, RETRACTED, SWAPS, UNPRICED
 from mintscope.base.primitives import Slot, UnixS
-from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
+from mintscope.base.solana import WSOL, Block, Finalized, Gap, Tip, Update
 from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex.outcome import Decoded
+from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.engine.tail import Hole, Known, Tail
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
@@ -28,9 +30,10 @@ UNREAD_PER_BLOCK_MAX: Final = 100
 class Slots:
     """The log's tail, moved on by updates."""
 
-    def __init__(self, tail: Tail, decode: Decode) -> None:
+    def __init__(self, tail: Tail, decode: Decode, deciding: DecidingPools | None = None) -> None:
         self._tail = tail
         self._decode = decode
+        self._deciding = deciding or DecidingPools()
 
     @property
     def tip(self) -> Tip | None:
@@ -55,7 +58,7 @@ class Slots:
                         if not self._append(update, changes):
                             return update
                     case Finalized(slot):
-                        final = self._tail.finalize(slot) or final
+                        final = self._finalize(slot) or final
                     case Gap(first, last):
                         if self._tail.lose(update):
                             GAP_SLOTS.inc(last - first + 1)
@@ -72,19 +75,31 @@ class Slots:
             return True
         for header in place.dead:
             self._tail.retract()
+            self._deciding.retract(header.slot)
             RETRACTED.inc()
             changes.append(DeadSlot(header.slot))
         if isinstance(place, Hole):
             return False
         swaps, unread = self._read(block)
-        header = self._tail.header(block, sol_usd_samples(swaps))
+        time, deciding = self._tail.effective(block.time), self._deciding
+        samples = sol_usd_samples(
+            swaps, lambda pool, price: deciding.agrees(WSOL, pool, price, time)
+        )
+        header = self._tail.header(block, samples)
         self._tail.append(header)
-        priced = price_slot(swaps, _rate(header))
+        deciding.begin(header.slot)
+        priced = price_slot(swaps, _rate(header), partial(deciding.sets_price, time))
         for reason, count in priced.unpriced.items():
             UNPRICED.labels(reason).inc(count)
-        changes.append(NewSlot(header, priced.swaps))
+        changes.append(NewSlot(header, priced.swaps, deciding.changed()))
         changes.extend(unread[:UNREAD_PER_BLOCK_MAX])
         return True
+
+    def _finalize(self, slot: Slot) -> Slot | None:
+        final = self._tail.finalize(slot)
+        if final is not None:
+            self._deciding.finalize(final)
+        return final
 
     def _read(self, block: Block) -> tuple[list[Swap], list[Unread]]:
         """Decode *block*; a bug in the decoder costs the transaction that shows it, no more."""

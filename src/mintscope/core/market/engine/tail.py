@@ -101,7 +101,7 @@ class Tail:
 
     def header(self, block: Block, samples: tuple[tuple[float, int], ...]) -> SlotHeader:
         """Return the header *block* joins the log with, after the present tip."""
-        time = self._effective(block.time)
+        time = self.effective(block.time)
         # Before the first block time ever there is no time to price at.
         rate = sol_usd(reversed(self._headers), samples, time) if time else None
         return SlotHeader(
@@ -179,7 +179,8 @@ class Tail:
             dead.append(header)
         return dead
 
-    def _effective(self, time: UnixS | None) -> UnixS:
+    def effective(self, time: UnixS | None) -> UnixS:
+        """Return the time of a block dated *time* that follows the tip."""
         previous = self._headers[-1].time if self._headers else UnixS(0)
         if time is None or not 0 <= time <= TIME_MAX:
             return previous

@@ -7,8 +7,9 @@ from typing import Final
 
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import Gap
+from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.tail import DEAD_MAX, GAPS_MAX, Tail
-from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.pricing import RATE_WINDOW_S
 from mintscope.core.market.store import (
     DEFAULT_RETENTION,
@@ -25,6 +26,8 @@ from mintscope.edges.storage.sqlite.connection import open_store, transaction
 from mintscope.edges.storage.sqlite.market.fold import SqliteFolding
 from mintscope.edges.storage.sqlite.market.mints import MintIds, track, untrack
 from mintscope.edges.storage.sqlite.market.rows import (
+    deciding_blob,
+    deciding_of,
     header_of,
     header_row,
     last_seq,
@@ -36,7 +39,7 @@ QUARANTINE_MAX: Final = 10_000
 
 ADD_EVENT: Final = "INSERT INTO event (seq, kind, slot, mints) VALUES (?, ?, ?, ?)"
 ADD_HEADER: Final = "INSERT INTO header VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
-ADD_SWAPS: Final = "INSERT INTO swap VALUES (?, ?, ?)"
+ADD_SWAPS: Final = "INSERT INTO swap VALUES (?, ?, ?, ?)"
 
 # Only the newest living slot dies, so nothing that lives ever follows a dead one.
 KILL: Final = """
@@ -70,6 +73,20 @@ SELECT slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples
    AND time >= coalesce((SELECT final.time FROM header AS final JOIN progress
                           WHERE final.slot = finalized_slot AND NOT final.is_dead), 0) - ?
  ORDER BY seq
+"""
+
+DECIDED: Final = """
+SELECT -1, address, deciding FROM deciding_pool JOIN mint ON mint.id = mint
+"""
+DECIDING: Final = """
+SELECT header.slot, address, deciding
+  FROM swap JOIN header USING (seq) JOIN mint ON mint.id = swap.mint
+ WHERE NOT is_dead AND deciding IS NOT NULL ORDER BY seq
+"""
+KEEP_DECIDING: Final = """
+INSERT OR REPLACE INTO deciding_pool
+SELECT mint, deciding FROM swap JOIN header USING (seq)
+ WHERE seq <= ? AND NOT is_dead AND deciding IS NOT NULL ORDER BY seq
 """
 
 NEWEST_DEAD: Final = "SELECT slot, blockhash FROM header WHERE is_dead ORDER BY seq DESC LIMIT ?"
@@ -114,6 +131,11 @@ class SqliteMarketStore:
                 gaps=(Gap(*row) for row in reversed(list(db.execute(NEWEST_GAPS, (GAPS_MAX,))))),
             )
 
+    async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, DecidingPool]]:
+        """Return which pools decided after which living slots, oldest first."""
+        rows = [*self._db.execute(DECIDED), *self._db.execute(DECIDING)]
+        return [(Slot(slot), Mint(mint), deciding_of(blob)) for slot, mint, blob in rows]
+
     async def claim(self, genesis_hash: str) -> str:
         """Return the genesis hash of the log's chain: *genesis_hash* if none was recorded."""
         with transaction(self._db) as db:
@@ -129,9 +151,9 @@ class SqliteMarketStore:
             seq = last_seq(db)
             for change in changes:
                 match change:
-                    case NewSlot(header, swaps):
+                    case NewSlot():
                         seq += 1
-                        self._append(seq, header, swaps)
+                        self._append(seq, change)
                     case DeadSlot(slot):
                         seq += 1
                         self._retract(seq, slot)
@@ -161,6 +183,7 @@ class SqliteMarketStore:
             until = min(trimmed + events_max, keep - 1) if folded else trimmed
             if until <= trimmed:
                 return 0
+            db.execute(KEEP_DECIDING, (until,))
             db.execute("DELETE FROM swap WHERE seq <= ?", (until,))
             db.execute("DELETE FROM header WHERE seq <= ?", (until,))
             db.execute("DELETE FROM event WHERE seq <= ?", (until,))
@@ -171,15 +194,17 @@ class SqliteMarketStore:
         """Let go of the file."""
         self._db.close()
 
-    def _append(self, seq: int, header: SlotHeader, swaps: Sequence[PricedSwap]) -> None:
-        self._db.execute(ADD_EVENT, (seq, "append", header.slot, None))
-        self._db.execute(ADD_HEADER, (seq, *header_row(header)))
-        by_mint: dict[int, list[PricedSwap]] = {}
-        for swap in swaps:
-            mint_id = self._mints.id_of(swap.mint)
-            if mint_id is not None:
-                by_mint.setdefault(mint_id, []).append(swap)
-        rows = ((seq, mint_id, swaps_blob(of_mint)) for mint_id, of_mint in by_mint.items())
+    def _append(self, seq: int, new: NewSlot) -> None:
+        self._db.execute(ADD_EVENT, (seq, "append", new.header.slot, None))
+        self._db.execute(ADD_HEADER, (seq, *header_row(new.header)))
+        by_mint: dict[Mint, list[PricedSwap]] = {}
+        for swap in new.swaps:
+            by_mint.setdefault(swap.mint, []).append(swap)
+        rows = (
+            (seq, mint_id, swaps_blob(swaps), deciding_blob(new.deciding.get(mint)))
+            for mint, swaps in by_mint.items()
+            if (mint_id := self._mints.id_of(mint)) is not None
+        )
         self._db.executemany(ADD_SWAPS, rows)
 
     def _retract(self, seq: int, slot: Slot) -> None:

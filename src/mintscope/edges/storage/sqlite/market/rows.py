@@ -8,12 +8,13 @@ import msgspec
 from msgspec.structs import astuple
 
 from mintscope.base.primitives import Mint
+from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
 from mintscope.core.market.timeframe import Timeframe
 
-# A PricedSwap without its mint, which is the row's.
-Stored = tuple[int, int, int, int, bool, int, float | None, float | None]
-_swaps: Final = msgspec.msgpack.Decoder(list[Stored])
+# PricedSwaps without their mint, which is the row's; those of before have no pool either.
+_swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
+_deciding: Final = msgspec.msgpack.Decoder(DecidingPool)
 _samples: Final = msgspec.msgpack.Decoder(tuple[tuple[float, int], ...])
 _mints: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -40,9 +41,19 @@ def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
 def volumes_of(blob: bytes) -> tuple[int, int]:
     """Return the volume bought and the volume sold in the swaps that *blob* holds."""
     volumes = [0, 0]
-    for _, _, _, _, is_buy, volume, _, _ in _swaps.decode(blob):
+    for _, _, _, _, is_buy, volume, *_ in _swaps.decode(blob):
         volumes[not is_buy] += volume
     return volumes[0], volumes[1]
+
+
+def deciding_blob(deciding: DecidingPool | None) -> bytes | None:
+    """Return what decides as a blob."""
+    return None if deciding is None else _encode(deciding)
+
+
+def deciding_of(blob: bytes) -> DecidingPool:
+    """Return what *blob* says decides."""
+    return _deciding.decode(blob)
 
 
 def mints_blob(mints: Iterable[Mint]) -> bytes:
