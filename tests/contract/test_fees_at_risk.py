@@ -69,11 +69,61 @@ def test_five_times_as_much_may_be_promised_as_burned() -> None:
     assert Budget().in_flight_fee_lamports == 5 * Budget().fee_lamports == 100_000_000
 
 
-async def test_fees_that_were_burned_close_sales_for_an_hour(engine: Engine) -> None:
-    await sell_to(engine, "buyer")  # has earned its fee back
+async def revert(engine: Engine, names: Iterable[str], budget: Budget = SMALL) -> list[bool]:
+    """Let each revert once; say of each whether it was let in."""
+    outcomes = []
+    for n, name in enumerate(names):
+        asked = paid_by(name, nonce=f"reverts {n}", budget=budget)
+        is_begun = isinstance(await engine.store.begin(asked), Begun)
+        outcomes.append(is_begun)
+        if is_begun:
+            await resolve(engine, asked, REVERTED)
+    return outcomes
+
+
+async def test_throw_away_payers_shut_out_themselves_only(engine: Engine) -> None:
+    """Half of what the hour may burn is kept for payers that bought within the day."""
+    buyers = [f"buyer {n}" for n in range(6)]
+    for name in buyers:
+        await sell_to(engine, name)
+
+    assert await revert(engine, (f"fresh {n}" for n in range(8))) == [True] * 5 + [False] * 3
+    assert isinstance(await engine.store.begin(paid_by("a stranger")), SalesClosed)
+    assert await begun(engine, buyers) == [True] * 6
+    assert await begun(engine, ["a stranger"], NOW + HOUR_MS) == [True]
+
+
+async def test_what_strangers_had_under_way_burns_nothing_of_what_buyers_have(
+    engine: Engine,
+) -> None:
+    """Twice the strangers' half was let in before the first of it reverted."""
+    await sell_to(engine, "buyer")
+    strangers = [f"stranger {n}" for n in range(10)]
+    assert all(await begun(engine, strangers))
+    for name in strangers:
+        await resolve(engine, paid_by(name), REVERTED)
+
+    assert await begun(engine, ["another stranger", "buyer"]) == [False, True]
+
+
+async def test_a_payer_that_reverts_after_a_good_payment_is_a_stranger_again(
+    engine: Engine,
+) -> None:
+    """Each fee that it burns of what is kept for buyers takes a payment that was good."""
+    budget = Budget(fee_lamports=20 * FEE, in_flight_fee_lamports=40 * FEE)
+    await sell_to(engine, "once")
+    await sell_to(engine, "honest")
+    assert all(await revert(engine, (f"fresh {n}" for n in range(10)), budget))
+
+    assert await revert(engine, ["once", "once"], budget) == [True, False]
+    assert await revert(engine, ["honest", "a stranger"], budget) == [True, False]
+
+
+async def test_fees_that_buyers_burned_close_sales_for_an_hour(engine: Engine) -> None:
     for n in range(10):
-        assert isinstance(await engine.store.begin(paid_by(str(n))), Begun)
-        await resolve(engine, paid_by(str(n)), REVERTED)
+        await sell_to(engine, f"{n}")
+    await sell_to(engine, "buyer")
+    assert all(await revert(engine, (f"{n}" for n in range(10))))
 
     for name in ("stranger", "buyer"):
         assert isinstance(await engine.store.begin(paid_by(name)), SalesClosed)
@@ -161,15 +211,25 @@ class Diary:
         strangers = [payer for payer in payers if not self.count("land", DAY_MS, payer)]
         is_stranger = asked.payment.payer in strangers
         return (
-            self.count("revert", HOUR_MS) + 1 <= 10
+            self.may_burn(asked.payment.payer)
             and len(payers) * FEE <= bound
             and not (is_stranger and 2 * len(strangers) * FEE > bound)
         )
 
+    def may_burn(self, asking: str) -> bool:
+        """Say whether the fees of the hour cover one more of *asking*."""
+        payers = {each.payment.payer for _, each, _ in self.ended}
+        burned = {payer: self.count("revert", HOUR_MS, payer) for payer in payers}
+        uncovered = sum(n for payer, n in burned.items() if n > self.count("land", DAY_MS, payer))
+        waiting = sum(each.payment.payer == asking for each in self.waiting)
+        if self.count("revert", HOUR_MS, asking) + waiting >= self.count("land", DAY_MS, asking):
+            return uncovered + 1 <= 5 and sum(burned.values()) + 1 <= 10
+        return sum(burned.values()) - uncovered + min(uncovered, 5) + 1 <= 10
+
     def is_hour_sound(self) -> bool:
-        """Say whether no hour has burned more than its fees and what was under way."""
+        """Say whether no hour has burned more than its fees and what was under way, each half."""
         burned = [at for how, _, at in self.ended if how == "revert"]
-        return all(sum(end - HOUR_MS < at <= end for at in burned) <= 9 + 8 for end in burned)
+        return all(sum(end - HOUR_MS < at <= end for at in burned) <= 9 + 2 * 8 for end in burned)
 
 
 @pytest.mark.storm

@@ -47,6 +47,8 @@ from support.scenes.payments.pending_payments import (
     new_token,
 )
 
+ANY_STRANGER: Final = Budget(in_flight_new_payer=1_000)
+
 
 async def test_a_begun_payment_is_found(engine: Engine) -> None:
     asked = new_payment("a")
@@ -254,13 +256,22 @@ async def test_a_payment_that_never_landed_is_not_a_failure(engine: Engine) -> N
         await resolve(engine, new_payment(str(n)), DEAD)
 
 
+async def test_a_stranger_has_two_under_way_until_one_was_good(engine: Engine) -> None:
+    first, second, third = (new_payment(f"{n}") for n in range(3))
+    assert isinstance(await engine.store.begin(first), Begun)
+    assert isinstance(await engine.store.begin(second), Begun)
+    assert await engine.store.begin(third) == Overdrawn(RefusalReason.TOO_MANY_PENDING)
+    await resolve(engine, first, LANDED)
+    assert isinstance(await engine.store.begin(third), Begun)
+
+
 @pytest.mark.parametrize(("same", "at_first"), [("payer", 8), ("address", 64)])
 async def test_a_new_payer_has_little_in_flight(engine: Engine, same: str, at_first: int) -> None:
     """A payer that empties its account after sending burns this many fees, and is known then."""
 
     def one(n: int, now: int = NOW) -> PendingPayment:
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
-        return new_payment(f"{same} {n}", begun_at=UnixMs(now), **differing)
+        return new_payment(f"{same} {n}", begun_at=UnixMs(now), budget=ANY_STRANGER, **differing)
 
     outcomes = [await engine.store.begin(one(n)) for n in range(2 * at_first)]
     assert [type(outcome) for outcome in outcomes[:at_first]] == [Begun] * at_first
@@ -287,7 +298,7 @@ async def test_a_buyer_may_have_as_many_more_in_flight(engine: Engine) -> None:
 
 @pytest.mark.parametrize("same", ["payer", "address"])
 async def test_one_payer_alone_cannot_use_up_the_fees_of_all(engine: Engine, same: str) -> None:
-    budget = Budget(in_flight_payer=1_000, in_flight_address=1_000)
+    budget = Budget(in_flight_new_payer=1_000, in_flight_payer=1_000, in_flight_address=1_000)
 
     def one(n: int) -> PendingPayment:
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
@@ -308,7 +319,7 @@ acts = st.lists(
     ),
     max_size=16,
 )
-BOUNDED: Final = Budget(failures=2, in_flight_payer=3, in_flight_address=4)
+BOUNDED: Final = Budget(failures=2, in_flight_new_payer=3, in_flight_payer=3, in_flight_address=4)
 
 
 @pytest.mark.storm
@@ -370,11 +381,11 @@ async def test_what_the_fee_payer_has_is_promised_once(engine: Engine) -> None:
     engine.fill_fund(enough)
     assert isinstance(await engine.store.begin(new_payment("a")), Begun)
     assert isinstance(await engine.store.begin(new_payment("b")), Begun)
-    assert isinstance(await engine.store.begin(new_payment("c")), SalesClosed)
+    assert isinstance(await engine.store.begin(new_payment("c", payer="bob")), SalesClosed)
     assert isinstance(await engine.store.begin(new_payment("a")), KnownPayment)
     engine.fill_fund(enough - 10_001)
-    assert isinstance(await engine.store.begin(new_payment("c")), Begun)
-    assert isinstance(await engine.store.begin(new_payment("d")), SalesClosed)
+    assert isinstance(await engine.store.begin(new_payment("c", payer="bob")), Begun)
+    assert isinstance(await engine.store.begin(new_payment("d", payer="bob")), SalesClosed)
 
 
 async def test_a_top_up_follows_its_token(engine: Engine) -> None:

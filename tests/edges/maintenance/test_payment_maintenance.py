@@ -85,6 +85,7 @@ async def test_the_budget_of_sales_is_that_of_the_settings(world: World) -> None
         world,
         "http://127.0.0.1:9",
         failures_per_hour_max=1,
+        in_flight_per_new_payer_max=6,
         in_flight_per_payer_max=2,
         in_flight_per_address_max=3,
         fees_per_hour_lamports=4,
@@ -93,6 +94,7 @@ async def test_the_budget_of_sales_is_that_of_the_settings(world: World) -> None
     async with selling(config, world.clock) as sales:
         assert sales.facilitator.budget == Budget(
             failures=1,
+            in_flight_new_payer=6,
             in_flight_payer=2,
             in_flight_address=3,
             fee_lamports=4,

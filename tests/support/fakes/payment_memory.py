@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.payment import (
@@ -103,22 +103,25 @@ class MemoryPaymentStore:
             for row in others
             if row.payment.state is State.ISSUED and row.resolved_at > payment.begun_at - HOUR_MS
         ]
+        bought = Counter(
+            row.payment.payer
+            for row in others
+            if row.payment.state is State.ISSUED and payment.begun_at - row.resolved_at < DAY_MS
+        )
         excess = _find_excess(asked, reverted, pending, sold)
+        if excess is None and not bought[payment.payer]:
+            excess = _find_excess_of_stranger(asked, pending)
         if excess is not None:
             return Overdrawn(excess)
-        burned = _fees(reverted) + payment.fee_lamports
-        if burned > asked.budget.fee_lamports or self._is_promised_too_much(asked, pending):
+        is_too_much = _is_burned_too_much(asked, reverted, pending, bought)
+        if is_too_much or self._is_promised_too_much(asked, pending, set(bought)):
             return SalesClosed()
         return None
 
-    def _is_promised_too_much(self, asked: PendingPayment, pending: list[Row]) -> bool:
-        now, fee = asked.payment.begun_at, asked.payment.fee_lamports
-        buyers = {
-            row.payment.payer
-            for row in self.rows.values()
-            if row.payment.state is State.ISSUED and now - row.resolved_at < DAY_MS
-        }
-        most = asked.budget.in_flight_fee_lamports
+    def _is_promised_too_much(
+        self, asked: PendingPayment, pending: list[Row], buyers: set[Wallet]
+    ) -> bool:
+        fee, most = asked.payment.fee_lamports, asked.budget.in_flight_fee_lamports
         if self.fund_lamports is not None:
             most = min(most, self.fund_lamports + _fees(pending) - WALLET_LAMPORTS_MIN)
         if _fees(pending) + fee > most:
@@ -220,6 +223,25 @@ def _find_excess(
         ):
             return RefusalReason.TOO_MANY_PENDING
     return None
+
+
+def _find_excess_of_stranger(asked: PendingPayment, pending: list[Row]) -> RefusalReason | None:
+    waiting = sum(row.payment.payer == asked.payment.payer for row in pending)
+    is_too_much = waiting >= asked.budget.in_flight_new_payer
+    return RefusalReason.TOO_MANY_PENDING if is_too_much else None
+
+
+def _is_burned_too_much(
+    asked: PendingPayment, reverted: list[Row], pending: list[Row], bought: Counter[Wallet]
+) -> bool:
+    payer, fee, most = asked.payment.payer, asked.payment.fee_lamports, asked.budget.fee_lamports
+    failed = Counter(row.payment.payer for row in reverted)
+    waiting = sum(row.payment.payer == payer for row in pending)
+    own = [row for row in reverted if failed[row.payment.payer] <= bought[row.payment.payer]]
+    others = _fees(reverted) - _fees(own)
+    if failed[payer] + waiting >= bought[payer] and others + fee > most / 2:
+        return True
+    return _fees(own) + min(others, most // 2) + fee > most
 
 
 def _fees(rows: list[Row]) -> int:

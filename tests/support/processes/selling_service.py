@@ -115,6 +115,7 @@ def config_of(folder: Path, rpc_url: str, genesis: Genesis) -> Config:
             pay_to=str(genesis.treasury.pubkey()),
             fee_payer_key=SecretStr(str(genesis.fee_payer)),
             failures_per_hour_max=1_000_000,
+            in_flight_per_new_payer_max=1_000_000,
             in_flight_per_payer_max=1_000_000,
             in_flight_per_address_max=1_000_000,
             fees_per_hour_lamports=10**15,

@@ -38,10 +38,12 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     failures                  payments that landed and reverted, of a payer; of an address, which
                               may have many payers behind it, more than those that were good
+    in_flight_new_payer       pending payments of a payer that has bought nothing within the day
     in_flight_payer           of a payer that has bought nothing within the hour: pending payments
                               and those that reverted; one more for each that it has bought
     in_flight_address         likewise of a client address
-    fee_lamports              network fees of payments that reverted; a tenth of it of one payer or
+    fee_lamports              network fees of payments that reverted; half of it for payers that
+                              revert more often than they buy; a tenth of it of one payer or
                               address, there with those of pending payments
     in_flight_fee_lamports    network fees of pending payments, which cost nothing if they never
                               land; half of it for payers that have bought within the day
@@ -49,6 +51,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     failures: int = 3
+    in_flight_new_payer: int = 2
     in_flight_payer: int = 8
     in_flight_address: int = 64
     fee_lamports: int = 20_000_000
@@ -66,12 +69,24 @@ class Conduct(msgspec.Struct, frozen=True):
 
     sold          payments that were issued
     fee_lamports  of its pending and reverted payments
+    sold_today    payments that were issued within 24 hours
     """
 
     reverted: int
     pending: int
     sold: int
     fee_lamports: int
+    sold_today: int
+
+    @property
+    def is_new_payer(self) -> bool:
+        """Whether it has bought nothing within the day."""
+        return self.sold_today == 0
+
+    @property
+    def is_one_more_covered(self) -> bool:
+        """Whether it has bought as often within the day as it would have reverted at the worst."""
+        return self.reverted + self.pending < self.sold_today
 
     def find_excess(
         self, budget: Budget, *, fee_lamports: int, is_address: bool
@@ -86,6 +101,8 @@ class Conduct(msgspec.Struct, frozen=True):
         failures_max = budget.failures + self.sold if is_address else budget.failures - 1
         if self.reverted > failures_max:
             return RefusalReason.TOO_MANY_FAILURES
+        if not is_address and self.is_new_payer and self.pending >= budget.in_flight_new_payer:
+            return RefusalReason.TOO_MANY_PENDING
         if self.reverted + self.pending >= in_flight + self.sold:
             return RefusalReason.TOO_MANY_PENDING
         if self.fee_lamports + fee_lamports > budget.fee_lamports_each:
@@ -97,30 +114,44 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
     """Network fees that all payers together have burned or may burn yet, in lamports.
 
     reverted     of payments that reverted within the hour
+    uncovered    of those of payers that reverted more often in it than they bought within the day
     pending      of those under way
     new_payers   of those under way whose payers have bought nothing within the day
     fund         what the fee payer has beyond *pending*, None before the first look
     """
 
     reverted: int
+    uncovered: int
     pending: int
     new_payers: int
     fund: int | None
 
-    def allow(self, budget: Budget, *, fee_lamports: int, is_new_payer: bool) -> bool:
-        """Say whether one more payment that costs *fee_lamports* may begin.
+    def allow(self, budget: Budget, payer: Conduct, *, fee_lamports: int) -> bool:
+        """Say whether one more payment of *payer* that costs *fee_lamports* may begin.
 
-        A payment that never lands costs its sender nothing, so new payers have half of
-        what may be reserved: they cannot use up what buyers need.
+        A payment that never lands or reverts costs its sender nothing, so new payers have
+        half of what may be reserved, and payers that revert more often than they buy have
+        half of what may be burned: they cannot use up what buyers need.
         """
+        return self._may_burn(
+            budget, fee_lamports, is_covered=payer.is_one_more_covered
+        ) and self._may_reserve(budget, fee_lamports, is_new_payer=payer.is_new_payer)
+
+    def _may_burn(self, budget: Budget, fee_lamports: int, *, is_covered: bool) -> bool:
+        half = budget.fee_lamports // 2
+        if not is_covered and self.uncovered + fee_lamports > half:
+            return False
+        # More may be uncovered than may be burned: what was under way has reverted since.
+        counted = self.reverted - self.uncovered + min(self.uncovered, half)
+        return counted + fee_lamports <= budget.fee_lamports
+
+    def _may_reserve(self, budget: Budget, fee_lamports: int, *, is_new_payer: bool) -> bool:
         reserved_max = budget.in_flight_fee_lamports
         if self.fund is not None:
             reserved_max = min(reserved_max, self.pending + self.fund - WALLET_LAMPORTS_MIN)
-        return (
-            self.reverted + fee_lamports <= budget.fee_lamports
-            and self.pending + fee_lamports <= reserved_max
-            and not (is_new_payer and 2 * (self.new_payers + fee_lamports) > reserved_max)
-        )
+        if is_new_payer and 2 * (self.new_payers + fee_lamports) > reserved_max:
+            return False
+        return self.pending + fee_lamports <= reserved_max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

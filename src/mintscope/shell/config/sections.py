@@ -180,14 +180,17 @@ class PaymentsConfig(Section):
     failures_per_hour_max: values.Count = Budget().failures
     """Payments that may fail on chain within the hour, per payer; per client address, which may
     stand for many payers, more than those that succeeded."""
+    in_flight_per_new_payer_max: values.Count = Budget().in_flight_new_payer
+    """Payments under way of a payer that has bought nothing within 24 hours."""
     in_flight_per_payer_max: values.Count = Budget().in_flight_payer
     """Payments under way or failed, of a payer that has bought nothing within the hour; one more
     for each payment of it that was good."""
     in_flight_per_address_max: values.Count = Budget().in_flight_address
     """The same, per client address, which may stand for many payers."""
     fees_per_hour_lamports: values.Lamports = Budget().fee_lamports
-    """Network fees of payments that failed on chain; beyond, nothing is sold. One payer or client
-    address may put a tenth of them at risk, with payments under way."""
+    """Network fees of payments that failed on chain within the hour; beyond, nothing is sold.
+    Payers whose payments fail more often than they were good within 24 hours share half of them.
+    One payer or client address may put a tenth of them at risk, with payments under way."""
     fees_in_flight_lamports: values.Lamports = Budget().in_flight_fee_lamports
     """Network fees of payments under way, never more than the fee payer has. Who has bought nothing
     within 24 hours shares half of them; beyond, nothing is sold."""

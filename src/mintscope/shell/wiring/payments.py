@@ -138,6 +138,7 @@ async def open_sales(
 def _budget(payments: PaymentsConfig) -> Budget:
     return Budget(
         failures=payments.failures_per_hour_max,
+        in_flight_new_payer=payments.in_flight_per_new_payer_max,
         in_flight_payer=payments.in_flight_per_payer_max,
         in_flight_address=payments.in_flight_per_address_max,
         fee_lamports=payments.fees_per_hour_lamports,

@@ -5,6 +5,7 @@ from typing import Final
 import apsw
 
 from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.protocol.refusal import RefusalReason
@@ -33,31 +34,40 @@ SELECT (SELECT coalesce(sum(amount), 0) FROM payment WHERE state = 'pending' AND
 _CONDUCT: Final = """
 SELECT reverted.n, pending.n,
        (SELECT count(*) FROM (SELECT 1 FROM payment
-         WHERE state = 'issued' AND resolved_at > ?1 AND {who} = ?2 LIMIT ?3)),
-       reverted.fees + pending.fees
+         WHERE state = 'issued' AND resolved_at > ?1 AND {who} = ?2 LIMIT {limit})),
+       reverted.fees + pending.fees,
+       (SELECT count(*) FROM (SELECT 1 FROM payment
+         WHERE state = 'issued' AND resolved_at > ?3 AND {who} = ?2 LIMIT {today}))
   FROM (SELECT count(*) AS n, coalesce(sum(fee_lamports), 0) AS fees FROM payment
          WHERE reason = 'transaction_failed' AND resolved_at > ?1 AND {who} = ?2) AS reverted,
        (SELECT count(*) AS n, coalesce(sum(fee_lamports), 0) AS fees FROM payment
          WHERE state = 'pending' AND {who} = ?2) AS pending
 """
-CONDUCT_OF_PAYER: Final = _CONDUCT.format(who="payer")
-CONDUCT_OF_ADDRESS: Final = _CONDUCT.format(who="address")
 SOLD_MAX: Final = 10_000  # more are not counted
+SOLD_TODAY_MAX: Final = 1_000  # likewise
+_LIMITS: Final = {"limit": SOLD_MAX, "today": SOLD_TODAY_MAX}
+CONDUCT_OF_PAYER: Final = _CONDUCT.format(who="payer", **_LIMITS)
+CONDUCT_OF_ADDRESS: Final = _CONDUCT.format(who="address", **_LIMITS)
 
-# A payer that has bought within the day is not new.
-_NEW_PAYER: Final = """
-NOT EXISTS (SELECT 1 FROM payment AS sale
-             WHERE sale.state = 'issued' AND sale.payer = {payer} AND sale.resolved_at > ?2)
+# What all payers risk, and how much of that those do that have paid for too little of it.
+_SALES_OF: Final = """
+FROM payment AS sale
+ WHERE sale.state = 'issued' AND sale.payer = at_risk.payer AND sale.resolved_at > ?2
 """
 FEES_AT_RISK: Final = f"""
-SELECT (SELECT coalesce(sum(fee_lamports), 0) FROM payment
-         WHERE reason = 'transaction_failed' AND resolved_at > ?1),
-       coalesce(sum(fees), 0),
-       coalesce(sum(iif(is_new, fees, 0)), 0),
-       (SELECT lamports FROM fee_fund),
-       {_NEW_PAYER.format(payer="?3")}
-  FROM (SELECT sum(fee_lamports) AS fees, {_NEW_PAYER.format(payer="waiting.payer")} AS is_new
-          FROM payment AS waiting WHERE state = 'pending' GROUP BY payer)
+SELECT coalesce(sum(burned), 0), coalesce(sum(iif(is_covered, 0, burned)), 0),
+       coalesce(sum(waiting), 0), coalesce(sum(iif(is_covered, 0, waiting)), 0),
+       (SELECT lamports FROM fee_fund)
+  FROM (SELECT fees AS burned, 0 AS waiting,
+               n <= (SELECT count(*) FROM (SELECT 1 {_SALES_OF} LIMIT {SOLD_TODAY_MAX}))
+                    AS is_covered
+          FROM (SELECT payer, count(*) AS n, sum(fee_lamports) AS fees FROM payment
+                 WHERE reason = 'transaction_failed' AND resolved_at > ?1
+                 GROUP BY payer) AS at_risk
+         UNION ALL
+        SELECT 0, fees, EXISTS (SELECT 1 {_SALES_OF})
+          FROM (SELECT payer, sum(fee_lamports) AS fees FROM payment
+                 WHERE state = 'pending' GROUP BY payer) AS at_risk)
 """  # noqa: S608  constants
 
 # Nothing is taken where there is too little, or before the first look.
@@ -75,17 +85,23 @@ class Budgets:
     def find_objection(self, pending: PendingPayment) -> Objection | None:
         """Say why the payment may not begin now."""
         payment = pending.payment
-        hour_ago = payment.begun_at - HOUR_MS
         if self._db.execute(SALES_ARE_CLOSED).get:
             return SalesClosed()
         if self.is_key_taken(payment.key_hash):
             return KeyTaken()
         if self._db.execute(RESERVED, (payment.payer, pending.mark)).get > pending.balance_after:
             return Overdrawn(RefusalReason.FUNDS)
-        excess = self._find_excess(pending, hour_ago)
+        payer = self._conduct(CONDUCT_OF_PAYER, payment.payer, payment.begun_at)
+        excess = self._find_excess(pending, payer)
         if excess is not None:
             return Overdrawn(excess)
-        return None if self._are_fees_allowed(pending, hour_ago) else SalesClosed()
+        at_risk = self.fees_at_risk(payment.begun_at)
+        is_allowed = at_risk.allow(pending.budget, payer, fee_lamports=payment.fee_lamports)
+        return None if is_allowed else SalesClosed()
+
+    def fees_at_risk(self, now: UnixMs) -> FeesAtRisk:
+        """Return what all payers together have burned or may burn yet."""
+        return FeesAtRisk(*self._db.execute(FEES_AT_RISK, (now - HOUR_MS, now - DAY_MS)).get)
 
     def is_key_taken(self, key_hash: CredentialHash) -> bool:
         """Say whether the redelivery key is that of a payment that may still be good."""
@@ -101,24 +117,14 @@ class Budgets:
         """Release the fee of what never landed."""
         self._db.execute(GIVE_FEE_BACK, (payment.fee_lamports,))
 
-    def _find_excess(self, pending: PendingPayment, hour_ago: int) -> RefusalReason | None:
-        payment = pending.payment
-        for conduct, who, is_address in (
-            (CONDUCT_OF_PAYER, payment.payer, False),
-            (CONDUCT_OF_ADDRESS, payment.address, True),
-        ):
-            found = Conduct(*self._db.execute(conduct, (hour_ago, who, SOLD_MAX)).get)
-            excess = found.find_excess(
-                pending.budget, fee_lamports=payment.fee_lamports, is_address=is_address
-            )
-            if excess is not None:
-                return excess
-        return None
+    def _find_excess(self, pending: PendingPayment, payer: Conduct) -> RefusalReason | None:
+        payment, budget = pending.payment, pending.budget
+        fee_lamports = payment.fee_lamports
+        excess = payer.find_excess(budget, fee_lamports=fee_lamports, is_address=False)
+        if excess is not None:
+            return excess
+        address = self._conduct(CONDUCT_OF_ADDRESS, payment.address, payment.begun_at)
+        return address.find_excess(budget, fee_lamports=fee_lamports, is_address=True)
 
-    def _are_fees_allowed(self, pending: PendingPayment, hour_ago: int) -> bool:
-        payment = pending.payment
-        asked = (hour_ago, payment.begun_at - DAY_MS, payment.payer)
-        *at_risk, is_new_payer = self._db.execute(FEES_AT_RISK, asked).get
-        return FeesAtRisk(*at_risk).allow(
-            pending.budget, fee_lamports=payment.fee_lamports, is_new_payer=bool(is_new_payer)
-        )
+    def _conduct(self, of: str, who: str, now: UnixMs) -> Conduct:
+        return Conduct(*self._db.execute(of, (now - HOUR_MS, who, now - DAY_MS)).get)
