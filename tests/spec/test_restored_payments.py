@@ -7,6 +7,7 @@ from typing import Final
 
 import httpx
 import pytest
+from solders.keypair import Keypair
 
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
@@ -15,6 +16,7 @@ from support.scenes.payments.selling_api import (
     KEY,
     OTHER_KEY,
     PURCHASE,
+    SellingApi,
     decoded,
     opened,
 )
@@ -249,3 +251,70 @@ async def test_closed_sales_do_not_keep_what_was_paid_for(world: World) -> None:
     async with restored(world, copy) as shop:
         world.sql("INSERT INTO sales_stop VALUES (1, 0, 'a test')")
         assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
+
+
+async def claimed(shop: SellingApi, purchase: str, wallet: Keypair) -> httpx.Response:
+    """Prove the wallet, and ask for the credits of *purchase*."""
+    claim = {"purchase": purchase, "wallet": str(wallet.pubkey())}
+    asked = await shop.client.post("/v1/credits/rotate/challenge", json=claim)
+    text = asked.json()["data"]["challenge"]
+    signed = {"challenge": text, "signature": str(wallet.sign_message(text.encode()))}
+    return await shop.client.post("/v1/credits/rotate", json=claim | signed)
+
+
+def signature_of(answer: httpx.Response) -> str:
+    return str(decoded(answer, "payment-response")["transaction"])
+
+
+@pytest.mark.parametrize(("sold", "credit_count"), [(SOLD[0], 10), (SOLD[1], 1)])
+async def test_the_wallet_that_paid_gets_its_credits_without_a_key(
+    world: World, sold: tuple[str, str], credit_count: int
+) -> None:
+    """A report that was paid for is worth a credit."""
+    _, answer, copy = await sold_and_lost(world, *sold)
+
+    async with restored(world, copy, after_s=LONG_S) as shop:
+        moved = await claimed(shop, signature_of(answer), world.buyer)
+        assert moved.status_code == 201, moved.text
+        assert moved.json()["data"]["credits"] == credit_count
+        token = moved.json()["data"]["token"]
+        used = await shop.client.get(REPORT, headers=bearer(token))
+        assert used.headers["x-credits-remaining"] == str(credit_count - 1)
+    assert await world.audit(full=True) == []
+
+
+async def test_the_wallet_of_a_stranger_gets_nothing(world: World) -> None:
+    payment, answer, copy = await sold_and_lost(world)
+    stranger = world.fund("stranger")
+
+    async with restored(world, copy, after_s=LONG_S) as shop:
+        refused = await claimed(shop, signature_of(answer), stranger)
+        assert refusal(refused) == (401, "INVALID_PROOF")
+        assert rows(world) == 0
+        assert (await shop.send("POST", PURCHASE, payment, key=KEY)).is_success
+
+
+@pytest.mark.parametrize("is_key_first", [True, False])
+async def test_key_and_wallet_together_are_served_once(world: World, *, is_key_first: bool) -> None:
+    payment, answer, copy = await sold_and_lost(world)
+
+    async with restored(world, copy, after_s=LONG_S) as shop:
+        if is_key_first:
+            await shop.send("POST", PURCHASE, payment, key=KEY)
+        moved = await claimed(shop, signature_of(answer), world.buyer)
+        assert moved.json()["data"]["credits"] == 10
+        late = await shop.send("POST", PURCHASE, payment, key=KEY)
+        assert refusal(late) == (409, "PAYMENT_ALREADY_USED")
+    assert sum(world.ledger().values()) == 10
+    assert await world.audit(full=True) == []
+
+
+async def test_a_wallet_hears_that_the_chain_is_silent(world: World) -> None:
+    _, answer, copy = await sold_and_lost(world)
+
+    async with restored(world, copy) as shop:
+        world.go_wrong(calls={"*": {"kind": "http"}})
+        unknown = await claimed(shop, signature_of(answer), world.buyer)
+        assert refusal(unknown) == (503, "PAYMENT_UNAVAILABLE")
+        world.go_wrong()
+        assert (await claimed(shop, signature_of(answer), world.buyer)).status_code == 201

@@ -66,6 +66,9 @@ VIOLATIONS: Final = SetGauge(
     "mintscope_violations", "Contradictions in the books of money at the last audit", ["invariant"]
 )
 AUDITS: Final = Counter("mintscope_audits_total", "Audits of the books of money", ["outcome"])
+ORPHANS: Final = SetGauge(
+    "mintscope_orphans", "Payments of ours on chain that have no row, after a restore"
+)
 PENDING_PAYMENTS: Final = SetGauge(
     "mintscope_pending_payments", "Payments whose outcome is unknown"
 )

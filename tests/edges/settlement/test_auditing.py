@@ -21,6 +21,7 @@ from mintscope.core.payments.books.invariants import Invariant, Violation
 from mintscope.core.payments.books.treasury import Scan, ScanScope
 from mintscope.core.payments.outcome import Obstacle, Settled, Unavailable, Unresolved
 from mintscope.core.payments.payment import TopUp
+from mintscope.core.payments.redelivery import Secrets
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.shell.wiring.stores import Money
 from support.scenes.payments.payment_world import (
@@ -144,7 +145,7 @@ async def test_a_payment_that_arrived_unnoticed_is_issued_not_reported(
 
 
 async def test_a_payment_without_a_row_is_found(world: World) -> None:
-    """The database was restored from before the payment: its money has come, its row is gone."""
+    """Its money has come, its row is gone, and it carries no quote of ours: of another pepper."""
     facilitator = world.facilitator()
     outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(outcome, Settled)
@@ -152,6 +153,7 @@ async def test_a_payment_without_a_row_is_found(world: World) -> None:
     world.sql("PRAGMA foreign_keys = OFF")
     world.sql("DELETE FROM payment")
     world.slots(60)
+    world.secrets = Secrets.derive(b"another".ljust(32))
     found = await world.audit()
 
     assert Violation(Invariant.LANDED_IS_KNOWN, outcome.payment.signature) in found

@@ -24,7 +24,8 @@ from mintscope.core.payments.settlement import (
     UnknownBlockhash,
 )
 from mintscope.edges.settlement.payment_node import ANSWER_BYTES_MAX, PAGE
-from mintscope.edges.settlement.rpc_settlement import AUDITS_AT_ONCE, POLL_S, RpcSettlement
+from mintscope.edges.settlement.rpc_settlement import POLL_S, RpcSettlement
+from mintscope.edges.settlement.rpc_treasury import AUDITS_AT_ONCE
 from support.scenes.payments.payment_build import FEE_PAYER, MINT, PAYER, TERMS, Recipe
 
 SIGNATURE: Final = Signature("s" * 88)

@@ -171,6 +171,12 @@ class ChainOfThen:
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
         return dict.fromkeys(signatures, True)
 
+    async def recorded(self, _signature: Signature) -> bytes | None:
+        return None
+
+    async def recognise(self, _wire: bytes) -> None:
+        return None
+
     async def finalized_height(self) -> int:
         return 10**9
 
@@ -185,6 +191,8 @@ async def _audited(data_dir: Path) -> Sequence[Violation]:
         chain = ChainOfThen(paid)
         auditor = Auditor(
             books=money.audit_books,
+            orphans=money.orphan_books,
+            recognise=chain.recognise,
             treasury=money.treasury_books,
             history=chain,
             reconciler=Reconciler(

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mintscope.base.primitives import Signature, UnixMs
+from mintscope.core.accounts.audit import Actor
 from mintscope.core.payments.books.invariants import Checked, Invariant, Violation
+from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.core.payments.payment import Payment, State
 from support.fakes.payment_memory import MemoryPaymentStore
@@ -22,6 +24,8 @@ class MemoryBooks:
     scans: dict[ScanScope, Scan] = field(default_factory=dict)
     doubted: dict[Signature, Doubt] = field(default_factory=dict)
     stops: list[str] = field(default_factory=list)
+    noted: dict[Signature, Orphan] = field(default_factory=dict)
+    acknowledged: set[Signature] = field(default_factory=set)
 
     async def check(self, *, after_entry: int) -> Checked:
         assert after_entry == 0
@@ -77,6 +81,31 @@ class MemoryBooks:
     async def stop_sales(self, *, now: UnixMs, why: str) -> None:
         assert now
         self.stops.append(why)
+
+    async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
+        for each in orphans:
+            self.noted.setdefault(each.signature, each)
+        return [each.signature for each in orphans if each.signature in self.acknowledged]
+
+    async def orphans(self) -> Sequence[Orphan]:
+        return [
+            each
+            for name, each in self.noted.items()
+            if name not in self.acknowledged and self._payment(name) is None
+        ]
+
+    async def acknowledge(
+        self, signature: Signature, *, note: str, by: Actor, now: UnixMs
+    ) -> Acknowledgement:
+        assert all((note, by, now))
+        if signature not in self.noted:
+            return Acknowledgement.UNKNOWN
+        if signature in self.acknowledged:
+            return Acknowledgement.DONE_BEFORE
+        if self._payment(signature) is not None:
+            return Acknowledgement.HAS_ROW
+        self.acknowledged.add(signature)
+        return Acknowledgement.DONE
 
     def _payment(self, signature: Signature) -> Payment | None:
         rows = self.store.rows.values()

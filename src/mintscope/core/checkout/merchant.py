@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mintscope.core.checkout.order import Order
 from mintscope.core.credits.rotation import RotationStore
+from mintscope.core.payments.adopter import Adopter
 from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.pricing.price_cache import PriceCache
 from mintscope.core.payments.protocol.requirement import Requirement
@@ -21,6 +22,7 @@ class Merchant:
     facilitator: Facilitator
     price_cache: PriceCache
     rotations: RotationStore
+    adopter: Adopter
     origin: str
     asset_name: str
     asset_symbol: str

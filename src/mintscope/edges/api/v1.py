@@ -9,8 +9,8 @@ from mintscope.base.errors import DataStale, ErrorCode, ServiceError
 from mintscope.base.primitives import Mint, parse_mint
 from mintscope.core.checkout.order import Order, report_order
 from mintscope.core.market.report import ReadReport, Reports
-from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.gate import Gate
+from mintscope.edges.api.offers import report_resource
 from mintscope.edges.api.wire import Balance, success, success_with_body
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.request import Request
@@ -61,7 +61,7 @@ class Freshness:
 @lru_cache(maxsize=10_000)  # the same few are asked for again and again
 def order_of(mint: Mint) -> Order:
     """Return the order of a report at its path."""
-    return report_order(Resource(f"/v1/token/{mint}"))
+    return report_order(report_resource(mint))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ always   the reconciler finishes what a crash or a timeout left
 import asyncio
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -19,16 +19,18 @@ from mintscope.base.metrics import (
     AUDITS,
     FEE_PAYER_LAMPORTS,
     OLDEST_PENDING_S,
+    ORPHANS,
     PENDING_PAYMENTS,
     SALES_OPEN,
     TREASURY_AGE_S,
     UNREADABLE,
     VIOLATIONS,
 )
-from mintscope.base.primitives import UnixMs, Wallet
+from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.base.time import DAY_MS
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.invariants import Invariant, Violation
+from mintscope.core.payments.books.orphans import OrphanBooks
 from mintscope.core.payments.books.store import MaintenanceBooks
 from mintscope.core.payments.books.treasury import ScanScope
 from mintscope.core.payments.payment import Payment
@@ -54,6 +56,7 @@ class PaymentMaintenance:
     chain: PaymentChain
     store: PaymentStore
     books: MaintenanceBooks
+    orphans: OrphanBooks
     auditor: Auditor
     reconciler: Reconciler
     price_cache: PriceCache
@@ -62,6 +65,7 @@ class PaymentMaintenance:
     lamports_min: int
     fund_lamports_min: int
     _day: int = -1  # of the last audit of everything
+    _told: set[Signature] = field(default_factory=set)  # orphans
 
     async def run(self) -> None:
         """Run until cancelled; an unexpected error is logged, and it goes on."""
@@ -127,6 +131,7 @@ class PaymentMaintenance:
         await self._measure_books()
 
     async def _measure_books(self) -> None:
+        await self._tell_orphans()
         count, oldest = await self.books.pending()
         PENDING_PAYMENTS.set(count)
         OLDEST_PENDING_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
@@ -136,6 +141,17 @@ class PaymentMaintenance:
         TREASURY_AGE_S.set(never if compared_at is None else (now - compared_at) / 1000)
         is_stopped = await self.books.why_stopped() is not None
         SALES_OPEN.set(not is_stopped and not await self._is_short())
+
+    async def _tell_orphans(self) -> None:
+        """Tell of each payment without a row once, until it is settled."""
+        orphans = await self.orphans.orphans()
+        ORPHANS.set(len(orphans))
+        for each in orphans:
+            if each.signature not in self._told:
+                log.warning(
+                    "a payment on chain has no row", signature=each.signature, bought=each.bought
+                )
+        self._told = {each.signature for each in orphans}
 
     async def _is_short(self) -> bool:
         fund = await self.books.fund()

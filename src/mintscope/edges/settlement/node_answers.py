@@ -87,6 +87,12 @@ class ConfirmedTransaction(msgspec.Struct, frozen=True):
     meta: _TransactionMeta
 
 
+class RecordedTransaction(msgspec.Struct, frozen=True):
+    """A transaction in a block, as it was sent: in base64, and the name of that."""
+
+    transaction: tuple[str, str]
+
+
 class _Simulated(msgspec.Struct, frozen=True):
     class Value(msgspec.Struct, frozen=True):
         """What the node says of the transaction."""
@@ -138,6 +144,7 @@ TEXT: Final = msgspec.json.Decoder(str)
 TIP: Final = msgspec.json.Decoder(EpochInfo)
 STATUSES: Final = msgspec.json.Decoder(Statuses)
 TRANSACTION: Final = msgspec.json.Decoder(ConfirmedTransaction | None)
+WIRE: Final = msgspec.json.Decoder(RecordedTransaction | None)
 SIMULATED: Final = msgspec.json.Decoder(_Simulated)
 ARRIVALS: Final = msgspec.json.Decoder(list[Arrival])
 ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)

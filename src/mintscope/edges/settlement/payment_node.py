@@ -125,6 +125,16 @@ class PaymentNode:
         async with self._reads:
             return await self._ask("getTransaction", [signature, options], node_answers.TRANSACTION)
 
+    async def wire(self, signature: Signature) -> bytes | None:
+        """Return the confirmed transaction as it was sent, None while there is none."""
+        options = {
+            "encoding": "base64",
+            "commitment": "confirmed",
+            "maxSupportedTransactionVersion": 0,
+        }
+        found = await self._ask("getTransaction", [signature, options], node_answers.WIRE)
+        return None if found is None else _data("getTransaction", found.transaction)
+
     async def account(self, address: str) -> AccountState | None:
         """Return what is at *address*."""
         params = [address, {"commitment": "confirmed", "encoding": "base64"}]

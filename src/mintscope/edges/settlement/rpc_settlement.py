@@ -6,8 +6,8 @@ treasury's balance before and after, in that very transaction.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, Self, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, Self
 
 import httpx
 from solders.pubkey import Pubkey
@@ -15,7 +15,6 @@ from solders.pubkey import Pubkey
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import Signature, Wallet
 from mintscope.base.solana import Endpoint
-from mintscope.core.payments.books.treasury import Arrivals
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
 from mintscope.core.payments.protocol.mint import expect_usable_mint, expect_usable_treasury
@@ -28,10 +27,9 @@ from mintscope.core.payments.settlement import (
     Unintelligible,
     UnknownBlockhash,
 )
-from mintscope.edges.settlement.node_answers import ConfirmedTransaction, Status, received
+from mintscope.edges.settlement.node_answers import Status
 from mintscope.edges.settlement.payment_node import STATUSES_MAX, PaymentNode
-
-Answer = TypeVar("Answer")
+from mintscope.edges.settlement.rpc_treasury import RpcTreasury, answered
 
 POLL_S: Final = 0.05
 PATIENT_POLL_S: Final = 0.5  # once nothing is fresh any more
@@ -40,11 +38,10 @@ POLLS_IN_FLIGHT_MAX: Final = 4
 HEIGHT_S: Final = 1.0
 BEHIND_S: Final = 0.4  # a slot: what one node is commonly behind another
 UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
-AUDITS_AT_ONCE: Final = 4  # transactions, so that waiting payments are served between them
 EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
 
 
-class RpcSettlement:
+class RpcSettlement(RpcTreasury):
     """Implements Settlement, PaymentChain and TreasuryHistory; lives in one event loop."""
 
     def __init__(
@@ -56,14 +53,11 @@ class RpcSettlement:
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._node = PaymentNode(endpoint, transport)
-        self._terms = terms
-        self._treasury = str(terms.treasury)
+        super().__init__(PaymentNode(endpoint, transport), terms)
         self._clock = clock
         self._sleep = sleep
         self._waiting: dict[Signature, list[asyncio.Future[Sighting]]] = {}
         self._reading: set[Signature] = set()
-        self._audits = asyncio.Semaphore(AUDITS_AT_ONCE)
         self._fresh_until_s = 0.0
         self._height: asyncio.Task[int] | None = None
         self._height_at_s = 0.0
@@ -150,27 +144,7 @@ class RpcSettlement:
             ),
             return_exceptions=True,
         )
-        return _answered(seen, or_else=Unseen())
-
-    async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
-        """Return a page of what came after *after* and before *before*, newest first."""
-        page = await self._node.arrivals(self._treasury, after, before)
-        return Arrivals(
-            succeeded=[Signature(each.signature) for each in page if each.err is None],
-            newest=Signature(page[0].signature) if page else None,
-            oldest=Signature(page[-1].signature) if page else None,
-        )
-
-    async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Say of each whether we have signed it and it paid us; None where that cannot be read."""
-        said = await asyncio.gather(
-            *(self._is_sponsored(each) for each in signatures), return_exceptions=True
-        )
-        return dict(zip(signatures, _answered(said, or_else=None), strict=True))
-
-    async def finalized_height(self) -> int:
-        """Return the height of the newest block that no fork can take back."""
-        return await self._node.height("finalized")
+        return answered(seen, or_else=Unseen())
 
     async def expect_usable(self) -> None:
         """Compare the payment token and the treasury with the terms, once, before selling.
@@ -261,36 +235,6 @@ class RpcSettlement:
             return Landed(paid=self._received(found), final=is_final)
         except ValueError as trouble:
             return UnreadablePayment(why=str(trouble))
-
-    async def _is_sponsored(self, signature: Signature) -> bool | None:
-        try:
-            async with self._audits:
-                found = await self._node.transaction(signature)
-        except Unintelligible:
-            return None
-        if found is None:
-            return None
-        if found.transaction.message.account_keys[:1] != [self._terms.fee_payer]:
-            return False
-        try:  # the fee payer may have opened the treasury's account, which is no payment
-            return self._received(found) > 0
-        except ValueError:
-            return None
-
-    def _received(self, found: ConfirmedTransaction) -> int:
-        return received(found, asset=self._terms.asset, treasury=self._treasury)
-
-
-def _answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
-    """Return *answers*; one question that was not answered does not spoil the others.
-
-    Raises    ChainUnavailable where none was answered, and whatever else was raised
-    """
-    troubles = [each for each in answers if isinstance(each, BaseException)]
-    for trouble in troubles:
-        if not isinstance(trouble, ChainUnavailable) or len(troubles) == len(answers):
-            raise trouble
-    return [or_else if isinstance(each, BaseException) else each for each in answers]
 
 
 def _failed(task: "asyncio.Task[int]") -> bool:

@@ -17,7 +17,9 @@ from mintscope.client.keypair import parse_keypair, read_keypair
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.rotation import RotationStore
 from mintscope.core.market.log import LogReader
+from mintscope.core.payments.adopter import Adopter
 from mintscope.core.payments.books.audit import Auditor
+from mintscope.core.payments.books.orphans import Recognise
 from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceCache, PriceSource
 from mintscope.core.payments.protocol.requirement import Terms
@@ -31,6 +33,7 @@ from mintscope.edges.settlement.reserves import RpcReserves, Vaults
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, PaymentsConfig
+from mintscope.shell.wiring.orphans import adopter_of
 from mintscope.shell.wiring.stores import Money
 
 log = structlog.get_logger()
@@ -51,6 +54,7 @@ class Sales:
     price_cache: PriceCache
     chain: PaymentChain
     rotations: RotationStore
+    adopter: Adopter
     maintenance: PaymentMaintenance
 
     async def expect_ready(self) -> None:
@@ -80,6 +84,7 @@ class Sales:
             facilitator=self.facilitator,
             price_cache=self.price_cache,
             rotations=self.rotations,
+            adopter=self.adopter,
             origin=origin,
             asset_name=self.config.asset_name,
             asset_symbol=self.config.asset_symbol,
@@ -107,13 +112,7 @@ async def open_sales(
     async with AsyncExitStack() as stack:
         chain = await stack.enter_async_context(open_settlement(config.chain, terms, clock))
         price = price_source(payments, endpoint, reader, stack)
-        price_cache = PriceCache(
-            price_sources.UsableToken(price_sources.TrueClock(price, chain, clock), chain, clock),
-            decimals=terms.decimals,
-            clock=clock,
-            sol=price_sources.SolPrice(reader),
-            fee_share_max=payments.fee_share_max,
-        )
+        price_cache = _price_cache(payments, price, chain, reader, clock)
         facilitator = Facilitator(
             terms=terms,
             secrets=Secrets.derive(money.pepper),
@@ -125,14 +124,39 @@ async def open_sales(
             entropy=os.urandom,
             budget=_budget(payments),
         )
+        adopter = adopter_of(chain, terms, money, reader, clock)
         yield Sales(
             config=payments,
             facilitator=facilitator,
             price_cache=price_cache,
             chain=chain,
             rotations=money.rotations,
-            maintenance=_maintenance(payments, money, facilitator, chain, price_cache),
+            adopter=adopter,
+            maintenance=_maintenance(
+                payments,
+                money=money,
+                facilitator=facilitator,
+                chain=chain,
+                price_cache=price_cache,
+                recognise=adopter.recognise,
+            ),
         )
+
+
+def _price_cache(
+    payments: PaymentsConfig,
+    price: PriceSource,
+    chain: PaymentChain,
+    reader: LogReader,
+    clock: Clock,
+) -> PriceCache:
+    return PriceCache(
+        price_sources.UsableToken(price_sources.TrueClock(price, chain, clock), chain, clock),
+        decimals=payments.decimals,
+        clock=clock,
+        sol=price_sources.SolPrice(reader),
+        fee_share_max=payments.fee_share_max,
+    )
 
 
 def _budget(payments: PaymentsConfig) -> Budget:
@@ -146,12 +170,24 @@ def _budget(payments: PaymentsConfig) -> Budget:
     )
 
 
-def _maintenance(
+@asynccontextmanager
+async def open_adopter(
+    config: Config, *, money: Money, reader: LogReader, clock: Clock
+) -> AsyncIterator[Adopter]:
+    """Build what adopts payments, for a command.  Raises CannotSell, UnusableKeypair."""
+    terms = terms_of(config.payments, fee_payer_of(config.payments))
+    async with open_settlement(config.chain, terms, clock) as chain:
+        yield adopter_of(chain, terms, money, reader, clock)
+
+
+def _maintenance(  # noqa: PLR0913 - one argument for each part
     payments: PaymentsConfig,
+    *,
     money: Money,
     facilitator: Facilitator,
     chain: RpcSettlement,
     price_cache: PriceCache,
+    recognise: Recognise,
 ) -> PaymentMaintenance:
     clock = facilitator.clock
     reconciler = Reconciler(
@@ -159,6 +195,8 @@ def _maintenance(
     )
     auditor = Auditor(
         books=money.audit_books,
+        orphans=money.orphan_books,
+        recognise=recognise,
         treasury=money.treasury_books,
         history=chain,
         reconciler=reconciler,
@@ -168,6 +206,7 @@ def _maintenance(
         chain=chain,
         store=money.payments,
         books=money.maintenance_books,
+        orphans=money.orphan_books,
         auditor=auditor,
         reconciler=reconciler,
         price_cache=price_cache,

@@ -23,8 +23,10 @@ from typing_extensions import override
 from mintscope.base.clock import Clock, ManualClock
 from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.base.solana import Endpoint
+from mintscope.core.payments.adopter import Adopter
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.invariants import Violation
+from mintscope.core.payments.books.orphans import Recognised, recognise
 from mintscope.core.payments.demand import Credits, Demand, Wanted
 from mintscope.core.payments.facilitator import Facilitator, VerifiedPayment
 from mintscope.core.payments.outcome import Outcome
@@ -39,12 +41,14 @@ from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import SLOT_MS, Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.vm import Vm
+from mintscope.edges.api.offers import bundle_offers, report_offers
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.stores import open_market, open_money
+from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_build import Recipe, present
 from support.scenes.stores import money_in
 
@@ -104,6 +108,7 @@ class World:
         self.chains: list[RpcSettlement] = []
         self.unreadable: list[tuple[Signature, str]] = []
         self.spoil: dict[str, Callable[[bytes], bytes]] = {}  # what becomes of answers, by method
+        self.secrets = SECRETS
         self.entropy = 0
         self.ahead_ms = 0
         self.slots(1)
@@ -156,12 +161,33 @@ class World:
         async with money_in(self.path.parent, clock=self.clock) as money:
             auditor = Auditor(
                 books=money.audit_books,
+                orphans=money.orphan_books,
+                recognise=self.recognise,
                 treasury=money.treasury_books,
                 history=self.chains[0],
                 reconciler=self.reconciler(),
                 clock=self.clock,
             )
             return list(await auditor.audit(full=full))
+
+    async def recognise(self, wire: bytes) -> Recognised | None:
+        """Tell a payment by its quote, as the service does."""
+        sold = [*bundle_offers(), *report_offers([TRACKED])]
+        return recognise(wire, sold, terms=self.terms, quote_key=self.secrets.quote)
+
+    def adopter(self) -> Adopter:
+        """Return what adopts payments, over the store and the chain of the last facilitator."""
+        chain, store = self.chains[-1], self.stores[-1]
+        return Adopter(
+            records=chain,
+            chain=chain,
+            store=store,
+            adoptions=store,
+            recognise=self.recognise,
+            secrets=SECRETS,
+            clock=self.clock,
+            entropy=self.random,
+        )
 
     def random(self, count: int) -> bytes:
         self.entropy += 1
@@ -217,7 +243,7 @@ class World:
         return 10 * 10**9 - account.lamports
 
     def sql(self, statement: str) -> Any:
-        """Run a statement as someone else would, beside the stores; return its only value."""
+        """Run a statement as another process would; return its only value."""
         db = apsw.Connection(str(self.path))
         db.set_busy_timeout(5_000)
         value: Any = db.execute(statement).get

@@ -148,6 +148,7 @@ async def opened(
         facilitator=facilitator,
         price_cache=PriceCache(price, decimals=6, clock=world.clock, sol=sol),
         rotations=world.stores[-1],
+        adopter=world.adopter(),
         origin=ORIGIN,
         asset_name="Scope",
         asset_symbol="SCOPE",

@@ -1,12 +1,13 @@
 """The auditor: brings to an end what only wants a look, and reports what contradicts itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.payments.books.invariants import SETTLED_AFTER_MS, Invariant, Violation
+from mintscope.core.payments.books.orphans import Orphan, OrphanBooks, Recognise
 from mintscope.core.payments.books.store import AuditBooks, TreasuryBooks
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope, TreasuryHistory
 from mintscope.core.payments.payment import Payment, State
@@ -36,6 +37,8 @@ class Auditor:
     """Checks what is new every minute, and everything when told."""
 
     books: AuditBooks
+    orphans: OrphanBooks
+    recognise: Recognise
     treasury: TreasuryBooks
     history: TreasuryHistory
     reconciler: Reconciler
@@ -107,7 +110,9 @@ class Auditor:
         ours = {each.signature: each for each in await self.reconciler.issue_arrived(arrived)}
         foreign = [signature for signature in arrived if signature not in ours]
         sponsored = await self.history.sponsored(foreign) if foreign else {}
-        found = compare(list(ours.values()), sponsored)
+        settled = await self._note_orphans([s for s, is_ours in sponsored.items() if is_ours])
+        told = {s: is_ours and s not in settled for s, is_ours in sponsored.items()}
+        found = compare(list(ours.values()), told)
         if found:  # before anything is forgotten
             await self._stop(found[0])
             violations += found
@@ -116,6 +121,26 @@ class Auditor:
             s for s, each in ours.items() if each.state is not State.ISSUED and not _is_short(each)
         ]
         await self.treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self.clock.now())
+
+    async def _note_orphans(self, signatures: Sequence[Signature]) -> Collection[Signature]:
+        """Keep those that have no row; return those that are explained, by a quote or a person."""
+        if not signatures:
+            return ()
+        now = self.clock.now()
+        orphans = [await self._read_orphan(signature, now) for signature in signatures]
+        settled = await self.orphans.note_orphans(orphans)
+        return {*settled, *(each.signature for each in orphans if each.bought is not None)}
+
+    async def _read_orphan(self, signature: Signature, now: UnixMs) -> Orphan:
+        wire = await self.history.recorded(signature)
+        found = None if wire is None else await self.recognise(wire)
+        return Orphan(
+            signature=signature,
+            payer=None if found is None else found.verified.envelope.payer,
+            amount=None if found is None else found.verified.amount,
+            bought=None if found is None else found.offer.resource,
+            found_at=now,
+        )
 
     async def _stop(self, violation: Violation) -> None:
         why = f"{violation.invariant} ({violation.subject})"

@@ -38,6 +38,9 @@ class TreasuryHistory(Protocol):
         None where that cannot be told: it is not there yet, or not to be read.
         """
 
+    async def recorded(self, signature: Signature) -> bytes | None:
+        """Return the transaction as it was sent, None where there is none to be read."""
+
     async def finalized_height(self) -> int:
         """Return the height of the newest block that no fork can take back."""
 

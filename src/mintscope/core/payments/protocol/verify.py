@@ -102,6 +102,20 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
     )
 
 
+def find_memo(envelope: Envelope) -> bytes | None:
+    """Return what the one memo of *envelope* says, None where there is not one."""
+    instructions = envelope.message.instructions
+    memos = [bytes(each.data) for each in instructions if _program(envelope, each) == MEMO]
+    return memos[0] if len(memos) == 1 else None
+
+
+def transferred(envelope: Envelope) -> int | None:
+    """Return the atoms of the transfer in *envelope*, None where there is none in its place."""
+    instructions = envelope.message.instructions
+    data = bytes(instructions[2].data) if len(instructions) >= INSTRUCTION_COUNT_MIN else b""
+    return int.from_bytes(data[1:9], "little") if len(data) == _TRANSFER_BYTES else None
+
+
 def _check_fee(envelope: Envelope, terms: Terms) -> int:
     """Refuse whatever could cost the fee payer more than one small fee; return that fee."""
     instructions = envelope.message.instructions

@@ -26,18 +26,22 @@ from mintscope.base.errors import (
     RotatedRecently,
 )
 from mintscope.base.primitives import Signature, Wallet
+from mintscope.core.accounts.audit import SERVICE
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditAccount, CreditLedger
 from mintscope.core.credits.rotation import (
     NONCE_BYTES,
     VALID_S,
     Claim,
+    Purchased,
     RotationDenied,
     find_flaw,
     write_challenge,
 )
+from mintscope.core.payments.adopter import NotAdopted
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES
+from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.refusals import NO_SALES
 from mintscope.edges.api.wire import (
@@ -69,6 +73,10 @@ EXPIRED: Final = "The challenge has expired: ask for another one."
 TOO_SOON: Final = (
     "These credits were moved within a day, or bought within 10 minutes and used since;"
     " the holder of their credit token can move them at any time."
+)
+NOT_LOOKED: Final = (
+    "This purchase is not known here, and the chain does not say yet what became of it: ask again"
+    " in a moment."
 )
 ROTATED: Final = "This credit token was rotated before; its credits are on its new credit token."
 NO_CREDITS: Final = "expected a credit token that has credits; this one has none"
@@ -149,7 +157,7 @@ class RotateRoutes:
             again = await self._find(token)
             if again is not None:
                 return again
-            purchased = await merchant.rotations.find_purchase(claim.purchase)
+            purchased = await _find_purchase(merchant, claim)
             if purchased is None or purchased.payer != claim.wallet:
                 raise InvalidProof(NOT_PROVEN)
             digest = hash_credential(token, pepper=secrets.pepper)
@@ -182,6 +190,23 @@ class RotateRoutes:
         if self.merchant is None:
             raise PaymentUnavailable(NO_SALES)
         return self.merchant
+
+
+async def _find_purchase(merchant: Merchant, claim: Claim) -> Purchased | None:
+    """Return the purchase of *claim*; one that a restored store has lost is looked for on chain.
+
+    Raises PaymentUnavailable.
+    """
+    purchased = await merchant.rotations.find_purchase(claim.purchase)
+    if purchased is not None:
+        return purchased
+    try:
+        found = await merchant.adopter.adopt(claim.purchase, by=SERVICE, payer=claim.wallet)
+    except ChainUnavailable as trouble:
+        raise PaymentUnavailable(NOT_LOOKED) from trouble
+    if found is NotAdopted.NOT_FINAL:
+        raise PaymentUnavailable(NOT_LOOKED)
+    return await merchant.rotations.find_purchase(claim.purchase)
 
 
 def _new_token(merchant: Merchant, proven: str, key: str) -> CreditToken:

@@ -14,8 +14,8 @@ from mintscope.core.payments.demand import Credits, Wanted
 from mintscope.core.payments.outcome import Settled
 from mintscope.core.payments.payment import PaidReport, TopUp
 from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle, PriceList, parse_bundle
-from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.gate import Caller, Gate
+from mintscope.edges.api.offers import bundle_resource
 from mintscope.edges.api.refusals import NO_SALES
 from mintscope.edges.api.wire import (
     BundleLine,
@@ -80,8 +80,7 @@ class CreditRoutes:
                 return Credits(bundle.credits)
             return TopUp(credits=bundle.credits, account=account)
 
-        resource = Resource(f"/v1/credits/purchase?bundle={bundle.credits}")
-        order = bundle_order(resource, bundle)
+        order = bundle_order(bundle_resource(bundle), bundle)
         settled = await self.resource_server.sell_credits(request, order, wanted)
         token, count = _handed_out(settled, caller)
         purchase = Purchase(token=token, credits=count, price_paid=settled.payment.paid)

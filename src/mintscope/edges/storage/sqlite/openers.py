@@ -20,6 +20,7 @@ from mintscope.core.market.store import (
     Retention,
     Tracking,
 )
+from mintscope.core.payments.books.orphans import OrphanBooks
 from mintscope.core.payments.books.store import (
     AuditBooks,
     MaintenanceBooks,
@@ -157,6 +158,11 @@ class Money:
     @property
     def maintenance_books(self) -> MaintenanceBooks:
         """The books of payments, for payment maintenance."""
+        return self._books
+
+    @property
+    def orphan_books(self) -> OrphanBooks:
+        """The payments on chain that have no row."""
         return self._books
 
     @property

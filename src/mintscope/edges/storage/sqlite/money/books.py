@@ -11,6 +11,7 @@ import msgspec
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.base.time import HOUR_MS, MINUTE_MS
+from mintscope.core.accounts.audit import Actor
 from mintscope.core.payments.books.invariants import (
     DOUBTED_LOOKS,
     SETTLED_AFTER_MS,
@@ -18,9 +19,11 @@ from mintscope.core.payments.books.invariants import (
     Invariant,
     Violation,
 )
+from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
 from mintscope.edges.storage.sqlite.money.credit_book import BALANCE_IS_SUM
+from mintscope.edges.storage.sqlite.money.orphan_table import OrphanTable
 
 T = TypeVar("T")
 
@@ -119,10 +122,11 @@ FUND: Final = "SELECT lamports FROM fee_fund"
 
 
 class SqlitePaymentBooks:
-    """Implements every port of payments.books.store; one job at a time."""
+    """Implements every port of the books of payments; one job at a time."""
 
     def __init__(self, path: Path) -> None:
         self._db = open_store(path, "money")
+        self._orphans = OrphanTable(self._db)
         self._lock = asyncio.Lock()
 
     async def check(self, *, after_entry: int) -> Checked:
@@ -189,6 +193,20 @@ class SqlitePaymentBooks:
         count, oldest = await self._run(lambda: self._db.execute(PENDING).get)
         return count, None if oldest is None else UnixMs(oldest)
 
+    async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
+        """Keep *orphans* as they were met first; return those that an operator has settled."""
+        return await self._change(lambda: self._orphans.note(orphans))
+
+    async def orphans(self) -> Sequence[Orphan]:
+        """Return those that are neither settled nor issued."""
+        return await self._run(self._orphans.open)
+
+    async def acknowledge(
+        self, signature: Signature, *, note: str, by: Actor, now: UnixMs
+    ) -> Acknowledgement:
+        """Settle an orphan for good."""
+        return await self._change(lambda: self._orphans.acknowledge(signature, note, by, now))
+
     async def close(self) -> None:
         """Let go of the file."""
         self._db.close()
@@ -217,6 +235,13 @@ class SqlitePaymentBooks:
             self._db.execute(statement, values)
             if then is not None:
                 self._db.execute(then)
+
+    async def _change(self, job: Callable[[], T]) -> T:
+        def changed() -> T:
+            with transaction(self._db):
+                return job()
+
+        return await self._run(changed)
 
     async def _run(self, job: Callable[[], T]) -> T:
         try:

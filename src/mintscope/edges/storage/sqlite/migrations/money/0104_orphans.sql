@@ -1,9 +1,9 @@
 -- Payments of ours that are on chain and had no row when an audit met them: a backup was restored.
 CREATE TABLE orphan (
     signature       TEXT    PRIMARY KEY,
-    payer           TEXT    NOT NULL,
-    paid            INTEGER NOT NULL,                     -- atoms that arrived
-    bought          TEXT,                                 -- the resource; NULL: no quote of ours
+    payer           TEXT,                                 -- NULL: it carries no quote of ours
+    amount          INTEGER,
+    bought          TEXT,                                 -- the resource
     found_at        INTEGER NOT NULL,
     acknowledged_at INTEGER,                              -- when an operator settled it otherwise
     note            TEXT,
