@@ -14,7 +14,7 @@ import msgspec
 
 from mintscope.base.clock import Clock
 
-KEYS_MAX: Final = 100_000
+KEYS_MAX: Final = 20_000  # of a window; more accounts than a process can serve in a minute
 IPV6_PREFIX: Final = 64  # one customer's network: its single addresses are free
 IPV6_SITE_PREFIX: Final = 48  # and many a customer has 65,536 networks
 SITE_SHARES: Final = 4  # as much as so many clients is admitted from a site

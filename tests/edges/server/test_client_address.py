@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.client_address import ClientAddresses, network_key
 
 PROXIES = ("10.0.0.0/8", "fd00::/8", "127.0.0.1")
 
@@ -60,3 +60,11 @@ def test_a_connection_without_an_address_has_a_key() -> None:
 def test_a_proxy_that_is_no_address_is_refused() -> None:
     with pytest.raises(ValueError, match="does not appear to be"):
         ClientAddresses(["proxy.example.org"])
+
+
+def test_the_zone_of_an_ipv6_address_is_no_part_of_it_and_a_long_one_is_not_kept() -> None:
+    assert network_key("fe80::1%eth0") == network_key("fe80::1") == "fe80::/64"
+    forwarded = (b"x-forwarded-for", b"fe80::1%" + b"a" * 10_000)
+    scope = {"client": ("10.0.0.1", 1), "headers": [forwarded]}
+
+    assert ClientAddresses(["10.0.0.0/8"]).key(scope) == "10.0.0.1"

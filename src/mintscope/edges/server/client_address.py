@@ -9,6 +9,7 @@ from starlette.types import Scope
 
 from mintscope.base.limits import IPV6_PREFIX
 
+LENGTH_MAX: Final = 64  # of an address and its zone, which may be of any length
 NOWHERE: Final = "-"  # no peer address, as on a Unix socket
 
 
@@ -61,10 +62,15 @@ def network_key(text: str) -> str:
 
 
 def _parse(text: str) -> IPv4Address | IPv6Address | None:
+    if len(text) > LENGTH_MAX:
+        return None
     try:
         address = ip_address(text)
     except ValueError:
         return None
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        # A zone names an interface: for a limit it is the same address.
+        address = IPv6Address(int(address))
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address

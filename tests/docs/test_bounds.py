@@ -1,0 +1,81 @@
+"""`docs/operating.md` tells the bound of everything whose size a client decides."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from mintscope.base.limits import IPV6_PREFIX, IPV6_SITE_PREFIX, KEYS_MAX, SITE_SHARES
+from mintscope.core.accounts.keys.api_key import KEYS_PER_USER_MAX
+from mintscope.core.accounts.people.session import SESSIONS_PER_USER_MAX
+from mintscope.edges.api.app import OTHER, PROBES
+from mintscope.edges.api.v1 import mint_of, order_of
+from mintscope.edges.follow.follower import LOADS_AT_ONCE
+from mintscope.edges.maintenance import passwords
+from mintscope.edges.server import request
+from mintscope.edges.server.client_address import network_key
+from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.storage import group_commit
+from mintscope.edges.storage.sqlite.money import credit_ledger
+from mintscope.edges.web.app import FORMS
+from mintscope.edges.web.form import FIELDS_MAX
+from mintscope.shell.config.sections import ApiConfig, MarketConfig
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "operating.md"
+HEADING: Final = "## What clients may take"
+BOUNDS: Final = Bounds()
+ROWS: Final[Mapping[str, tuple[float, ...]]] = {
+    "connections in all": (BOUNDS.connections_max, ApiConfig().connections_max),
+    "connections of an address": (
+        BOUNDS.connections_per_client_max,
+        ApiConfig().connections_per_client_max,
+    ),
+    "refused connections that are still open": (BOUNDS.lingering_max,),
+    "requests that wait on a connection": (BOUNDS.waiting_max,),
+    "after a 429 on a connection": (BOUNDS.pause_s,),
+    "a request line and headers": (BOUNDS.head_bytes_max, ApiConfig().header_bytes_max),
+    "a body": (BOUNDS.body_bytes_max, ApiConfig().body_bytes_max, request.BODY_BYTES_MAX),
+    "pages, files, unknown paths, of an address": (OTHER.count, ApiConfig().other_limit_requests),
+    "`/healthz` and `/readyz`, of an address": (PROBES.count,),
+    "forms of an address": (FORMS.count,),
+    "addresses or accounts a limit remembers": (KEYS_MAX,),
+    "addresses whose network is remembered": (network_key.cache_info().maxsize or 0,),
+    "credit tokens that are remembered": (credit_ledger.KNOWN_MAX,),
+    "token addresses that are remembered": (
+        mint_of.cache_info().maxsize or 0,
+        order_of.cache_info().maxsize or 0,
+    ),
+    "requests that wait for the ledger": (group_commit.WAITING_MAX,),
+    "mints that are loaded at once": (LOADS_AT_ONCE,),
+    "mints in memory": (MarketConfig().live_mints_max,),
+    "passwords that wait for a hash": (passwords.WAITING_MAX,),
+    "fields of a form": (FIELDS_MAX,),
+    "sessions of an account": (SESSIONS_PER_USER_MAX,),
+    "API keys in force of an account": (KEYS_PER_USER_MAX,),
+}
+
+
+def section() -> str:
+    return PAGE.read_text().partition(HEADING)[2].partition("\n## ")[0]
+
+
+def rows() -> dict[str, set[float]]:
+    """Return the numbers of the second cell, by the first."""
+    found: dict[str, set[float]] = {}
+    for line in section().splitlines():
+        if line.startswith("| ") and not line.startswith("| what"):
+            what, bound = (cell.strip() for cell in line.split(" | ")[:2])
+            numbers = re.findall(r"\d[\d,.]*\d|\d", bound)
+            found[what.removeprefix("| ")] = {float(each.replace(",", "")) for each in numbers}
+    return found
+
+
+def test_every_bound_is_told_as_it_is() -> None:
+    assert rows() == {what: set(map(float, bounds)) for what, bounds in ROWS.items()}
+
+
+def test_ipv6_counts_by_64_and_48_whatever_is_configured() -> None:
+    assert (IPV6_PREFIX, IPV6_SITE_PREFIX, SITE_SHARES) == (64, 48, 4)
+    assert "IPv6 addresses count by /64, which\nno setting changes" in section()
+    settings: list[Any] = [*ApiConfig.model_fields]
+    assert not [name for name in settings if "ipv6" in name or "prefix" in name]
