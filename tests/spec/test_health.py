@@ -42,6 +42,7 @@ async def test_readyz_is_503_when_a_check_fails(service: Service) -> None:
     response = await service.client.get("/readyz")
 
     assert response.status_code == 503
+    assert response.headers["retry-after"] == "2"
     assert response.json()["error"] == {
         "code": "SERVICE_UNAVAILABLE",
         "message": "not ready; chain: no node answers",

@@ -22,6 +22,7 @@ from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from mintscope.shell.cli.app import app
 from mintscope.shell.config.load import child_environment
 from support.processes.api_process import free_port
+from support.processes.troubled_node import TroubledNode, troubled_node
 
 READY_S: Final = 60.0
 END_S: Final = 20.0
@@ -36,12 +37,14 @@ class DocumentedService:
     """Where it runs.
 
     folder    the working directory of every command; mintscope-data is in it
+    node      what stands before the chain's node, if anything does
     """
 
     folder: Path
     url: str
     rpc_url: str
     serve: "subprocess.Popen[bytes]"
+    node: TroubledNode | None = None
 
     def mintscope(self, words: str, *, typed: str = "") -> str:
         """Run a command in this process; return what it prints."""
@@ -94,8 +97,11 @@ class DocumentedService:
 
 
 @contextmanager
-def documented_service(folder: Path) -> Iterator[DocumentedService]:
-    """Run it in *folder*, with the settings of a demo; what runs inside has them too."""
+def documented_service(folder: Path, *, is_troubled: bool = False) -> Iterator[DocumentedService]:
+    """Run it in *folder*, with the settings of a demo; what runs inside has them too.
+
+    is_troubled   a node that can misbehave stands before the chain
+    """
     chain_port, api_port = free_port(), free_port()
     rpc_url, url = f"http://127.0.0.1:{chain_port}", f"http://127.0.0.1:{api_port}"
     with pytest.MonkeyPatch.context() as patch:
@@ -105,15 +111,30 @@ def documented_service(folder: Path) -> Iterator[DocumentedService]:
         with (
             _started(folder, "devchain", "--port", str(chain_port), *CHAIN) as chain,
             _wallet(folder, chain, rpc_url),
+            _before(rpc_url, patch, is_troubled=is_troubled) as node,
             _started(folder, "serve") as serve,
         ):
-            service = DocumentedService(folder=folder, url=url, rpc_url=rpc_url, serve=serve)
+            service = DocumentedService(
+                folder=folder, url=url, rpc_url=rpc_url, serve=serve, node=node
+            )
             _wait(serve, f"{url}/readyz")
             token = service.mintscope("credits issue --credits 1").strip()
             _wait(serve, f"{url}/v1/token/{WSOL}", {"Authorization": f"Bearer {token}"})
             yield service
             serve.send_signal(signal.SIGTERM)
             assert serve.wait(END_S) == 0
+
+
+@contextmanager
+def _before(
+    rpc_url: str, patch: pytest.MonkeyPatch, *, is_troubled: bool
+) -> Iterator[TroubledNode | None]:
+    if not is_troubled:
+        yield None
+        return
+    with troubled_node(rpc_url) as node:
+        patch.setenv("MINTSCOPE_CHAIN__RPC_URL", node.url)
+        yield node
 
 
 def _settings(rpc_url: str, api_port: int) -> Mapping[str, str]:

@@ -11,7 +11,6 @@ from mintscope.base.errors import (
     InternalError,
     InvalidFields,
     MethodNotAllowed,
-    PriceUnavailable,
     RateLimited,
     ServiceError,
 )
@@ -21,7 +20,11 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import JSON, NO_STORE, Header, Response
 
 GENERAL: Final = "general"
-PRICE_RETRY_S: Final = 5  # as often as the source of a price is asked again
+RETRY_S: Final = {
+    ErrorCode.DATA_STALE: 5,
+    ErrorCode.SERVICE_UNAVAILABLE: 2,
+    ErrorCode.PRICE_UNAVAILABLE: 5,  # as often as the source of a price is asked again
+}
 CODES: Final = {
     400: (
         ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.INVALID_BUNDLE, ErrorCode.INVALID_PAYMENT,
@@ -145,8 +148,7 @@ class ErrorWriter:
             headers.append((b"allow", error.allowed.encode()))
         if isinstance(error, RateLimited):
             headers.append((b"retry-after", b"%d" % error.retry_after_s))
-        if isinstance(error, PriceUnavailable):
-            headers.append((b"retry-after", b"%d" % PRICE_RETRY_S))
+        headers += _wait(error)
         if error_format.hides_code:
             headers.append((b"x-error-code", error.code.encode()))
         return Response(STATUS[error.code], body, tuple(headers))
@@ -156,4 +158,10 @@ def write_refusal(error: ServiceError, *, path: bytes, at: UnixMs, request_id: b
     """Return the response to what the server refuses before any route sees it."""
     error_format = BOTH_SHAPES if path.startswith(b"/api/") else ENVELOPE
     body = error_format.write(error, at=at, request_id=request_id)
-    return Response(STATUS[error.code], body, (JSON, NO_STORE))
+    return Response(STATUS[error.code], body, (JSON, NO_STORE, *_wait(error)))
+
+
+def _wait(error: ServiceError) -> list[Header]:
+    """Return how long to wait where the service does not answer for now; payments say more."""
+    wait_s = RETRY_S.get(error.code)
+    return [] if wait_s is None else [(b"retry-after", b"%d" % wait_s)]

@@ -41,6 +41,7 @@ REFUSAL_HEADERS: Final = {
         " what to send it again with."
     },
     ErrorCode.RATE_LIMITED: WAIT_HEADERS,
+    ErrorCode.SERVICE_UNAVAILABLE: WAIT_HEADERS,
 }
 PROOFS: Final = {
     "apiKey": {

@@ -1,0 +1,91 @@
+"""A node that answers as another does, until it is told to answer nonsense, or nothing."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from typing_extensions import override
+
+Mood = Literal["well", "garbage", "hang"]
+GARBAGE: Final = (
+    b"",
+    b"\xff\xfe\x00",
+    b"<html>busy</html>",
+    b'{"jsonrpc":"2.0","id":1,"result":\xff}',
+    b'{"jsonrpc":"2.0","id":1,"result":{"value":[null,1e999,"\xc3"',
+    b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000,
+    b"[]",
+)
+HANG_S: Final = 60.0
+TIMEOUT_S: Final = 10.0
+
+
+class TroubledNode:
+    """Stands before the node at *behind*; `mood` says how it answers."""
+
+    def __init__(self, behind: str) -> None:
+        self.url = ""
+        self.mood: Mood = "well"
+        self.closing = threading.Event()
+        self._address = urlsplit(behind).netloc
+        self._told = 0
+
+    def answer(self, path: str, body: bytes) -> bytes | None:
+        """Return the body of the answer to *body*; None: there is none."""
+        if self.mood == "hang":
+            self.closing.wait(HANG_S)
+            return None
+        if self.mood == "garbage":
+            self._told += 1
+            return GARBAGE[self._told % len(GARBAGE)]
+        with closing(HTTPConnection(self._address, timeout=TIMEOUT_S)) as connection:
+            connection.request("POST", path, body, {"content-type": "application/json"})
+            return connection.getresponse().read()
+
+
+@contextmanager
+def troubled_node(behind: str) -> Iterator[TroubledNode]:
+    """Run it on a free port, on threads of this process."""
+    node = TroubledNode(behind)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            length = int(self.headers["content-length"])
+            answer = node.answer(self.path, self.rfile.read(length))
+            if answer is None:
+                self.close_connection = True
+                return
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            """Log nothing."""
+
+    class Listener(ThreadingHTTPServer):
+        daemon_threads = True
+        block_on_close = False
+
+        @override
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A client that has left is no news."""
+
+    with Listener(("127.0.0.1", 0), Handler) as server:
+        node.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield node
+        finally:
+            node.closing.set()
+            server.shutdown()
+            thread.join()
