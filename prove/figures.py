@@ -13,8 +13,13 @@ def figure(outcome: Outcome) -> str:
 
 
 def caught(recipe: Recipe, journal: Journal) -> tuple[int, int]:
-    """Return how many broken builds were caught, and of how many."""
+    """Return how many broken builds were caught, and of how many.
+
+    None are where the recipe fails on the sound build, too.
+    """
     own = journal.outcomes.get(f"{recipe.name}: its own mistakes")
     mutants = [journal.is_good(f"{recipe.name}: {mutant.name}") for mutant in recipe.mutants]
     most = (own.passed if own.good else len(recipe.mistakes)) if own else 0
+    if not journal.is_good(recipe.name):
+        return 0, len(mutants) + most
     return sum(mutants) + (own.passed if own and own.good else 0), len(mutants) + most

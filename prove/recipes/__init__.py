@@ -3,9 +3,15 @@
 from typing import Final
 
 from prove.recipe import Recipe
-from prove.recipes import access, http, market, money
+from prove.recipes import access, http, market, money, operations
 
 RECIPES: Final[dict[str, Recipe]] = {
     recipe.name: recipe
-    for recipe in (*money.RECIPES, *access.RECIPES, *http.RECIPES, *market.RECIPES)
+    for recipe in (
+        *money.RECIPES,
+        *access.RECIPES,
+        *http.RECIPES,
+        *market.RECIPES,
+        *operations.RECIPES,
+    )
 }

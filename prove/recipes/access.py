@@ -93,6 +93,14 @@ SECRETS: Final = Recipe(
             "edges/server/application.py",
             "route = await self._find(request)",
             'route = await self._find(request); log.info("request", headers=str(request.headers))',
+            ("e2e/test_secret_hygiene.py::test_no_secret_is_written_anywhere",),
+        ),
+        Mutant(
+            "a crash leaves a core file",
+            "shell/cli/app.py",
+            "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
+            "pass",
+            ("e2e/test_secret_hygiene.py::test_a_crash_leaves_no_core_file",),
         ),
     ),
 )

@@ -128,3 +128,9 @@ def test_no_bytes_raise_anything_but_undecodable(text: bytes) -> None:
 def test_no_text_raises_anything_but_undecodable(text: str) -> None:
     with suppress(Undecodable):
         decode_base64(text)
+
+
+@pytest.mark.parametrize("text", ["AA!AA===", "AAAA\n", "AA-_", "A"])
+def test_what_is_no_base64_is_not_read_as_some(text: str) -> None:
+    with pytest.raises(Undecodable):
+        decode_base64(text)

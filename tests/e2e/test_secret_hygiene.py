@@ -1,8 +1,11 @@
 """No secret that a client holds is in the log, the files or the metrics of a process at DEBUG."""
 
 import re
+import resource
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from html import unescape
 from http.cookies import SimpleCookie
@@ -176,6 +179,45 @@ def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
     assert b"mintscope_request_s" in metrics
     assert b"/api/auth/exchange-secret" in metrics
     assert files["money.sqlite-wal"]
+
+
+def test_a_crash_leaves_no_core_file(tmp_path: Path) -> None:
+    """Where the machine would write one: the limit that is inherited allows any size."""
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    if most == 0:
+        pytest.skip("did not run: this machine allows no core files at all")
+    environment, log = settings(tmp_path), tmp_path / "log"
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen(
+            [
+                "/bin/sh",
+                "-c",
+                'ulimit -c "$(ulimit -Hc)"; exec "$0" -m mintscope api',
+                sys.executable,
+            ],
+            env=environment,
+            cwd=tmp_path,
+            stderr=stderr,
+        ) as process,
+    ):
+        try:
+            wait_until_served(log)
+            limits = Path(f"/proc/{process.pid}/limits").read_text()
+            process.send_signal(signal.SIGABRT)
+            assert process.wait(20) == -signal.SIGABRT
+        finally:
+            process.kill()
+
+    assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE)
+    assert [path.name for path in tmp_path.iterdir() if "core" in path.name] == []
+
+
+def wait_until_served(log: Path) -> None:
+    end_s = time.monotonic() + 60
+    while "serving http" not in log.read_text():
+        assert time.monotonic() < end_s, log.read_text()
+        time.sleep(0.05)
 
 
 def kept(folder: Path) -> dict[str, bytes]:

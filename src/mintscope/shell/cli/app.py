@@ -1,5 +1,6 @@
 """The command line: every command, and the options of all."""
 
+import resource
 from typing import Annotated
 
 import typer
@@ -66,5 +67,9 @@ def root(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line.
+
+    A crash leaves no core file: it would hold the pepper and what clients have just sent.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     app(prog_name="mintscope")

@@ -1,0 +1,82 @@
+"""Long use, nodes that say anything, backups that are behind."""
+
+from typing import Final
+
+from prove.recipe import Mutant, Recipe
+
+LEDGER: Final = "edges/storage/sqlite/money/credit_ledger.py"
+
+LOST: Final = "core/payments/lost.py"
+FOREIGN: Final = "base/foreign.py"
+
+SOAK: Final = Recipe(
+    name="soak",
+    proves="half an hour of requests, purchases and debits grows neither memory, files nor waits",
+    tests=("e2e/test_soak.py",),
+    mutants=(
+        Mutant(
+            "each debit leaves something behind",
+            LEDGER,
+            'DEBITS.labels("empty").inc(empty_count)',
+            'self.__dict__.setdefault("left", []).append(b"x" * 50_000 + bytes([len(outcomes)]))',
+        ),
+        Mutant(
+            "each debit leaves a file open",
+            LEDGER,
+            'DEBITS.labels("empty").inc(empty_count)',
+            'self.__dict__.setdefault("left", []).append(open("/dev/null"))',
+        ),
+    ),
+)
+NODES: Final = Recipe(
+    name="garbled nodes",
+    proves="whatever a node or a feed answers, it is a node that does not answer, and nothing else",
+    tests=(
+        "base/test_answers_of_strangers.py",
+        "edges/sources/test_garbled_node.py",
+        "edges/settlement/test_garbled_chain.py",
+    ),
+    mutants=(
+        Mutant(
+            "bytes that are no text are an error of the decoder",
+            FOREIGN,
+            "UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)",
+            "UNPARSABLE: Final = (msgspec.DecodeError, RecursionError)",
+        ),
+        Mutant(
+            "JSON that is nested too deep is an error of the decoder",
+            FOREIGN,
+            "UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)",
+            "UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)",
+        ),
+        Mutant(
+            "characters that are no base64 are skipped",
+            FOREIGN,
+            "return b64decode(text, validate=True)",
+            "return b64decode(text)",
+        ),
+    ),
+)
+RESTORE: Final = Recipe(
+    name="restored backup",
+    proves="a store that is behind the chain finds what it sold, and gives it to its buyers alone",
+    tests=("spec/test_restored_payments.py", "edges/settlement/test_auditing.py"),
+    mutants=(
+        Mutant(
+            "what was lost is given to anybody",
+            LOST,
+            "return sighting if _owns(key, verified, secrets) else AlreadyUsed(Used.LOST)",
+            "return sighting",
+            ("spec/test_restored_payments.py",),
+        ),
+        Mutant(
+            "what was sold before the backup was never sold",
+            LOST,
+            "return isinstance(trial, UnknownBlockhash) or trial.error == ALREADY_PROCESSED",
+            "return False",
+            ("spec/test_restored_payments.py",),
+        ),
+    ),
+)
+
+RECIPES: Final = (SOAK, NODES, RESTORE)
