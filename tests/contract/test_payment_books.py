@@ -6,8 +6,10 @@ from typing import Any, Protocol
 
 import pytest
 
-from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.base.time import HOUR_MS, MINUTE_MS
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.payments.books.orphans import Acknowledgement, Orphan, OrphanBooks
 from mintscope.core.payments.books.store import (
     AuditBooks,
     MaintenanceBooks,
@@ -15,6 +17,7 @@ from mintscope.core.payments.books.store import (
     TreasuryBooks,
 )
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
+from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.core.payments.store import PaymentStore, SalesClosed
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
@@ -23,7 +26,7 @@ from support.scenes.payments.pending_payments import LANDED, LANDED_FOR_GOOD, NO
 SOME = Signature("signature of a")
 
 
-class Books(AuditBooks, TreasuryBooks, MaintenanceBooks, SalesBooks, Protocol):
+class Books(AuditBooks, TreasuryBooks, MaintenanceBooks, SalesBooks, OrphanBooks, Protocol):
     """Every port of the books, over one store."""
 
 
@@ -174,3 +177,42 @@ async def test_a_doubt_that_three_looks_have_not_settled_is_a_violation(
 
     (found,) = (await books.check(after_entry=0)).violations
     assert found.subject == SOME
+
+
+def orphan(name: str, *, bought: str | None = "/a-report", minutes: int = 0) -> Orphan:
+    return Orphan(
+        signature=Signature(f"signature of {name}"),
+        payer=None if bought is None else Wallet("alice"),
+        amount=None if bought is None else 1_000,
+        bought=None if bought is None else Resource(bought),
+        found_at=UnixMs(NOW + minutes * MINUTE_MS),
+    )
+
+
+async def test_orphans_are_kept_as_they_were_met_first(books: Books) -> None:
+    later, first = orphan("b", minutes=1), orphan("a", bought=None)
+    assert await books.note_orphans([later, first]) == []
+    assert await books.note_orphans([orphan("b", minutes=9)]) == []
+
+    assert list(await books.orphans()) == [first, later]
+
+
+async def test_an_orphan_is_settled_once_and_for_good(books: Books) -> None:
+    async def acknowledge() -> Acknowledgement:
+        return await books.acknowledge(SOME, note="refunded", by=COMMAND_LINE, now=NOW)
+
+    assert await acknowledge() is Acknowledgement.UNKNOWN
+    await books.note_orphans([orphan("a"), orphan("b")])
+    assert await acknowledge() is Acknowledgement.DONE
+    assert await acknowledge() is Acknowledgement.DONE_BEFORE
+    assert list(await books.orphans()) == [orphan("b")]
+    assert await books.note_orphans([orphan("a"), orphan("b")]) == [SOME]
+
+
+async def test_an_orphan_that_has_a_row_is_none(books: Books, payments: PaymentStore) -> None:
+    await books.note_orphans([orphan("a")])
+    await payments.begin(new_payment("a"))
+
+    assert list(await books.orphans()) == []
+    found = await books.acknowledge(SOME, note="refunded", by=COMMAND_LINE, now=NOW)
+    assert found is Acknowledgement.HAS_ROW

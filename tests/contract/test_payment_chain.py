@@ -145,3 +145,15 @@ async def test_a_node_that_does_not_answer_is_unavailable(
     ):
         with pytest.raises(ChainUnavailable):
             await verb
+
+
+async def test_a_transaction_is_given_back_as_it_was_sent(
+    world: World, open_chain: Callable[..., Chain]
+) -> None:
+    signed = (await verified(world)).verified.envelope.sign(world.vm.genesis.fee_payer)
+    chain = open_chain(world)
+    assert await chain.recorded(signed.signature) is None
+    await chain.broadcast(signed)
+    world.slots(40)
+
+    assert await chain.recorded(signed.signature) == signed.wire

@@ -25,7 +25,6 @@ class MemoryBooks:
     doubted: dict[Signature, Doubt] = field(default_factory=dict)
     stops: list[str] = field(default_factory=list)
     noted: dict[Signature, Orphan] = field(default_factory=dict)
-    acknowledged: set[Signature] = field(default_factory=set)
 
     async def check(self, *, after_entry: int) -> Checked:
         assert after_entry == 0
@@ -85,13 +84,13 @@ class MemoryBooks:
     async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
         for each in orphans:
             self.noted.setdefault(each.signature, each)
-        return [each.signature for each in orphans if each.signature in self.acknowledged]
+        return [each.signature for each in orphans if each.signature in self.store.acknowledged]
 
     async def orphans(self) -> Sequence[Orphan]:
         return [
             each
             for name, each in self.noted.items()
-            if name not in self.acknowledged and self._payment(name) is None
+            if name not in self.store.acknowledged and self._payment(name) is None
         ]
 
     async def acknowledge(
@@ -100,11 +99,11 @@ class MemoryBooks:
         assert all((note, by, now))
         if signature not in self.noted:
             return Acknowledgement.UNKNOWN
-        if signature in self.acknowledged:
+        if signature in self.store.acknowledged:
             return Acknowledgement.DONE_BEFORE
         if self._payment(signature) is not None:
             return Acknowledgement.HAS_ROW
-        self.acknowledged.add(signature)
+        self.store.acknowledged.add(signature)
         return Acknowledgement.DONE
 
     def _payment(self, signature: Signature) -> Payment | None:

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.base.time import DAY_MS, HOUR_MS
+from mintscope.core.accounts.audit import Actor
 from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.lost import Acknowledged, Adoption
 from mintscope.core.payments.payment import (
     Evidence,
+    Landed,
     NewToken,
     PaidReport,
     Payment,
@@ -51,6 +54,7 @@ class MemoryPaymentStore:
     successors: dict[object, tuple[object, UnixMs]] = field(default_factory=dict)  # and since when
     fund_lamports: int | None = None
     is_closed: bool = False
+    acknowledged: set[Signature] = field(default_factory=set)
     resolutions: int = 0
 
     async def find(self, message_hash: MessageHash) -> Found:
@@ -78,10 +82,7 @@ class MemoryPaymentStore:
         if self.is_closed:
             return SalesClosed()
         others = list(self.rows.values())
-        if any(
-            row.payment.key_hash == payment.key_hash and row.payment.state is not State.FAILED
-            for row in others
-        ):
+        if self._is_taken(payment):
             return KeyTaken()
         reserved = sum(
             row.payment.amount
@@ -153,6 +154,22 @@ class MemoryPaymentStore:
                 self._move_purchase(row, after)
             row.payment = after
         return self._seen(row)
+
+    async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
+        assert by
+        if payment.signature in self.acknowledged:
+            return Acknowledged()
+        if payment.message_hash not in self.rows:
+            if self._is_taken(payment):
+                return KeyTaken()
+            self.rows[payment.message_hash] = Row(payment, now)
+        return await self.resolve(payment.message_hash, landed, now=now)
+
+    def _is_taken(self, payment: Payment) -> bool:
+        return any(
+            row.payment.key_hash == payment.key_hash and row.payment.state is not State.FAILED
+            for row in self.rows.values()
+        )
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         overdue = [

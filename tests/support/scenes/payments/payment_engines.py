@@ -13,8 +13,9 @@ import apsw
 import pytest
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.payments.lost import AdoptionStore
 from mintscope.core.payments.payment import Evidence, NewToken, PaidItem, PaidReport, Payment, TopUp
 from mintscope.core.payments.store import PaymentStore, PendingPayment
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
@@ -22,16 +23,21 @@ from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.pending_payments import NOW, named
 
 
+class Store(PaymentStore, AdoptionStore, Protocol):
+    """Every port of payments, over one store."""
+
+
 class Engine(Protocol):
     """A store, and what a ledger beside it would show and do."""
 
     @property
-    def store(self) -> PaymentStore: ...
+    def store(self) -> Store: ...
     def credits(self, purchase: PaidItem) -> int: ...
     def spend(self, purchase: PaidItem) -> None: ...
     def close_sales(self) -> None: ...
     def open_account(self, credit_count: int) -> CreditAccount: ...
     def fill_fund(self, lamports: int) -> None: ...
+    def acknowledge(self, signature: Signature) -> None: ...
     async def rotate(self, account: CreditAccount) -> CreditAccount: ...
 
 
@@ -54,6 +60,9 @@ class MemoryEngine:
 
     def fill_fund(self, lamports: int) -> None:
         self.store.fund_lamports = lamports
+
+    def acknowledge(self, signature: Signature) -> None:
+        self.store.acknowledged.add(signature)
 
     async def rotate(self, account: CreditAccount) -> CreditAccount:
         successor = CreditAccount(100 + len(self.store.balances) + len(self.store.successors))
@@ -93,6 +102,12 @@ class SqliteEngine:
 
     def fill_fund(self, lamports: int) -> None:
         self.db.execute("INSERT OR REPLACE INTO fee_fund VALUES (1, ?)", (lamports,))
+
+    def acknowledge(self, signature: Signature) -> None:
+        self.db.execute(
+            "INSERT INTO orphan (signature, found_at, acknowledged_at, note) VALUES (?, 0, 0, 'x')",
+            (signature,),
+        )
 
     async def rotate(self, account: CreditAccount) -> CreditAccount:
         token_hash = CredentialHash(

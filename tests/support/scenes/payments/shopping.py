@@ -76,9 +76,10 @@ class Shopper:
         )
 
     async def prepare(self, shop: httpx.AsyncClient, key: str | None) -> Paid:
-        """Ask for the price and sign a payment of it; send nothing."""
+        """Ask for the price with *key*, as our client does, and sign a payment; do not send it."""
+        headers = {} if key is None else {"Idempotency-Key": key}
         for _ in range(PENDING_MAX):
-            demand = await shop.post(PURCHASE)
+            demand = await shop.post(PURCHASE, headers=headers)
             if demand.status_code != 503:  # no price yet
                 break
             await asyncio.sleep(PENDING_S)

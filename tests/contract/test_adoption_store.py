@@ -1,0 +1,87 @@
+"""What every AdoptionStore promises, in memory and on SQLite alike."""
+
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.payments.lost import Acknowledged, Adoption
+from mintscope.core.payments.payment import Payment, Reverted, State, TopUp
+from mintscope.core.payments.store import KeyTaken, PendingPayment
+from support.scenes.payments.payment_engines import Engine, resolve
+from support.scenes.payments.pending_payments import (
+    LANDED_FOR_GOOD,
+    NOW,
+    key_hash,
+    new_payment,
+    new_token,
+)
+
+
+async def adopt(engine: Engine, asked: PendingPayment) -> Adoption:
+    return await engine.store.adopt(asked.payment, LANDED_FOR_GOOD, by=COMMAND_LINE, now=NOW)
+
+
+async def test_an_adopted_payment_is_issued_for_good_at_once(engine: Engine) -> None:
+    asked = new_payment("a", last_valid_height=1)
+    adopted = await adopt(engine, asked)
+
+    assert isinstance(adopted, Payment)
+    assert (adopted.state, adopted.final) == (State.ISSUED, True)
+    assert engine.credits(new_token("a")) == 10
+    assert (await engine.store.find(asked.payment.message_hash)).payment == adopted
+    assert list(await engine.store.lease(now=NOW, until=NOW, count_max=9)) == []
+
+
+async def test_it_is_handed_out_once_however_often(engine: Engine) -> None:
+    asked = new_payment("a")
+    first = await adopt(engine, asked)
+    again = await adopt(engine, new_payment("a", key_hash=key_hash("another")))
+
+    assert first == again
+    assert engine.credits(new_token("a")) == 10
+
+
+async def test_a_payment_that_was_begun_meanwhile_keeps_its_row(engine: Engine) -> None:
+    await engine.store.begin(new_payment("a"))
+    adopted = await adopt(engine, new_payment("a", key_hash=key_hash("another")))
+
+    assert isinstance(adopted, Payment)
+    assert (adopted.state, adopted.key_hash) == (State.ISSUED, key_hash("a"))
+    assert engine.credits(new_token("a")) == 10
+
+
+async def test_what_landed_for_good_overturns_what_was_said_to_have_failed(engine: Engine) -> None:
+    await engine.store.begin(new_payment("a"))
+    await resolve(engine, new_payment("a"), Reverted(final=False))
+    adopted = await adopt(engine, new_payment("a"))
+
+    assert isinstance(adopted, Payment)
+    assert adopted.state is State.ISSUED
+
+
+async def test_no_budget_and_no_stop_keeps_what_is_paid_for(engine: Engine) -> None:
+    engine.close_sales()
+    engine.fill_fund(0)
+
+    assert isinstance(await adopt(engine, new_payment("a")), Payment)
+
+
+async def test_the_key_of_another_payment_adopts_nothing(engine: Engine) -> None:
+    await engine.store.begin(new_payment("a"))
+    asked = new_payment("b", key_hash=key_hash("a"))
+
+    assert isinstance(await adopt(engine, asked), KeyTaken)
+    assert (await engine.store.find(asked.payment.message_hash)).payment is None
+
+
+async def test_a_top_up_goes_to_its_account(engine: Engine) -> None:
+    account = engine.open_account(5)
+    top_up = TopUp(credits=10, account=account)
+
+    assert isinstance(await adopt(engine, new_payment("a", purchase=top_up)), Payment)
+    assert engine.credits(top_up) == 15
+
+
+async def test_what_an_operator_has_settled_is_not_adopted(engine: Engine) -> None:
+    asked = new_payment("a")
+    engine.acknowledge(asked.payment.signature)
+
+    assert isinstance(await adopt(engine, asked), Acknowledged)
+    assert (await engine.store.find(asked.payment.message_hash)).payment is None

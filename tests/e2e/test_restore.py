@@ -1,0 +1,265 @@
+"""The restore of docs/operating.md from start to end: real processes, and buyers in between."""
+
+import asyncio
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from solders.keypair import Keypair
+
+from mintscope.base.clock import SystemClock
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
+from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.payments import open_sales
+from mintscope.shell.wiring.stores import open_market, open_money
+from support.fakes.reports import TRACKED
+from support.processes.market_town import ask_books
+from support.processes.paying_chain import RICH, Chain, chain_running
+from support.processes.selling_service import PEPPER, Manner, config_of, seller_running
+from support.scenes.payments.selling_api import decoded
+from support.scenes.payments.shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
+from support.scenes.service import bearer
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "operating.md"
+REPORT: Final = f"/v1/token/{TRACKED}"
+KEY: Final = "a-key-of-the-buyer-"
+PATIENT: Final = Manner(patience_s=15)
+HASTY: Final = Manner(patience_s=0.05)
+LATE_MS: Final = 1_500
+DURING: Final = 6  # purchases while the copy is made
+PRICE: Final = 25_000
+NEWER_MIN: Final = 5  # purchases that no copy can have
+POLL_S: Final = 0.1
+POLLS_MAX: Final = 300
+
+
+@dataclass(frozen=True)
+class Town:
+    """A chain, a folder, and a buyer."""
+
+    chain: Chain
+    folder: Path
+    buyer: Shopper
+
+    @property
+    def config(self) -> Config:
+        return config_of(self.folder, self.chain.url, self.chain.genesis)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sold:
+    """What was bought, by what its buyers can prove."""
+
+    before: Paid
+    with_key: list[Paid]
+    by_wallet: Paid
+    adopted: Paid
+    refunded: Paid
+
+
+@pytest.fixture
+async def town(tmp_path: Path) -> AsyncIterator[Town]:
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
+    with chain_running(buyers={"buyer": RICH}) as chain:
+        async with httpx.AsyncClient(base_url=chain.url) as rpc:
+            buyer = Shopper(chain.genesis.key("buyer"), chain.genesis, rpc)
+            town = Town(chain, folder, buyer)
+            async with open_market(town.config) as market:  # ingest has started once
+                await market.store.start(mints=[TRACKED], follows_files=False)
+            yield town
+
+
+def back_up(folder: Path) -> None:
+    """Run the commands of the page that copy the files of *folder* beside it."""
+    block = re.search(r"## Back up.*?```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert block is not None
+    copied = 0
+    for line in block[1].splitlines():
+        command = shlex.split(re.sub(r"\s+# .*", "", line).replace("mintscope-data", folder.name))
+        if command[0] == "python":  # the pepper is configured here
+            run = [sys.executable, *command[1:]]
+            subprocess.run(run, cwd=folder.parent, check=True, timeout=30)
+            copied += 1
+    assert copied == len((MONEY_FILE, MARKET_FILE))
+
+
+def restore(folder: Path) -> None:
+    """Lose every file of *folder*, then put the copies in their places."""
+    for lost in folder.iterdir():
+        lost.unlink()
+    for copy, name in (("money.copy", MONEY_FILE), ("market.copy", MARKET_FILE)):
+        (folder / name).write_bytes((folder.parent / copy).read_bytes())
+
+
+async def claim(shop: httpx.AsyncClient, paid: Paid, wallet: Keypair) -> httpx.Response:
+    """Ask for the credits of *paid* with the wallet that paid."""
+    assert paid.answer is not None
+    purchase = decoded(paid.answer, "payment-response")["transaction"]
+    asked = {"purchase": purchase, "wallet": str(wallet.pubkey())}
+    text = (await shop.post("/v1/credits/rotate/challenge", json=asked)).json()["data"]["challenge"]
+    signed = {"challenge": text, "signature": str(wallet.sign_message(text.encode()))}
+    return await shop.post("/v1/credits/rotate", json=asked | signed)
+
+
+async def left(shop: httpx.AsyncClient, token: str | None) -> int:
+    """Use a credit of *token*; return how many it had."""
+    assert token is not None
+    used = await shop.get(REPORT, headers=bearer(token))
+    assert used.is_success, used.text
+    return int(used.headers["x-credits-remaining"]) + 1
+
+
+def environment(folder: Path, chain: Chain) -> Mapping[str, str]:
+    """Configure a command of an operator."""
+    genesis = chain.genesis
+    return {
+        "MINTSCOPE_DATA_DIR": str(folder),
+        "MINTSCOPE_CREDITS__PEPPER": PEPPER.hex(),
+        "MINTSCOPE_CHAIN__RPC_URL": chain.url,
+        "MINTSCOPE_PAYMENTS__ENABLED": "true",
+        "MINTSCOPE_PAYMENTS__ASSET": str(genesis.mint),
+        "MINTSCOPE_PAYMENTS__PAY_TO": str(genesis.treasury.pubkey()),
+        "MINTSCOPE_PAYMENTS__FEE_PAYER_KEY": str(genesis.fee_payer),
+    }
+
+
+async def sales(town: Town, *words: str) -> Any:
+    """Run `mintscope sales ... --json` as an operator does; return what it prints."""
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "mintscope", "sales", *words, "--json"],
+        env=environment(town.folder, town.chain),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+async def orphans(town: Town, count: int) -> None:
+    """Wait until an audit has met so many."""
+    for _ in range(POLLS_MAX):
+        if ask_books(town.folder, "SELECT count(*) FROM orphan") >= count:
+            break
+        await asyncio.sleep(POLL_S)
+    found = await sales(town, "orphans")
+    assert len(found) == count, found
+
+
+def signature_of(paid: Paid) -> str:
+    assert paid.answer is not None
+    return str(decoded(paid.answer, "payment-response")["transaction"])
+
+
+async def all_final(chain: Chain, count: int) -> None:
+    """Wait until so many payments have landed, and no fork can take them back."""
+    for _ in range(POLLS_MAX):
+        options = {"commitment": "finalized", "limit": 1_000}
+        tokens = str(chain.genesis.treasury_tokens)
+        if len(chain.call("getSignaturesForAddress", tokens, options)) >= count:
+            return
+        await asyncio.sleep(POLL_S)
+    pytest.fail(f"expected {count} payments to become final")
+
+
+@asynccontextmanager
+async def served(town: Town, manner: Manner) -> AsyncIterator[httpx.AsyncClient]:
+    """Run the service, and kill it in the end."""
+    with seller_running(town.folder, town.chain.url, manner) as seller:
+        async with httpx.AsyncClient(base_url=seller.url, timeout=TIMEOUT_S) as shop:
+            yield shop
+        seller.process.kill()
+
+
+async def sell(town: Town) -> Sold:
+    """Sell before, while and after the copy is made, until the disk is lost."""
+    buyer = town.buyer
+    async with served(town, PATIENT) as shop:
+        before = await buyer.buy(shop, KEY + "before")
+        copying = asyncio.create_task(asyncio.to_thread(back_up, town.folder))
+        during = await asyncio.gather(*(buyer.buy(shop, f"{KEY}during-{n}") for n in range(DURING)))
+        await copying
+        assert await left(shop, before.token) == CREDITS
+        sold = Sold(
+            before=before,
+            with_key=[*during, await buyer.buy(shop, KEY + "after")],
+            by_wallet=await buyer.buy(shop, None),
+            adopted=await buyer.buy(shop, None),
+            refunded=await buyer.buy(shop, KEY + "refunded"),
+        )
+    async with served(town, HASTY) as shop:
+        town.chain.go_wrong(landing={"kind": "late", "ms": LATE_MS})
+        pending = await buyer.buy(shop, None)
+        assert pending.code == "PAYMENT_PENDING"
+        assert pending.answer is not None
+        pending.key = pending.answer.headers["idempotency-key"]
+        sold.with_key.append(pending)
+    town.chain.go_wrong()
+    return sold
+
+
+async def come_back(town: Town, sold: Sold, shop: httpx.AsyncClient) -> None:
+    """Let every buyer come back, more than once, and strangers with copies of their payments."""
+    assert await left(shop, sold.before.token) == CREDITS  # what was spent has come back
+    for each in (*sold.with_key[-2:], sold.refunded):
+        stolen = await send(shop, each, key="a-guess-of-a-stranger")
+        assert stolen.status_code == 409, stolen.text
+    for each in sold.with_key:
+        had = each.token
+        tokens = set()
+        for _ in range(2):
+            await redeem(shop, each)
+            tokens.add(each.token)
+        assert len({had, *tokens} - {None}) == 1
+        assert await left(shop, each.token) == CREDITS
+    wallet = town.buyer.wallet
+    for each in (sold.by_wallet, sold.adopted):
+        moved = await claim(shop, each, wallet)
+        assert moved.json()["data"]["credits"] == CREDITS
+    assert (await claim(shop, sold.by_wallet, wallet)).status_code == 409
+    assert (await send(shop, sold.refunded)).status_code == 409
+
+
+async def test_buyers_of_after_the_copy_get_what_they_paid_for_once(town: Town) -> None:
+    sold = await sell(town)
+    count = len(town.buyer.paid)
+    await all_final(town.chain, count)
+    restore(town.folder)
+    known = ask_books(town.folder, "SELECT count(*) FROM payment")
+
+    async with served(town, PATIENT) as shop:
+        await orphans(town, count - known)
+        for _ in range(2):
+            note = ("--note", "refunded")
+            assert await sales(town, "acknowledge", signature_of(sold.refunded), *note)
+            (row,) = await sales(town, "adopt", signature_of(sold.adopted))
+            assert row["state"] == "issued"
+        await come_back(town, sold, shop)
+        await orphans(town, 0)
+
+    assert count - known >= NEWER_MIN
+    assert len(town.chain.landed()) == count
+    assert town.chain.received() == PRICE * count
+    assert ask_books(town.folder, "SELECT count(*) FROM payment") == count - 1
+    clock, config = SystemClock(), town.config
+    async with (
+        open_market(config) as market,
+        open_money(config, clock) as money,
+        open_sales(config, money=money, reader=market.reader, clock=clock) as ours,
+    ):
+        assert await ours.maintenance.auditor.audit(full=True) == []
+        assert await money.sales_books.why_stopped() is None
