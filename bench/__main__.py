@@ -6,7 +6,7 @@ import sys
 
 from bench.figure import KEPT
 
-NAMES = ("decode", "engine", "http", "freshness", "payments", "accounts")
+NAMES = ("decode", "engine", "http", "freshness", "payments", "accounts", "forgot")
 
 
 DATA = (

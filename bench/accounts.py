@@ -53,7 +53,7 @@ def run() -> list[Figure]:
     with TemporaryDirectory() as name:
         config = Config(data_dir=Path(name))
         requests = asyncio.run(_prepare(config))
-        with _api(config.data_dir) as (host, port):
+        with api_in(config.data_dir) as (host, port):
             samples = _sample(host, port, requests)
     figures = [
         Figure(what=f"exchange, {kind}", who="mintscope", value=median(took) * 1e6, unit="us")
@@ -117,7 +117,7 @@ def _request(email: str, secret: str) -> bytes:
 
 
 @contextmanager
-def _api(folder: Path) -> Iterator[tuple[str, int]]:
+def api_in(folder: Path) -> Iterator[tuple[str, int]]:
     """Yield where an api process without limits listens."""
     settings = {
         "MINTSCOPE_DATA_DIR": str(folder),
@@ -128,6 +128,10 @@ def _api(folder: Path) -> Iterator[tuple[str, int]]:
         "MINTSCOPE_LOG__LEVEL": "error",
         "MINTSCOPE_ACCOUNTS__EXCHANGE_LIMIT_REQUESTS": ENOUGH,
         "MINTSCOPE_ACCOUNTS__LIMIT_REQUESTS": ENOUGH,
+        "MINTSCOPE_API__TRUSTED_PROXIES": "127.0.0.1",
+        "MINTSCOPE_API__OTHER_LIMIT_REQUESTS": ENOUGH,
+        "MINTSCOPE_WEB__GUESSES_MAX": ENOUGH,
+        "MINTSCOPE_WEB__CLIENT_GUESSES_MAX": ENOUGH,
     }
     with subprocess.Popen(
         [sys.executable, "-m", "mintscope", "api"],

@@ -5,7 +5,7 @@ from typing import Final
 from prove.recipe import Mutant, Recipe
 
 LIMITS: Final = "base/limits.py"
-EVEN: Final = "edges/api/accounts/constant_time.py"
+EVEN: Final = "edges/server/constant_time.py"
 
 WINDOWS: Final = Recipe(
     name="limits at window edges",
@@ -71,7 +71,7 @@ CLOCKS: Final = Recipe(
 TIMING: Final = Recipe(
     name="timing oracles",
     proves="unknown, wrong, waiting and used secrets cost and answer the same",
-    tests=("edges/api/test_constant_time.py", "edges/api/test_not_told_apart.py"),
+    tests=("edges/server/test_constant_time.py", "edges/api/test_not_told_apart.py"),
     mutants=(
         Mutant("an answer leaves when it is done", EVEN, "if left_s > 0:", "if left_s > 3_600:"),
         Mutant(

@@ -1,11 +1,14 @@
 """Signing up, signing in and setting a new password: what is asked, and what is answered."""
 
 import re
+import time
 
 import pytest
 
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.edges.server import constant_time
+from mintscope.edges.web.session.links import RESET_LEAST_S
 from support.scenes.people.web_person import ALICE, COOKIE, MALLORY, Person, where, words
 from support.scenes.website import MINUTE_MS, PASSWORD, Website
 
@@ -124,6 +127,22 @@ async def test_guesses_in_a_session_are_limited_too(alice: Person) -> None:
     response = await alice.send("/prove", {"password": PASSWORD})
     assert response.status_code == 429
     assert response.headers["retry-after"] == "900"
+
+
+async def test_asking_for_a_new_password_takes_equally_long_for_any_address(
+    alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer leaves at a moment set before the address was looked up."""
+    moments: list[float] = []
+    monkeypatch.setattr(constant_time, "_sleep_until", moments.append)
+    for email in (ALICE, "no-one@example.org"):
+        before_s = time.perf_counter()
+        await alice.send("/forgot", {"email": email})
+        due_s = moments.pop()
+
+        assert moments == []
+        assert due_s - before_s >= RESET_LEAST_S
+        assert time.perf_counter() - before_s >= RESET_LEAST_S - constant_time.LEAST_S
 
 
 async def test_a_forgotten_password_is_reset_by_a_link_in_an_email(alice: Person) -> None:

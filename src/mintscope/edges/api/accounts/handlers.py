@@ -22,7 +22,6 @@ from mintscope.core.accounts.keys.scope import in_order
 from mintscope.core.accounts.signups.exchange import Exchanges, IssuedKey
 from mintscope.core.accounts.signups.form import FieldReader, parse_form
 from mintscope.core.accounts.signups.signups import Signups
-from mintscope.edges.api.accounts.constant_time import evenly
 from mintscope.edges.api.accounts.fields import read_fields
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.limits import ExchangeLimit
@@ -31,6 +30,7 @@ from mintscope.edges.api.failures import GENERAL
 from mintscope.edges.api.wire import Wire, success
 from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.constant_time import evenly
 from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import NO_STORE, Response

@@ -21,12 +21,18 @@ SPREAD_US: Final = 1_000
 _THREADS: Final = ThreadPoolExecutor(8, thread_name_prefix="constant-time")
 
 
-async def evenly(work: Awaitable[T]) -> T:
-    """Return what *work* returns, or raise what it raises, 3 to 4 ms from now and no sooner."""
-    due_s = time.perf_counter() + LEAST_S + secrets.randbelow(SPREAD_US) / 1e6
+async def evenly(work: Awaitable[T], *, least_s: float | None = None) -> T:
+    """Return what *work* returns, or raise what it raises, *least_s* from now and no sooner.
+
+    least_s   longer than the work ever takes, LEAST_S if None; up to a millisecond is added
+    """
+    wait_s = LEAST_S if least_s is None else least_s
+    due_s = time.perf_counter() + wait_s + secrets.randbelow(SPREAD_US) / 1e6
     try:
         return await work
     finally:
+        if wait_s > LEAST_S:  # a thread is kept for the end alone
+            await asyncio.sleep(due_s - LEAST_S - time.perf_counter())
         await asyncio.get_running_loop().run_in_executor(_THREADS, _sleep_until, due_s)
 
 

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from mintscope.base.credentials import make_application_secret
-from mintscope.edges.api.accounts import constant_time as even_time
-from mintscope.edges.api.accounts.constant_time import LEAST_S, evenly
+from mintscope.edges.server import constant_time as even_time
+from mintscope.edges.server.constant_time import LEAST_S, evenly
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service
 
