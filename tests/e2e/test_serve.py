@@ -18,6 +18,7 @@ import pytest
 from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Block
 from mintscope.devchain.chain import Devchain, lines
+from mintscope.edges.storage.folder import held
 from support.fakes.made_chain import made_transaction, swap_in
 from support.oracles import definitions, slow_market
 from support.oracles.intended_swaps import intended
@@ -245,6 +246,19 @@ def test_a_second_service_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert second.returncode == 1
     assert "expected to be the only serve of" in second.stderr
     assert "Traceback" not in second.stderr
+
+
+@pytest.mark.parametrize("half", ["ingest", "api"])
+def test_what_only_an_operator_can_decide_has_an_exit_code_of_its_own(
+    tmp_path: Path, half: str
+) -> None:
+    """So that no supervisor starts it again: here the folder is in use."""
+    environment = settings(tmp_path, [tmp_path / "none.jsonl"])
+    with held(tmp_path / "data", half):
+        ended = command(environment, half)
+
+    assert ended.returncode == 3
+    assert f"expected to be the only {half} of" in ended.stderr
 
 
 def test_a_file_cut_in_half_is_named_with_its_line(tmp_path: Path) -> None:

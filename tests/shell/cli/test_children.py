@@ -56,9 +56,9 @@ def until(children: Children, is_so: Callable[[], bool]) -> None:
 RECORDER = """
 import pathlib, sys
 
-name, folder, *code = sys.argv[1:]
+name, folder, *code = [each for each in sys.argv[1:] if each != "--again"]
 with (pathlib.Path(folder) / name).open("a") as starts:
-    starts.write(".")
+    starts.write("+" if sys.argv[-1] == "--again" else ".")
 if code:
     sys.exit(int(code[0]))
 for line in sys.stdin:
@@ -96,6 +96,16 @@ def test_a_process_that_ends_is_started_again_and_the_other_goes_on(
 
     assert starts(tmp_path, "api") == 1
     assert not heard(tmp_path, "api")["ingest"].is_stopped
+
+
+@pytest.mark.process
+def test_a_process_learns_that_it_was_started_again(tmp_path: Path) -> None:
+    with recording() as children:
+        role = Role(again=("--again",))
+        children.start("api", ["api", str(tmp_path), "1"], role=role)
+        until(children, lambda: starts(tmp_path, "api") >= 2)
+
+    assert text(tmp_path / "api")[:2] == ".+"
 
 
 @pytest.mark.process

@@ -157,6 +157,17 @@ async def test_the_start_refuses_unusable_terms_and_waits_for_a_node(world: Worl
     assert not await start("http://127.0.0.1:1")
 
 
+async def test_an_api_that_is_started_again_serves_credits_though_nothing_can_be_sold(
+    world: World,
+) -> None:
+    async with (
+        listening(world.node) as url,
+        selling(config_of(world, url, pay_to=WSOL), world.clock) as sales,
+    ):
+        await sales.expect_ready(is_restart=True)
+        assert sales.price_cache.doubt is not None
+
+
 async def test_stopped_sales_are_told_and_resumed(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

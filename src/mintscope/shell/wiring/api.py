@@ -67,7 +67,7 @@ async def _serve(
     reader = (await enter(open_market(config))).reader
     money = await enter(open_money(config, clock))
     ledger, follower = money.ledger, _follower(config, reader, clock)
-    sales = await enter(_selling(config, money, reader, clock))
+    sales = await enter(_selling(config, money, reader, clock, is_restart=siblings.is_restart))
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, sales)]
     origins, limits = origins_of(config.api.origin, host, port), MemoryLimits(clock)
     sold_at = resource_origin(config.api.origin, host, port)
@@ -102,14 +102,14 @@ async def _serve(
 
 @asynccontextmanager
 async def _selling(
-    config: Config, money: Money, reader: LogReader, clock: Clock
+    config: Config, money: Money, reader: LogReader, clock: Clock, *, is_restart: bool
 ) -> AsyncIterator[Sales | None]:
     """Sell during the block, if payments are enabled."""
     if not config.payments.enabled:
         yield None
         return
     async with open_sales(config, money=money, reader=reader, clock=clock) as sales:
-        await sales.expect_ready()
+        await sales.expect_ready(is_restart=is_restart)
         async with running(sales.maintenance.run(), "sales"):
             yield sales
 

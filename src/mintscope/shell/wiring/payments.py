@@ -22,6 +22,7 @@ from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.orphans import Recognise
 from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceCache, PriceSource
+from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import Secrets
@@ -57,10 +58,12 @@ class Sales:
     adopter: Adopter
     maintenance: PaymentMaintenance
 
-    async def expect_ready(self) -> None:
+    async def expect_ready(self, *, is_restart: bool = False) -> None:
         """Check the payment token, the treasury and the fee payer before anything is sold.
 
-        A node that does not answer is no reason to refuse those who have credits.
+        A node that does not answer is no reason to refuse those who have credits.  Neither is
+        anything else once the service ran: with *is_restart* it is logged, and maintenance
+        keeps sales closed as long as it lasts.
         Raises    UnusablePaymentToken, CannotSell
         """
         try:
@@ -68,6 +71,10 @@ class Sales:
             expect_funds(await self.maintenance.look_at_fees(), self.facilitator.terms.fee_payer)
         except ChainUnavailable as trouble:
             log.warning("nothing is sold until the node answers", reason=str(trouble))
+        except (CannotSell, UnusablePaymentToken) as trouble:
+            if not is_restart:
+                raise
+            log.warning("nothing can be sold after a restart", reason=str(trouble))
         with suppress(PriceUnavailable):
             await self.price_cache.price_list()  # so that the first client finds a price
 

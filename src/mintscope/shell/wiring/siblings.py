@@ -23,10 +23,14 @@ class Sibling(msgspec.Struct, frozen=True):
 
 
 class Siblings:
-    """What the parent told last; nothing in a process without one."""
+    """What the parent told last; nothing in a process without one.
+
+    is_restart   the parent has started this process again
+    """
 
     def __init__(self, *, has_parent: bool) -> None:
         self._has_parent = has_parent
+        self.is_restart = False
         self._known: dict[str, Sibling] = {}
 
     def hear(self, line: bytes) -> None:

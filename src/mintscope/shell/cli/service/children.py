@@ -36,11 +36,13 @@ class Role:
     may_end       it may end well, and then stays ended
     has_memory    it keeps in memory what the others rely on: it is never started again
     is_vital      the others end with it when it ends for good
+    again         what its arguments end with when it is started again
     """
 
     may_end: bool = False
     has_memory: bool = False
     is_vital: bool = False
+    again: Sequence[str] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,8 +128,9 @@ class Children:
             self.pause(1)
 
     def _run(self, child: _Child) -> None:
+        again = child.role.again if child.sibling.restarts else ()
         child.process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own arguments
-            [*self._command, *child.arguments],
+            [*self._command, *child.arguments, *again],
             stdin=subprocess.PIPE,
             env=self._environment,
             start_new_session=True,  # Ctrl-C reaches us alone, we stop them in order

@@ -31,6 +31,7 @@ from mintscope.shell.config.sections import LogConfig
 from mintscope.shell.wiring.api import bind, run_api
 from mintscope.shell.wiring.ingest import WrongChain, run_ingest
 from mintscope.shell.wiring.payments import CannotSell
+from mintscope.shell.wiring.siblings import Siblings
 from mintscope.shell.wiring.site import in_url
 from mintscope.shell.wiring.stores import held
 
@@ -72,25 +73,30 @@ def ingest(config: ConfigFile = None) -> None:
 @app.command()
 def api(
     context: typer.Context,
+    *,
     config: ConfigFile = None,
     listener: Annotated[
         int | None, typer.Option(hidden=True, help="File descriptor of a listening socket.")
     ] = None,
+    again: Annotated[bool, typer.Option("--again", hidden=True, help="It ran before.")] = False,
 ) -> None:
     """Serve clients: the API and the pages."""
+    siblings: Siblings = context.obj
+    siblings.is_restart = again
     settings = configured(config).config
     _configure_logging(settings.log)
     # uvicorn raises a signal again when it has stopped; by then there is nothing left to stop.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     with _words():
-        uvloop.run(run_api(settings, _tell_address, context.obj, listener))
+        uvloop.run(run_api(settings, _tell_address, siblings, listener))
 
 
 def start_api(children: Children, listener: socket.socket, options: Sequence[str] = ()) -> None:
     """Start an api that serves the clients of *listener*; without it there is no service."""
     arguments = ["api", "--listener", str(listener.fileno()), *options]
-    children.start("api", arguments, role=Role(is_vital=True), inherits=[listener.fileno()])
+    role = Role(is_vital=True, again=("--again",))
+    children.start("api", arguments, role=role, inherits=[listener.fileno()])
 
 
 def _configure_logging(log: LogConfig) -> None:
