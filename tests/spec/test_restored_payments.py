@@ -318,3 +318,20 @@ async def test_a_wallet_hears_that_the_chain_is_silent(world: World) -> None:
         assert refusal(unknown) == (503, "PAYMENT_UNAVAILABLE")
         world.go_wrong()
         assert (await claimed(shop, signature_of(answer), world.buyer)).status_code == 201
+
+
+async def test_others_rotate_while_the_chain_is_asked_for_a_lost_purchase(world: World) -> None:
+    _, answer, copy = await sold_and_lost(world)
+
+    async with restored(world, copy) as shop:
+        bought = await shop.buy(key=OTHER_KEY)
+        world.go_wrong(calls={"getTransaction": {"kind": "hang"}})
+        world.was_called["getTransaction"].clear()
+        claiming = asyncio.create_task(claimed(shop, signature_of(answer), world.buyer))
+        await world.until_called("getTransaction")
+        rotated = await shop.client.post(
+            "/v1/credits/rotate", headers=bearer(bought.json()["data"]["token"])
+        )
+        assert rotated.status_code == 201
+        assert not claiming.done()
+        claiming.cancel()

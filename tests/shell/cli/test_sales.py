@@ -52,6 +52,7 @@ def listed() -> dict[str, str | None]:
 @pytest.mark.usefixtures("folder")
 def test_orphans_are_listed_with_what_they_bought() -> None:
     assert listed() == {ONE: BOUGHT, OTHER: None}
+    assert run("status")[1].endswith("2 payments on chain have no row: mintscope sales orphans\n")
     _, table, _ = run("orphans")
     assert "25" in table
     assert "2025-06-15T15:06:40Z" in table

@@ -16,6 +16,7 @@ from mintscope.core.payments.books.orphans import Recognise, Recognised
 from mintscope.core.payments.demand import Credits, Demand, make_payment, paid_item
 from mintscope.core.payments.lost import LANDED_HEIGHT, Acknowledged, AdoptionStore
 from mintscope.core.payments.payment import Landed, Payment
+from mintscope.core.payments.protocol.envelope import Envelope, open_envelope
 from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES, Secrets
 from mintscope.core.payments.settlement import Settlement
 from mintscope.core.payments.store import KeyTaken, PaymentStore
@@ -68,11 +69,12 @@ class Adopter:
         wire = await self.records.recorded(signature)
         if wire is None:
             return NotAdopted.NOT_FOUND
+        envelope = open_envelope(wire)
+        if isinstance(envelope, Envelope) and payer not in {None, envelope.payer}:
+            return NotAdopted.OTHER_PAYER
         recognised = await self.recognise(wire)
         if recognised is None:
             return NotAdopted.NO_QUOTE
-        if payer not in {None, recognised.verified.envelope.payer}:
-            return NotAdopted.OTHER_PAYER
         (sighting,) = await self.chain.look([signature])
         if not isinstance(sighting, Landed) or not sighting.final:
             return NotAdopted.NOT_FINAL

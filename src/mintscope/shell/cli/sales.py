@@ -55,13 +55,16 @@ def sales_status(config: ConfigFile = None) -> None:
     """Print whether sales are open, and how many payments are pending."""
     is_enabled = configured(config).config.payments.enabled
 
-    async def read(money: Money) -> tuple[str, int]:
+    async def read(money: Money) -> tuple[str, int, int]:
         count, _ = await money.sales_books.pending()
-        return await _state(money, is_enabled=is_enabled), count
+        orphans = await money.orphan_books.orphans()
+        return await _state(money, is_enabled=is_enabled), count, len(orphans)
 
-    state, count = with_money(config, read)
+    state, count, orphan_count = with_money(config, read)
     print(state)
     print(f"{count} payments pending")
+    if orphan_count:
+        print(f"{orphan_count} payments on chain have no row: mintscope sales orphans")
 
 
 @sales_commands.command("resume")

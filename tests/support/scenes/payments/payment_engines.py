@@ -15,6 +15,7 @@ import pytest
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.credits.ledger import CreditAccount
+from mintscope.core.credits.rotation import RotationDenied
 from mintscope.core.payments.lost import AdoptionStore
 from mintscope.core.payments.payment import Evidence, NewToken, PaidItem, PaidReport, Payment, TopUp
 from mintscope.core.payments.store import PaymentStore, PendingPayment
@@ -113,7 +114,9 @@ class SqliteEngine:
         token_hash = CredentialHash(
             named(f"successor {self.db.execute('SELECT count(*) FROM credit_account').get}")
         )
-        await self.store.rotate(account, token_hash, "successor", now=NOW)
+        moved = await self.store.rotate(account, token_hash, "successor", now=NOW)
+        if isinstance(moved, RotationDenied):
+            return account
         return CreditAccount(int(self.db.execute("SELECT max(id) FROM credit_account").get))
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.accounts.audit import Actor
-from mintscope.core.payments.protocol.envelope import Envelope, open_envelope
+from mintscope.core.payments.protocol.envelope import FEE_PAYER_AT, Envelope, open_envelope
 from mintscope.core.payments.protocol.memo import find_flaw
 from mintscope.core.payments.protocol.refusal import Refused
 from mintscope.core.payments.protocol.requirement import Resource, Terms
@@ -82,8 +82,8 @@ def recognise(
     Whenever it was quoted: it is on chain, so it was taken in time.
     """
     envelope = open_envelope(wire)
-    if isinstance(envelope, Refused):
-        return None
+    if isinstance(envelope, Refused) or str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
+        return None  # before any offer is tried: they may be many
     memo, amount = find_memo(envelope), transferred(envelope)
     if memo is None or amount is None:
         return None

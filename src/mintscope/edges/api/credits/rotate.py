@@ -33,7 +33,6 @@ from mintscope.core.credits.rotation import (
     NONCE_BYTES,
     VALID_S,
     Claim,
-    Purchased,
     RotationDenied,
     find_flaw,
     write_challenge,
@@ -153,11 +152,12 @@ class RotateRoutes:
         if flaw is not None:
             raise InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
         token = _new_token(merchant, "wallet", proof.challenge)
+        await _adopt_lost(merchant, claim)  # before the turn: others do not wait for the chain
         async with self._turn:
             again = await self._find(token)
             if again is not None:
                 return again
-            purchased = await _find_purchase(merchant, claim)
+            purchased = await merchant.rotations.find_purchase(claim.purchase)
             if purchased is None or purchased.payer != claim.wallet:
                 raise InvalidProof(NOT_PROVEN)
             digest = hash_credential(token, pepper=secrets.pepper)
@@ -192,21 +192,19 @@ class RotateRoutes:
         return self.merchant
 
 
-async def _find_purchase(merchant: Merchant, claim: Claim) -> Purchased | None:
-    """Return the purchase of *claim*; one that a restored store has lost is looked for on chain.
+async def _adopt_lost(merchant: Merchant, claim: Claim) -> None:
+    """Look on chain for a purchase that is not known: a restored store may have lost it.
 
     Raises PaymentUnavailable.
     """
-    purchased = await merchant.rotations.find_purchase(claim.purchase)
-    if purchased is not None:
-        return purchased
+    if await merchant.rotations.find_purchase(claim.purchase) is not None:
+        return
     try:
         found = await merchant.adopter.adopt(claim.purchase, by=SERVICE, payer=claim.wallet)
     except ChainUnavailable as trouble:
         raise PaymentUnavailable(NOT_LOOKED) from trouble
     if found is NotAdopted.NOT_FINAL:
         raise PaymentUnavailable(NOT_LOOKED)
-    return await merchant.rotations.find_purchase(claim.purchase)
 
 
 def _new_token(merchant: Merchant, proven: str, key: str) -> CreditToken:
