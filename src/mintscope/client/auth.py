@@ -8,6 +8,7 @@ import httpx
 from typing_extensions import override
 
 from mintscope.base.credentials import CredentialKind, is_well_formed
+from mintscope.client.answers import is_delivered
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
 from mintscope.client.node import Conversation, NodeSilent, PaymentFate, fates, latest
 from mintscope.client.wallet import OverSpendLimit, PayerWallet, WillNotPay, amount_of, memo_of
@@ -122,7 +123,7 @@ class PaymentAuth(httpx.Auth):
 
     def _hear(self, sent: Sent, response: httpx.Response) -> None:
         """Finish a payment whose purchase has arrived; nothing else that a seller says ends it."""
-        if response.is_success:
+        if is_delivered(response):
             self._journal.finish(sent.key)
             self._doubted.discard(sent.key)
         elif response.status_code in REFUSALS:

@@ -11,7 +11,8 @@ import httpx
 import msgspec
 
 from mintscope.base.clock import Clock, SystemClock
-from mintscope.base.credentials import CreditToken
+from mintscope.base.credentials import Credential, CreditToken
+from mintscope.client.answers import UNKNOWN, BundleData, data_of, refusal_of
 from mintscope.client.auth import IDEMPOTENCY_KEY, KEY_BYTES, PaymentAuth
 
 PATIENCE_S: Final = 180.0  # within which the chain forgets what it will not take
@@ -74,7 +75,15 @@ class Buyer:
         Raises    WillNotPay, JournalUnusable, PurchaseFailed, PurchasePending
         """
         data = await self._pay("POST", "/v1/credits/purchase", {"bundle": credit_count}, key)
-        return BoughtCredits(CreditToken(data["token"]), data["credits"], data["pricePaid"])
+        try:
+            bought = msgspec.convert(data, BundleData)
+        except msgspec.ValidationError as cause:
+            raise PurchaseFailed(
+                httpx.codes.CREATED, UNKNOWN, f"no credits: {cause}", key
+            ) from cause
+        return BoughtCredits(
+            CreditToken(Credential(bought.token)), bought.credits, bought.price_paid
+        )
 
     async def request(self, mint: str, *, key: str | None = None) -> dict[str, Any]:
         """Buy one report about *mint*; *key* and what it raises are those of `buy_credits`."""
@@ -93,13 +102,13 @@ class Buyer:
             )
             try:
                 response = await self._http.send(request, auth=self._auth)
-            except httpx.TransportError:
+            except httpx.RequestError:
                 if not self._auth.holds(key):
                     raise  # nothing has been paid yet
                 wait_s = RETRY_AFTER_S
             else:
-                if response.is_success:
-                    data: dict[str, Any] = msgspec.json.decode(response.content)["data"]
+                data = data_of(response)
+                if data is not None:
                     return data
                 held = key if self._auth.holds(key) else None
                 if held is None or not _may_change(response):
@@ -115,20 +124,17 @@ class Buyer:
         if text.isascii() and text.isdigit():
             return float(text)
         try:
-            until = parsedate_to_datetime(text)
-        except ValueError:
+            until_s = parsedate_to_datetime(text).timestamp()
+        except (ValueError, OverflowError):
             return RETRY_AFTER_S
-        return max(until.timestamp() - self._clock.now() / 1000, RETRY_AFTER_S)
+        return max(until_s - self._clock.now() / 1000, RETRY_AFTER_S)
 
 
 def _may_change(response: httpx.Response) -> bool:
-    return response.is_server_error or response.status_code in ASKED_TO_WAIT
+    """Say whether asking again may help; a success that cannot be read is not the seller's."""
+    is_garbled = response.is_success
+    return is_garbled or response.is_server_error or response.status_code in ASKED_TO_WAIT
 
 
 def _failure(response: httpx.Response, key: str | None) -> PurchaseFailed:
-    try:
-        error = msgspec.json.decode(response.content)["error"]
-        code, message = str(error["code"]), str(error["message"])
-    except (msgspec.DecodeError, KeyError, TypeError):
-        code, message = "UNKNOWN", "the answer cannot be read"
-    return PurchaseFailed(response.status_code, code, message, key)
+    return PurchaseFailed(response.status_code, *refusal_of(response), key)

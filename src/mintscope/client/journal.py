@@ -13,6 +13,8 @@ from typing import Final, Self
 
 import msgspec
 
+from mintscope.base.foreign import Undecodable, decode_json
+
 SENT_MAX: Final = 1_000
 SUFFIX: Final = ".payment.json"
 
@@ -42,6 +44,9 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     slot: int
     last_valid_height: int
+
+
+_SENT: Final = msgspec.json.Decoder(Sent)
 
 
 class Journal:
@@ -138,8 +143,8 @@ class Journal:
             locked = _lock(path)
             if locked is not None:
                 try:
-                    sent = msgspec.json.decode(path.read_bytes(), type=Sent)
-                except msgspec.DecodeError as cause:
+                    sent = decode_json(path.read_bytes(), _SENT)
+                except Undecodable as cause:
                     os.close(locked)
                     self.close()
                     raise JournalUnusable(f"expected a payment in {path}; {cause}") from cause

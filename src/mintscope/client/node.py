@@ -8,14 +8,16 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import httpx
 import msgspec
 
+from mintscope.base.foreign import Undecodable, decode_json
 from mintscope.client.journal import Sent
 
 Answer = TypeVar("Answer")
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # of slots and blocks
 Conversation = Generator[httpx.Request, httpx.Response, Answer]
 
 # Nodes behind one address stand at different heights; the same margin as the seller's.
@@ -49,18 +51,18 @@ class _AccountTransaction(msgspec.Struct, frozen=True):
     """A transaction that touched an account."""
 
     signature: str
-    slot: int
+    slot: Number
     err: Any = None
     memo: str | None = None
 
 
 class _BlockhashContext(msgspec.Struct, frozen=True):
-    slot: int
+    slot: Number
 
 
 class _Blockhash(msgspec.Struct, frozen=True, rename="camel"):
     blockhash: str
-    last_valid_block_height: int
+    last_valid_block_height: Number
 
 
 class _Latest(msgspec.Struct, frozen=True):
@@ -70,6 +72,9 @@ class _Latest(msgspec.Struct, frozen=True):
 
 class _Answered(msgspec.Struct, frozen=True):
     result: msgspec.Raw
+
+
+_ANSWERED: Final = msgspec.json.Decoder(_Answered)
 
 
 def latest(url: str) -> Conversation[Recent]:
@@ -125,7 +130,7 @@ def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Conversa
     question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     response = yield httpx.Request("POST", url, json=question)
     try:
-        result = msgspec.json.decode(response.content, type=_Answered).result
-        return msgspec.json.decode(result, type=kind)
-    except msgspec.DecodeError as cause:
+        result = decode_json(response.content, _ANSWERED).result
+        return decode_json(result, msgspec.json.Decoder(kind))
+    except Undecodable as cause:
         raise NodeSilent(f"{method}: expected a result from the Solana node") from cause

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from solders.hash import Hash
+from solders.hash import Hash, ParseHashError
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.message import MessageV0, to_bytes_versioned
@@ -152,7 +152,7 @@ class PayerWallet:
             raise WillNotPay("expected a fee payer in the demand")
         try:
             sponsor, recent = Pubkey.from_string(fee_payer), Hash.from_string(blockhash)
-        except ValueError as cause:
+        except (ValueError, ParseHashError) as cause:
             raise WillNotPay("expected a fee payer and a blockhash in base58") from cause
         if sponsor == self.keypair.pubkey():
             raise WillNotPay("expected the seller to pay the network fee; it asks us to")
@@ -191,9 +191,10 @@ def _read(header: str) -> PaymentRequired:
 
 def amount_of(offer: PaymentRequirements) -> int:
     """Return what *offer* asks for, in atoms.  Raises WillNotPay."""
-    if not (offer.amount.isascii() and offer.amount.isdecimal()):
+    text = offer.amount
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(AMOUNT_MAX))):
         raise WillNotPay("expected an amount in atoms")
-    amount = int(offer.amount)
+    amount = int(text)
     if not 0 < amount <= AMOUNT_MAX:
         raise WillNotPay(f"expected an amount between 1 and {AMOUNT_MAX}")
     return amount

@@ -2,14 +2,17 @@
 
 import gzip
 import sys
+import zlib
 from collections.abc import Iterator
 from decimal import Context, Decimal
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
 
 import msgspec
 import typer
 
+from mintscope.base.foreign import UNPARSABLE, Undecodable, decode_json
 from mintscope.core.dex.outcome import Decoded
 from mintscope.core.market.swap import Swap, oriented
 from mintscope.shell.cli.output import stop
@@ -20,13 +23,16 @@ app = typer.Typer()
 GZIP_MAGIC: Final = b"\x1f\x8b"
 UNSAID: Final = msgspec.Raw(b"null")
 DIGITS: Final = Context(prec=28)
+DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # unpacked; a whole block takes some 7 MB
+
+Number = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
 
 
 class Document(msgspec.Struct, rename="camel"):
     """A getTransaction result, a getBlock result, or a JSON-RPC answer with one of them."""
 
-    slot: int | None = None
-    block_time: int | None = None
+    slot: Number | None = None
+    block_time: Number | None = None
     transaction: msgspec.Raw = UNSAID
     transactions: list[msgspec.Raw] | None = None
     result: msgspec.Raw = UNSAID
@@ -85,16 +91,24 @@ def documents(path: Path) -> Iterator[tuple[bytes, str]]:
     """
     try:
         with opened(path) as file:
-            first = file.readline()
+            first = _expect_bounded(file.readline(DOCUMENT_BYTES_MAX + 1))
             if not is_json(first):
-                yield first + file.read(), "the file"
+                rest = file.read(DOCUMENT_BYTES_MAX + 1 - len(first))
+                yield _expect_bounded(first + rest), "the file"
                 return
             yield first, "line 1"
-            for number, line in enumerate(file, 2):
-                if line.strip():
+            lines = iter(partial(file.readline, DOCUMENT_BYTES_MAX + 1), b"")
+            for number, line in enumerate(lines, 2):
+                if _expect_bounded(line).strip():
                     yield line, f"line {number}"
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise BadFile(f"expected a readable file, plain or gzip; {error}") from None
+
+
+def _expect_bounded(text: bytes) -> bytes:
+    if len(text) > DOCUMENT_BYTES_MAX:
+        raise BadFile(f"expected documents of at most {DOCUMENT_BYTES_MAX} bytes; was more")
+    return text
 
 
 def opened(path: Path) -> BinaryIO | gzip.GzipFile:
@@ -108,7 +122,7 @@ def is_json(text: bytes) -> bool:
     """Return whether *text* is a whole JSON document."""
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
+    except UNPARSABLE:
         return False
     return True
 
@@ -116,11 +130,11 @@ def is_json(text: bytes) -> bool:
 def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msgspec.Raw]:
     """Return *text* as a document with its own bytes, without the JSON-RPC answer around it."""
     try:
-        document = DOCUMENT.decode(text)
+        document = decode_json(text, DOCUMENT)
         if document.result != UNSAID:
             text = document.result
-            document = DOCUMENT.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            document = decode_json(text, DOCUMENT)
+    except Undecodable as error:
         raise BadFile(f"expected a getTransaction or getBlock result in {where}; {error}") from None
     return document, text
 

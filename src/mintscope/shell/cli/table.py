@@ -6,10 +6,12 @@ Columns are found by name, in any order; other columns and blank lines are ignor
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
 SHOWN_MAX: Final = 40
+LINE_LENGTH_MAX: Final = 1_000_000
 INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}")
 NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 
@@ -74,7 +76,7 @@ def shown(text: str) -> str:
 
 
 def _rows(path: Path, file: TextIO, required: Sequence[str]) -> Iterator[Row]:
-    lines = csv.reader(file, strict=True)
+    lines = csv.reader(_bounded(path, file), strict=True)
     header: list[str] = []
     while True:
         try:
@@ -98,6 +100,13 @@ def _rows(path: Path, file: TextIO, required: Sequence[str]) -> Iterator[Row]:
             yield Row(path, lines.line_num, dict(zip(header, cells, strict=True)))
     if not header:
         raise BadTable(f"{path}: expected a header line with {', '.join(required)}, was empty")
+
+
+def _bounded(path: Path, file: TextIO) -> Iterator[str]:
+    for number, line in enumerate(iter(partial(file.readline, LINE_LENGTH_MAX + 1), ""), 1):
+        if len(line) > LINE_LENGTH_MAX:
+            raise BadTable(f"{path}, line {number}: expected at most {LINE_LENGTH_MAX} characters")
+        yield line
 
 
 def _check_header(where: str, header: Sequence[str], required: Sequence[str]) -> None:

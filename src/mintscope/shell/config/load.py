@@ -131,7 +131,7 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as cause:
         raise ConfigError([f"{file}: cannot be read: {cause.strerror}"]) from cause
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as cause:
+    except (ValueError, RecursionError) as cause:  # bad TOML, bad UTF-8, 5,000 digits, nesting
         raise ConfigError([f"{file}: expected TOML; {cause}"]) from cause
 
 

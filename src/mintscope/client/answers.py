@@ -1,0 +1,61 @@
+"""What a seller answers, decoded as far as a buyer needs it; it may be anything."""
+
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from mintscope.base.foreign import Undecodable, decode_json
+
+UNKNOWN: Final = "UNKNOWN"  # the code of a refusal that cannot be read
+SAID_MAX: Final = 200  # characters of a seller's words that are told
+
+
+class _Purchased(msgspec.Struct, frozen=True):
+    data: dict[str, Any]
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    class Error(msgspec.Struct, frozen=True):
+        """Why."""
+
+        code: str
+        message: str
+
+    error: Error
+
+
+class BundleData(msgspec.Struct, frozen=True, rename="camel"):
+    """What the answer to a purchase of credits holds."""
+
+    token: str
+    credits: int
+    price_paid: int
+
+
+_PURCHASED: Final = msgspec.json.Decoder(_Purchased)
+_REFUSAL: Final = msgspec.json.Decoder(_Refusal)
+
+
+def data_of(response: httpx.Response) -> dict[str, Any] | None:
+    """Return what *response* delivers; None where it is no success, or cannot be read."""
+    if not response.is_success:
+        return None
+    try:
+        return decode_json(response.content, _PURCHASED).data
+    except Undecodable:
+        return None
+
+
+def is_delivered(response: httpx.Response) -> bool:
+    """Say whether *response* is a seller's success, and no page that a proxy put in its place."""
+    return response.is_success and (not response.content or data_of(response) is not None)
+
+
+def refusal_of(response: httpx.Response) -> tuple[str, str]:
+    """Return code and message of a refusal, made up where it cannot be read."""
+    try:
+        error = decode_json(response.content, _REFUSAL).error
+    except Undecodable:
+        return UNKNOWN, "the answer cannot be read"
+    return error.code[:SAID_MAX], error.message[:SAID_MAX]

@@ -1,0 +1,216 @@
+"""Whatever a seller and a node answer, a buyer hears of it in the client's own words."""
+
+import asyncio
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from mintscope.client.auth import PaymentAuth
+from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
+from mintscope.client.journal import SUFFIX, Journal, JournalUnusable
+from mintscope.client.keypair import UnusableKeypair, parse_keypair
+from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
+from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
+from support.scenes.payments.payment_shop import Shop
+from support.scenes.payments.payment_world import World, world_at
+from support.spoiling import RUINED, spoil
+
+PRICE: Final = 22_500
+OF_NODE: Final = ["getLatestBlockhash", "getBlockHeight", "getSignaturesForAddress"]
+Change = Callable[[bytes], bytes]
+seeds = st.integers(0, 2**48)
+
+
+class Street(httpx.AsyncBaseTransport):
+    """Leads to a node and to a seller; what the seller answers to a payment goes through *spoil*.
+
+    demand    changes the demand for a payment
+    times     how many answers are spoilt
+    """
+
+    def __init__(self, world: World) -> None:
+        self._shop = httpx.ASGITransport(app=Shop(world.facilitator()).app)
+        self._chain = world.transport
+        self.spoil: Callable[[httpx.Response], httpx.Response] | None = None
+        self.demand: Change | None = None
+        self.times = 10**9
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.host == "chain":
+            return await self._chain.handle_async_request(request)
+        answer = await self._shop.handle_async_request(request)
+        if PAYMENT_REQUIRED in answer.headers and self.demand is not None:
+            text = self.demand(b64decode(answer.headers[PAYMENT_REQUIRED]))
+            return httpx.Response(402, headers={PAYMENT_REQUIRED: b64encode(text).decode()})
+        if PAYMENT_SIGNATURE in request.headers and self.spoil is not None and self.times:
+            self.times -= 1
+            await answer.aread()
+            return self.spoil(answer)
+        return answer
+
+
+class Visit:
+    """A buyer with 30,000 atoms to spend."""
+
+    def __init__(self, world: World, journal: Journal | None = None) -> None:
+        self.world = world
+        terms = world.terms
+        pin = Pin(
+            network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
+        )
+        limit = SpendLimit(atoms_per_payment=30_000, atoms_in_all=30_000)
+        wallet = PayerWallet(keypair=world.buyer, pin=pin, limit=limit)
+        auth = PaymentAuth(wallet, rpc_url="http://chain/", journal=journal)
+        self.street = Street(world)
+        http = httpx.AsyncClient(transport=self.street, base_url="https://shop.example")
+        self.buyer = Buyer(http, auth, clock=world.clock, sleep=self.wait)
+
+    async def wait(self, seconds: float) -> None:
+        self.world.slots(int(min(seconds, 60) / 0.4) + 1)
+
+    async def try_to_buy(self) -> None:
+        try:
+            await self.buyer.buy_credits(10)
+        except (PurchaseFailed, PurchasePending, WillNotPay, httpx.HTTPError):
+            return
+
+
+def in_a_world(story: Callable[[Visit], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        with TemporaryDirectory() as folder:
+            async with world_at(Path(folder)) as world:
+                await story(Visit(world))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("ruin", RUINED.values(), ids=RUINED)
+def test_a_success_that_a_proxy_has_garbled_is_asked_for_again(ruin: Change) -> None:
+    async def story(visit: Visit) -> None:
+        visit.street.times = 2
+        visit.street.spoil = lambda answer: httpx.Response(
+            201, content=ruin(answer.content) or b"\n"
+        )
+        bought = await visit.buyer.buy_credits(10)
+
+        assert bought.price_paid == PRICE
+        assert visit.world.received() == PRICE
+
+    in_a_world(story)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=seeds, status=st.sampled_from([200, 201, 400, 402, 404, 409, 429, 500, 503]))
+def test_a_changed_answer_of_a_seller_is_a_purchase_or_a_refusal(seed: int, status: int) -> None:
+    async def story(visit: Visit) -> None:
+        visit.street.spoil = lambda answer: httpx.Response(
+            status, content=spoil(answer.content, seed)
+        )
+        await visit.try_to_buy()
+        assert visit.world.received() <= PRICE
+
+    in_a_world(story)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["9" * 400, "Mon, 99 Foo 99999 99:99:99 +9999", "Mon, 01 Jan 0001 00:00:00 +2359", "\xb2", ""],
+)
+def test_any_retry_after_is_waited_for_or_given_up(text: str) -> None:
+    async def story(visit: Visit) -> None:
+        headers = [(b"Retry-After", text.encode("latin-1"))]
+        visit.street.spoil = lambda _: httpx.Response(503, headers=headers)
+        await visit.try_to_buy()
+
+    in_a_world(story)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds)
+def test_a_changed_demand_is_paid_or_declined(seed: int) -> None:
+    async def story(visit: Visit) -> None:
+        visit.street.demand = partial(spoil, seed=seed)
+        await visit.try_to_buy()
+        assert visit.world.received() <= 30_000
+
+    in_a_world(story)
+
+
+@pytest.mark.parametrize("digits", [20, 5_000])
+def test_an_amount_of_many_digits_is_declined(digits: int) -> None:
+    async def story(visit: Visit) -> None:
+        visit.street.demand = lambda good: good.replace(b'"22500"', b'"%b"' % (b"9" * digits))
+        with pytest.raises(WillNotPay, match="amount"):
+            await visit.buyer.buy_credits(10)
+
+    in_a_world(story)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    ruined=st.dictionaries(st.sampled_from(OF_NODE), st.sampled_from(sorted(RUINED)), min_size=1)
+)
+def test_a_node_that_cannot_be_read_is_a_silent_one(ruined: Mapping[str, str]) -> None:
+    async def story(visit: Visit) -> None:
+        visit.world.spoil = {method: RUINED[name] for method, name in ruined.items()}
+        visit.street.times = 1
+        visit.street.spoil = lambda _: httpx.Response(402)
+        await visit.try_to_buy()
+        await visit.try_to_buy()
+        assert visit.world.received() <= PRICE
+
+    in_a_world(story)
+
+
+@pytest.mark.parametrize("name", ["", "[" * 44, "z" * 44, "\u00e9"])
+def test_a_blockhash_that_is_none_is_not_signed_with(name: str) -> None:
+    async def story(visit: Visit) -> None:
+        blockhash = str(visit.world.blockhash()).encode()
+        visit.world.spoil = {
+            "getLatestBlockhash": lambda good: good.replace(blockhash, name.encode())
+        }
+        with pytest.raises(WillNotPay, match="a blockhash in base58"):
+            await visit.buyer.buy_credits(10)
+
+    in_a_world(story)
+
+
+@settings(max_examples=20, deadline=None)
+@given(spoilt=st.dictionaries(st.sampled_from(OF_NODE), seeds, min_size=1))
+def test_a_node_that_lies_is_believed_or_a_silent_one(spoilt: Mapping[str, int]) -> None:
+    async def story(visit: Visit) -> None:
+        visit.world.spoil = {method: partial(spoil, seed=seed) for method, seed in spoilt.items()}
+        visit.street.times = 1
+        visit.street.spoil = lambda _: httpx.Response(402)
+        await visit.try_to_buy()
+        await visit.try_to_buy()
+
+    in_a_world(story)
+
+
+@pytest.mark.parametrize(
+    "text", [b"\xff", b"{}", b"[" * 100_000, b'{"key": "\xff"}', b"", b"null", b"\0"], ids=len
+)
+def test_a_journal_that_cannot_be_read_says_so(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / f"a{SUFFIX}").write_bytes(text)
+
+    with pytest.raises(JournalUnusable, match="expected a payment in"):
+        Journal(tmp_path)
+
+
+@given(st.text() | st.binary().map(lambda some: str(list(some))))
+def test_any_text_is_a_keypair_or_unusable(text: str) -> None:
+    try:
+        parse_keypair(text)
+    except UnusableKeypair:
+        return
