@@ -151,6 +151,7 @@ def a_large_body(_target: Target) -> bytes:
 
 PAGE: Final = get("/sign-in", "Accept: text/html", "Accept-Encoding: gzip")
 FLOODS: Final = {
+    "nothing, to compare with": Flood(0, read_nothing),
     "a page, one address": Flood(200, asks(lambda _: PAGE)),
     "a page, 200 addresses": Flood(200, asks(lambda _: PAGE), many),
     "the description of the API": Flood(200, asks(lambda _: get("/openapi.json")), many),

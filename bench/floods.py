@@ -26,9 +26,10 @@ from bench.http import prepare
 from bench.process import free_port, wait_for
 from mintscope.base.solana import WSOL
 
-SECONDS: Final = 6.0
+SECONDS: Final = 60.0
 NICE: Final = 10
-SETTLE_S: Final = 4.0
+SETTLE_S: Final = 1.0
+SETTLE_S_MAX: Final = 30.0
 PAUSE_S: Final = 0.04
 P99_MS_MAX: Final = 50.0
 GROWTH_MB_MAX: Final = 20.0
@@ -65,6 +66,16 @@ class Outcome:
             and self.p99_ms <= P99_MS_MAX
             and self.after_mb - self.before_mb <= GROWTH_MB_MAX
         )
+
+    def figures(self) -> dict[str, object]:
+        """Return what the outcome comes to, as JSON tells it."""
+        return {
+            "flood": self.flood,
+            "p50_ms": self.p50_ms,
+            "p99_ms": self.p99_ms,
+            "errors": self.errors,
+            "grown_mb": self.after_mb - self.before_mb,
+        }
 
     @override
     def __str__(self) -> str:
@@ -123,7 +134,7 @@ def beside(flood: str, server: Server, seconds: float) -> Outcome:
         os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
         latencies_ms, errors = pay(server, seconds)
         told = process.communicate(timeout=seconds + 60)[0]
-    time.sleep(SETTLE_S)
+    settle(server, before_mb)
     return Outcome(
         flood=flood,
         latencies_ms=sorted(latencies_ms),
@@ -133,6 +144,14 @@ def beside(flood: str, server: Server, seconds: float) -> Outcome:
         after_mb=server.memory_mb(),
         told=told.strip(),
     )
+
+
+def settle(server: Server, before_mb: float) -> None:
+    """Wait until the server has done what the flood left to do: passwords wait to be hashed."""
+    give_up_s = time.monotonic() + SETTLE_S_MAX
+    time.sleep(SETTLE_S)
+    while time.monotonic() < give_up_s and server.memory_mb() > before_mb + GROWTH_MB_MAX:
+        time.sleep(SETTLE_S)
 
 
 def pay(server: Server, seconds: float) -> tuple[list[float], list[str]]:
@@ -160,6 +179,7 @@ def pay(server: Server, seconds: float) -> tuple[list[float], list[str]]:
 
 
 def main() -> int:
+    assert set(sys.argv[2:]) <= set(FLOODS), f"expected floods of {', '.join(FLOODS)}"
     seconds = float(sys.argv[1]) if sys.argv[1:] else SECONDS
     print(HEAD)
     outcomes = []
@@ -167,7 +187,7 @@ def main() -> int:
         for flood in sys.argv[2:] or FLOODS:
             outcomes.append(beside(flood, server, seconds))
             print(outcomes[-1], *set(outcomes[-1].errors), flush=True)
-    print(json.dumps({"good": sum(each.is_good for each in outcomes), "of": len(outcomes)}))
+    print(json.dumps([each.figures() for each in outcomes]))
     return 0 if all(each.is_good for each in outcomes) else 1
 
 

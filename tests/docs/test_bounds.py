@@ -76,6 +76,6 @@ def test_every_bound_is_told_as_it_is() -> None:
 
 def test_ipv6_counts_by_64_and_48_whatever_is_configured() -> None:
     assert (IPV6_PREFIX, IPV6_SITE_PREFIX, SITE_SHARES) == (64, 48, 4)
-    assert "IPv6 addresses count by /64, which\nno setting changes" in section()
+    assert "IPv6 addresses count by /64, which no setting changes" in " ".join(section().split())
     settings: list[Any] = [*ApiConfig.model_fields]
     assert not [name for name in settings if "ipv6" in name or "prefix" in name]
