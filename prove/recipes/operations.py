@@ -78,5 +78,33 @@ RESTORE: Final = Recipe(
         ),
     ),
 )
+SUPERVISION: Final = Recipe(
+    name="supervision",
+    proves="whatever dies, fills up or hangs, clients are served or told to wait, and it heals",
+    tests=("e2e/test_supervision.py", "shell/cli/test_children.py"),
+    mutants=(
+        Mutant(
+            "what needs an operator is started again and again",
+            "shell/cli/service/children.py",
+            "if code == EXIT_OPERATOR or child.role.has_memory:",
+            "if child.role.has_memory:",
+            ("shell/cli/test_children.py",),
+        ),
+        Mutant(
+            "a process that ended is never started again",
+            "shell/cli/service/children.py",
+            "if now_s >= child.start_again_s:",
+            "if False:",
+            ("shell/cli/test_children.py",),
+        ),
+        Mutant(
+            "ingest ends when the disk is full",
+            "shell/wiring/ingest.py",
+            "except StoreUnavailable as trouble:",
+            "except KeyError as trouble:",
+            ("e2e/test_supervision.py",),
+        ),
+    ),
+)
 
-RECIPES: Final = (SOAK, NODES, RESTORE)
+RECIPES: Final = (SOAK, NODES, RESTORE, SUPERVISION)

@@ -394,7 +394,6 @@ async def test_a_top_up_follows_its_token(engine: Engine) -> None:
     asked = new_payment("a", purchase=TopUp(credits=50, account=account))
     await engine.store.begin(asked)
     successor = await engine.rotate(await engine.rotate(account))
-    assert await engine.rotate(account) != successor  # a thief of the old token inherits nothing
     issued = await resolve(engine, asked, LANDED)
 
     assert issued.purchase == asked.payment.purchase

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -222,9 +223,12 @@ def figures(folder: Path, paid: list[Paid], told: Told, wrong: list[str]) -> str
 @pytest.mark.storm
 @pytest.mark.timeout(3_600 if FULL else 180)
 async def test_nothing_paid_is_lost_to_kill_9(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
 ) -> None:
     paid, told, wrong = await found_after(tmp_path, KILLS, Manner())
+    record_property("figure", figures(tmp_path, paid, told, wrong).strip())
     with capsys.disabled():
         sys.stdout.write(figures(tmp_path, paid, told, wrong))
 

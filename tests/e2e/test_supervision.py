@@ -176,7 +176,9 @@ def mood(node: TroubledNode, mood: Mood) -> Iterator[None]:
 @pytest.mark.timeout(900 if FULL else 240)
 @pytest.mark.storm
 def test_clients_are_served_or_told_to_wait_whatever_dies(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
 ) -> None:
     with documented_service(tmp_path, is_troubled=True) as service:
         token = service.mintscope("credits issue --credits 1000000").strip()
@@ -184,6 +186,7 @@ def test_clients_are_served_or_told_to_wait_whatever_dies(
         try:
             asyncio.run(through_all_troubles(service, seen, token, told))
         finally:
+            record_property("figure", "; ".join(told))
             with capsys.disabled():
                 sys.stdout.write("\n" + "\n".join(told) + f"\n{dict(seen.answers)}\n")
 
