@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -76,12 +77,22 @@ SELECT slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples
 """
 
 DECIDED: Final = """
-SELECT -1, address, deciding FROM deciding_pool JOIN mint ON mint.id = mint
+SELECT -1, address, deciding, 0 FROM deciding_pool JOIN mint ON mint.id = mint
+"""
+# Of final slots the newest alone, for none is gone back to: with max() its row is the one given.
+FINALLY_DECIDING: Final = """
+SELECT header.slot, address, deciding, max(seq)
+  FROM swap JOIN header USING (seq) JOIN mint ON mint.id = swap.mint
+ WHERE NOT is_dead AND deciding IS NOT NULL
+   AND header.slot <= (SELECT finalized_slot FROM progress)
+ GROUP BY swap.mint ORDER BY 4
 """
 DECIDING: Final = """
-SELECT header.slot, address, deciding
+SELECT header.slot, address, deciding, seq
   FROM swap JOIN header USING (seq) JOIN mint ON mint.id = swap.mint
- WHERE NOT is_dead AND deciding IS NOT NULL ORDER BY seq
+ WHERE NOT is_dead AND deciding IS NOT NULL
+   AND header.slot > (SELECT coalesce(finalized_slot, -1) FROM progress)
+ ORDER BY seq
 """
 KEEP_DECIDING: Final = """
 INSERT OR REPLACE INTO deciding_pool
@@ -133,8 +144,8 @@ class SqliteMarketStore:
 
     async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, DecidingPool]]:
         """Return which pools decided after which living slots, oldest first."""
-        rows = [*self._db.execute(DECIDED), *self._db.execute(DECIDING)]
-        return [(Slot(slot), Mint(mint), deciding_of(blob)) for slot, mint, blob in rows]
+        rows = chain.from_iterable(map(self._db.execute, (DECIDED, FINALLY_DECIDING, DECIDING)))
+        return [(Slot(slot), Mint(mint), deciding_of(blob)) for slot, mint, blob, _ in rows]
 
     async def claim(self, genesis_hash: str) -> str:
         """Return the genesis hash of the log's chain: *genesis_hash* if none was recorded."""
