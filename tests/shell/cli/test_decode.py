@@ -104,6 +104,8 @@ def test_unreadable_transactions_are_told_on_stderr(transactions: Path, tmp_path
         (b"[" * 100_000, "in the file"),
         (gzip.compress(b'{"transactions": []}' * 9, mtime=0)[:30], "expected a readable file"),
         (b"\x1f\x8bnot gzip after all", "expected a readable file"),
+        (b"\x1f\x8b\x08" + bytes(7) + b"\xff" * 40, "expected a readable file"),
+        (b'{"slot": 1208925819614629174706176, "transactions": []}', "in line 1"),
     ],
 )
 def test_a_bad_file_gets_one_message_and_exit_code_2(

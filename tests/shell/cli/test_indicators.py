@@ -262,6 +262,8 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     assert "expected UTF-8 text, was byte 0xff at position 10" in refused(run("indicators", path))
     path.write_bytes(b"t,close\n1,\x00\n")
     assert "line 2" in refused(run("indicators", path))
+    path.write_bytes(b"t,close\n1," + b"9" * 2_000_000 + b"\n")
+    assert "line 2: expected at most 1000000 characters" in refused(run("indicators", path))
     missing = refused(run("indicators", tmp_path / "none.csv"))
     assert "none.csv: expected a file to read, was: No such file or directory" in missing
     assert "expected a file to read, was: Is a directory" in refused(run("indicators", tmp_path))

@@ -166,6 +166,8 @@ def test_lists_headers_and_slots_are_read_from_the_environment(
         ("[web]\nadmin_port = 9465", "web.admin_port: expected another port"),
         ('[log]\nlevel = "loud"', "expected 'debug', 'info', 'warning' or 'error'; was 'loud'"),
         ("[chain\n", "mintscope.toml: expected TOML; "),
+        ("data_dir = " + "9" * 5_000, "mintscope.toml: expected TOML; "),
+        ("data_dir = " + "[" * 9_000, "mintscope.toml: expected TOML; "),
         (
             "data_dir = 'a'\ndata_dir = 'b'",
             "mintscope.toml: expected TOML; Cannot overwrite a value",
