@@ -60,7 +60,12 @@ NODES: Final = Recipe(
 RESTORE: Final = Recipe(
     name="restored backup",
     proves="a store that is behind the chain finds what it sold, and gives it to its buyers alone",
-    tests=("spec/test_restored_payments.py", "edges/settlement/test_auditing.py"),
+    tests=(
+        "spec/test_restored_payments.py",
+        "edges/settlement/test_auditing.py",
+        "edges/settlement/test_orphans.py",
+        "e2e/test_restore.py",
+    ),
     mutants=(
         Mutant(
             "what was lost is given to anybody",
@@ -75,6 +80,34 @@ RESTORE: Final = Recipe(
             "return isinstance(trial, UnknownBlockhash) or trial.error == ALREADY_PROCESSED",
             "return False",
             ("spec/test_restored_payments.py",),
+        ),
+        Mutant(
+            "a fork may take back what was handed out",
+            LOST,
+            "case Landed(final=True):",
+            "case Landed():",
+            ("spec/test_restored_payments.py",),
+        ),
+        Mutant(
+            "any text of that length is a one-time key",
+            "core/payments/redelivery.py",
+            "return hmac.compare_digest(mac, self._key_mac(message_hash, drawn))",
+            "return len(mac) == _KEY_MAC_BYTES",
+            ("spec/test_restored_payments.py",),
+        ),
+        Mutant(
+            "what was refunded is handed out, too",
+            "edges/storage/sqlite/money/payment_table.py",
+            "if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:",
+            "if False:",
+            ("edges/settlement/test_orphans.py",),
+        ),
+        Mutant(
+            "a payment without a quote of ours stops nothing",
+            "core/payments/books/audit.py",
+            "return {*settled, *(each.signature for each in orphans if each.bought is not None)}",
+            "return {*settled, *signatures}",
+            ("edges/settlement/test_orphans.py",),
         ),
     ),
 )

@@ -26,6 +26,7 @@ from support.scenes.payments.payment_world import (
     selling,
     world_at,
 )
+from support.scenes.payments.restored import forget_everything
 
 ENOUGH = Budget().fund_lamports_min
 
@@ -78,6 +79,26 @@ async def test_a_fee_payer_that_runs_out_closes_sales_until_it_has_more(
     await sales.maintenance.look()
     assert metric("mintscope_sales_open") == 1
     assert isinstance(await sell("c"), Settled)
+
+
+async def test_a_payment_without_a_row_is_told_once_and_stops_nothing(
+    world: World, sales: Sales
+) -> None:
+    facilitator = world.facilitator()
+    outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
+    assert isinstance(outcome, Settled)
+    forget_everything(world)
+    world.seconds(60)
+    with capture_logs() as lines:
+        await sales.maintenance.look()
+        await sales.maintenance.look()
+
+    told = [line for line in lines if line["event"] == "a payment on chain has no row"]
+    assert [(line["signature"], line["bought"]) for line in told] == [
+        (outcome.payment.signature, RESOURCE)
+    ]
+    assert metric("mintscope_orphans") == 1
+    assert metric("mintscope_sales_open") == 1
 
 
 async def test_the_budget_of_sales_is_that_of_the_settings(world: World) -> None:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-import apsw
 import pytest
 
 from mintscope.base.primitives import Signature, Wallet
@@ -30,6 +29,7 @@ from support.scenes.payments.payment_world import (
     buy,
     world_at,
 )
+from support.scenes.payments.restored import forget_everything
 from support.scenes.stores import money_in
 
 FINAL_S: Final = 30
@@ -59,20 +59,6 @@ async def lost(
     forget_everything(world)
     world.seconds(final_s)
     return payment, outcome.payment.signature
-
-
-def forget_everything(world: World) -> None:
-    with apsw.Connection(str(world.path)) as db:
-        triggers = db.execute(
-            "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
-        ).fetchall()
-        for name, _ in triggers:
-            db.execute(f"DROP TRIGGER {name}")
-        db.execute("PRAGMA foreign_keys = OFF")
-        for table in ("payment", "credit_entry", "credit_account", "account_event"):
-            db.execute(f"DELETE FROM {table}")
-        for _, sql in triggers:
-            db.execute(str(sql))
 
 
 async def acknowledge(world: World, money: Money, signature: Signature) -> Acknowledgement:

@@ -49,3 +49,18 @@ async def paid_with_key(shop: SellingApi, method: str, path: str, key: str, **ch
     asked = await shop.client.request(method, path, headers={"Idempotency-Key": key})
     assert asked.status_code == 402, asked.text
     return shop.pay(decoded(asked, "payment-required"), **changes)
+
+
+def forget_everything(world: World) -> None:
+    """Drop every row of payments and credits, as a restore of a new file does."""
+    with apsw.Connection(str(world.path)) as db:
+        triggers = db.execute(
+            "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
+        ).fetchall()
+        for name, _ in triggers:
+            db.execute(f"DROP TRIGGER {name}")
+        db.execute("PRAGMA foreign_keys = OFF")
+        for table in ("payment", "credit_entry", "credit_account", "account_event"):
+            db.execute(f"DELETE FROM {table}")
+        for _, sql in triggers:
+            db.execute(str(sql))
