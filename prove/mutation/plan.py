@@ -29,6 +29,7 @@ ACCOUNTS: Final = (
 )
 INDICATORS: Final = ("core/market",)
 
+# The first that a module begins with counts.
 TESTS: Final[dict[str, tuple[str, ...]]] = {
     "base/limits.py": (
         "base/test_limits_together.py",
@@ -40,6 +41,9 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "base/credentials.py": ("base/test_credentials.py", "edges/storage/test_pepper.py"),
     "core/credits/": CREDITS,
+    "core/payments/payment.py": ("core/payments",),
+    "core/payments/protocol/": ("core/payments",),
+    "core/payments/pricing/": ("core/payments",),
     "core/payments/": PAYMENTS,
     "core/accounts/": ACCOUNTS,
     "core/market/engine/": INDICATORS,
