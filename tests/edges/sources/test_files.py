@@ -170,6 +170,11 @@ async def test_reading_is_bounded_ahead_of_the_consumer(tmp_path: Path) -> None:
     [
         ('{"slot": 9, "transact', "expected one getBlock answer in JSON; Input data was truncated"),
         ("hello", "expected one getBlock answer in JSON; JSON is malformed"),
+        (
+            '{"slot": 9, "deep": ' + "[" * 9_000,
+            "expected one getBlock answer in JSON; maximum recursion",
+        ),
+        ('{"slot": 1e400}', "expected one getBlock answer in JSON; Number out of range"),
         ("[1, 2]", "Expected `object`, got `array`"),
         ('{"transactions": []}', 'expected the key "slot"; was none'),
         ('{"slot": 9}', 'expected the key "transactions"; was none'),
