@@ -26,8 +26,8 @@ quick: $(VENV)/dev ## the tests that need neither processes nor a browser, withi
 	@$(SCRATCH) $(BIN)/pytest --numprocesses 3 --dist loadfile -m "not process and not browser and not storm" \
 	  --ignore tests/e2e --ignore tests/browser $(ARGS)
 
-# Two files at a time: most tests in real processes wait for each other, not for the machine.
-test: $(VENV)/browser ## every test, about six minutes on two cores
+# Three files at a time, also on two cores: most tests in real processes wait for each other.
+test: $(VENV)/browser ## every test, about five minutes on two cores
 	@$(SCRATCH) $(BIN)/pytest --numprocesses 3 --dist loadfile $(ARGS)
 
 check: $(VENV)/dev ## format, lint, types, layers: fastest first
