@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from mintscope.core.payments.outcome import Settled, Unresolved
 from mintscope.core.payments.protocol.envelope import Envelope
-from mintscope.core.payments.settlement import Rejected, Simulated, UnknownBlockhash
+from mintscope.core.payments.settlement import Trial
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from support.scenes.payments.payment_world import (
     AMOUNT,
@@ -67,9 +67,7 @@ class ShowsItSigned(RpcSettlement):
     world: World
 
     @override
-    async def simulate(
-        self, envelope: Envelope, source: Pubkey
-    ) -> Simulated | Rejected | UnknownBlockhash:
+    async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         signed = envelope.sign(self.world.vm.genesis.fee_payer)
         await self._node.simulate(signed.wire, source)
         return await super().simulate(envelope, source)

@@ -1,6 +1,8 @@
 """What every PaymentStore promises, in memory and on SQLite alike."""
 
+import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -29,6 +31,7 @@ from mintscope.core.payments.store import (
     KnownPayment,
     Overdrawn,
     PendingPayment,
+    QuoteUsed,
     SalesClosed,
 )
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
@@ -263,6 +266,34 @@ async def test_a_stranger_has_two_under_way_until_one_was_good(engine: Engine) -
     assert await engine.store.begin(third) == Overdrawn(RefusalReason.TOO_MANY_PENDING)
     await resolve(engine, first, LANDED)
     assert isinstance(await engine.store.begin(third), Begun)
+
+
+@pytest.mark.parametrize("evidence", [None, LANDED, REVERTED, DEAD])
+async def test_one_quote_serves_one_message(engine: Engine, evidence: Evidence | None) -> None:
+    """By any payer, and whatever became of the first."""
+    first = new_payment("a", quote=b"a quote")
+    assert isinstance(await engine.store.begin(first), Begun)
+    if evidence is not None:
+        await resolve(engine, first, evidence)
+
+    second = new_payment("b", payer="bob", address="2001:db8::", quote=b"a quote")
+    assert isinstance(await engine.store.begin(second), QuoteUsed)
+    assert isinstance(await engine.store.begin(first), KnownPayment)
+
+
+async def test_a_quote_is_used_once_by_two_connections_at_once(tmp_path: Path) -> None:
+    stores = [SqlitePaymentStore(tmp_path / "money.sqlite") for _ in range(2)]
+    for n in range(20):
+        two = [
+            new_payment(f"{n} {who}", payer=f"{n} {who}", address=f"{n} {who}", quote=b"%d" % n)
+            for who in "ab"
+        ]
+        begun = await asyncio.gather(
+            *(store.begin(each) for store, each in zip(stores, two, strict=True))
+        )
+        assert {type(each) for each in begun} == {Begun, QuoteUsed}
+    for store in stores:
+        await store.close()
 
 
 @pytest.mark.parametrize(("same", "at_first"), [("payer", 8), ("address", 64)])

@@ -122,7 +122,7 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
     "another mint": (transfer(mint=OTHER), "mint_mismatch"),
     "one atom less": (altered(amount=24_999), "amount_mismatch"),
     "one atom more": (altered(amount=25_001), "amount_mismatch"),
-    "no funds": (altered(payer=keypair("no funds")), "simulation_failed"),
+    "no funds": (altered(payer=keypair("no funds")), "insufficient_funds"),
     "flipped signature": (flipped_signature, "invalid_signature"),
     "the payer pays the fee": (paid_by_payer, "signers"),
     "another fee payer": (other_fee_payer, "fee_payer"),
@@ -152,7 +152,7 @@ async def test_an_attack_is_402_with_its_reason(shop: SellingApi, world: World, 
     expect_refused(response, reason)
     assert demanded(response)["accepts"][0]["extra"]["memo"] != memo_of(demand)
     assert "sendTransaction" not in world.calls
-    assert reason == "simulation_failed" or world.calls == []  # the node is not asked for nothing
+    assert reason == "insufficient_funds" or world.calls == []  # the node is not asked for nothing
     assert world.ledger() == {}
     honest = await shop.send("POST", PURCHASE, shop.pay(demand), key=KEY)
     assert honest.status_code == 201
@@ -312,7 +312,7 @@ async def test_twenty_payments_with_funds_for_one(world: World, processes: int) 
     assert [answer.status_code for answer in answers].count(201) == 1
     assert {decoded(answer, "payment-response")["errorReason"] for answer in refused} <= {
         "insufficient_funds_for_pending_payments",
-        "simulation_failed",
+        "insufficient_funds",
     }
     assert world.received() == 25_000
     assert world.fees() == 10_001
@@ -351,3 +351,40 @@ async def test_closed_sales_are_503(shop: SellingApi, world: World) -> None:
 
 def memo_of(demand: dict[str, Any]) -> str:
     return str(demand["accepts"][0]["extra"]["memo"])
+
+
+async def test_a_treasury_that_was_closed_is_noticed_at_the_first_rejected_payment(
+    shop: SellingApi, world: World
+) -> None:
+    """The payer hears that it is no fault of its own, and the price is looked at again at once."""
+    demand = await shop.demand("POST", PURCHASE)
+    reads = shop.price.reads
+    world.vm.bank.put(world.vm.genesis.treasury_tokens, None)
+    response = await shop.send("POST", PURCHASE, shop.pay(demand), key=KEY)
+
+    assert refusal(response) == (503, "PAYMENT_UNAVAILABLE")
+    assert "token account" in response.json()["error"]["message"]
+    await shop.client.post(PURCHASE)
+    assert shop.price.reads == reads + 1
+    assert "sendTransaction" not in world.calls
+
+
+async def test_a_payer_with_too_little_hears_insufficient_funds(
+    shop: SellingApi, world: World
+) -> None:
+    poor = world.fund("poor", atoms=24_999)
+    expect_refused(await shop.buy(payer=poor), "insufficient_funds")
+
+
+async def test_a_quote_serves_one_message(shop: SellingApi, world: World) -> None:
+    """A second payment on the same terms is refused, sent at once or later, by any payer."""
+    demand = await shop.demand("POST", PURCHASE)
+    payments = [shop.pay(demand, payer=world.fund(name)) for name in ("one", "two", "three")]
+    answers = await asyncio.gather(
+        *(shop.send("POST", PURCHASE, each, key=KEY) for each in payments[:2])
+    )
+    assert sorted(each.status_code for each in answers) == [201, 402]
+    last = await shop.send("POST", PURCHASE, payments[2], key=KEY)
+
+    expect_refused(last, "quote_used")
+    assert world.received() == 25_000

@@ -11,13 +11,22 @@ from structlog.testing import capture_logs
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import UnixMs
-from mintscope.core.payments.outcome import Obstacle, Settled, Unavailable, Unresolved
-from mintscope.core.payments.payment import Sighting, State, UnreadablePayment
+from mintscope.base.time import DAY_MS
+from mintscope.core.payments.outcome import (
+    AlreadyUsed,
+    Obstacle,
+    Settled,
+    Unavailable,
+    Unresolved,
+    Used,
+)
+from mintscope.core.payments.payment import PaidReport, Sighting, State, UnreadablePayment
 from mintscope.core.payments.store import Budget
 from mintscope.shell.wiring.payments import Sales
 from support.scenes.payments.payment_shop import listening
 from support.scenes.payments.payment_world import (
     AMOUNT,
+    EXPIRY_SLOTS,
     KEY,
     RESOURCE,
     World,
@@ -180,3 +189,34 @@ async def test_one_payment_that_cannot_be_read_is_set_aside(
     await reconciler.once()
     assert world.sql("SELECT count(*) FROM payment WHERE state = 'issued'") == 2
     assert world.sql(f"SELECT state FROM payment WHERE signature = '{odd}'") == State.ISSUED
+
+
+async def test_a_clock_that_steps_a_day_and_back_loses_no_paid_report(
+    world: World, sales: Sales
+) -> None:
+    """Reports are forgotten by an age that no step changes, and not while the clock is wrong."""
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    report = PaidReport(body=b"1 2\n{}")
+    assert isinstance(await buy(facilitator, payment, wanted=report), Settled)
+    world.slots(EXPIRY_SLOTS)
+    await world.reconciler().once()
+    await sales.maintenance.look()
+    for step_ms in (DAY_MS, 2 * DAY_MS, -3 * DAY_MS):
+        world.clock.step(step_ms)
+        await sales.maintenance.look()
+
+    again = await buy(facilitator, payment, wanted=report)
+    assert isinstance(again, Settled)
+    assert again.payment.purchase == report
+
+
+async def test_a_report_that_is_forgotten_is_used_up(world: World) -> None:
+    """Its payment was used before: that is what the client hears, and not of an error of ours."""
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    report = PaidReport(body=b"1 2\n{}")
+    assert isinstance(await buy(facilitator, payment, wanted=report), Settled)
+    world.sql("UPDATE payment SET body = NULL")
+
+    assert await buy(facilitator, payment, wanted=report) == AlreadyUsed(Used.PAYMENT)

@@ -21,6 +21,7 @@ from mintscope.core.payments.settlement import (
     ChainUnavailable,
     Rejected,
     Simulated,
+    Trial,
     UnknownBlockhash,
 )
 from mintscope.edges.settlement.payment_node import ANSWER_BYTES_MAX, PAGE
@@ -229,7 +230,7 @@ def holding(amount: int) -> dict[str, Any]:
     return {"data": [base64.b64encode(data).decode(), "base64"], "lamports": 1, "owner": "t"}
 
 
-async def simulate(answer: Any) -> Simulated | Rejected | UnknownBlockhash:
+async def simulate(answer: Any) -> Trial:
     async with chain(Node(simulateTransaction=answer)) as settlement:
         return await settlement.simulate(envelope(), TERMS.token_account(PAYER.pubkey()))
 

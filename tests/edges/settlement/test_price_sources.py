@@ -126,7 +126,7 @@ async def test_a_source_that_breaks_is_told_and_is_no_price() -> None:
 
     clock = ManualClock(NOW)
     with capture_logs() as logs:
-        found = await UsableToken(Broken(), FakeChain(clock, None), clock).read(NOW)
+        found = await UsableToken(Broken(), FakeChain(clock, None)).read(NOW)
 
     assert found is Doubt.BROKEN
     (event,) = logs
@@ -157,10 +157,8 @@ async def test_nothing_has_a_price_before_the_chain_was_seen_to_be_fit() -> None
     clock = ManualClock(NOW)
     away, unfit = ChainUnavailable("away"), UnusablePaymentToken("it has a transfer fee")
     chain = FakeChain(clock, away, None, away, unfit, away, None)
-    source = UsableToken(PinnedPrice(Decimal(1)), chain, clock)
-    sells = [isinstance(await source.read(NOW), Quote) for _ in range(3)]
-    clock.advance(86_400_000)
-    sells += [isinstance(await source.read(NOW), Quote) for _ in range(4)]
+    source = UsableToken(PinnedPrice(Decimal(1)), chain)
+    sells = [isinstance(await source.read(NOW), Quote) for _ in range(6)]
 
-    # Away at first: shut.  Fit: open, and for a day.  Away later: still open.  Unfit: shut.
-    assert sells == [False, True, True, True, False, False, True]
+    # Away at first: shut.  Fit: open.  Away later: still open.  Unfit: shut, by the next look.
+    assert sells == [False, True, True, False, False, True]

@@ -186,7 +186,7 @@ async def test_twenty_payments_with_funds_for_one(world: World, processes: int) 
     refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
     assert {outcome.reason for outcome in refused} <= {
         RefusalReason.FUNDS,
-        RefusalReason.SIMULATION,
+        RefusalReason.INSUFFICIENT_FUNDS,
     }
     assert len(refused) == 19
     assert world.fees() == 10_001
@@ -215,7 +215,7 @@ async def test_a_payment_that_cannot_succeed_is_never_sent(world: World) -> None
     hopeless = [world.pay(requirement, stranger), world.pay(requirement, poor)]
 
     assert [await buy(facilitator, payment) for payment in hopeless] == [
-        Refused(RefusalReason.SIMULATION)
+        Refused(RefusalReason.INSUFFICIENT_FUNDS)
     ] * 2
     assert "sendTransaction" not in world.calls
 

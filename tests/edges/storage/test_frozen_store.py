@@ -32,7 +32,7 @@ from mintscope.core.payments.payment import Sighting
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
 from mintscope.core.payments.protocol.headers import Presented
 from mintscope.core.payments.protocol.refusal import Refused
-from mintscope.core.payments.settlement import Rejected, Simulated, UnknownBlockhash
+from mintscope.core.payments.settlement import Trial
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
@@ -63,9 +63,7 @@ class Freezing:
     place: Place = "begin"
     freeze: Freeze | None = None
 
-    async def simulate(
-        self, envelope: Envelope, source: Pubkey
-    ) -> Simulated | Rejected | UnknownBlockhash:
+    async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         trial = await self.chain.simulate(envelope, source)
         await self._strike("begin")
         return trial

@@ -31,8 +31,10 @@ from mintscope.core.payments.store import (
     Inconsistent,
     KeyTaken,
     KnownPayment,
+    Objection,
     Overdrawn,
     PendingPayment,
+    QuoteUsed,
     SalesClosed,
 )
 
@@ -41,6 +43,7 @@ from mintscope.core.payments.store import (
 class Row:
     payment: Payment
     lease_until: UnixMs
+    quote: bytes = b""
     resolved: int = 0
     resolved_at: int = 0
     handed_out: bool = False
@@ -63,21 +66,23 @@ class MemoryPaymentStore:
 
     async def begin(
         self, asked: PendingPayment
-    ) -> Begun | KnownPayment | KeyTaken | Overdrawn | SalesClosed:
+    ) -> Begun | KnownPayment | KeyTaken | QuoteUsed | Overdrawn | SalesClosed:
         payment = asked.payment
         known = self.rows.get(payment.message_hash)
         if known is not None:
             return KnownPayment(self._seen(known))
         objection = self._find_objection(asked)
+        if objection is None and asked.quote in {row.quote for row in self.rows.values()}:
+            objection = QuoteUsed()
         if objection is None and self.fund_lamports is not None:
             if self.fund_lamports < asked.budget.fund_lamports_min:
                 return SalesClosed()
             self.fund_lamports -= payment.fee_lamports
         if objection is None:
-            self.rows[payment.message_hash] = Row(payment, asked.lease_until)
+            self.rows[payment.message_hash] = Row(payment, asked.lease_until, asked.quote)
         return objection or Begun()
 
-    def _find_objection(self, asked: PendingPayment) -> KeyTaken | Overdrawn | SalesClosed | None:
+    def _find_objection(self, asked: PendingPayment) -> Objection | None:
         payment = asked.payment
         if self.is_closed:
             return SalesClosed()

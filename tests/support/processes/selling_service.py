@@ -21,7 +21,7 @@ from mintscope.base.primitives import Signature
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope
-from mintscope.core.payments.settlement import Rejected, Simulated, UnknownBlockhash
+from mintscope.core.payments.settlement import Trial
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.api.health import Check
 from mintscope.edges.server.server import listen
@@ -43,9 +43,7 @@ class SendsFirst(RpcSettlement):
     """The mistake: the payment is out before the row is."""
 
     @override
-    async def simulate(
-        self, envelope: Envelope, source: Pubkey
-    ) -> Simulated | Rejected | UnknownBlockhash:
+    async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         trial = await super().simulate(envelope, source)
         await super().broadcast(envelope.sign(Genesis(7).fee_payer))
         await asyncio.sleep(0.1)

@@ -29,7 +29,7 @@ from mintscope.core.market.report import ReadReport
 from mintscope.core.payments.answer import Contradiction
 from mintscope.core.payments.demand import Demand, Wanted
 from mintscope.core.payments.facilitator import VerifiedPayment
-from mintscope.core.payments.outcome import Outcome, Settled
+from mintscope.core.payments.outcome import Obstacle, Outcome, Settled, Unavailable
 from mintscope.core.payments.payment import PaidReport
 from mintscope.core.payments.protocol.headers import Presented
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
@@ -192,6 +192,8 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(outcome, Settled):
             return outcome
         option = None
+        if outcome == Unavailable(Obstacle.TREASURY):
+            merchant.price_cache.distrust()
         if isinstance(outcome, Refused):
             try:
                 option = PaymentOption(requirement=await merchant.quote(order))

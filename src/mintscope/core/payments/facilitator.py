@@ -40,6 +40,7 @@ from mintscope.core.payments.outcome import (
 from mintscope.core.payments.payment import (
     VALID_BLOCKS,
     Landed,
+    PaidReport,
     Payment,
     Sighting,
     State,
@@ -57,6 +58,7 @@ from mintscope.core.payments.settlement import (
     Rejected,
     Settlement,
     Simulated,
+    TreasuryUnusable,
     UnknownBlockhash,
 )
 from mintscope.core.payments.store import (
@@ -197,6 +199,7 @@ class Facilitator:
                 last_valid_height=trial.block_height + VALID_BLOCKS,
                 now=self.clock.now(),
             ),
+            quote=candidate.verified.quote,
             mark=candidate.mark,
             balance_after=trial.balance_after,
             budget=self.budget,
@@ -232,10 +235,15 @@ class Facilitator:
             case lost.Acknowledged():
                 return AlreadyUsed(Used.ACKNOWLEDGED)
 
-    def _untried(self, candidate: VerifiedPayment, trial: Rejected | UnknownBlockhash) -> Outcome:
+    def _untried(
+        self, candidate: VerifiedPayment, trial: Rejected | UnknownBlockhash | TreasuryUnusable
+    ) -> Outcome:
         """Say whose fault it is that the payment would not succeed now."""
+        if isinstance(trial, TreasuryUnusable):
+            return Unavailable(Obstacle.TREASURY)
         if isinstance(trial, Rejected):
-            return Refused(RefusalReason.SIMULATION)
+            unfunded, other = RefusalReason.INSUFFICIENT_FUNDS, RefusalReason.SIMULATION
+            return Refused(unfunded if trial.is_unfunded else other)
         if self.clock.now() - candidate.verified.quoted_at < BLOCKHASH_KNOWN_MS:
             return Unavailable(Obstacle.NODE_BEHIND)
         return Refused(RefusalReason.BLOCKHASH)
@@ -265,7 +273,8 @@ class Facilitator:
         return envelope.is_signed_by_payer() and envelope.is_sponsored_by(self.fee_payer.pubkey())
 
     def _redeliver(self, payment: Payment, key: str) -> Outcome:
-        if payment.touched or self.clock.now() - payment.begun_at > REDELIVERY_MS:
+        is_old = self.clock.now() - payment.begun_at > REDELIVERY_MS
+        if payment.touched or is_old or payment.purchase == PaidReport(body=b""):  # forgotten
             return AlreadyUsed(Used.PAYMENT)
         return settled(payment, key, self.secrets, redelivered=True)
 

@@ -13,8 +13,8 @@ import msgspec
 
 from mintscope.base.credentials import CreditToken
 from mintscope.core.payments.payment import Payment
-from mintscope.core.payments.protocol.refusal import Refused
-from mintscope.core.payments.store import KeyTaken, Objection, Overdrawn, SalesClosed
+from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
+from mintscope.core.payments.store import KeyTaken, Objection, Overdrawn, QuoteUsed, SalesClosed
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +60,7 @@ class Obstacle(Enum):
     CHAIN = auto()
     NODE_BEHIND = auto()  # it does not know a blockhash that cannot have expired yet
     SALES_CLOSED = auto()
+    TREASURY = auto()  # its token account takes no payments
     UNSETTLED = auto()  # it may have been sent before, and the chain does not say yet
 
 
@@ -79,5 +80,7 @@ def not_begun(why: Objection) -> Outcome:
             return AlreadyUsed(Used.KEY)
         case Overdrawn(reason):
             return Refused(reason)
+        case QuoteUsed():
+            return Refused(RefusalReason.QUOTE_USED)
         case SalesClosed():
             return Unavailable(Obstacle.SALES_CLOSED)

@@ -31,16 +31,27 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """The transaction would fail now; *error* is the chain's own word for why."""
+    """The transaction would fail now.
+
+    error          the chain's own word for why
+    is_unfunded    the payer's token account does not exist, or holds too little
+    """
 
     error: str
+    is_unfunded: bool = False
+
+
+class TreasuryUnusable(msgspec.Struct, frozen=True):
+    """Every payment would fail now, through no fault of its payer; *why* is for the operator."""
+
+    why: str
 
 
 class UnknownBlockhash:
     """The node does not know the transaction's blockhash: it has expired, or the node is behind."""
 
 
-Trial = Simulated | Rejected | UnknownBlockhash
+Trial = Simulated | Rejected | UnknownBlockhash | TreasuryUnusable
 
 
 class Settlement(Protocol):

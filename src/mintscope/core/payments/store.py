@@ -158,12 +158,14 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
 class PendingPayment:
     """A payment about to be made, and what must hold for it to be.
 
+    quote          that it carries: no other payment does
     mark           of the lookup that preceded the simulation
     balance_after  of the payer's token account, by that simulation
     lease_until    who made it looks after it until then
     """
 
     payment: Payment
+    quote: bytes
     mark: int
     balance_after: int
     budget: Budget
@@ -184,6 +186,10 @@ class KeyTaken:
     """The redelivery key belongs to another payment of this payer that may still be good."""
 
 
+class QuoteUsed:
+    """Another payment was begun with the same quote, whatever became of it."""
+
+
 class Overdrawn(msgspec.Struct, frozen=True):
     """The payer or the address has used up what it may risk."""
 
@@ -194,7 +200,7 @@ class SalesClosed:
     """No payment may begin: a violated invariant, the hour's fees or the fee payer forbid it."""
 
 
-Objection = KeyTaken | Overdrawn | SalesClosed
+Objection = KeyTaken | QuoteUsed | Overdrawn | SalesClosed
 Beginning = Begun | KnownPayment | Objection
 
 

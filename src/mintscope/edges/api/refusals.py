@@ -59,6 +59,10 @@ OBSTACLES: Final = {
         "This payment may have been sent before, and the chain does not say yet what became of it."
         " Do not pay again: send the same payment again in a moment."
     ),
+    Obstacle.TREASURY: (
+        "No payment can arrive just now: the seller's token account takes none. Nothing was sent,"
+        " nothing was charged; credits go on."
+    ),
     Obstacle.SALES_CLOSED: "No payments are taken just now. Nothing was charged; credits go on.",
 }
 

@@ -64,6 +64,7 @@ OBSTACLE_RETRY_S: Final = {
     Obstacle.CHAIN: 10,
     Obstacle.NODE_BEHIND: 2,
     Obstacle.SALES_CLOSED: 10,
+    Obstacle.TREASURY: 60,
     Obstacle.UNSETTLED: 2,
 }
 ONLY_CREDITS: Final = (

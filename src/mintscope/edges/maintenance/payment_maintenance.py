@@ -34,6 +34,7 @@ from mintscope.core.payments.books.orphans import OrphanBooks
 from mintscope.core.payments.books.store import MaintenanceBooks
 from mintscope.core.payments.books.treasury import ScanScope
 from mintscope.core.payments.payment import Payment
+from mintscope.core.payments.pricing.price import is_clock_right
 from mintscope.core.payments.pricing.price_cache import RETRY_S, PriceCache
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import REDELIVERY_MS
@@ -66,6 +67,11 @@ class PaymentMaintenance:
     fund_lamports_min: int
     _day: int = -1  # of the last audit of everything
     _told: set[Signature] = field(default_factory=set)  # orphans
+    _forgotten_on: int = -1  # the day when old reports were last dropped
+    _started_s: float = field(init=False)  # Unix time when monotonic time was 0
+
+    def __post_init__(self) -> None:
+        self._started_s = self.clock.now() / 1000 - self.clock.monotonic_s()
 
     async def run(self) -> None:
         """Run until cancelled; an unexpected error is logged, and it goes on."""
@@ -125,10 +131,22 @@ class PaymentMaintenance:
         else:
             AUDITS.labels("violated" if violations else "sound").inc()
             _log_violations(violations)
-        if today != self._day:
-            await self.store.forget_reports(UnixMs(self.clock.now() - REDELIVERY_MS))
         self._day = today
+        if today != self._forgotten_on:
+            await self._forget_reports(today)
         await self._measure_books()
+
+    async def _forget_reports(self, today: int) -> None:
+        """Drop reports that are a day old, by a clock that never steps; not while ours is wrong."""
+        try:
+            skew_s = self.clock.now() / 1000 - await self.chain.block_time_s()
+        except ChainUnavailable:
+            return
+        if is_clock_right(skew_s):
+            steady = int(self._started_s + self.clock.monotonic_s()) * 1000
+            before = min(self.clock.now(), steady) - REDELIVERY_MS
+            await self.store.forget_reports(UnixMs(before))
+            self._forgotten_on = today
 
     async def _measure_books(self) -> None:
         await self._tell_orphans()

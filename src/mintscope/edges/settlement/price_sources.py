@@ -14,12 +14,13 @@ from mintscope.base.http import open_client, read_body
 from mintscope.base.metrics import CLOCK_SKEW_S, TOKEN_USD
 from mintscope.base.primitives import Mint, UnixMs
 from mintscope.base.solana import WSOL
-from mintscope.base.time import DAY_S, HOUR_S
+from mintscope.base.time import HOUR_S
 from mintscope.core.market.log import LogReader
 from mintscope.core.payments.pricing.price import (
     Doubt,
     FeedReading,
     Quote,
+    is_clock_right,
     price_of_feed,
     price_of_market,
 )
@@ -31,11 +32,6 @@ from mintscope.core.payments.settlement import ChainUnavailable, PaymentChain
 log = structlog.get_logger()
 
 READ_S: Final = 4.0
-LOOK_AGAIN_S: Final = float(DAY_S)  # a mint may gain an extension
-SKEW_S_MAX: Final = 5.0
-# The newest block is late by itself: its time is cut to the second and is the median of what
-# validators believe, it is confirmed a second later, and the answer takes its way.
-BLOCK_LATE_S_MAX: Final = 5.0
 SOL_PRICE_S_MAX: Final = float(HOUR_S)
 ANSWER_BYTES_MAX: Final = 256 * 1024
 EXPONENT_MAX: Final = 32
@@ -182,7 +178,7 @@ class TrueClock:
         skew_s = self._clock.now() / 1000 - block_time_s
         CLOCK_SKEW_S.set(skew_s)
         was_right = self._is_right
-        self._is_right = -SKEW_S_MAX <= skew_s <= SKEW_S_MAX + BLOCK_LATE_S_MAX
+        self._is_right = is_clock_right(skew_s)
         if not self._is_right:
             log.error("the clock and the chain's disagree", skew_s=round(skew_s, 1))
         elif not was_right:
@@ -190,21 +186,18 @@ class TrueClock:
 
 
 class UsableToken:
-    """A price source that gives no price unless the chain is fit for payments; checked daily."""
+    """A price source that looks each time whether the chain is fit for payments."""
 
-    def __init__(self, source: PriceSource, chain: PaymentChain, clock: Clock) -> None:
+    def __init__(self, source: PriceSource, chain: PaymentChain) -> None:
         self._source = source
         self._chain = chain
-        self._clock = clock
         self._is_usable = False
-        self._look_again_s = float("-inf")
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price, or why there is none."""
         found: Quote | Doubt = Doubt.BROKEN
         try:
-            if self._clock.monotonic_s() >= self._look_again_s:
-                await self._look()
+            await self._look()
             found = await self._source.read(now) if self._is_usable else Doubt.UNUSABLE
         except Exception:
             log.exception("looking for the price of the payment token failed")
@@ -222,4 +215,3 @@ class UsableToken:
             log.warning("the payment token cannot be looked at", reason=str(trouble))
         else:
             self._is_usable = True
-            self._look_again_s = self._clock.monotonic_s() + LOOK_AGAIN_S

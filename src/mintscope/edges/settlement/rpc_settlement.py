@@ -17,12 +17,17 @@ from mintscope.base.primitives import Signature, Wallet
 from mintscope.base.solana import Endpoint
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
-from mintscope.core.payments.protocol.mint import expect_usable_mint, expect_usable_treasury
+from mintscope.core.payments.protocol.mint import (
+    UnusablePaymentToken,
+    expect_usable_mint,
+    expect_usable_treasury,
+)
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.settlement import (
     ChainUnavailable,
     Rejected,
     Simulated,
+    TreasuryUnusable,
     Trial,
     Unintelligible,
     UnknownBlockhash,
@@ -36,6 +41,9 @@ PATIENT_POLL_S: Final = 0.5  # once nothing is fresh any more
 FRESH_S: Final = 10.0
 POLLS_IN_FLIGHT_MAX: Final = 4
 HEIGHT_S: Final = 1.0
+# What a node says of the third instruction, which is the transfer.
+TRANSFER_FAILED: Final = '{"InstructionError":[2,'
+TOO_LITTLE: Final = TRANSFER_FAILED + '{"Custom":1}]}'
 BEHIND_S: Final = 0.4  # a slot: what one node is commonly behind another
 UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
 EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
@@ -94,8 +102,25 @@ class RpcSettlement(RpcTreasury):
                 return UnknownBlockhash()
             await self._sleep(pause_s)
         if isinstance(trial, str):
-            return Rejected(trial)
+            return await self._explain(trial, source)
         return Simulated(balance_after=trial, block_height=height)
+
+    async def _explain(self, error: str, source: Pubkey) -> Rejected | TreasuryUnusable:
+        """Say whether it is for the payer's account that the transfer would fail, or for ours."""
+        if error == TOO_LITTLE:
+            return Rejected(error, is_unfunded=True)
+        if not error.startswith(TRANSFER_FAILED):
+            return Rejected(error)
+        try:
+            treasury, payers = await asyncio.gather(
+                self._node.account(self._treasury), self._node.account(str(source))
+            )
+            expect_usable_treasury(treasury, self._terms)
+        except UnusablePaymentToken as trouble:
+            return TreasuryUnusable(str(trouble))
+        except ChainUnavailable:
+            return Rejected(error)
+        return Rejected(error, is_unfunded=payers is None)
 
     async def _confirmed_height(self) -> int:
         """Return the height of a second ago, or newer: many payments ask one question together."""

@@ -158,7 +158,7 @@ def _price_cache(
     clock: Clock,
 ) -> PriceCache:
     return PriceCache(
-        price_sources.UsableToken(price_sources.TrueClock(price, chain, clock), chain, clock),
+        price_sources.UsableToken(price_sources.TrueClock(price, chain, clock), chain),
         decimals=payments.decimals,
         clock=clock,
         sol=price_sources.SolPrice(reader),

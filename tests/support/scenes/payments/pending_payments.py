@@ -33,6 +33,7 @@ def new_payment(
     balance_after: int = 10**9,
     mark: int = 10**9,
     budget: Budget | None = None,
+    quote: bytes | None = None,
     **changes: Any,
 ) -> PendingPayment:
     payment = Payment(
@@ -51,6 +52,7 @@ def new_payment(
     payment = replace(payment, **changes)
     return PendingPayment(
         payment=payment,
+        quote=quote or named("quote " + name),
         mark=mark,
         balance_after=balance_after,
         budget=budget or Budget(),

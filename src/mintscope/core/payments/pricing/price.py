@@ -32,6 +32,11 @@ USD_MIN: Final = Decimal("1e-30")
 USD_MAX: Final = Decimal("1e30")
 FEED_AHEAD_MS_MAX: Final = 5_000
 
+SKEW_S_MAX: Final = 5.0
+# The newest block is late by itself: its time is cut to the second and is the median of what
+# validators believe, it is confirmed a second later, and the answer takes its way.
+BLOCK_LATE_S_MAX: Final = 5.0
+
 
 class Quote(msgspec.Struct, frozen=True, kw_only=True):
     """What one whole token costs in USD, finite and > 0, and when that was so."""
@@ -164,3 +169,8 @@ def _quote(usd: Decimal, observed_at: UnixMs) -> Quote | Doubt:
     if not (usd.is_finite() and USD_MIN <= usd <= USD_MAX):
         return Doubt.NOT_A_PRICE
     return Quote(usd=usd, observed_at=observed_at)
+
+
+def is_clock_right(skew_s: float) -> bool:
+    """Say whether a clock may be believed that is *skew_s* ahead of the newest block's time."""
+    return -SKEW_S_MAX <= skew_s <= SKEW_S_MAX + BLOCK_LATE_S_MAX

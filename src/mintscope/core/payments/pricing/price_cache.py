@@ -101,6 +101,10 @@ class PriceCache:
         age_s = self._clock.monotonic_s() - self._read_at_s
         return self._price_list if age_s < QUOTE_S_MAX else None
 
+    def distrust(self) -> None:
+        """Forget the prices: the next request reads the source again."""
+        self._price_list, self._read_again_s = None, 0.0
+
     async def _read(self) -> None:
         now = self._clock.now()
         try:

@@ -35,8 +35,10 @@ class RefusalReason(StrEnum):
     MEMO_COUNT = "one_memo_expected"
     QUOTE_FORGED = "quote_invalid"
     QUOTE_EXPIRED = "quote_expired"
+    QUOTE_USED = "quote_used"
     SIGNATURE = "invalid_signature"
     # learned from the chain and from the payer's other payments
+    INSUFFICIENT_FUNDS = "insufficient_funds"
     SIMULATION = "simulation_failed"
     BLOCKHASH = "blockhash_not_found"
     NETWORK_FEE = "network_fee_too_high"

@@ -51,6 +51,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     fee_lamports     the most that landing it costs us
     quoted_at        when we asked for it
     nonce            of the quote
+    quote            the memo
     """
 
     envelope: Envelope
@@ -59,6 +60,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     fee_lamports: int
     quoted_at: UnixMs
     nonce: bytes
+    quote: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,7 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
         fee_lamports=fee_lamports,
         quoted_at=quoted_at(memo),
         nonce=nonce_of(memo),
+        quote=memo,
     )
 
 

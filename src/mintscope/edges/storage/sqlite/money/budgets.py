@@ -16,6 +16,7 @@ from mintscope.core.payments.store import (
     Objection,
     Overdrawn,
     PendingPayment,
+    QuoteUsed,
     SalesClosed,
 )
 
@@ -24,6 +25,8 @@ SALES_ARE_CLOSED: Final = "SELECT EXISTS (SELECT 1 FROM sales_stop)"
 KEY_IS_TAKEN: Final = """
 SELECT EXISTS (SELECT 1 FROM payment WHERE key_hash = ? AND state <> 'failed')
 """
+
+QUOTE_IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM payment WHERE quote = ?)"
 
 # What the simulation of a payment cannot have seen leave the payer's account.
 RESERVED: Final = """
@@ -89,6 +92,8 @@ class Budgets:
             return SalesClosed()
         if self.is_key_taken(payment.key_hash):
             return KeyTaken()
+        if self._db.execute(QUOTE_IS_USED, (pending.quote,)).get:
+            return QuoteUsed()
         if self._db.execute(RESERVED, (payment.payer, pending.mark)).get > pending.balance_after:
             return Overdrawn(RefusalReason.FUNDS)
         payer = self._conduct(CONDUCT_OF_PAYER, payment.payer, payment.begun_at)

@@ -36,8 +36,9 @@ MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
 BEGIN: Final = """
 INSERT INTO payment (
     message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
-    account, key_hash, fee_lamports, last_valid_height, begun_at, lease_until, state, paid, final)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, 0)
+    account, key_hash, fee_lamports, last_valid_height, begun_at, lease_until, quote, state, paid,
+    final)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, 0)
 """
 
 IS_ACKNOWLEDGED: Final = """
@@ -110,7 +111,7 @@ class PaymentTable:
             return objection
         if not self._limits.take_fee(pending):
             return SalesClosed()
-        self._db.execute(BEGIN, (*columns_of(pending.payment), pending.lease_until))
+        self._db.execute(BEGIN, (*columns_of(pending.payment), pending.lease_until, pending.quote))
         return Begun()
 
     def adopt(self, payment: Payment, landed: Landed, by: Actor, now: UnixMs) -> Adoption:
@@ -120,7 +121,7 @@ class PaymentTable:
         if self.find(payment.message_hash).payment is None:
             if self._limits.is_key_taken(payment.key_hash):
                 return KeyTaken()
-            self._db.execute(BEGIN, (*columns_of(payment), now))
+            self._db.execute(BEGIN, (*columns_of(payment), now, None))
             self._db.execute(NOTE_ADOPTION, (now, by, f"payment:{payment.signature}"))
         return self.resolve(payment.message_hash, landed, now).after
 
