@@ -62,6 +62,10 @@ DEBITS: Final = Counter("mintscope_debits_total", "Credits asked for", ["outcome
 SALES_OPEN: Final = SetGauge(
     "mintscope_sales_open", "1 while payments are taken, 0 while they are not"
 )
+SALES_OPEN_TO_NEW_PAYERS: Final = SetGauge(
+    "mintscope_sales_open_to_new_payers",
+    "1 while payments are taken of payers that bought nothing within 24 hours",
+)
 VIOLATIONS: Final = SetGauge(
     "mintscope_violations", "Contradictions in the books of money at the last audit", ["invariant"]
 )

@@ -10,8 +10,9 @@ from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS
+from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.payments.outcome import (
     AlreadyUsed,
     Obstacle,
@@ -220,3 +221,30 @@ async def test_a_report_that_is_forgotten_is_used_up(world: World) -> None:
     world.sql("UPDATE payment SET body = NULL")
 
     assert await buy(facilitator, payment, wanted=report) == AlreadyUsed(Used.PAYMENT)
+
+
+async def test_fees_that_strangers_burned_are_seen_as_closed_sales(
+    world: World, sales: Sales
+) -> None:
+    """To new payers, within the hour; it is no reason not to be ready."""
+    facilitator = world.facilitator(budget=Budget(fee_lamports=100_010))
+    sales.maintenance.budget = facilitator.budget
+    await sales.maintenance.look_at_sales()
+    await sales.expect_open()
+    world.go_wrong(landing={"kind": "failed"})
+    for name in "abcde":
+        payment = world.pay(facilitator.require(RESOURCE, AMOUNT), world.fund(name))
+        await buy(facilitator, payment, key=KEY + name, address=name)
+    world.go_wrong()
+    with capture_logs() as lines:
+        await sales.maintenance.look_at_sales()
+
+    assert "sales are closed" in {line["event"] for line in lines}
+    assert metric("mintscope_sales_open_to_new_payers") == 0
+    assert metric("mintscope_sales_open") == 1
+    with pytest.raises(ServiceUnavailable, match="closed: to payers that bought nothing"):
+        await sales.expect_open()
+    world.clock.advance(HOUR_MS)
+    await sales.maintenance.look_at_sales()
+    await sales.expect_open()
+    assert metric("mintscope_sales_open_to_new_payers") == 1

@@ -21,10 +21,14 @@ OK: Final = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must work: *probe* returns, or raises ServiceUnavailable with the reason."""
+    """One thing that must work: *probe* returns, or raises ServiceUnavailable with the reason.
+
+    is_vital    without it the service is not ready; else it is degraded, and spending goes on
+    """
 
     name: str
     probe: Callable[[], Awaitable[None]]
+    is_vital: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,17 +76,21 @@ class HealthRoutes:
         """Endpoint 8: always 200 while the service answers; the body says how well."""
         await self.limit.pass_through(request)
         results = await self._checked()
-        status = OK if set(results.values()) <= {OK} else "degraded"
-        return self._response(request, Health(status=status, version=__version__, checks=results))
+        return self._response(request, _health(results))
 
     async def get_readyz(self, request: Request) -> Response:
-        """Answer 200 if every check passes, else 503 naming those that do not."""
+        """Answer 200 if every vital check passes, else 503 naming those that do not."""
         await self.probe_limit.pass_through(request)
         results = await self._checked()
-        failing = [f"{name}: {result}" for name, result in results.items() if result != OK]
+        vital = {check.name for check in self.checks if check.is_vital}
+        failing = [
+            f"{name}: {result}"
+            for name, result in results.items()
+            if result != OK and name in vital
+        ]
         if failing:
             raise ServiceUnavailable("not ready; " + "; ".join(failing))
-        return self._response(request, Health(status=OK, version=__version__, checks=results))
+        return self._response(request, _health(results))
 
     async def get_healthz(self, request: Request) -> Response:
         """Answer 200: the event loop turns."""
@@ -102,6 +110,11 @@ class HealthRoutes:
                 }
                 self._fresh_until_s = self.clock.monotonic_s() + REMEMBERED_S
             return self._results
+
+
+def _health(results: dict[str, str]) -> Health:
+    status = OK if set(results.values()) <= {OK} else "degraded"
+    return Health(status=status, version=__version__, checks=results)
 
 
 async def _result(check: Check) -> str:

@@ -22,6 +22,7 @@ from mintscope.base.metrics import (
     ORPHANS,
     PENDING_PAYMENTS,
     SALES_OPEN,
+    SALES_OPEN_TO_NEW_PAYERS,
     TREASURY_AGE_S,
     UNREADABLE,
     VIOLATIONS,
@@ -29,6 +30,7 @@ from mintscope.base.metrics import (
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.base.time import DAY_MS
 from mintscope.core.payments.books.audit import Auditor
+from mintscope.core.payments.books.closure import Closure, find_closure
 from mintscope.core.payments.books.invariants import Invariant, Violation
 from mintscope.core.payments.books.orphans import OrphanBooks
 from mintscope.core.payments.books.store import MaintenanceBooks
@@ -39,7 +41,7 @@ from mintscope.core.payments.pricing.price_cache import RETRY_S, PriceCache
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import REDELIVERY_MS
 from mintscope.core.payments.settlement import ChainUnavailable, PaymentChain
-from mintscope.core.payments.store import PaymentStore
+from mintscope.core.payments.store import Budget, PaymentStore
 
 log = structlog.get_logger()
 
@@ -51,7 +53,8 @@ class PaymentMaintenance:
     """Looks after the payments of one installation.
 
     lamports_min         with less the fee payer is said to run low
-    fund_lamports_min    with less nothing is sold
+    budget               what may be lost in an hour, and what the fee payer must have
+    closure              whom nothing is sold to, as of the last look
     """
 
     chain: PaymentChain
@@ -64,7 +67,8 @@ class PaymentMaintenance:
     clock: Clock
     fee_payer: Wallet
     lamports_min: int
-    fund_lamports_min: int
+    budget: Budget
+    closure: Closure | None = None
     _day: int = -1  # of the last audit of everything
     _told: set[Signature] = field(default_factory=set)  # orphans
     _forgotten_on: int = -1  # the day when old reports were last dropped
@@ -81,6 +85,7 @@ class PaymentMaintenance:
                     tasks.create_task(self.reconciler.run(asyncio.sleep, _log_trouble))
                     tasks.create_task(self._look_forever())
                     tasks.create_task(self._refresh_prices())
+                    tasks.create_task(self._watch_sales())
             except* Exception:
                 log.exception("looking after payments failed")
             await asyncio.sleep(AUDIT_S)
@@ -157,8 +162,28 @@ class PaymentMaintenance:
         compared_at = None if scan is None else scan.finished_at
         now, never = self.clock.now(), float("inf")
         TREASURY_AGE_S.set(never if compared_at is None else (now - compared_at) / 1000)
+        await self.look_at_sales()
+
+    async def _watch_sales(self) -> None:
+        while True:
+            with suppress(ServiceUnavailable):  # an audit says so
+                await self.look_at_sales()
+            await asyncio.sleep(RETRY_S)
+
+    async def look_at_sales(self) -> None:
+        """Note whom nothing is sold to, and say when that changes."""
         is_stopped = await self.books.why_stopped() is not None
-        SALES_OPEN.set(not is_stopped and not await self._is_short())
+        at_risk = await self.books.fees_at_risk(now=self.clock.now())
+        before, self.closure = (
+            self.closure,
+            find_closure(at_risk, self.budget, is_stopped=is_stopped),
+        )
+        SALES_OPEN.set(self.closure is None or not self.closure.is_for_all)
+        SALES_OPEN_TO_NEW_PAYERS.set(self.closure is None)
+        if self.closure is not None and before is None:
+            log.error("sales are closed", reason=self.closure.why)
+        elif self.closure is None and before is not None:
+            log.info("sales are open again")
 
     async def _tell_orphans(self) -> None:
         """Tell of each payment without a row once, until it is settled."""
@@ -173,7 +198,7 @@ class PaymentMaintenance:
 
     async def _is_short(self) -> bool:
         fund = await self.books.fund()
-        return fund is not None and fund < self.fund_lamports_min
+        return fund is not None and fund < self.budget.fund_lamports_min
 
 
 def tell_unreadable(payment: Payment, why: str) -> None:

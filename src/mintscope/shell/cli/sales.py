@@ -10,14 +10,15 @@ from mintscope.base.primitives import Signature
 from mintscope.client.keypair import UnusableKeypair
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.payments.adopter import NotAdopted
+from mintscope.core.payments.books.closure import find_closure
 from mintscope.core.payments.books.orphans import Acknowledgement
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.settlement import ChainUnavailable
-from mintscope.core.payments.store import Budget
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import AsJson, moment, print_rows, stop
 from mintscope.shell.cli.stores import EXIT_NOT_DONE, with_money
-from mintscope.shell.wiring.payments import CannotSell, open_adopter
+from mintscope.shell.config.sections import PaymentsConfig
+from mintscope.shell.wiring.payments import CannotSell, budget_of, open_adopter
 from mintscope.shell.wiring.stores import Money, open_market
 
 NOTE_LENGTH_MAX: Final = 200
@@ -53,12 +54,12 @@ app.add_typer(sales_commands, name="sales")
 @sales_commands.command("status")
 def sales_status(config: ConfigFile = None) -> None:
     """Print whether sales are open, and how many payments are pending."""
-    is_enabled = configured(config).config.payments.enabled
+    payments = configured(config).config.payments
 
     async def read(money: Money) -> tuple[str, int, int]:
         count, _ = await money.sales_books.pending()
         orphans = await money.orphan_books.orphans()
-        return await _state(money, is_enabled=is_enabled), count, len(orphans)
+        return await _state(money, payments), count, len(orphans)
 
     state, count, orphan_count = with_money(config, read)
     print(state)
@@ -70,11 +71,11 @@ def sales_status(config: ConfigFile = None) -> None:
 @sales_commands.command("resume")
 def sales_resume(config: ConfigFile = None) -> None:
     """Resume sales.  Find out first what stopped them, or the next audit stops them again."""
-    is_enabled = configured(config).config.payments.enabled
+    payments = configured(config).config.payments
 
     async def resume(money: Money) -> str:
         await money.sales_books.resume_sales()
-        return await _state(money, is_enabled=is_enabled)
+        return await _state(money, payments)
 
     print(with_money(config, resume))
 
@@ -171,12 +172,12 @@ def _parsed(text: str) -> Signature:
         ) from None
 
 
-async def _state(money: Money, *, is_enabled: bool) -> str:
-    why, fund = await money.sales_books.why_stopped(), await money.sales_books.fund()
+async def _state(money: Money, payments: PaymentsConfig) -> str:
+    why = await money.sales_books.why_stopped()
     if why is not None:
         return f"stopped: {why}"
-    if not is_enabled:
+    if not payments.enabled:
         return "off: payments.enabled is false"
-    if fund is not None and fund < Budget().fund_lamports_min:
-        return f"closed: the fee payer has {fund} lamports left for fees, and needs more"
-    return "open"
+    at_risk = await money.sales_books.fees_at_risk(now=SystemClock().now())
+    closure = find_closure(at_risk, budget_of(payments), is_stopped=False)
+    return "open" if closure is None else f"closed: {closure.why}"

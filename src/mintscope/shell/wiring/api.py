@@ -205,7 +205,10 @@ def _checks(
     api: ApiConfig, ledger: CreditLedger, follower: Follower, sales: Sales | None
 ) -> list[Check]:
     checks = [Check("store", ledger.expect_writable), _freshness_check(api, follower)]
-    return checks if sales is None else [*checks, Check("chain", sales.expect_chain)]
+    if sales is None:
+        return checks
+    is_open = Check("sales", sales.expect_open, is_vital=False)
+    return [*checks, Check("chain", sales.expect_chain), is_open]
 
 
 def _freshness_check(api: ApiConfig, follower: Follower) -> Check:

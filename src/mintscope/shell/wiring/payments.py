@@ -78,6 +78,12 @@ class Sales:
         with suppress(PriceUnavailable):
             await self.price_cache.price_list()  # so that the first client finds a price
 
+    async def expect_open(self) -> None:
+        """Raise ServiceUnavailable while sales are closed to anybody."""
+        closure = self.maintenance.closure
+        if closure is not None:
+            raise ServiceUnavailable(f"closed: {closure.why}")
+
     async def expect_chain(self) -> None:
         """Raise ServiceUnavailable if the node does not answer."""
         try:
@@ -129,7 +135,7 @@ async def open_sales(
             chain=chain,
             clock=clock,
             entropy=os.urandom,
-            budget=_budget(payments),
+            budget=budget_of(payments),
         )
         adopter = adopter_of(chain, terms, money, reader, clock)
         yield Sales(
@@ -166,7 +172,8 @@ def _price_cache(
     )
 
 
-def _budget(payments: PaymentsConfig) -> Budget:
+def budget_of(payments: PaymentsConfig) -> Budget:
+    """Return what may be lost in any hour."""
     return Budget(
         failures=payments.failures_per_hour_max,
         in_flight_new_payer=payments.in_flight_per_new_payer_max,
@@ -220,7 +227,7 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
         clock=clock,
         fee_payer=facilitator.terms.fee_payer,
         lamports_min=payments.fee_payer_lamports_min,
-        fund_lamports_min=facilitator.budget.fund_lamports_min,
+        budget=facilitator.budget,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.payments.books.invariants import Checked
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
+from mintscope.core.payments.store import FeesAtRisk
 
 
 class AuditBooks(Protocol):
@@ -56,6 +57,9 @@ class SalesState(Protocol):
 
     async def fund(self) -> int | None:
         """Return the lamports not reserved for payments yet, None before the first look."""
+
+    async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
+        """Return what all payers together have burned within the hour, or may burn yet."""
 
 
 class MaintenanceBooks(SalesState, Protocol):

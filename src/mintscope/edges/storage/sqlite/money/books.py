@@ -21,7 +21,9 @@ from mintscope.core.payments.books.invariants import (
 )
 from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
+from mintscope.core.payments.store import FeesAtRisk
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
+from mintscope.edges.storage.sqlite.money.budgets import Budgets
 from mintscope.edges.storage.sqlite.money.credit_book import BALANCE_IS_SUM
 from mintscope.edges.storage.sqlite.money.orphan_table import OrphanTable
 
@@ -187,6 +189,10 @@ class SqlitePaymentBooks:
         """Return the lamports not reserved for payments yet, None before the first look."""
         lamports: int | None = await self._run(lambda: self._db.execute(FUND).get)
         return lamports
+
+    async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
+        """Return what all payers together have burned within the hour, or may burn yet."""
+        return await self._run(lambda: Budgets(self._db).fees_at_risk(now))
 
     async def pending(self) -> tuple[int, UnixMs | None]:
         """Return how many payments have no outcome yet, and when the oldest was begun."""

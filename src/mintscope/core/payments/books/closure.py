@@ -1,0 +1,38 @@
+"""Whom nothing is sold to just now, and why."""
+
+from typing import Final
+
+import msgspec
+
+from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
+from mintscope.core.payments.store import Budget, Conduct, FeesAtRisk
+
+_STRANGER: Final = Conduct(reverted=0, pending=0, sold=0, fee_lamports=0, sold_today=0)
+_BUYER: Final = Conduct(reverted=0, pending=0, sold=1, fee_lamports=0, sold_today=1)
+
+
+class Closure(msgspec.Struct, frozen=True, kw_only=True):
+    """Sales are closed.
+
+    why           in words that clients may read
+    is_for_all    to everybody, or only to payers that bought nothing within 24 hours
+    """
+
+    why: str
+    is_for_all: bool
+
+
+def find_closure(at_risk: FeesAtRisk, budget: Budget, *, is_stopped: bool) -> Closure | None:
+    """Return why the usual payment would be turned away, None while none is."""
+    if is_stopped:
+        return Closure(why="stopped by an audit: credits go on working", is_for_all=True)
+    if at_risk.fund is not None and at_risk.fund < budget.fund_lamports_min:
+        why = f"the fee payer has {at_risk.fund} lamports left for fees, and needs more"
+        return Closure(why=why, is_for_all=True)
+    if not at_risk.allow(budget, _BUYER, fee_lamports=FEE_LAMPORTS_USUAL):
+        why = "the network fees of this hour, or those of payments under way, are used up"
+        return Closure(why=why, is_for_all=True)
+    if not at_risk.allow(budget, _STRANGER, fee_lamports=FEE_LAMPORTS_USUAL):
+        why = "to payers that bought nothing within 24 hours: their share of the fees is used up"
+        return Closure(why=why, is_for_all=False)
+    return None
