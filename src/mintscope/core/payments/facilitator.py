@@ -36,6 +36,7 @@ from mintscope.core.payments.outcome import (
     Unavailable,
     Used,
     not_begun,
+    not_simulated,
 )
 from mintscope.core.payments.payment import (
     VALID_BLOCKS,
@@ -55,11 +56,10 @@ from mintscope.core.payments.protocol.verify import Asked, Verified, verify
 from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES, REDELIVERY_MS, Secrets
 from mintscope.core.payments.settlement import (
     ChainUnavailable,
-    Rejected,
+    Failing,
     Settlement,
     Simulated,
     TreasuryUnusable,
-    UnknownBlockhash,
 )
 from mintscope.core.payments.store import (
     Begun,
@@ -71,9 +71,6 @@ from mintscope.core.payments.store import (
 )
 
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
-# A blockhash lives a minute and may be 13 s old when it is handed out: for a quote younger than
-# this it cannot have expired, so a node that does not know it is behind.
-BLOCKHASH_KNOWN_MS: Final = 45_000
 
 
 class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,9 +180,7 @@ class Facilitator:
             known = (await self.store.find(envelope.message_hash)).payment
             if known is not None:
                 return await self._recall(known, envelope, candidate.demand)
-            why = self._untried(candidate, trial)
-            found = await self.refuse(candidate, why) if lost.may_be_lost(trial) else why
-            return await found.settle(wanted) if isinstance(found, VerifiedPayment) else found
+            return await self._untried(candidate, trial, wanted)
         signed = envelope.sign(self.fee_payer)
         drawn = self.entropy(GENERATED_KEY_BYTES)
         key = candidate.demand.key or self.secrets.one_time_key(envelope.message_hash, drawn)
@@ -213,6 +208,14 @@ class Facilitator:
             return await self._recall(begun.payment, envelope, candidate.demand)
         return not_begun(begun)
 
+    async def _untried(self, candidate: VerifiedPayment, trial: Failing, wanted: Wanted) -> Outcome:
+        """Say whose fault it is that the payment would fail now, unless it has landed before."""
+        age_ms = self.clock.now() - candidate.verified.quoted_at
+        why = not_simulated(trial, quote_age_ms=age_ms)
+        is_lost = not isinstance(trial, TreasuryUnusable) and lost.may_be_lost(trial)
+        found = await self.refuse(candidate, why) if is_lost else why
+        return await found.settle(wanted) if isinstance(found, VerifiedPayment) else found
+
     async def adopt(self, candidate: VerifiedPayment, landed: Landed, wanted: Wanted) -> Outcome:
         """Give a payment that has landed, and whose row was lost, its row and its answer."""
         key = candidate.demand.key
@@ -234,19 +237,6 @@ class Facilitator:
                 return AlreadyUsed(Used.KEY)
             case lost.Acknowledged():
                 return AlreadyUsed(Used.ACKNOWLEDGED)
-
-    def _untried(
-        self, candidate: VerifiedPayment, trial: Rejected | UnknownBlockhash | TreasuryUnusable
-    ) -> Outcome:
-        """Say whose fault it is that the payment would not succeed now."""
-        if isinstance(trial, TreasuryUnusable):
-            return Unavailable(Obstacle.TREASURY)
-        if isinstance(trial, Rejected):
-            unfunded, other = RefusalReason.INSUFFICIENT_FUNDS, RefusalReason.SIMULATION
-            return Refused(unfunded if trial.is_unfunded else other)
-        if self.clock.now() - candidate.verified.quoted_at < BLOCKHASH_KNOWN_MS:
-            return Unavailable(Obstacle.NODE_BEHIND)
-        return Refused(RefusalReason.BLOCKHASH)
 
     async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> Outcome:
         """Answer for a payment that exists."""

@@ -19,7 +19,6 @@ from mintscope.core.payments.settlement import (
     ChainUnavailable,
     Rejected,
     Settlement,
-    TreasuryUnusable,
     UnknownBlockhash,
 )
 from mintscope.core.payments.store import KeyTaken
@@ -74,14 +73,12 @@ async def look(
             return Unavailable(Obstacle.UNSETTLED)
 
 
-def may_be_lost(trial: Rejected | UnknownBlockhash | TreasuryUnusable) -> bool:
+def may_be_lost(trial: Rejected | UnknownBlockhash) -> bool:
     """Say whether a payment may have landed that is refused now.
 
     A chain that has it says so before it looks at anything else, while it knows the blockhash.
     """
-    return isinstance(trial, UnknownBlockhash) or (
-        isinstance(trial, Rejected) and trial.error == ALREADY_PROCESSED
-    )
+    return isinstance(trial, UnknownBlockhash) or trial.error == ALREADY_PROCESSED
 
 
 def _owns(key: str | None, verified: Verified, secrets: Secrets) -> bool:

@@ -8,13 +8,19 @@ Unavailable    503            PAYMENT_UNAVAILABLE: this request sent nothing, ch
 """
 
 from enum import Enum, auto
+from typing import Final
 
 import msgspec
 
 from mintscope.base.credentials import CreditToken
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
+from mintscope.core.payments.settlement import Failing, Rejected, TreasuryUnusable, UnknownBlockhash
 from mintscope.core.payments.store import KeyTaken, Objection, Overdrawn, QuoteUsed, SalesClosed
+
+# A blockhash lives a minute and may be 13 s old when it is handed out: for a quote younger than
+# this it cannot have expired, so a node that does not know it is behind.
+BLOCKHASH_KNOWN_MS: Final = 45_000
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,3 +90,18 @@ def not_begun(why: Objection) -> Outcome:
             return Refused(RefusalReason.QUOTE_USED)
         case SalesClosed():
             return Unavailable(Obstacle.SALES_CLOSED)
+
+
+def not_simulated(trial: Failing, *, quote_age_ms: int) -> Outcome:
+    """Say whose fault it is that the payment would not succeed now."""
+    match trial:
+        case TreasuryUnusable():
+            return Unavailable(Obstacle.TREASURY)
+        case Rejected(is_unfunded=True):
+            return Refused(RefusalReason.INSUFFICIENT_FUNDS)
+        case Rejected():
+            return Refused(RefusalReason.SIMULATION)
+        case UnknownBlockhash() if quote_age_ms < BLOCKHASH_KNOWN_MS:
+            return Unavailable(Obstacle.NODE_BEHIND)
+        case UnknownBlockhash():
+            return Refused(RefusalReason.BLOCKHASH)

@@ -51,7 +51,8 @@ class UnknownBlockhash:
     """The node does not know the transaction's blockhash: it has expired, or the node is behind."""
 
 
-Trial = Simulated | Rejected | UnknownBlockhash | TreasuryUnusable
+Failing = Rejected | UnknownBlockhash | TreasuryUnusable
+Trial = Simulated | Failing
 
 
 class Settlement(Protocol):
