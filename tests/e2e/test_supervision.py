@@ -100,7 +100,7 @@ class Load:
 async def paying_load(service: DocumentedService, seen: Seen, token: str) -> AsyncIterator[Shopper]:
     """Let clients pay during the block, and redeem at its end what was not answered."""
     async with (
-        httpx.AsyncClient(base_url=service.url, timeout=40) as http,
+        httpx.AsyncClient(base_url=service.url, timeout=90) as http,
         httpx.AsyncClient(base_url=service.rpc_url, timeout=20) as rpc,
     ):
         shopper = Shopper(GENESIS.key("buyer"), GENESIS, rpc)
