@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from random import Random
 from typing import Any, Final
 
@@ -75,7 +76,7 @@ def _change(text: str, random: Random, edits: int) -> bytes:
             case "repeat" if isinstance(holder, list):
                 holder.append(holder[key])
             case _:
-                holder[key] = random.choice(ODD)
+                holder[key] = deepcopy(random.choice(ODD))  # the next edit may be inside it
     return json.dumps(value[""]).encode()
 
 

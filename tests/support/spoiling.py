@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from random import Random
 from typing import Any, Final
 
@@ -52,7 +53,7 @@ def spoil(answer: bytes, seed: int) -> bytes:
         elif change == "repeat" and isinstance(holder, list):
             holder.append(holder[key])
         else:
-            holder[key] = random.choice(ODD)
+            holder[key] = deepcopy(random.choice(ODD))  # the next edit may be inside it
     return json.dumps(value).encode()
 
 
