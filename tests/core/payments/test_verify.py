@@ -410,6 +410,8 @@ def test_every_local_reason_is_reached() -> None:
     """What the chain alone can tell is not in the corpus; everything else is."""
     beyond = {
         RefusalReason.NO_MATCHING_REQUIREMENT,
+        RefusalReason.QUOTE_USED,
+        RefusalReason.INSUFFICIENT_FUNDS,
         RefusalReason.SIMULATION,
         RefusalReason.BLOCKHASH,
         RefusalReason.NETWORK_FEE,
