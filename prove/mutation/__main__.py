@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("paths", nargs="*", default=list(TESTS), metavar="PATH")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="try every Nth only")
     given = parser.parse_args()
-    modules = [module for path in given.paths for module in _modules(path)]
+    modules = list(dict.fromkeys(module for path in given.paths for module in _modules(path)))
     if any(module.startswith(COMPILED_MODULES) for module in modules):
         os.environ["NUMBA_DISABLE_JIT"] = "1"  # noqa: TID251 - numba reads it when it is imported
     child.prepare()
