@@ -34,11 +34,13 @@ sys.addaudithook(_note_process)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of whole folders, and begin with them: they take longest."""
+    """Mark the tests of whole folders and of long histories; begin with those that take longest."""
     for item in items:
         mark = MARK_OF_FOLDER.get(_folder(item))
         if mark is not None:
             item.add_marker(mark)
+        if "history" in getattr(item, "fixturenames", ()):  # ten days of a chain: seconds to make
+            item.add_marker("storm")
     items.sort(key=lambda item: _folder(item) not in MARK_OF_FOLDER)
 
 

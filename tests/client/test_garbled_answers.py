@@ -109,7 +109,8 @@ def test_a_success_that_a_proxy_has_garbled_is_asked_for_again(ruin: Change) -> 
     in_a_world(story)
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.storm
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(seed=seeds, status=st.sampled_from([200, 201, 400, 402, 404, 409, 429, 500, 503]))
 def test_a_changed_answer_of_a_seller_is_a_purchase_or_a_refusal(seed: int, status: int) -> None:
     async def story(visit: Visit) -> None:
@@ -135,7 +136,8 @@ def test_any_retry_after_is_waited_for_or_given_up(text: str) -> None:
     in_a_world(story)
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.storm
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(seed=seeds)
 def test_a_changed_demand_is_paid_or_declined(seed: int) -> None:
     async def story(visit: Visit) -> None:
@@ -156,7 +158,7 @@ def test_an_amount_of_many_digits_is_declined(digits: int) -> None:
     in_a_world(story)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     ruined=st.dictionaries(st.sampled_from(OF_NODE), st.sampled_from(sorted(RUINED)), min_size=1)
 )
@@ -185,7 +187,8 @@ def test_a_blockhash_that_is_none_is_not_signed_with(name: str) -> None:
     in_a_world(story)
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.storm
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(spoilt=st.dictionaries(st.sampled_from(OF_NODE), seeds, min_size=1))
 def test_a_node_that_lies_is_believed_or_a_silent_one(spoilt: Mapping[str, int]) -> None:
     async def story(visit: Visit) -> None:

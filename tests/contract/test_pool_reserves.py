@@ -154,6 +154,7 @@ async def test_an_answer_that_cannot_be_read_is_unavailable(ruin: Callable[[byte
         assert await read(pools.reserves) == TokenReserves(base=5, quotes=QUOTES)
 
 
+@pytest.mark.storm
 async def test_any_answer_is_what_the_pools_hold_or_a_reason_why_not() -> None:
     async with over_rpc(5, QUOTES) as pools:
         for seed in range(300):

@@ -10,7 +10,8 @@ from support.oracles.intended_swaps import intended
 from support.scenes.json_transactions import decode_block
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.storm)])
+@pytest.mark.storm
+@pytest.mark.parametrize("seed", [0, 1])
 def test_every_intended_swap_is_decoded_and_nothing_else(seed: int) -> None:
     chain = Devchain(seed=seed, now=NOW, mints=40, history_days=0.1)
     for _ in range(120):

@@ -163,6 +163,7 @@ class Course:
         return (await self._shop.send("POST", PURCHASE, self._payment, key=OTHER_KEY)).status_code
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("resends", [True, False], ids=["resent", "waited for"])
 @pytest.mark.parametrize("name", FAULTS)
 async def test_every_payment_ends_within_150_s(

@@ -107,6 +107,7 @@ def test_recorded_transactions_are_the_same(shared_data: Path) -> None:
     assert count == 91
 
 
+@pytest.mark.storm
 def test_transactions_of_our_own_chain_are_the_same() -> None:
     """Six programs, routes, votes, payments, liquidity: in every clone."""
     chain = Devchain(seed=5, now=NOW, mints=40, history_days=0)

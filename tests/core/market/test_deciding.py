@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def steady(count: int, *, every_s: int = 60, pool: str = "honest") -> list[Trade
     return [(START + number * every_s, trade(pool, 2.0)) for number in range(count)]
 
 
+@pytest.mark.storm
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.data())
 def test_wash_trades_at_absurd_prices_in_private_pools_move_no_price(data: st.DataObject) -> None:

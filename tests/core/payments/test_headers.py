@@ -237,6 +237,7 @@ def refused_or_read(text: str) -> None:
         assert isinstance(decode_payment(text), Presented)
 
 
+@pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda raw: b64encode(raw).decode()))
 def test_any_text_is_read_or_invalid(text: str) -> None:

@@ -66,6 +66,7 @@ def test_only_the_key_of_the_service_writes_quotes(memo: bytes) -> None:
     assert find_flaw(KEY, memo, now=NOW, **BOUND) is Flaw.FORGED
 
 
+@pytest.mark.storm
 @given(st.integers(0, MEMO_BYTES - 1), st.integers(1, 255))
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_no_character_may_change(place: int, change: int) -> None:

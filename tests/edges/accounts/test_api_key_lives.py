@@ -99,7 +99,7 @@ class Life:
 
 
 @given(steps=steps)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20, deadline=None, derandomize=True)
 def test_a_key_is_good_exactly_until_its_end(steps: list[Step]) -> None:
     async def run() -> None:
         with TemporaryDirectory() as folder:

@@ -200,6 +200,7 @@ def test_nothing_is_kept_of_connections_that_have_ended() -> None:
     assert connections.is_empty()
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize(
     "data", [UNKNOWN, HEALTH, UNKNOWN * 3, UNKNOWN * 40, b"\x00\x01\r\n\r\n", HALF, b""]
 )

@@ -79,7 +79,7 @@ def in_a_world(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(run())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     ruined=st.dictionaries(
         st.sampled_from(OF_SETTLEMENT), st.sampled_from(sorted(RUINED)), min_size=1
@@ -112,7 +112,8 @@ def test_a_payment_of_which_nothing_can_be_read_is_pending_until_it_can(
     in_a_world(story)
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.storm
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(spoilt=st.dictionaries(st.sampled_from(OF_SETTLEMENT), seeds, min_size=1))
 def test_a_node_that_lies_about_a_payment_ends_in_an_outcome(spoilt: Mapping[str, int]) -> None:
     async def story(world: World) -> None:
@@ -145,7 +146,8 @@ def sold(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Signature]:
     return asyncio.run(sell())
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.storm
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(name=st.sampled_from(sorted(VERBS)), seed=seeds)
 def test_a_changed_answer_is_an_answer_or_an_outage(
     sold: tuple[World, Signature], name: str, seed: int
@@ -153,7 +155,8 @@ def test_a_changed_answer_is_an_answer_or_an_outage(
     ask(sold, name, lambda good: spoil(good, seed))
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.storm
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(name=st.sampled_from(sorted(VERBS)), body=st.binary())
 def test_any_bytes_are_an_answer_or_an_outage(
     sold: tuple[World, Signature], name: str, body: bytes
@@ -221,7 +224,8 @@ def feed(text: bytes) -> Quote | Doubt:
     return asyncio.run(run())
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.storm
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(seed=seeds)
 def test_a_changed_answer_of_a_feed_is_a_price_or_a_doubt(seed: int) -> None:
     assert isinstance(feed(spoil(HERMES, seed)), Quote | Doubt)

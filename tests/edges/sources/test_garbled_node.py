@@ -61,7 +61,8 @@ async def ask(question: Callable[[Rpc], Any], **how: Any) -> object:
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.storm
+@settings(max_examples=400, deadline=None, derandomize=True)
 @given(name=st.sampled_from(sorted(QUESTIONS)), seed=st.integers(0, 2**48))
 def test_a_changed_answer_is_an_answer_or_a_failure(name: str, seed: int) -> None:
     honest = node()
@@ -69,14 +70,15 @@ def test_a_changed_answer_is_an_answer_or_a_failure(name: str, seed: int) -> Non
     asyncio.run(ask(QUESTIONS[name], transport=honest.transport()))
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.storm
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(name=st.sampled_from(sorted(QUESTIONS)), body=st.binary())
 def test_any_bytes_are_an_answer_or_a_failure(name: str, body: bytes) -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body))
     asyncio.run(ask(QUESTIONS[name], transport=transport))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     written=st.binary()
     | st.builds(lambda rest: b"HTTP/1.1 200 OK\r\n" + rest, st.binary())
