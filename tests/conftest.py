@@ -41,7 +41,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
         if "history" in getattr(item, "fixturenames", ()):  # ten days of a chain: seconds to make
             item.add_marker("storm")
-    items.sort(key=lambda item: _folder(item) not in MARK_OF_FOLDER)
+    items.sort(key=_how_late)
+
+
+def _how_late(item: pytest.Item) -> int:
+    if "storm" in item.path.name:
+        return 0
+    return 1 if _folder(item) in MARK_OF_FOLDER else 2
 
 
 def _folder(item: pytest.Item) -> str:

@@ -25,6 +25,7 @@ from support.scenes.payments.shopping import Shopper
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to soak
 SOAK_S: Final = 1_800 if FULL else 15
 REQUESTS_S: Final = 200
+ASKED_AT_ONCE_MAX: Final = 16  # a slow machine answers less; it does not open more connections
 BUY_EVERY_S: Final = 2.0
 LOOK_EVERY_S: Final = SOAK_S / 100
 MEMORY_SLOPE_MAX: Final = 0.1 if FULL else 60.0  # MB a minute; a process that has just begun grows
@@ -93,7 +94,8 @@ async def test_a_service_that_is_used_for_long_grows_in_nothing(
                 if now_s >= buy_s:
                     running.add(asyncio.create_task(shopper.buy(shop, None)))
                     buy_s = now_s + BUY_EVERY_S
-                running.add(asyncio.create_task(ask(shop, shopper, looks, random)))
+                if len(running) < ASKED_AT_ONCE_MAX:
+                    running.add(asyncio.create_task(ask(shop, shopper, looks, random)))
                 done, running = await asyncio.wait(running, timeout=1 / REQUESTS_S)
                 for task in done:
                     task.result()
@@ -107,7 +109,8 @@ async def test_a_service_that_is_used_for_long_grows_in_nothing(
         f" {slope:+.3f} MB a minute, p99 {early:.0f} ms then {late:.0f} ms",
     )
     assert slope <= MEMORY_SLOPE_MAX
-    assert median(looks.files[-20:]) <= median(looks.files[20:40]) + 8
+    # Each request under way may hold a connection; a file lost a request would be thousands.
+    assert median(looks.files[-20:]) <= median(looks.files[20:40]) + ASKED_AT_ONCE_MAX + 8
     assert median(looks.threads[-20:]) <= median(looks.threads[20:40]) + 4
     assert max(looks.wal_bytes) <= WAL_BYTES_MAX
     assert not FULL or late <= 1.5 * early + 5

@@ -48,7 +48,11 @@ def test_every_file_of_the_package_is_in_the_wheel(installed: Path) -> None:
         and not path.is_relative_to(NOT_INSTALLED)
     }
     package = installed / "mintscope"
-    found = {path.relative_to(package) for path in package.rglob("*") if path.is_file()}
+    found = {
+        path.relative_to(package)
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts  # pip and a first run compile
+    }
 
     assert found == kept
     assert {path.suffix for path in found} >= {".py", ".sql", ".html", ".js", ".css", ".typed"}
