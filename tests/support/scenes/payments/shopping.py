@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from base64 import b64decode
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,7 @@ CREDITS = 10
 TIMEOUT_S = 20
 PENDING_S = 0.05
 PENDING_MAX = 600
-UNSENT_MAX = 40
+UNSENT_S = 2.0
 
 
 @dataclass
@@ -118,12 +119,14 @@ async def redeem(shop: httpx.AsyncClient, paid: Paid) -> None:
 
     A shop that says for two seconds that it has not sent it will not send it.
     """
-    unsent = 0
+    unsent_since_s: float | None = None
     for _ in range(PENDING_MAX):
+        now_s = time.monotonic()
         paid.answer = await send(shop, paid)
         if paid.answer.status_code != 503:
             return
-        unsent += paid.answer.json()["error"]["code"] == "PAYMENT_UNAVAILABLE"
-        if unsent > UNSENT_MAX:
-            return
+        if paid.answer.json()["error"]["code"] == "PAYMENT_UNAVAILABLE":
+            unsent_since_s = now_s if unsent_since_s is None else unsent_since_s
+            if time.monotonic() - unsent_since_s > UNSENT_S:
+                return
         await asyncio.sleep(PENDING_S)
