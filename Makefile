@@ -11,7 +11,7 @@ MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4
 SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
 PACKAGES := tests/browser src/mintscope/edges/web/assets
 
-.PHONY: help setup demo quick test check bench storm prove fuzz mutation report lock format clean
+.PHONY: help setup demo quick test check bench storm prove fuzz mutation report protocol lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -57,6 +57,9 @@ bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer
 format: $(VENV)/dev ## rewrite the code as `make check` wants it
 	@$(BIN)/ruff format src tests bench prove
 	@$(BIN)/ruff check --fix --quiet src tests bench prove
+
+protocol: $(VENV)/dev ## make the stubs of the vendored .proto files anew
+	@PYTHONPATH=tests $(BIN)/python -m support.protocol
 
 lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	@for set in run geyser demo dev bench; do \

@@ -7,7 +7,8 @@ from typing import Final
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import Slot
 from mintscope.edges.sources.lineage import Lineage, Position
-from mintscope.edges.sources.rpc import Commitment, Missing, Rpc
+from mintscope.edges.sources.node import Node
+from mintscope.edges.sources.rpc import Commitment, Missing
 from mintscope.edges.sources.wire import Absence
 
 EVERY_S: Final = 1.0
@@ -32,7 +33,7 @@ FATES: Final[Mapping[Absence, Fate]] = {
 class Finality:
     """How far the chain is final, and what was delivered of it."""
 
-    def __init__(self, rpc: Rpc, lineage: Lineage, clock: Clock) -> None:
+    def __init__(self, rpc: Node, lineage: Lineage, clock: Clock) -> None:
         self._rpc = rpc
         self._lineage = lineage
         self._clock = clock

@@ -14,12 +14,12 @@ from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
 from mintscope.edges.sources.finality import Fate, Finality
 from mintscope.edges.sources.lineage import Fit, Lineage, Position
+from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.pace import Patience, Sleep
 from mintscope.edges.sources.rpc import (
     BLOCKS_RANGE_MAX,
     Commitment,
     Missing,
-    Rpc,
     RpcFailure,
     RpcRefused,
     Unreachable,
@@ -64,7 +64,7 @@ class Polling:
 class Poller:
     """A Source over JSON-RPC.  *progress* hears (slots done, slots in all) per block."""
 
-    rpc: Rpc
+    rpc: Node
     polling: Polling
     _: KW_ONLY
     clock: Clock

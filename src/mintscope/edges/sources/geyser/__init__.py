@@ -1,0 +1,1 @@
+"""Blocks from the gRPC stream of a node with Yellowstone."""

@@ -1,0 +1,76 @@
+"""What a stream would send for a transaction that is known as JSON of getBlock."""
+
+from collections.abc import Mapping
+from hashlib import sha512
+from typing import Any
+
+from based58 import b58decode
+
+from mintscope.base.yellowstone import geyser_pb2, solana_storage_pb2
+
+
+def to_protobuf(entry: Mapping[str, Any], index: int) -> geyser_pb2.SubscribeUpdateTransactionInfo:
+    """Return *entry* as transaction *index* of its block."""
+    signed, meta = entry["transaction"], entry["meta"]
+    message = signed["message"]
+    info = geyser_pb2.SubscribeUpdateTransactionInfo(
+        index=index, signature=signature(signed["signatures"][0])
+    )
+    made = info.transaction.message
+    made.header.num_required_signatures = message.get("header", {}).get("numRequiredSignatures", 1)
+    made.account_keys.extend(map(_bytes, message["accountKeys"]))
+    for call in message["instructions"]:
+        made.instructions.add(
+            program_id_index=call["programIdIndex"],
+            accounts=bytes(call["accounts"]),
+            data=_bytes(call["data"]),
+        )
+    _fill(info.meta, meta)
+    return info
+
+
+def _fill(made: solana_storage_pb2.TransactionStatusMeta, meta: Mapping[str, Any]) -> None:
+    if meta["err"] is not None:
+        made.err.err = b"\x08"
+    inner = meta["innerInstructions"]
+    made.inner_instructions_none = inner is None
+    for group in inner or ():
+        calls = made.inner_instructions.add(index=group["index"]).instructions
+        for call in group["instructions"]:
+            calls.add(
+                program_id_index=call["programIdIndex"],
+                accounts=bytes(call["accounts"]),
+                data=_bytes(call["data"]),
+                stack_height=call.get("stackHeight"),
+            )
+    loaded = meta.get("loadedAddresses") or {"writable": [], "readonly": []}
+    made.loaded_writable_addresses.extend(map(_bytes, loaded["writable"]))
+    made.loaded_readonly_addresses.extend(map(_bytes, loaded["readonly"]))
+    both = (
+        (made.pre_token_balances, meta.get("preTokenBalances")),
+        (made.post_token_balances, meta.get("postTokenBalances")),
+    )
+    for balances, listed in both:
+        for one in listed or ():
+            amount = one["uiTokenAmount"]
+            balances.add(
+                account_index=one["accountIndex"],
+                mint=one["mint"],
+                owner=one.get("owner"),
+                ui_token_amount=solana_storage_pb2.UiTokenAmount(
+                    amount=amount["amount"], decimals=amount["decimals"]
+                ),
+            )
+
+
+def signature(text: str) -> bytes:
+    """Return the bytes of *text*; a few recorded transactions have a made-up name instead."""
+    try:
+        raw = _bytes(text)
+    except ValueError:
+        raw = b""
+    return raw if len(raw) == 64 else sha512(text.encode()).digest()
+
+
+def _bytes(text: str) -> bytes:
+    return b58decode(text.encode())
