@@ -8,6 +8,7 @@ import prometheus_client
 import pytest
 
 import mintscope.base.metrics  # noqa: F401 - registers the metrics
+from mintscope.edges.sources.wire import CODES
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.shell.cli.config import markdown_page
 from mintscope.shell.config.load import settings
@@ -92,3 +93,8 @@ def test_lines_can_be_read_in_a_terminal() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
         rows = [row for row in page.read_text().splitlines() if len(row) > 100]
         assert [row for row in rows if not row.startswith("|") or row in tasks] == [], page.name
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_every_code_of_a_node_is_explained(code: int) -> None:
+    assert f"| {code} | {CODES[code].name} |" in OPERATING

@@ -90,4 +90,4 @@ class Endpoint:
     timeout_s: float = 20.0
     attempts_max: int = 5
     requests_in_flight: int = 10
-    max_transaction_version: int = 0
+    max_transaction_version: int = 1

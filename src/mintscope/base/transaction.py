@@ -86,12 +86,13 @@ class UnreadableTransaction(msgspec.Struct, frozen=True):
     """A transaction that the source cannot bring into that form.
 
     signature   None where not even that could be read
-    reason      malformed, or no_meta: its outcome was not recorded
+    reason      malformed; no_meta: its outcome was not recorded; unknown_version: newer than we
+                know, so its parts may mean something else
     """
 
     index: int
     signature: Signature | None
-    reason: Literal["malformed", "no_meta"]
+    reason: Literal["malformed", "no_meta", "unknown_version"]
 
 
 class Transactions(Protocol):

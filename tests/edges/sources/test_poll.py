@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from mintscope.base.primitives import Slot, UnixMs
 from mintscope.base.solana import Block, Endpoint, Finalized, Gap, Tip, Update
 from mintscope.edges.sources.poll import OtherChain, Poller, Polling
 from mintscope.edges.sources.rpc import Rpc, RpcRefused
+from mintscope.edges.sources.wire import CODES
 from support.fakes.node import (
     FakeNode,
     Fault,
@@ -160,7 +162,7 @@ async def test_the_parameters_are_those_any_provider_takes() -> None:
             "transactionDetails": "full",
             "rewards": False,
             "commitment": "confirmed",
-            "maxSupportedTransactionVersion": 0,
+            "maxSupportedTransactionVersion": 1,
         },
     ]
 
@@ -253,6 +255,72 @@ async def test_a_block_that_never_comes_is_given_up_after_a_while() -> None:
     assert consumer.gaps == [Gap(Slot(12), Slot(13), "asked in vain for 40 s")]
     assert node.clock.monotonic_s() >= 40
     assert [slot for slot, _ in consumer.chain] == [*range(12), *range(14, 30)]
+
+
+@pytest.mark.parametrize("number", [*sorted(CODES), -31999])
+async def test_no_answer_about_one_slot_stops_the_stream(number: int) -> None:
+    node = node_of(30)
+    node.unfetchable = {12: number}
+
+    consumer = await follow(node, Polling(start="first", gap_after_s=40))
+
+    (gap,) = consumer.gaps
+    assert (gap.first, gap.last) == (12, 12)
+    assert consumer.chain == whole(node)[:12] + whole(node)[13:]
+    assert node.clock.monotonic_s() < 120
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [status(500), status(403), status(413), body(b"<html>"), failing(httpx.ReadTimeout)],
+)
+async def test_a_slot_without_a_usable_answer_is_a_gap_that_says_why(fault: Fault) -> None:
+    node = node_of(30)
+
+    def spoil(node: FakeNode, method: str, params: list[Any]) -> httpx.Response | None:
+        if method == "getBlock" and params[0] == 12:
+            return fault(node, method, params)
+        return None
+
+    node.faults = [spoil] * 2_000
+    consumer = await follow(node, Polling(start="first", gap_after_s=40))
+
+    (gap,) = consumer.gaps
+    assert (gap.first, gap.last) == (12, 12)
+    assert gap.reason.startswith("asked in vain for 40 s: node getBlock: ")
+    assert consumer.chain == whole(node)[:12] + whole(node)[13:]
+
+
+async def test_a_skipped_slot_that_a_node_fails_at_is_no_gap() -> None:
+    node = node_of(30, skip=1)
+    node.unfetchable = {13: -32603}
+
+    consumer = await follow(node, Polling(start="first", gap_after_s=40, requests_in_flight=99))
+
+    assert consumer.gaps == []
+    assert consumer.chain == whole(node)
+
+
+async def test_a_node_that_gives_no_block_at_all_is_waited_for() -> None:
+    node = node_of(30)
+
+    def heal() -> None:
+        is_out = 5 < node.clock.monotonic_s() < 400
+        node.unfetchable = dict.fromkeys(range(12, 99), -32603) if is_out else {}
+
+    node.on_request = heal
+    node.clock.advance(1)
+    consumer = Consumer()
+
+    def grow(consumer: Consumer) -> bool:
+        if len(consumer.chain) == 12:
+            node.clock.advance(6_000)
+        return consumer.chain == whole(node)
+
+    await follow(node, Polling(start="first", gap_after_s=40), consumer=consumer, done=grow)
+
+    assert consumer.gaps == []
+    assert node.clock.monotonic_s() > 400
 
 
 async def test_an_outage_is_never_a_gap() -> None:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import httpx
 import msgspec
@@ -15,7 +16,7 @@ from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import Block, Endpoint
 from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcRefused, Unreachable
-from mintscope.edges.sources.wire import Absence, Header
+from mintscope.edges.sources.wire import ABSENCES, CODES, Absence, Header, Treatment
 from support.fakes.node import FakeNode, Fault, body, code, failing, reply, status
 
 NOW = UnixMs(1_700_000_000_000)
@@ -148,7 +149,6 @@ async def test_the_last_trouble_is_told_when_patience_ends() -> None:
         (status(404), "was 404"),
         (status(302, Location="https://elsewhere"), "was 302"),
         (code(-32011), "it keeps no transaction history"),
-        (code(-32015), "raise chain.max_transaction_version"),
         (code(-32601), "it does not offer this method"),
         (code(-32602), "it does not accept these parameters"),
         (failing(httpx.UnsupportedProtocol), "the request cannot be sent"),
@@ -312,3 +312,66 @@ async def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch)
 
     assert "expected at most 1000000 bytes; was more" in str(await over_socket(flood))
     assert sent < 50_000_000
+
+
+@pytest.mark.parametrize(
+    ("message", "asked"),
+    [
+        ("Transaction version (3) is not supported by the requesting client.", [1, 3]),
+        ("not supported", [1, 2, 3]),
+        ("Transaction version (0) is not supported", [1, 2, 3]),
+        ("Transaction version (999) is not supported", [1, 2, 3]),
+    ],
+)
+async def test_a_block_withheld_for_a_newer_version_is_asked_for_again(
+    message: str, asked: list[int]
+) -> None:
+    node = node_with()
+    node.grow(9)
+
+    def withhold(_node: FakeNode, _method: str, params: list[Any]) -> httpx.Response | None:
+        if params[1]["maxSupportedTransactionVersion"] < 3:
+            return reply(error={"code": -32015, "message": message})
+        return None
+
+    node.faults = [withhold] * 9
+    async with client(node) as rpc:
+        assert isinstance(await rpc.block(Slot(5), Commitment.CONFIRMED), Block)
+        assert isinstance(await rpc.block(Slot(6), Commitment.CONFIRMED), Block)
+
+    versions = [params[1]["maxSupportedTransactionVersion"] for _, params in node.requests]
+    assert versions == [*asked, 3], "what was learned holds for the next block too"
+    assert node.sleeps == []
+
+
+async def test_a_block_withheld_at_every_version_is_refused() -> None:
+    node = node_with(*[code(-32015)] * 200)
+    async with client(node) as rpc:
+        with pytest.raises(RpcRefused, match="withholds a block for a transaction in it"):
+            await rpc.block(Slot(5), Commitment.CONFIRMED)
+
+    assert len(node.requests) == 127
+
+
+@pytest.mark.parametrize("number", sorted(CODES))
+async def test_every_code_of_the_table_has_its_treatment(number: int) -> None:
+    node = node_with(code(number))
+    node.grow(9)
+    treatment = CODES[number].treatment
+    async with client(node) as rpc:
+        if treatment is Treatment.STOP:
+            with pytest.raises(RpcRefused, match=CODES[number].advice):
+                await rpc.block(Slot(5), Commitment.CONFIRMED)
+            return
+        answer = await rpc.block(Slot(5), Commitment.CONFIRMED)
+
+    again = {Treatment.RETRY: [0.25], Treatment.NEWER_VERSION: []}
+    if treatment in again:
+        assert isinstance(answer, Block)
+        assert node.sleeps == again[treatment]
+    else:
+        assert answer == Missing(slot=Slot(5), absence=ABSENCES[treatment])
+
+
+def test_every_code_that_solana_names_is_in_the_table() -> None:
+    assert set(CODES) >= {-32000 - number for number in range(1, 22)}

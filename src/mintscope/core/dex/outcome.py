@@ -12,6 +12,7 @@ class QuarantineReason(StrEnum):
 
     MALFORMED = "malformed"  # not in the form of a transaction
     NO_META = "no_meta"  # the outcome was not recorded
+    UNKNOWN_VERSION = "unknown_version"  # newer than we know: its parts may mean something else
     NO_INNER_INSTRUCTIONS = "no_inner_instructions"  # not recorded, so nothing shows what moved
     UNKNOWN_ACCOUNT = "unknown_account"  # an index beyond the accounts of the transaction
     BAD_BASE58 = "bad_base58"

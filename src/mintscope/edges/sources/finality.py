@@ -25,6 +25,7 @@ class Fate(Enum):
 
 FATES: Final[Mapping[Absence, Fate]] = {
     Absence.SKIPPED: Fate.DEAD,
+    Absence.REFUSED: Fate.UNKNOWN,
     Absence.NOT_READY: Fate.UNKNOWN,  # a node that lags proves nothing
     Absence.PURGED: Fate.FINAL,  # no node can contradict it any more
 }

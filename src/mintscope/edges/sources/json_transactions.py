@@ -30,6 +30,9 @@ from mintscope.base.transaction import (
 NOTHING_CALLED: Final = re.compile(rb'"innerInstructions":\[\]')
 SEARCH_MAX: Final = 4096
 
+# Version 1 (SIMD-0385) has no address tables, and is otherwise read like those before.
+VERSIONS: Final = frozenset({None, "legacy", 0, 1})
+
 # Where the parser stops at a failed transaction: `TransactionMeta.err` can only be null.
 FAILED: Final = "`$.meta.err`"
 
@@ -103,6 +106,7 @@ class JsonTransaction(NodeRecord, kw_only=True):
 
     meta: TransactionMeta | None = None
     transaction: SignedMessage
+    version: int | str | None = None
 
 
 _TRANSACTION: Final = msgspec.json.Decoder(JsonTransaction)
@@ -137,6 +141,8 @@ def read_transaction(
             return None
         return UnreadableTransaction(index, None, "malformed")
     signed, meta = parsed.transaction, parsed.meta
+    if parsed.version not in VERSIONS:
+        return UnreadableTransaction(index, signed.signatures[0], "unknown_version")
     if meta is None:
         return UnreadableTransaction(index, signed.signatures[0], "no_meta")
     message = signed.message

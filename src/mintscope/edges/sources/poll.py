@@ -1,63 +1,29 @@
 """Follow a chain by asking for it: getSlot, getBlocks, getBlock, at any provider."""
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Final, Literal
+from typing import Final
 
 import structlog
 
 from mintscope.base.clock import Clock
-from mintscope.base.metrics import CHAIN_SLOT
 from mintscope.base.primitives import Slot
-from mintscope.base.solana import Block, Finalized, Gap, Tip, Update
-from mintscope.edges.sources.finality import Fate, Finality
-from mintscope.edges.sources.lineage import Fit, Lineage, Position
+from mintscope.base.solana import Gap, Tip, Update
+from mintscope.edges.sources.lineage import Lineage, Position
 from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.pace import Patience, Sleep
-from mintscope.edges.sources.rpc import (
-    BLOCKS_RANGE_MAX,
-    Commitment,
-    Missing,
-    RpcFailure,
-    RpcRefused,
-    Unreachable,
-)
-from mintscope.edges.sources.window import Answer, Window
-from mintscope.edges.sources.wire import Absence
+from mintscope.edges.sources.rpc import Commitment, RpcRefused, Unreachable
+from mintscope.edges.sources.walk import OtherChain, Polling, Walk
+
+__all__ = ["OtherChain", "Poller", "Polling"]
 
 log = structlog.get_logger()
 
 # How far below its tip a resumed consumer may have to be corrected before anything is final.
 OVERLAP_SLOTS: Final = 512
-WALK_BLOCKS_MAX: Final = 1_000
-HOLE_PAUSE_S: Final = 0.25
 
 Progress = Callable[[int, int], None]
-
-
-class OtherChain(RpcFailure):
-    """The node does not have a block we know to be final."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Polling:
-    """How to follow.
-
-    start            where to begin with nothing delivered yet: a slot, the oldest
-                     the node has, or *backfill_slots* below the newest
-    gap_after_s      how long a block that must exist is asked for in vain before
-                     its slots are given up
-    max_gap_slots    a resumption further behind is not caught up; 0: always caught up
-    """
-
-    start: Slot | Literal["latest", "first"] = "latest"
-    backfill_slots: int = 0
-    requests_in_flight: int = 10
-    poll_interval_ms: int = 150
-    gap_after_s: float = 120.0
-    max_gap_slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +59,14 @@ class Poller:
         lineage, missed = await self._begin(after, patience)
         if missed is not None:
             yield missed
-        walk = _Walk(self, lineage)
+        walk = Walk(self.rpc, lineage, self.polling, clock=self.clock, sleep=self.sleep)
         start = lineage.tip.slot
         try:
             while True:
                 try:
                     updates = await walk.step()
                 except (Unreachable, RpcRefused) as failure:
-                    await walk.reset()
+                    await walk.interrupted()
                     is_refused = isinstance(failure, RpcRefused)
                     event = "chain_refused" if is_refused else "chain_unreachable"
                     await patience.wait(failure, event)
@@ -143,149 +109,3 @@ class Poller:
         if start == "latest":
             return Slot(max(head - self.polling.backfill_slots, 0))
         return start
-
-
-class _Walk:
-    """One following of the chain, a step at a time.
-
-    plan     slots to ask for, ascending, all above those in the window
-    head     the newest confirmed slot that the node named
-    """
-
-    def __init__(self, poller: Poller, lineage: Lineage) -> None:
-        self._rpc, self._polling = poller.rpc, poller.polling
-        self._clock, self._sleep = poller.clock, poller.sleep
-        self._lineage = lineage
-        self._plan: deque[Slot] = deque()
-        self._finality = Finality(poller.rpc, lineage, poller.clock)
-        self._window = Window(self._fetch, poller.polling.requests_in_flight)
-        self.head = lineage.tip.slot
-        self._planned_from = Slot(-2)
-        self._owed_since: dict[Slot, float] = {}
-
-    async def step(self) -> Sequence[Update]:
-        """Do the next thing there is to do; return what came of it.
-
-        Raises RpcFailure; after it, `reset` and step again.
-        """
-        if self._finality.is_due():
-            return await self._settle()
-        if not self._plan and not self._window:
-            await self._replan()
-        self._window.fill(self._plan)
-        if not self._window:
-            return ()
-        slot, answer = await self._window.lowest()
-        if isinstance(answer, Missing):
-            return await self._missing(answer)
-        return await self._arrived(slot, answer)
-
-    async def reset(self) -> None:
-        """Forget what is planned and in flight."""
-        self._plan.clear()
-        self._owed_since.clear()
-        await self._window.clear()
-
-    async def _fetch(self, slot: Slot) -> Answer:
-        return await self._rpc.block(slot, self._finality.commitment(slot))
-
-    async def _replan(self) -> None:
-        """Learn what follows the tip; wait first if nothing came of the last plan."""
-        tip = self._lineage.tip.slot
-        if tip == self._planned_from:
-            await self._sleep(self._polling.poll_interval_ms / 1000)
-        self._planned_from = tip
-        self.head = await self._rpc.slot(Commitment.CONFIRMED)
-        CHAIN_SLOT.set(self.head)
-        first, last = Slot(tip + 1), min(self.head, Slot(tip + BLOCKS_RANGE_MAX))
-        if last - first < self._polling.requests_in_flight:
-            # So few that asking for each costs less than asking which there are.
-            self._plan.extend(Slot(slot) for slot in range(first, last + 1))
-            return
-        while not self._plan and first <= self.head:
-            last = Slot(min(self.head, first + BLOCKS_RANGE_MAX - 1))
-            self._plan.extend(
-                await self._rpc.blocks(first=first, last=last, commitment=Commitment.CONFIRMED)
-            )
-            first = Slot(last + 1)
-        if not self._plan and self.head > tip:
-            self._plan.append(self.head)  # if there is a block, its parent proves the others
-
-    async def _arrived(self, slot: Slot, block: Block) -> Sequence[Update]:
-        match self._lineage.judge(block):
-            case Fit.FOLLOWS:
-                self._window.drop(slot)
-                self._owed_since.pop(slot, None)
-                self._lineage.append(block)
-                self._finality.note_delivered()
-                return (block,)
-            case Fit.HOLE:
-                self._window.insert(block.parent_slot, self._plan)
-                self._owed_since.setdefault(block.parent_slot, self._clock.monotonic_s())
-                return ()
-            case Fit.FORK:
-                ancestor = await self._ancestor(block)
-                log.info("chain_forked", slot=slot, ancestor_slot=ancestor.slot)
-                await self.reset()
-                self._lineage.rewind(ancestor)
-                return ()
-
-    async def _missing(self, missing: Missing) -> Sequence[Update]:
-        """Treat the slot as skipped, until the parent of a later block proves otherwise."""
-        self._window.drop(missing.slot)
-        owed_since = self._owed_since.get(missing.slot)
-        if owed_since is None:
-            return ()
-        reason = await self._lost(missing, owed_since)
-        if reason is None:
-            await self._sleep(HOLE_PAUSE_S)
-            self._window.insert(missing.slot, self._plan)
-            return ()
-        del self._owed_since[missing.slot]
-        gap = Gap(Slot(self._lineage.tip.slot + 1), missing.slot, reason)
-        self._lineage.skip_to(missing.slot)
-        return (gap,)
-
-    async def _lost(self, missing: Missing, owed_since: float) -> str | None:
-        """Return why a block that must exist will never come, None while it still may."""
-        if missing.absence is Absence.PURGED or missing.slot < await self._rpc.first_available():
-            return "the node no longer has these slots"
-        if self._clock.monotonic_s() - owed_since > self._polling.gap_after_s:
-            return f"asked in vain for {self._polling.gap_after_s:g} s"
-        return None
-
-    async def _ancestor(self, block: Block) -> Position:
-        """Return the newest delivered block *block* descends from, the floor at the deepest.
-
-        A node that loses the thread sends us to the floor: delivering again is harmless.
-        """
-        floor = self._lineage.floor
-        parent = Position(block.parent_slot, block.parent_blockhash)
-        for _ in range(WALK_BLOCKS_MAX):
-            if self._lineage.holds(parent):
-                return parent
-            if parent.slot <= floor.slot:
-                await self._expect_same_chain()
-                return floor
-            header = await self._rpc.header(parent.slot, self._finality.commitment(parent.slot))
-            if isinstance(header, Missing) or header.blockhash != parent.blockhash:
-                return floor
-            parent = Position(header.parent_slot, header.parent_blockhash)
-        return floor
-
-    async def _expect_same_chain(self) -> None:
-        floor = self._lineage.floor
-        if floor.blockhash is not None and await self._finality.fate(floor) is Fate.DEAD:
-            raise OtherChain(
-                f"expected final block {floor.blockhash} at slot {floor.slot}; the node has a chain"
-                " without it: another cluster, or a restarted devchain? Use another data_dir"
-            )
-
-    async def _settle(self) -> Sequence[Update]:
-        """Say how far what was delivered is final; go back to there if the rest has died."""
-        final, dead = await self._finality.advance()
-        if dead is not None:
-            log.warning("confirmed_block_died", slot=dead.slot)
-            await self.reset()
-            self._lineage.rewind(self._lineage.floor)
-        return () if final is None else (Finalized(final.slot),)

@@ -30,14 +30,19 @@ from mintscope.edges.sources.pace import Pace, Sleep, retry_after_s
 from mintscope.edges.sources.wire import (
     ABSENCES,
     BLOCK,
+    CODES,
     HEADER,
-    REFUSALS,
     SLOT,
     SLOTS,
     TEXT,
+    UNKNOWN_CODE,
     Absence,
+    AcceptedVersion,
     Answer,
+    Code,
+    ErrorWire,
     Header,
+    Treatment,
 )
 
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -75,10 +80,14 @@ class Commitment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """The node has no block at *slot*, or says so."""
+    """The node has no block at *slot*, or says so.
+
+    reason   what it said where it refuses the block
+    """
 
     slot: Slot
     absence: Absence
+    reason: str = ""
 
 
 class Rpc:
@@ -96,6 +105,7 @@ class Rpc:
         self._endpoint = endpoint
         self._clock = clock
         self._pace = Pace(clock, jitter, sleep)
+        self._version = AcceptedVersion(endpoint.max_transaction_version)
         try:
             self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
         except httpx.InvalidURL as cause:
@@ -166,16 +176,24 @@ class Rpc:
         details: str,
         decoder: msgspec.json.Decoder[Answer[H]],
     ) -> H | Missing:
-        options = {
-            "encoding": "json",
-            "transactionDetails": details,
-            "rewards": False,
-            "commitment": commitment,
-            "maxSupportedTransactionVersion": self._endpoint.max_transaction_version,
-        }
-        answer = await self._call("getBlock", [slot, options], decoder)
-        if answer.error is not None:
-            return Missing(slot=slot, absence=ABSENCES[answer.error.code])
+        while True:
+            asked = self._version.newest
+            options = {
+                "encoding": "json",
+                "transactionDetails": details,
+                "rewards": False,
+                "commitment": commitment,
+                "maxSupportedTransactionVersion": asked,
+            }
+            answer = await self._call("getBlock", [slot, options], decoder)
+            if answer.error is None:
+                break
+            treatment = _code(answer.error).treatment
+            if treatment in ABSENCES:
+                return Missing(slot=slot, absence=ABSENCES[treatment])
+            if not self._version.rise(asked, answer.error.message):
+                advice, said = _code(answer.error).advice, answer.error.message[:200]
+                raise RpcRefused(f"{self._where} getBlock: {advice}; it said {said!r}")
         if answer.result is None:
             return Missing(slot=slot, absence=Absence.NOT_READY)
         if answer.result.parent_slot >= slot > 0:
@@ -225,11 +243,13 @@ class Rpc:
             raise _Trouble(f"{type(cause).__name__}: {cause}") from cause
         except Undecodable as cause:
             raise _Trouble(f"expected a JSON-RPC answer; {cause}") from cause
-        if answer.error is not None and answer.error.code not in ABSENCES:
+        if answer.error is not None:
             said = f"{answer.error.message[:200]!r} ({answer.error.code})"
-            if answer.error.code in REFUSALS:
-                raise RpcRefused(f"{REFUSALS[answer.error.code]}; it said {said}")
-            raise _Trouble(f"it said {said}")
+            code = _code(answer.error)
+            if code.treatment is Treatment.STOP:
+                raise RpcRefused(f"{code.advice}; it said {said}")
+            if code.treatment is Treatment.RETRY:
+                raise _Trouble(f"it said {said}")
         return answer
 
     async def _post(self, request: bytes) -> bytes:
@@ -260,6 +280,10 @@ class _Trouble(Exception):
     def __init__(self, what: str, retry_after_s: float = 0.0) -> None:
         super().__init__(what)
         self.retry_after_s = retry_after_s
+
+
+def _code(error: ErrorWire) -> Code:
+    return CODES.get(error.code, UNKNOWN_CODE)
 
 
 def _some(answer: Answer[T]) -> T:

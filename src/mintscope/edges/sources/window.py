@@ -37,13 +37,29 @@ class Window:
             plan.appendleft(highest)
         self._ask(slot)
 
-    async def lowest(self) -> tuple[Slot, Answer]:
-        """Return the answer for the lowest slot asked for; it stays until dropped.
+    @property
+    def lowest_slot(self) -> Slot:
+        """The lowest slot asked for."""
+        return min(self._tasks)
+
+    @property
+    def highest_slot(self) -> Slot:
+        """The highest slot asked for."""
+        return max(self._tasks)
+
+    async def answer(self, slot: Slot) -> Answer:
+        """Return the answer for *slot*, which was asked for; it stays until dropped.
 
         Raises RpcFailure as its request did.
         """
-        slot = min(self._tasks)
-        return slot, await self._tasks[slot]
+        return await self._tasks[slot]
+
+    def retry(self, plan: deque[Slot]) -> None:
+        """Put the slots whose requests failed back to the start of *plan*; keep all others."""
+        failed = [slot for slot, task in self._tasks.items() if _has_failed(task)]
+        for slot in sorted(failed, reverse=True):
+            del self._tasks[slot]
+            plan.appendleft(slot)
 
     def drop(self, slot: Slot) -> None:
         """Forget the answer for *slot*."""
@@ -61,6 +77,10 @@ class Window:
         task = asyncio.create_task(self._fetch(slot))
         task.add_done_callback(_look_at)
         self._tasks[slot] = task
+
+
+def _has_failed(task: asyncio.Task[Answer]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 def _look_at(task: asyncio.Task[Answer]) -> None:

@@ -46,8 +46,9 @@ class ChainConfig(Section):
     max_gap_slots: int = Field(default=216_000, ge=0)
     """After a longer absence the slots missed become a gap instead of being caught up; 216,000
     slots are a day; 0 always catches up."""
-    max_transaction_version: int = Field(default=0, ge=0, le=127)
-    """Newest transaction version to accept from the node."""
+    max_transaction_version: int = Field(default=1, ge=0, le=127)
+    """Newest transaction version to ask the node for at first; it rises by itself when the node
+    withholds a block for a newer one."""
 
 
 class MarketConfig(Section):
