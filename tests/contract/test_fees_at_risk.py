@@ -69,15 +69,17 @@ def test_five_times_as_much_may_be_promised_as_burned() -> None:
     assert Budget().in_flight_fee_lamports == 5 * Budget().fee_lamports == 100_000_000
 
 
-async def revert(engine: Engine, names: Iterable[str], budget: Budget = SMALL) -> list[bool]:
+async def revert(
+    engine: Engine, names: Iterable[str], budget: Budget = SMALL, now: int = NOW
+) -> list[bool]:
     """Let each revert once; say of each whether it was let in."""
     outcomes = []
     for n, name in enumerate(names):
-        asked = paid_by(name, nonce=f"reverts {n}", budget=budget)
+        asked = paid_by(name, nonce=f"reverts {n} {now - NOW}", budget=budget, now=now)
         is_begun = isinstance(await engine.store.begin(asked), Begun)
         outcomes.append(is_begun)
         if is_begun:
-            await resolve(engine, asked, REVERTED)
+            await resolve(engine, asked, REVERTED, now)
     return outcomes
 
 
@@ -117,6 +119,19 @@ async def test_a_payer_that_reverts_after_a_good_payment_is_a_stranger_again(
 
     assert await revert(engine, ["once", "once"], budget) == [True, False]
     assert await revert(engine, ["honest", "a stranger"], budget) == [True, False]
+
+
+async def test_a_purchase_covers_one_revert_of_the_day_and_not_one_of_each_hour(
+    engine: Engine,
+) -> None:
+    budget = Budget(fee_lamports=20 * FEE, in_flight_fee_lamports=40 * FEE)
+    later = NOW + HOUR_MS
+    await sell_to(engine, "once")
+    await sell_to(engine, "another")
+    assert await revert(engine, ["once"], budget) == [True]
+    assert all(await revert(engine, (f"fresh {n}" for n in range(10)), budget, later))
+
+    assert await revert(engine, ["once", "another"], budget, later) == [False, True]
 
 
 async def test_fees_that_buyers_burned_close_sales_for_an_hour(engine: Engine) -> None:
@@ -220,9 +235,12 @@ class Diary:
         """Say whether the fees of the hour cover one more of *asking*."""
         payers = {each.payment.payer for _, each, _ in self.ended}
         burned = {payer: self.count("revert", HOUR_MS, payer) for payer in payers}
-        uncovered = sum(n for payer, n in burned.items() if n > self.count("land", DAY_MS, payer))
+        today = {payer: self.count("revert", DAY_MS, payer) for payer in payers}
+        uncovered = sum(
+            n for payer, n in burned.items() if today[payer] > self.count("land", DAY_MS, payer)
+        )
         waiting = sum(each.payment.payer == asking for each in self.waiting)
-        if self.count("revert", HOUR_MS, asking) + waiting >= self.count("land", DAY_MS, asking):
+        if self.count("revert", DAY_MS, asking) + waiting >= self.count("land", DAY_MS, asking):
             return uncovered + 1 <= 5 and sum(burned.values()) + 1 <= 10
         return sum(burned.values()) - uncovered + min(uncovered, 5) + 1 <= 10
 

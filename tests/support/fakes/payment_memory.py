@@ -97,12 +97,13 @@ class MemoryPaymentStore:
         )
         if reserved > asked.balance_after:
             return Overdrawn(RefusalReason.FUNDS)
-        reverted = [
+        reverted_today = [
             row
             for row in others
             if row.payment.reason is RefusalReason.REVERTED
-            and row.resolved_at > payment.begun_at - HOUR_MS
+            and row.resolved_at > payment.begun_at - DAY_MS
         ]
+        reverted = [row for row in reverted_today if row.resolved_at > payment.begun_at - HOUR_MS]
         pending = [row for row in others if row.payment.state is State.PENDING]
         sold = [
             row
@@ -119,7 +120,8 @@ class MemoryPaymentStore:
             excess = _find_excess_of_stranger(asked, pending)
         if excess is not None:
             return Overdrawn(excess)
-        is_too_much = _is_burned_too_much(asked, reverted, pending, bought)
+        failed = Counter(row.payment.payer for row in reverted_today)
+        is_too_much = _is_burned_too_much(asked, reverted, pending, failed=failed, bought=bought)
         if is_too_much or self._is_promised_too_much(asked, pending, set(bought)):
             return SalesClosed()
         return None
@@ -254,10 +256,14 @@ def _find_excess_of_stranger(asked: PendingPayment, pending: list[Row]) -> Refus
 
 
 def _is_burned_too_much(
-    asked: PendingPayment, reverted: list[Row], pending: list[Row], bought: Counter[Wallet]
+    asked: PendingPayment,
+    reverted: list[Row],
+    pending: list[Row],
+    *,
+    failed: Counter[Wallet],
+    bought: Counter[Wallet],
 ) -> bool:
     payer, fee, most = asked.payment.payer, asked.payment.fee_lamports, asked.budget.fee_lamports
-    failed = Counter(row.payment.payer for row in reverted)
     waiting = sum(row.payment.payer == payer for row in pending)
     own = [row for row in reverted if failed[row.payment.payer] <= bought[row.payment.payer]]
     others = _fees(reverted) - _fees(own)

@@ -67,9 +67,10 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 class Conduct(msgspec.Struct, frozen=True):
     """What a payer, or an address, did within the hour, and has in flight.
 
-    sold          payments that were issued
-    fee_lamports  of its pending and reverted payments
-    sold_today    payments that were issued within 24 hours
+    sold            payments that were issued
+    fee_lamports    of its pending and reverted payments
+    sold_today      payments that were issued within 24 hours
+    reverted_today  of a payer: payments that reverted within 24 hours; of an address 0
     """
 
     reverted: int
@@ -77,6 +78,7 @@ class Conduct(msgspec.Struct, frozen=True):
     sold: int
     fee_lamports: int
     sold_today: int
+    reverted_today: int
 
     @property
     def is_new_payer(self) -> bool:
@@ -86,7 +88,7 @@ class Conduct(msgspec.Struct, frozen=True):
     @property
     def is_one_more_covered(self) -> bool:
         """Whether it has bought as often within the day as it would have reverted at the worst."""
-        return self.reverted + self.pending < self.sold_today
+        return self.reverted_today + self.pending < self.sold_today
 
     def find_excess(
         self, budget: Budget, *, fee_lamports: int, is_address: bool
@@ -114,7 +116,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
     """Network fees that all payers together have burned or may burn yet, in lamports.
 
     reverted     of payments that reverted within the hour
-    uncovered    of those of payers that reverted more often in it than they bought within the day
+    uncovered    of those of payers that reverted more often within the day than they bought
     pending      of those under way
     new_payers   of those under way whose payers have bought nothing within the day
     fund         what the fee payer has beyond *pending*, None before the first look

@@ -7,8 +7,12 @@ import msgspec
 from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
 from mintscope.core.payments.store import Budget, Conduct, FeesAtRisk
 
-_STRANGER: Final = Conduct(reverted=0, pending=0, sold=0, fee_lamports=0, sold_today=0)
-_BUYER: Final = Conduct(reverted=0, pending=0, sold=1, fee_lamports=0, sold_today=1)
+_STRANGER: Final = Conduct(
+    reverted=0, pending=0, sold=0, fee_lamports=0, sold_today=0, reverted_today=0
+)
+_BUYER: Final = Conduct(
+    reverted=0, pending=0, sold=1, fee_lamports=0, sold_today=1, reverted_today=0
+)
 
 
 class Closure(msgspec.Struct, frozen=True, kw_only=True):

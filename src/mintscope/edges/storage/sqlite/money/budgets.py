@@ -40,7 +40,8 @@ SELECT reverted.n, pending.n,
          WHERE state = 'issued' AND resolved_at > ?1 AND {who} = ?2 LIMIT {limit})),
        reverted.fees + pending.fees,
        (SELECT count(*) FROM (SELECT 1 FROM payment
-         WHERE state = 'issued' AND resolved_at > ?3 AND {who} = ?2 LIMIT {today}))
+         WHERE state = 'issued' AND resolved_at > ?3 AND {who} = ?2 LIMIT {today})),
+       {reverted_today}
   FROM (SELECT count(*) AS n, coalesce(sum(fee_lamports), 0) AS fees FROM payment
          WHERE reason = 'transaction_failed' AND resolved_at > ?1 AND {who} = ?2) AS reverted,
        (SELECT count(*) AS n, coalesce(sum(fee_lamports), 0) AS fees FROM payment
@@ -49,8 +50,15 @@ SELECT reverted.n, pending.n,
 SOLD_MAX: Final = 10_000  # more are not counted
 SOLD_TODAY_MAX: Final = 1_000  # likewise
 _LIMITS: Final = {"limit": SOLD_MAX, "today": SOLD_TODAY_MAX}
-CONDUCT_OF_PAYER: Final = _CONDUCT.format(who="payer", **_LIMITS)
-CONDUCT_OF_ADDRESS: Final = _CONDUCT.format(who="address", **_LIMITS)
+_REVERTED_TODAY: Final = f"""
+(SELECT count(*) FROM (SELECT 1 FROM payment AS lost
+  WHERE lost.reason = 'transaction_failed' AND lost.payer = {{payer}}
+    AND lost.resolved_at > {{since}} LIMIT {SOLD_TODAY_MAX + 1}))
+"""  # noqa: S608  constants
+CONDUCT_OF_PAYER: Final = _CONDUCT.format(
+    who="payer", reverted_today=_REVERTED_TODAY.format(payer="?2", since="?3"), **_LIMITS
+)
+CONDUCT_OF_ADDRESS: Final = _CONDUCT.format(who="address", reverted_today="0", **_LIMITS)
 
 # What all payers risk, and how much of that those do that have paid for too little of it.
 _SALES_OF: Final = """
@@ -62,9 +70,10 @@ SELECT coalesce(sum(burned), 0), coalesce(sum(iif(is_covered, 0, burned)), 0),
        coalesce(sum(waiting), 0), coalesce(sum(iif(is_covered, 0, waiting)), 0),
        (SELECT lamports FROM fee_fund)
   FROM (SELECT fees AS burned, 0 AS waiting,
-               n <= (SELECT count(*) FROM (SELECT 1 {_SALES_OF} LIMIT {SOLD_TODAY_MAX}))
+               {_REVERTED_TODAY.format(payer="at_risk.payer", since="?2")}
+               <= (SELECT count(*) FROM (SELECT 1 {_SALES_OF} LIMIT {SOLD_TODAY_MAX}))
                     AS is_covered
-          FROM (SELECT payer, count(*) AS n, sum(fee_lamports) AS fees FROM payment
+          FROM (SELECT payer, sum(fee_lamports) AS fees FROM payment
                  WHERE reason = 'transaction_failed' AND resolved_at > ?1
                  GROUP BY payer) AS at_risk
          UNION ALL
