@@ -11,11 +11,18 @@ from pathlib import Path
 from typing import Final, cast
 
 import pytest
+from typing_extensions import override
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import Slot, UnixMs
+from mintscope.base.clock import ManualClock, SystemClock
+from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import Block, Endpoint, Finalized, Gap, Source, Tip, Update
+from mintscope.devchain.blockstore import Blockstore, ChainBlock, CommitmentLevel
+from mintscope.devchain.faults import Faults
+from mintscope.devchain.stream.service import GeyserServer
+from mintscope.devchain.transaction import Json
 from mintscope.edges.sources.files import FileSource
+from mintscope.edges.sources.geyser.source import GeyserSource
+from mintscope.edges.sources.geyser.stream import GeyserEndpoint
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from support.fakes.node import FakeNode
@@ -52,9 +59,56 @@ async def poller(_: Path) -> AsyncGenerator[Source, None]:
         yield Poller(rpc, Polling(start="first"), clock=node.clock, sleep=node.sleep)
 
 
+class AllFinal(Blockstore):
+    @override
+    def reached(self, commitment: CommitmentLevel) -> Slot:
+        return self.tip
+
+
+class Told:
+    """The chain of the fake node, as the devchain keeps its own, to be streamed."""
+
+    def __init__(self, node: FakeNode) -> None:
+        self.blockstore: Blockstore = AllFinal(100)
+        for block in node.blocks:
+            made = ChainBlock(
+                slot=Slot(block.slot),
+                parent_slot=Slot(block.parent_slot),
+                height=block.slot,
+                time=UnixS(1_700_000_000 + block.slot),
+                blockhash=block.blockhash,
+                parent_blockhash=block.parent_hash,
+                transactions=(),
+            )
+            self.blockstore.append(made)
+
+    def entries(self, _: ChainBlock) -> list[Json]:
+        return []
+
+
+@asynccontextmanager
+async def geyser(_: Path) -> AsyncGenerator[Source, None]:
+    node = chain()
+    server = GeyserServer(Told(node), Faults())
+    await server.start("127.0.0.1:0")
+    rpc = Rpc(
+        Endpoint(url="http://node"), clock=node.clock, transport=node.transport(), sleep=node.sleep
+    )
+    async with rpc:
+        yield GeyserSource(
+            [GeyserEndpoint(url=f"http://127.0.0.1:{server.port}")],
+            [],
+            rpc,
+            Polling(start="first"),
+            clock=SystemClock(),
+        )
+    await server.stop()
+
+
 ENGINES: Final[dict[str, Callable[[Path], AbstractAsyncContextManager[Source]]]] = {
     "files": files,
     "poller": poller,
+    "geyser": geyser,
 }
 
 

@@ -3,10 +3,10 @@
 import json
 from base64 import b64encode
 from collections.abc import Iterator
+from hashlib import sha512
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import pytest
 from based58 import b58encode
 from google.protobuf.json_format import ParseDict
@@ -14,9 +14,10 @@ from google.protobuf.json_format import ParseDict
 from mintscope.base.yellowstone import geyser_pb2
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.outcome import Decoded
+from mintscope.devchain.stream.protobuf import to_protobuf
 from mintscope.edges.sources.geyser.transactions import ProtobufTransactions
-from support.protobuf_transactions import signature, to_protobuf
 from support.scenes.json_transactions import decode_transaction
+from support.scenes.made_transactions import ALPHABET
 
 FOLDERS: Final = ("transactions", "transactions_2026")
 STREAMED: Final[dict[str, list[str]]] = {
@@ -27,7 +28,11 @@ STREAMED: Final[dict[str, list[str]]] = {
 
 def recorded(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted((folder / "tx").glob("*.json")):
-        yield json.loads(path.read_text())
+        entry = json.loads(path.read_text())
+        signatures = entry["transaction"]["signatures"]
+        if not set(signatures[0]) <= set(ALPHABET):  # a few recordings made theirs up
+            signatures[0] = b58encode(sha512(signatures[0].encode()).digest()).decode()
+        yield entry
 
 
 def by_protobuf(entry: dict[str, Any]) -> Decoded:
@@ -37,21 +42,12 @@ def by_protobuf(entry: dict[str, Any]) -> Decoded:
     )
 
 
-def named(decoded: Decoded, entry: dict[str, Any]) -> Decoded:
-    """Return *decoded* with signatures as protobuf has them: a few recordings made theirs up."""
-    name = b58encode(signature(entry["transaction"]["signatures"][0])).decode()
-    text = msgspec.json.encode(decoded).decode()
-    return msgspec.json.decode(
-        text.replace(entry["transaction"]["signatures"][0], name), type=Decoded
-    )
-
-
 @pytest.mark.parametrize("name", FOLDERS)
 def test_recorded_transactions_are_the_same(shared_data: Path, name: str) -> None:
     count = 0
     for entry in recorded(shared_data / name):
         text = decode_transaction(json.dumps(entry).encode(), 0)
-        assert by_protobuf(entry) == named(text, entry)
+        assert by_protobuf(entry) == text
         count += len(text.swaps)
 
     assert count > 0

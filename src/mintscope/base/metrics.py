@@ -58,6 +58,9 @@ LIVE_MINTS: Final = SetGauge("mintscope_live_mints", "Mints held in memory by th
 RPC_REQUESTS: Final = Counter(
     "mintscope_rpc_requests_total", "Questions to the chain's node", ["method", "outcome"]
 )
+STREAM_ENDS: Final = Counter(
+    "mintscope_stream_ends_total", "Subscriptions to a stream that ended", ["reason"]
+)
 DEBITS: Final = Counter("mintscope_debits_total", "Credits asked for", ["outcome"])
 SALES_OPEN: Final = SetGauge(
     "mintscope_sales_open", "1 while payments are taken, 0 while they are not"

@@ -49,6 +49,29 @@ class Answering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     times: Times | None = None
 
 
+StreamFault = Literal[
+    "cut", "lagged", "out_of_range", "internal", "silent", "duplicates", "dead", "head"
+]
+
+
+class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens to subscriptions over gRPC.
+
+    cut            the connection ends within a slot
+    lagged         the server ends it because the client is slow, it says
+    out_of_range   `from_slot` is refused
+    internal       every subscription is refused as after a restart
+    silent         nothing more is sent
+    duplicates     the newest blocks are sent again
+    dead           a slot is said to have died, and its block comes after all
+    head           `from_slot` is not minded: the newest block is the first
+    times          how often; None: always
+    """
+
+    kind: StreamFault
+    times: Times | None = None
+
+
 class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that is wrong at the moment.
 
@@ -59,6 +82,7 @@ class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     landing: Landing | None = None
     calls: dict[str, Answering] = {}
     latency_ms: dict[str, Milliseconds] = {}
+    stream: Streaming | None = None
     blind: list[Literal["getSignatureStatuses", "getTransaction", "getSignaturesForAddress"]] = []
 
 
@@ -97,6 +121,13 @@ class Faults:
     def is_blind(self, method: str) -> bool:
         """Say whether *method* finds no transaction."""
         return method in self.knobs.blind
+
+    def streaming(self, *kinds: StreamFault) -> StreamFault | None:
+        """Return what of *kinds* shall happen to a subscription now."""
+        stream = self.knobs.stream
+        if stream is None or stream.kind not in kinds or not self._strikes("stream", stream.times):
+            return None
+        return stream.kind
 
     def _strikes(self, knob: str, times: int | None) -> bool:
         self._struck[knob] += 1

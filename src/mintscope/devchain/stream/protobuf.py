@@ -1,7 +1,6 @@
-"""What a stream would send for a transaction that is known as JSON of getBlock."""
+"""What a stream sends for a transaction that is known as JSON of getBlock."""
 
 from collections.abc import Mapping
-from hashlib import sha512
 from typing import Any
 
 from based58 import b58decode
@@ -14,16 +13,16 @@ def to_protobuf(entry: Mapping[str, Any], index: int) -> geyser_pb2.SubscribeUpd
     signed, meta = entry["transaction"], entry["meta"]
     message = signed["message"]
     info = geyser_pb2.SubscribeUpdateTransactionInfo(
-        index=index, signature=signature(signed["signatures"][0])
+        index=index, signature=key_bytes(signed["signatures"][0])
     )
     made = info.transaction.message
     made.header.num_required_signatures = message.get("header", {}).get("numRequiredSignatures", 1)
-    made.account_keys.extend(map(_bytes, message["accountKeys"]))
+    made.account_keys.extend(map(key_bytes, message["accountKeys"]))
     for call in message["instructions"]:
         made.instructions.add(
             program_id_index=call["programIdIndex"],
             accounts=bytes(call["accounts"]),
-            data=_bytes(call["data"]),
+            data=key_bytes(call["data"]),
         )
     _fill(info.meta, meta)
     return info
@@ -40,12 +39,12 @@ def _fill(made: solana_storage_pb2.TransactionStatusMeta, meta: Mapping[str, Any
             calls.add(
                 program_id_index=call["programIdIndex"],
                 accounts=bytes(call["accounts"]),
-                data=_bytes(call["data"]),
+                data=key_bytes(call["data"]),
                 stack_height=call.get("stackHeight"),
             )
     loaded = meta.get("loadedAddresses") or {"writable": [], "readonly": []}
-    made.loaded_writable_addresses.extend(map(_bytes, loaded["writable"]))
-    made.loaded_readonly_addresses.extend(map(_bytes, loaded["readonly"]))
+    made.loaded_writable_addresses.extend(map(key_bytes, loaded["writable"]))
+    made.loaded_readonly_addresses.extend(map(key_bytes, loaded["readonly"]))
     both = (
         (made.pre_token_balances, meta.get("preTokenBalances")),
         (made.post_token_balances, meta.get("postTokenBalances")),
@@ -63,14 +62,6 @@ def _fill(made: solana_storage_pb2.TransactionStatusMeta, meta: Mapping[str, Any
             )
 
 
-def signature(text: str) -> bytes:
-    """Return the bytes of *text*; a few recorded transactions have a made-up name instead."""
-    try:
-        raw = _bytes(text)
-    except ValueError:
-        raw = b""
-    return raw if len(raw) == 64 else sha512(text.encode()).digest()
-
-
-def _bytes(text: str) -> bytes:
-    return b58decode(text.encode())
+def key_bytes(text: object) -> bytes:
+    """Return what base58 *text* means."""
+    return b58decode(str(text).encode())

@@ -1,0 +1,1 @@
+"""The chain over Yellowstone gRPC."""

@@ -1,0 +1,60 @@
+"""A Source over a gRPC stream that JSON-RPC repairs."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass, replace
+
+from mintscope.base.clock import Clock
+from mintscope.base.solana import Tip, Update
+from mintscope.edges.sources.geyser.node import StreamedNode
+from mintscope.edges.sources.geyser.stream import WATCHDOG_S, GeyserEndpoint, Stream
+from mintscope.edges.sources.node import Node
+from mintscope.edges.sources.poll import Poller, Polling, Progress
+
+SHORTEST_MS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GeyserSource:
+    """The endpoints in order of preference; *programs* are the addresses blocks are filtered by.
+
+    The poller decides what follows what; the stream only answers it faster than a node.
+    """
+
+    endpoints: Sequence[GeyserEndpoint]
+    programs: Sequence[str]
+    repairer: Node
+    polling: Polling
+    _: KW_ONLY
+    clock: Clock
+    watchdog_s: float = WATCHDOG_S
+    progress: Progress | None = None
+
+    async def genesis_hash(self) -> str | None:
+        """Return the repairer's; None if it refuses to tell.  An unreachable one is waited for."""
+        return await Poller(self.repairer, self.polling, clock=self.clock).genesis_hash()
+
+    async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
+        """Yield blocks in order, finality and gaps; never ends.  Raises as the poller does."""
+        stream = Stream(self.endpoints, self.programs, clock=self.clock, watchdog_s=self.watchdog_s)
+        node = StreamedNode(
+            stream,
+            self.repairer,
+            self.clock,
+            poll_s=self.polling.poll_interval_ms / 1000,
+            gap_after_s=self.polling.gap_after_s,
+        )
+        # The node itself waits for news, and for the pause while it polls.
+        polling = replace(self.polling, poll_interval_ms=SHORTEST_MS)
+        poller = Poller(node, polling, clock=self.clock, progress=self.progress)
+        running = asyncio.create_task(stream.run())
+        try:
+            async with aclosing(poller.updates(after)) as updates:
+                async for update in updates:
+                    if running.done():
+                        running.result()
+                    yield update
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)

@@ -1,0 +1,209 @@
+"""One subscription after the other, to the first endpoint of several that serves."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+import grpc
+import structlog
+
+from mintscope.base.clock import Clock
+from mintscope.base.metrics import CHAIN_SLOT, STREAM_ENDS
+from mintscope.base.primitives import Slot
+from mintscope.base.yellowstone import geyser_pb2
+from mintscope.edges.sources.geyser.assembler import Assembler
+from mintscope.edges.sources.geyser.shelf import Shelf
+from mintscope.edges.sources.pace import BACKOFF_S, BACKOFF_S_MAX
+
+log = structlog.get_logger()
+
+MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
+WATCHDOG_S: Final = 5.0
+CONNECT_S: Final = 10.0
+KEEPALIVE_MS: Final = 10_000
+FILTER: Final = "mintscope"
+OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_MS // 2),
+)
+# What a server answers that does not take so many addresses in one filter.
+TOO_MANY: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED})
+
+Subscription = grpc.aio.StreamStreamCall[geyser_pb2.SubscribeRequest, geyser_pb2.SubscribeUpdate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeyserEndpoint:
+    """Where a stream is served; https means TLS.
+
+    x_token   what the provider wants in the metadata of that name, "" for nothing
+    """
+
+    url: str = field(repr=False)
+    x_token: str = field(default="", repr=False)
+
+    @property
+    def where(self) -> str:
+        """The host alone: the rest may hold a key."""
+        return urlsplit(self.url).hostname or "?"
+
+
+class StreamEnded(Exception):
+    """A session is over; *reason* is one word for the metric."""
+
+    def __init__(self, reason: str, said: str = "") -> None:
+        super().__init__(said or reason)
+        self.reason = reason
+
+
+class Stream:
+    """Keeps *shelf* filled while `run` runs.
+
+    is_live   a session is open and has told of a slot
+    news      set whenever the shelf has a new block, or a session ends
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[GeyserEndpoint],
+        programs: Sequence[str],
+        *,
+        clock: Clock,
+        watchdog_s: float = WATCHDOG_S,
+    ) -> None:
+        assert endpoints
+        self._endpoints = endpoints
+        self._programs = programs
+        self._clock = clock
+        self._watchdog_s = watchdog_s
+        self._joined: set[GeyserEndpoint] = set()
+        self.shelf = Shelf()
+        self.is_live = False
+        self.news = asyncio.Event()
+
+    async def run(self) -> None:
+        """Subscribe, and again when that ends, longer apart while nothing comes of it."""
+        vain, resumes = 0, True
+        while True:
+            endpoint = self._endpoints[vain % len(self._endpoints)]
+            before = self.shelf.newest
+            since = Slot(before + 1) if resumes and before >= 0 else None
+            try:
+                await self._session(endpoint, since)
+            except StreamEnded as end:
+                STREAM_ENDS.labels(end.reason).inc()
+                log.warning(
+                    "stream_ended", endpoint=endpoint.where, reason=end.reason, said=str(end)
+                )
+            finally:
+                self.is_live = False
+                self.news.set()
+            has_served = self.shelf.newest > before
+            vain = 0 if has_served else vain + 1
+            # A server that cannot go back so far is asked for what is new: the rest is repaired.
+            resumes = has_served or since is None
+            if vain:
+                backoff_s = min(BACKOFF_S_MAX, BACKOFF_S * 2 ** min(vain - 1, 8))
+                await asyncio.sleep(backoff_s * (1 + random.random()) / 2)  # noqa: S311 - only spreads load
+
+    async def _session(self, endpoint: GeyserEndpoint, since: Slot | None) -> None:
+        is_joined = endpoint in self._joined
+        try:
+            async with _channel(endpoint) as channel:
+                subscribe: grpc.aio.StreamStreamMultiCallable[
+                    geyser_pb2.SubscribeRequest, geyser_pb2.SubscribeUpdate
+                ] = channel.stream_stream(
+                    "/geyser.Geyser/Subscribe",
+                    request_serializer=geyser_pb2.SubscribeRequest.SerializeToString,
+                    response_deserializer=geyser_pb2.SubscribeUpdate.FromString,
+                )
+                call = subscribe(metadata=_metadata(endpoint), compression=grpc.Compression.Gzip)
+                await self._read(
+                    call, self._request(since, is_joined=is_joined), is_joined=is_joined
+                )
+        except grpc.aio.AioRpcError as error:
+            code = error.code()
+            if code in TOO_MANY and not is_joined and not self.is_live:
+                self._joined.add(endpoint)
+            raise StreamEnded(code.name.lower(), (error.details() or "")[:200]) from error
+        except TimeoutError as error:
+            raise StreamEnded("silent", f"no slot within {self._watchdog_s:g} s") from error
+        except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:
+            raise StreamEnded("closed", str(error)) from error
+
+    async def _read(
+        self, call: Subscription, request: geyser_pb2.SubscribeRequest, *, is_joined: bool
+    ) -> None:
+        assembler = Assembler(self.shelf, self._clock, is_joined=is_joined)
+        self.shelf.begin_session()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(max(CONNECT_S, self._watchdog_s)) as watchdog:
+                await call.write(request)
+                while isinstance(update := await call.read(), geyser_pb2.SubscribeUpdate):
+                    kind = update.WhichOneof("update_oneof")
+                    if kind == "ping":
+                        answer = geyser_pb2.SubscribeRequestPing(id=1)
+                        await call.write(geyser_pb2.SubscribeRequest(ping=answer))
+                    elif kind in {"slot", "block", "block_meta"}:
+                        self.is_live = True
+                        watchdog.reschedule(loop.time() + self._watchdog_s)
+                    if assembler.take(update):
+                        CHAIN_SLOT.set(self.shelf.newest)
+                        self.news.set()
+        finally:
+            with suppress(asyncio.InvalidStateError):
+                call.cancel()
+        raise StreamEnded("ended", "the server closed the stream")
+
+    def _request(self, since: Slot | None, *, is_joined: bool) -> geyser_pb2.SubscribeRequest:
+        request = geyser_pb2.SubscribeRequest(commitment=geyser_pb2.CONFIRMED, from_slot=since)
+        request.slots[FILTER].filter_by_commitment = False
+        if is_joined:
+            request.transactions[FILTER].vote = False
+            request.transactions[FILTER].failed = False
+            request.blocks_meta[FILTER].SetInParent()
+        else:
+            blocks = request.blocks[FILTER]
+            blocks.account_include.extend(self._programs)
+            blocks.include_transactions = True
+            blocks.include_accounts = False
+            blocks.include_entries = False
+        return request
+
+
+def _channel(endpoint: GeyserEndpoint) -> grpc.aio.Channel:
+    address = urlsplit(endpoint.url)
+    is_secure = address.scheme == "https"
+    target = f"{address.hostname}:{address.port or (443 if is_secure else 80)}"
+    if is_secure:
+        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options=OPTIONS)
+    return grpc.aio.insecure_channel(target, options=OPTIONS)
+
+
+def _metadata(endpoint: GeyserEndpoint) -> tuple[tuple[str, str], ...]:
+    return (("x-token", endpoint.x_token),) if endpoint.x_token else ()
+
+
+async def ask_version(endpoint: GeyserEndpoint, timeout_s: float) -> str:
+    """Return what the server says of itself.  Raises StreamEnded without an answer."""
+    try:
+        async with _channel(endpoint) as channel:
+            ask: grpc.aio.UnaryUnaryMultiCallable[
+                geyser_pb2.GetVersionRequest, geyser_pb2.GetVersionResponse
+            ] = channel.unary_unary(
+                "/geyser.Geyser/GetVersion",
+                request_serializer=geyser_pb2.GetVersionRequest.SerializeToString,
+                response_deserializer=geyser_pb2.GetVersionResponse.FromString,
+            )
+            answer = await ask(
+                geyser_pb2.GetVersionRequest(), metadata=_metadata(endpoint), timeout=timeout_s
+            )
+            return answer.version
+    except grpc.aio.AioRpcError as error:
+        raise StreamEnded(error.code().name.lower(), (error.details() or "")[:200]) from error
