@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Final
+from typing import Final, TypeAlias
 
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import Slot
@@ -13,6 +13,9 @@ from mintscope.edges.sources.wire import Absence
 
 EVERY_S: Final = 1.0
 EVERY_BLOCKS: Final = 200
+
+
+Settled: TypeAlias = tuple[Position | None, Position | None]
 
 
 class Fate(Enum):
@@ -55,8 +58,11 @@ class Finality:
         waited_s = self._clock.monotonic_s() - self._asked_at_s
         return self._undecided >= EVERY_BLOCKS or waited_s >= EVERY_S
 
-    async def advance(self) -> tuple[Position | None, Position | None]:
-        """Return the newest delivered block now known to be final, and the oldest that died."""
+    async def advance(self) -> Settled:
+        """Return the newest delivered block now known to be final, and the oldest that died.
+
+        Blocks may be delivered and forgotten meanwhile: one forgotten is neither.
+        """
         self._asked_at_s = self._clock.monotonic_s()
         self._undecided = 0
         self._head = max(self._head, await self._rpc.slot(Commitment.FINALIZED))
@@ -65,7 +71,7 @@ class Finality:
         if newest is Fate.UNKNOWN:
             return None, None
         count = len(run) if newest is Fate.FINAL else await self._count_final(run[:-1])
-        final = run[count - 1] if count else None
+        final = run[count - 1] if count and self._lineage.holds(run[count - 1]) else None
         if final is not None:
             self._lineage.finalize(final)
         return final, run[count] if count < len(run) else None

@@ -77,7 +77,7 @@ class Poller:
                 if updates and self.progress is not None:
                     self.progress(lineage.tip.slot - start, walk.head - start)
         finally:
-            await walk.reset()
+            await walk.close()
 
     async def _begin(self, after: Tip | None, patience: Patience) -> tuple[Lineage, Gap | None]:
         while True:
@@ -96,7 +96,7 @@ class Poller:
         limit = self.polling.max_gap_slots
         if limit and head - after.slot > limit:
             last = Slot(max(after.slot + 1, head - self.polling.backfill_slots - 1))
-            reason = f"resumed {head - after.slot} slots behind, more than max_gap_slots"
+            reason = f"resumed {head - after.slot} slots behind, more than max_gap_s"
             return Lineage(Position(last, None)), Gap(Slot(after.slot + 1), last, reason)
         lineage = Lineage(Position(Slot(max(after.slot - OVERLAP_SLOTS, -1)), None))
         lineage.resume(after)

@@ -1,9 +1,10 @@
 """One following of a chain by asking for it, a step at a time."""
 
+import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import structlog
 
@@ -11,7 +12,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.metrics import CHAIN_SLOT
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block, Finalized, Gap, Update
-from mintscope.edges.sources.finality import Fate, Finality
+from mintscope.edges.sources.finality import Fate, Finality, Settled
 from mintscope.edges.sources.lineage import Fit, Lineage, Position
 from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.pace import Sleep
@@ -79,6 +80,8 @@ class Walk:
         self._window = Window(self._fetch, polling.requests_in_flight)
         self.head = lineage.tip.slot
         self._planned_from = Slot(-2)
+        self._ahead: asyncio.Task[list[Slot]] | None = None
+        self._settling: asyncio.Task[Settled] | None = None
         self._owed_since: dict[Slot, float] = {}
 
     async def step(self) -> Sequence[Update]:
@@ -86,17 +89,30 @@ class Walk:
 
         Raises RpcFailure; after it, wait, say `interrupted` and step again.
         """
-        if self._finality.is_due():
-            return await self._settle()
+        if self._settling is None and self._finality.is_due():
+            self._settling = asyncio.create_task(self._finality.advance())
+        if self._settling is not None and self._settling.done():
+            settled, self._settling = self._settling, None
+            return await self._settle(settled.result())
         if not self._plan and not self._window:
             await self._replan()
+        self._look_ahead()
         self._window.fill(self._plan)
         if not self._window:
+            await asyncio.sleep(0)  # let what goes on beside us go on, whatever the sleep is
+            return ()
+        if not await self._lowest_is_first():
             return ()
         slot, answer = await self._lowest()
         if isinstance(answer, Missing):
             return await self._missing(answer)
         return await self._arrived(slot, answer)
+
+    async def close(self) -> None:
+        """End everything that goes on."""
+        await self.reset()
+        settling, self._settling = self._settling, None
+        await _end(settling)
 
     async def interrupted(self) -> None:
         """Ask anew for what got no answer; the node gives none at all, so that none is owed."""
@@ -107,6 +123,8 @@ class Walk:
         """Forget what is planned and in flight."""
         self._plan.clear()
         self._owed_since.clear()
+        ahead, self._ahead = self._ahead, None
+        await _end(ahead)
         await self._window.clear()
 
     async def _fetch(self, slot: Slot) -> Answer:
@@ -145,21 +163,46 @@ class Walk:
         if tip == self._planned_from:
             await self._sleep(self._polling.poll_interval_ms / 1000)
         self._planned_from = tip
-        self.head = await self._rpc.slot(Commitment.CONFIRMED)
-        CHAIN_SLOT.set(self.head)
-        first, last = Slot(tip + 1), min(self.head, Slot(tip + BLOCKS_RANGE_MAX))
-        if last - first < self._polling.requests_in_flight:
-            # So few that asking for each costs less than asking which there are.
-            self._plan.extend(Slot(slot) for slot in range(first, last + 1))
-            return
-        while not self._plan and first <= self.head:
-            last = Slot(min(self.head, first + BLOCKS_RANGE_MAX - 1))
-            self._plan.extend(
-                await self._rpc.blocks(first=first, last=last, commitment=Commitment.CONFIRMED)
-            )
-            first = Slot(last + 1)
+        self._plan.extend(await self._after(tip))
         if not self._plan and self.head > tip:
             self._plan.append(self.head)  # if there is a block, its parent proves the others
+
+    async def _after(self, slot: Slot) -> list[Slot]:
+        """Return where the node may have blocks after *slot*, ascending."""
+        self.head = await self._rpc.slot(Commitment.CONFIRMED)
+        CHAIN_SLOT.set(self.head)
+        first, last = Slot(slot + 1), min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
+        if last - first < self._polling.requests_in_flight:
+            # So few that asking for each costs less than asking which there are.
+            return [Slot(each) for each in range(first, last + 1)]
+        listed: list[Slot] = []
+        while not listed and first <= self.head:
+            last = Slot(min(self.head, first + BLOCKS_RANGE_MAX - 1))
+            listed = await self._rpc.blocks(first=first, last=last, commitment=Commitment.CONFIRMED)
+            first = Slot(last + 1)
+        return listed
+
+    def _look_ahead(self) -> None:
+        """Learn what follows what is in flight before all of that has come."""
+        if self._ahead is not None and self._ahead.done():
+            ahead, self._ahead = self._ahead, None
+            newest = max((*self._plan, *self._window.slots, self._lineage.tip.slot))
+            self._plan.extend(slot for slot in ahead.result() if slot > newest)
+        has_room = 0 < len(self._window) < self._polling.requests_in_flight
+        if self._ahead is None and not self._plan and has_room:
+            self._ahead = asyncio.create_task(self._ask_ahead(self._window.highest_slot))
+
+    async def _ask_ahead(self, slot: Slot) -> list[Slot]:
+        if slot >= self.head:  # all that was known is asked for: give the chain time to grow
+            await self._sleep(self._polling.poll_interval_ms / 1000)
+        return await self._after(slot)
+
+    async def _lowest_is_first(self) -> bool:
+        """Wait until there is something to do; tell whether the lowest slot has its answer."""
+        lowest = self._window.task(self._window.lowest_slot)
+        beside = [task for task in (self._ahead, self._settling) if task is not None]
+        await asyncio.wait([lowest, *beside], return_when=asyncio.FIRST_COMPLETED)
+        return lowest.done()
 
     async def _arrived(self, slot: Slot, block: Block) -> Sequence[Update]:
         match self._lineage.judge(block):
@@ -175,8 +218,10 @@ class Walk:
                 return ()
             case Fit.FORK:
                 ancestor = await self._ancestor(block)
-                log.info("chain_forked", slot=slot, ancestor_slot=ancestor.slot)
                 await self.reset()
+                if not self._lineage.holds(ancestor):  # what is final has moved on meanwhile
+                    ancestor = self._lineage.floor
+                log.info("chain_forked", slot=slot, ancestor_slot=ancestor.slot)
                 self._lineage.rewind(ancestor)
                 return ()
 
@@ -232,11 +277,17 @@ class Walk:
                 " without it: another cluster, or a restarted devchain? Use another data_dir"
             )
 
-    async def _settle(self) -> Sequence[Update]:
+    async def _settle(self, settled: Settled) -> Sequence[Update]:
         """Say how far what was delivered is final; go back to there if the rest has died."""
-        final, dead = await self._finality.advance()
-        if dead is not None:
+        final, dead = settled
+        if dead is not None and self._lineage.holds(dead):
             log.warning("confirmed_block_died", slot=dead.slot)
             await self.reset()
             self._lineage.rewind(self._lineage.floor)
         return () if final is None else (Finalized(final.slot),)
+
+
+async def _end(task: asyncio.Task[Any] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

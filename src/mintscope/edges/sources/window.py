@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import TypeAlias
 
 from mintscope.base.primitives import Slot
@@ -46,6 +46,15 @@ class Window:
     def highest_slot(self) -> Slot:
         """The highest slot asked for."""
         return max(self._tasks)
+
+    @property
+    def slots(self) -> Collection[Slot]:
+        """Every slot asked for."""
+        return self._tasks.keys()
+
+    def task(self, slot: Slot) -> asyncio.Task[Answer]:
+        """Return the request for *slot*, to wait for it beside other things."""
+        return self._tasks[slot]
 
     async def answer(self, slot: Slot) -> Answer:
         """Return the answer for *slot*, which was asked for; it stays until dropped.

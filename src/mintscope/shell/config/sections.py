@@ -1,9 +1,9 @@
 """Every setting: its name with the unit, its default, its bounds, its meaning."""
 
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from mintscope.base.solana import LAMPORTS_PER_SOL, USDC
 from mintscope.base.time import DAY_S, HOUR_S
@@ -33,8 +33,8 @@ class ChainConfig(Section):
     start: values.Start = "latest"
     """Where a new installation begins: "latest", "first" (the oldest block the node has) or a slot.
     An existing one goes on where it stopped."""
-    backfill_slots: int = Field(default=1_500, ge=0)
-    """How far before "latest" to begin; 1,500 slots are ten minutes."""
+    backfill_s: int = Field(default=600, ge=0)
+    """How far before "latest" to begin."""
     requests_in_flight: int = Field(default=10, ge=1, le=100)
     """How many blocks are requested at a time."""
     timeout_s: values.Seconds = 20.0
@@ -43,12 +43,17 @@ class ChainConfig(Section):
     """Pause before the next request when there was no new block."""
     gap_after_s: values.Seconds = 120.0
     """How long to ask for a block that must exist before its slots are recorded as a gap."""
-    max_gap_slots: int = Field(default=216_000, ge=0)
-    """After a longer absence the slots missed become a gap instead of being caught up; 216,000
-    slots are a day; 0 always catches up."""
+    max_gap_s: int = Field(default=86_400, ge=0)
+    """After a longer absence the slots missed become a gap instead of being caught up; 0 always
+    catches up."""
     max_transaction_version: int = Field(default=1, ge=0, le=127)
     """Newest transaction version to ask the node for at first; it rises by itself when the node
     withholds a block for a newer one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_old_names(cls, read: Any) -> Any:
+        return values.from_slots(read, ("backfill_slots", "max_gap_slots"))
 
 
 class MarketConfig(Section):

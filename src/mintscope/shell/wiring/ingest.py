@@ -1,6 +1,7 @@
 """`mintscope ingest`: the process that writes the market."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -25,6 +26,8 @@ from mintscope.shell.wiring.stores import held, open_market
 
 __all__ = ["WrongChain", "node_endpoint", "run_ingest"]
 
+# Mainnet since October 2026.  Where slots are longer, more is read than was asked for.
+SLOT_S: Final = 0.267
 MICRO_USD: Final = 1_000_000
 
 log = structlog.get_logger()
@@ -105,10 +108,10 @@ async def _source(chain: ChainConfig, clock: Clock, progress: Progress) -> Async
     async with Rpc(node_endpoint(chain), clock=clock) as rpc:
         polling = Polling(
             start=chain.start if isinstance(chain.start, str) else Slot(chain.start),
-            backfill_slots=chain.backfill_slots,
+            backfill_slots=math.ceil(chain.backfill_s / SLOT_S),
             requests_in_flight=chain.requests_in_flight,
             poll_interval_ms=chain.poll_interval_ms,
             gap_after_s=chain.gap_after_s,
-            max_gap_slots=chain.max_gap_slots,
+            max_gap_slots=math.ceil(chain.max_gap_s / SLOT_S),
         )
         yield Poller(rpc, polling, clock=clock, progress=progress)

@@ -16,7 +16,7 @@ from mintscope.shell.wiring.probes import BlockProbe, holds_blocks, open_node
 
 MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 SKEW_S_MAX: Final = 5
-SLOT_S: Final = 0.4
+SLOT_S: Final = 0.267
 
 
 def check_chain(config: Config) -> Iterator[Finding]:
