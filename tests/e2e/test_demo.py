@@ -29,10 +29,10 @@ FIBONACCI = {
 class Demo:
     """The running demo: what it printed, line by line."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *words: str) -> None:
         self.port = free_port()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mintscope", "demo", "--port", str(self.port)],
+            [sys.executable, "-m", "mintscope", "demo", "--port", str(self.port), *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -61,8 +61,8 @@ class Demo:
 
 
 @contextmanager
-def running(folder: Path, *, until: str = "Ctrl-C ends all of it") -> Iterator[Demo]:
-    demo = Demo(folder)
+def running(folder: Path, *words: str, until: str = "Ctrl-C ends all of it") -> Iterator[Demo]:
+    demo = Demo(folder, *words)
     try:
         demo.read_until(until)
         yield demo
@@ -135,6 +135,14 @@ def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> N
         assert demo.process.wait(END_S) == 0
         assert all(_is_gone(child) for child in children)
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.timeout(200)
+def test_it_sells_what_the_stream_brings(tmp_path: Path) -> None:
+    with running(tmp_path, "--grpc") as demo:
+        _expect_a_buyer(demo.lines)
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.process.wait(END_S) == 0
 
 
 def _expect_an_agent(lines: list[str]) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import uvicorn
 
@@ -12,8 +14,18 @@ KEEP_ALIVE_S = 30
 STOP_S = 3
 
 
-async def serve(chain: Devchain, clock: Clock, listener: socket.socket, *, slot_s: float) -> None:
-    """Serve *chain* on *listener* until a signal, adding a block every *slot_s* seconds."""
+async def serve(
+    chain: Devchain,
+    clock: Clock,
+    listener: socket.socket,
+    *,
+    slot_s: float,
+    grpc_address: str | None = None,
+) -> None:
+    """Serve *chain* on *listener* until a signal, adding a block every *slot_s* seconds.
+
+    grpc_address   `host:port` of its stream, None for none
+    """
     chain.vm.clock = clock
     server = uvicorn.Server(
         uvicorn.Config(
@@ -24,10 +36,27 @@ async def serve(chain: Devchain, clock: Clock, listener: socket.socket, *, slot_
             timeout_graceful_shutdown=STOP_S,
         )
     )
-    async with asyncio.TaskGroup() as tasks:
+    async with _streaming(chain, grpc_address), asyncio.TaskGroup() as tasks:
         producer = tasks.create_task(_produce(chain, clock, slot_s))
         await server.serve(sockets=[listener])
         producer.cancel()
+
+
+@asynccontextmanager
+async def _streaming(chain: Devchain, address: str | None) -> AsyncIterator[None]:
+    """Serve the stream of *chain* too, if it has an address."""
+    if address is None:
+        yield
+        return
+    # Only here: grpcio and protobuf are an extra that others need not have.
+    from mintscope.devchain.stream.service import GeyserServer  # noqa: PLC0415 - see above
+
+    stream = GeyserServer(chain, chain.vm.faults)
+    await stream.start(address)
+    try:
+        yield
+    finally:
+        await stream.stop()
 
 
 async def _produce(chain: Devchain, clock: Clock, slot_s: float) -> None:

@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Final, get_args
+from typing import Final, NoReturn, get_args
 
 import httpx
 import pytest
@@ -21,10 +21,16 @@ from mintscope.devchain.chain import Devchain
 from mintscope.devchain.faults import Knobs, StreamFault, Streaming
 from mintscope.devchain.stream.service import GeyserServer
 from mintscope.edges.ingest.pipeline import Ingest
+from mintscope.edges.sources.geyser.node import StreamedNode
 from mintscope.edges.sources.geyser.source import GeyserSource
-from mintscope.edges.sources.geyser.stream import GeyserEndpoint
+from mintscope.edges.sources.geyser.stream import (
+    GeyserEndpoint,
+    Stream,
+    StreamEnded,
+    ask_version,
+)
 from mintscope.edges.sources.poll import Poller, Polling
-from mintscope.edges.sources.rpc import Rpc
+from mintscope.edges.sources.rpc import Commitment, Rpc
 from support.oracles.devchain_blocks import NOW
 from support.oracles.market_file import kept
 from support.scenes.stores import market_in
@@ -35,6 +41,13 @@ FIRST: Final = Polling(start="first", poll_interval_ms=10)
 WATCHDOG_S: Final = 0.3
 KINDS: Final[Sequence[StreamFault]] = get_args(StreamFault)
 TOKEN: Final = "a key"
+
+
+def new_chain() -> Devchain:
+    return Devchain(seed=3, now=NOW, mints=5, history_days=0)
+
+
+MINTS: Final = [*dict.fromkeys([WSOL, *(Mint(token.mint) for token in new_chain().tokens)])]
 
 
 @dataclass
@@ -59,7 +72,7 @@ class Served:
 
 @asynccontextmanager
 async def served(*, addresses_max: int = 100) -> AsyncGenerator[Served, None]:
-    chain = Devchain(seed=3, now=NOW, mints=5, history_days=0)
+    chain = new_chain()
     server = GeyserServer(chain, chain.vm.faults, addresses_max=addresses_max, x_token=TOKEN)
     await server.start("127.0.0.1:0")
     transport = httpx.ASGITransport(app=chain.app)
@@ -71,10 +84,9 @@ async def served(*, addresses_max: int = 100) -> AsyncGenerator[Served, None]:
 
 @dataclass
 class Until:
-    """What *source* yields, until what *chain* has is delivered and its final part known."""
+    """What *source* yields, until the newest and the final slot of *goal* are there."""
 
     source: Source
-    chain: Devchain
     goal: list[Slot]
     delivered: int = -1
 
@@ -101,15 +113,14 @@ class Until:
                     return
 
 
-async def ingest(source: Source, folder: Path, chain: Devchain) -> None:
-    mints = [WSOL, *(Mint(token.mint) for token in chain.tokens if token.mint != WSOL)]
+async def ingest(source: Source, folder: Path) -> None:
     async with market_in(folder) as market:
         await Ingest(
             source=source,
             store=market.store,
             decode=decode_block,
             clock=ManualClock(UnixMs(0)),
-            mints=mints,
+            mints=MINTS,
         ).run()
 
 
@@ -144,12 +155,71 @@ async def storm(at: Served, source: Until, faults: int) -> None:
 @pytest.mark.parametrize("addresses_max", [100, 10])
 async def test_faults_in_any_order_leave_no_trace(tmp_path: Path, addresses_max: int) -> None:
     async with served(addresses_max=addresses_max) as at:
-        stormy = Until(at.source(), at.chain, [])
+        stormy = Until(at.source(), [])
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(ingest(stormy, tmp_path / "stormy", at.chain))
+            tasks.create_task(ingest(stormy, tmp_path / "stormy"))
             tasks.create_task(storm(at, stormy, FAULTS))
         poller = Poller(at.rpc, FIRST, clock=SystemClock())
-        await ingest(Until(poller, at.chain, goal(at.chain)), tmp_path / "calm", at.chain)
+        await ingest(Until(poller, goal(at.chain)), tmp_path / "calm")
 
         assert kept(tmp_path / "stormy") == kept(tmp_path / "calm")
         assert kept(tmp_path / "calm")["candles"]
+
+
+async def test_a_block_comes_by_the_stream_alone() -> None:
+    """While nothing is missing, the repairer is asked for no block."""
+    async with served() as at:
+        at.chain.tick()
+        stream = Stream([at.endpoint], list(BY_ADDRESS), clock=SystemClock())
+        running = asyncio.create_task(stream.run())
+        while not stream.is_live:
+            at.chain.tick()
+            await asyncio.sleep(0.02)
+        at.chain.tick()
+        newest = at.chain.blockstore.reached("confirmed")
+        while stream.shelf.newest < newest:
+            stream.news.clear()
+            await stream.news.wait()
+        node = StreamedNode(stream, Silent(), SystemClock(), poll_s=0.01, gap_after_s=60)
+
+        assert await node.slot(Commitment.CONFIRMED) == newest
+        block = await node.block(newest, Commitment.CONFIRMED)
+        assert isinstance(block, Block)
+        made = at.chain.blockstore.block(newest)
+        assert made is not None
+        assert block.parent_blockhash == made.parent_blockhash
+        assert block.time == made.time
+        assert len(block.transactions) <= len(made.transactions)  # votes are left out
+        running.cancel()
+
+
+class Silent:
+    """A repairer that never answers."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        pytest.fail(f"expected no question to the repairer; was {name}")
+
+
+@pytest.mark.parametrize(
+    ("token", "said"), [(TOKEN, "mintscope-devchain"), ("", "unauthenticated")]
+)
+async def test_a_server_is_asked_for_its_version(token: str, said: str) -> None:
+    async with served() as at:
+        endpoint = GeyserEndpoint(url=at.endpoint.url, x_token=token)
+        try:
+            answer = await ask_version(endpoint, 5)
+        except StreamEnded as end:
+            answer = end.reason
+        assert said in answer
+
+
+async def test_the_next_server_is_asked_when_the_first_refuses() -> None:
+    async with served() as at:
+        refusing = GeyserEndpoint(url=at.endpoint.url, x_token="another")
+        stream = Stream([refusing, at.endpoint], [], clock=SystemClock())
+        running = asyncio.create_task(stream.run())
+        async with asyncio.timeout(20):
+            while not stream.is_live:
+                at.chain.tick()
+                await asyncio.sleep(0.02)
+        running.cancel()

@@ -113,7 +113,7 @@ def test_lists_headers_and_slots_are_read_from_the_environment(
         ),
         (
             '[chain]\nsource = "grpc"',
-            "chain.source (mintscope.toml): expected 'rpc' or 'files'; was 'grpc'",
+            "chain.source (mintscope.toml): expected 'rpc', 'geyser' or 'files'; was 'grpc'",
         ),
         (
             '[chain]\nrpc_ulr = "x"',
@@ -282,6 +282,16 @@ def test_selling_says_everything_it_lacks(folder: Path) -> None:
         "payments.pools",
         "payments.price_source",
     ]
+
+
+def test_a_stream_needs_a_server_and_a_token_for_each_or_one_for_all(folder: Path) -> None:
+    (folder / "mintscope.toml").write_text('[chain]\nsource = "geyser"\n')
+    assert problems() == ('geyser.urls: expected at least one server with chain.source "geyser"',)
+    (folder / "mintscope.toml").write_text(
+        '[chain]\nsource = "geyser"\n[geyser]\n'
+        'urls = ["http://a", "http://b", "http://c"]\nx_tokens = ["one", "two"]\n'
+    )
+    assert problems() == ("geyser.x_tokens: expected one for all of geyser.urls, or one for each",)
 
 
 def test_the_fee_payer_is_named_once(folder: Path) -> None:

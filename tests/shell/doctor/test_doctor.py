@@ -28,7 +28,13 @@ from mintscope.shell.cli.doctor.finding import Finding, Level, fail
 from mintscope.shell.cli.doctor.machine import check_folder, check_pepper, check_ports, check_sqlite
 from mintscope.shell.cli.doctor.store import check_market, check_money
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import ApiConfig, ChainConfig, CreditsConfig, MetricsConfig
+from mintscope.shell.config.sections import (
+    ApiConfig,
+    ChainConfig,
+    CreditsConfig,
+    GeyserConfig,
+    MetricsConfig,
+)
 from mintscope.shell.wiring.stores import held
 from support.scenes.stores import market_in, money_in
 
@@ -128,6 +134,21 @@ def test_a_node_that_is_no_node_fails_and_its_key_stays_secret() -> None:
     assert finding.level is Level.FAIL
     assert "it does not offer this method" in finding.what
     assert "123456" not in str(finding)
+
+
+def test_a_stream_that_is_not_there_fails_and_its_x_token_stays_secret() -> None:
+    with node(**healthy(NOW)) as url, socket.create_server(("127.0.0.1", 0)) as probe:
+        closed = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        probe.close()
+        settings = Config(
+            chain=ChainConfig(source="geyser", rpc_url=SecretStr(url)),
+            geyser=GeyserConfig(urls=(SecretStr(closed),), x_tokens=(SecretStr("hunter2"),)),
+        )
+        found = list(check_chain(settings))
+
+    assert found[-1].level is Level.FAIL
+    assert "stream: 127.0.0.1 does not serve: unavailable" in str(found[-1])
+    assert "hunter2" not in "".join(map(str, found))
 
 
 def test_a_node_that_is_not_there_fails() -> None:

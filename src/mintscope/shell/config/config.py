@@ -29,6 +29,7 @@ class Config(BaseSettings):
     data_dir_may_be_open: bool = False
     """Start although other users of the machine may look into data_dir."""
     chain: sections.ChainConfig = sections.ChainConfig()
+    geyser: sections.GeyserConfig = sections.GeyserConfig()
     market: sections.MarketConfig = sections.MarketConfig()
     api: sections.ApiConfig = sections.ApiConfig()
     credits: sections.CreditsConfig = sections.CreditsConfig()

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,7 +16,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from mintscope.shell.config.config import DELIMITER, PREFIX, Config
-from mintscope.shell.config.sections import ApiConfig, ChainConfig, PaymentsConfig, Section
+from mintscope.shell.config.sections import (
+    ApiConfig,
+    ChainConfig,
+    GeyserConfig,
+    PaymentsConfig,
+    Section,
+)
 from mintscope.shell.config.values import is_loopback
 
 FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"
@@ -189,6 +196,8 @@ def _contradictions(config: Config) -> list[str]:
     problems = []
     if config.chain.source == "files" and not config.chain.files:
         problems.append('chain.files: expected at least one file with chain.source "files"')
+    if config.chain.source == "geyser":
+        problems += _unstreamable(config.geyser)
     if config.api.degraded_after_s > config.api.stale_after_s:
         problems.append("api.degraded_after_s: expected at most api.stale_after_s")
     if config.metrics.enabled and 0 != config.metrics.ingest_port == config.metrics.api_port:
@@ -199,6 +208,21 @@ def _contradictions(config: Config) -> list[str]:
     if config.payments.enabled:
         problems += _unsellable(config.payments, config.chain)
     return problems + _unsafe(config)
+
+
+def _unstreamable(geyser: GeyserConfig) -> list[str]:
+    """Return what is missing for a stream."""
+    problems = []
+    if not geyser.urls:
+        problems.append('geyser.urls: expected at least one server with chain.source "geyser"')
+    if len(geyser.x_tokens) not in {0, 1, len(geyser.urls)}:
+        problems.append("geyser.x_tokens: expected one for all of geyser.urls, or one for each")
+    if find_spec("grpc") is None or find_spec("google") is None:
+        problems.append(
+            'chain.source: "geyser" needs grpcio and protobuf: pip install --require-hashes'
+            " -r requirements/geyser.txt"
+        )
+    return problems
 
 
 def _unsafe(config: Config) -> list[str]:

@@ -22,8 +22,8 @@ class Section(BaseModel):
 class ChainConfig(Section):
     """Where blocks come from."""
 
-    source: Literal["rpc", "files"] = "rpc"
-    """A JSON-RPC node, or block files."""
+    source: Literal["rpc", "geyser", "files"] = "rpc"
+    """A JSON-RPC node, a gRPC stream that it repairs (see geyser), or block files."""
     rpc_url: values.Url = SecretStr("http://127.0.0.1:8899")
     """The node. May hold the provider's key, so only its host is ever shown."""
     rpc_headers: values.Headers = {}
@@ -54,6 +54,15 @@ class ChainConfig(Section):
     @classmethod
     def _read_old_names(cls, read: Any) -> Any:
         return values.from_slots(read, ("backfill_slots", "max_gap_slots"))
+
+
+class GeyserConfig(Section):
+    """A Yellowstone gRPC stream, with chain.source "geyser"; chain.rpc_url repairs it."""
+
+    urls: values.Urls = ()
+    """The servers, in order of preference; https means TLS. Only hosts are ever shown."""
+    x_tokens: values.Secrets = ()
+    """What the providers want as x-token: one for each of urls, or one for all."""
 
 
 class MarketConfig(Section):

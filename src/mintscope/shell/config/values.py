@@ -147,6 +147,8 @@ Headers = Annotated[
     dict[str, SecretStr], BeforeValidator(_parse_headers), AfterValidator(_expect_headers)
 ]
 Url = Annotated[SecretStr, AfterValidator(_expect_url)]
+Urls = Annotated[tuple[Url, ...], LISTED]
+Secrets = Annotated[tuple[SecretStr, ...], LISTED]
 OptionalUrl = Annotated[Url | None, UNSET]
 Origin = Annotated[Annotated[str, AfterValidator(_expect_origin)] | None, UNSET]
 Sender = Annotated[str, AfterValidator(_parse_sender)]

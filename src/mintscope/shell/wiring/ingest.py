@@ -60,7 +60,7 @@ async def _run(config: Config, progress: Progress, clock: Clock) -> None:
 
 
 async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
-    async with open_market(config) as market, _source(config.chain, clock, progress) as source:
+    async with open_market(config) as market, _source(config, clock, progress) as source:
         await Ingest(
             source=source,
             store=market.store,
@@ -101,7 +101,8 @@ def _floor(market: MarketConfig) -> Floor | None:
 
 
 @asynccontextmanager
-async def _source(chain: ChainConfig, clock: Clock, progress: Progress) -> AsyncIterator[Source]:
+async def _source(config: Config, clock: Clock, progress: Progress) -> AsyncIterator[Source]:
+    chain = config.chain
     if chain.source == "files":
         yield FileSource(chain.files, progress=progress)
         return
@@ -114,4 +115,10 @@ async def _source(chain: ChainConfig, clock: Clock, progress: Progress) -> Async
             gap_after_s=chain.gap_after_s,
             max_gap_slots=math.ceil(chain.max_gap_s / SLOT_S),
         )
-        yield Poller(rpc, polling, clock=clock, progress=progress)
+        if chain.source == "geyser":
+            # Only here: grpcio and protobuf are an extra that others need not have.
+            from mintscope.shell.wiring.sources.stream import stream_of  # noqa: PLC0415 - see above
+
+            yield stream_of(config.geyser, rpc, polling, clock, progress)
+        else:
+            yield Poller(rpc, polling, clock=clock, progress=progress)

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -51,6 +52,10 @@ def demo(
             show_default=False,
         ),
     ] = None,
+    *,
+    grpc: Annotated[
+        bool, typer.Option("--grpc", help="Read blocks from the chain's gRPC stream.")
+    ] = False,
 ) -> None:
     """Run everything on a local Solana whose market trades, until Ctrl-C.
 
@@ -59,16 +64,15 @@ def demo(
     configure_logging("warning", json_lines=False)
     try:
         with _listener(port) as listener, demo_folder() as folder:
-            _run(folder, listener)
+            _run(folder, listener, streams=grpc)
     except (ChildEnded, OSError) as error:
         stop(f"mintscope: {error}", 1)
 
 
-def _run(folder: Path, listener: socket.socket) -> None:
+def _run(folder: Path, listener: socket.socket, *, streams: bool) -> None:
     world, genesis = World(seed=SEED, mints=MINTS), Genesis(SEED)
     traded = {each.token.symbol: each.token.mint for each in world.listed}
-    with bind(ApiConfig(host=HOST, port=0)) as probe:
-        chain_port = int(probe.getsockname()[1])
+    chain_port, grpc_port = _free_ports(2)
     api_port = int(listener.getsockname()[1])
     origin, rpc_url = f"http://{HOST}:{api_port}", f"http://{HOST}:{chain_port}"
     environment = child_environment(
@@ -78,11 +82,13 @@ def _run(folder: Path, listener: socket.socket) -> None:
             "MINTSCOPE_API__PORT": str(api_port),
             "MINTSCOPE_MARKET__MINTS": ",".join(traded.values()),
             **_settings(genesis, world),
+            **(_streamed(grpc_port) if streams else {}),
         }
     )
     with Children(environment) as children:
         _tell("starting a local Solana with ten days of history ...")
         arguments = ["devchain", "--port", str(chain_port)]
+        arguments += ["--grpc-port", str(grpc_port)] if streams else []
         children.start("devchain", arguments, role=Role(has_memory=True, is_vital=True))
         _until(children, lambda: _answers(f"{rpc_url}/health"))
         children.start("ingest", ["ingest"])
@@ -125,6 +131,21 @@ def _settings(genesis: Genesis, world: World) -> dict[str, str]:
         "MINTSCOPE_PAYMENTS__PRICE_SOURCE": "market",
         "MINTSCOPE_PAYMENTS__POOLS": pools,
     }
+
+
+def _streamed(port: int) -> dict[str, str]:
+    """Return the settings that read blocks from the stream."""
+    return {
+        "MINTSCOPE_CHAIN__SOURCE": "geyser",
+        "MINTSCOPE_GEYSER__URLS": f"http://{HOST}:{port}",
+    }
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that nothing listens on now."""
+    with ExitStack() as probes:
+        bound = [probes.enter_context(bind(ApiConfig(host=HOST, port=0))) for _ in range(count)]
+        return [int(each.getsockname()[1]) for each in bound]
 
 
 def _until(children: Children, is_done: Callable[[], bool]) -> None:

@@ -31,6 +31,16 @@ app = typer.Typer()
 Url = Annotated[str, typer.Option(metavar="URL", help="URL of the devchain.")]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")]
 Port = Annotated[int, typer.Option(metavar="PORT", help="Port to listen on.", min=0, max=65_535)]
+GrpcPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT",
+        help="Also serve blocks as Yellowstone gRPC on this port.",
+        min=1,
+        max=65_535,
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option(metavar="N", help="The same seed makes the same tokens.")]
 Mints = Annotated[
     int, typer.Option(metavar="N", help="Number of tokens on the market.", min=1, max=MINTS_MAX)
@@ -75,6 +85,7 @@ def devchain(
     mints: Mints = 20,
     history_days: HistoryDays = 10,
     speed: Speed = 1,
+    grpc_port: GrpcPort = None,
     to_file: ToFile = None,
     blocks: Blocks = None,
 ) -> None:
@@ -88,7 +99,9 @@ def devchain(
         where = f"[{host}]" if ":" in host else host
         _tell(f"devchain on http://{where}:{listener.getsockname()[1]}")
         _tell(f"payment token {chain.vm.genesis.mint}")
-        asyncio.run(serve(chain, clock, listener, slot_s=SLOT_MS / 1_000 / speed))
+        slot_s = SLOT_MS / 1_000 / speed
+        stream = None if grpc_port is None else f"{where}:{grpc_port}"
+        asyncio.run(serve(chain, clock, listener, slot_s=slot_s, grpc_address=stream))
     elif to_file is not None:
         count = blocks or len(chain.blockstore.slots)
         _write(to_file, lines(chain, count))

@@ -11,7 +11,7 @@ from mintscope.base.solana import SourceError
 from mintscope.shell.cli.config import shown
 from mintscope.shell.cli.doctor.finding import Finding, collect, fail, ok, warn
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import ChainConfig
+from mintscope.shell.config.sections import ChainConfig, GeyserConfig
 from mintscope.shell.wiring.probes import BlockProbe, holds_blocks, open_node
 
 MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
@@ -26,6 +26,8 @@ def check_chain(config: Config) -> Iterator[Finding]:
             yield asyncio.run(_file(path))
     else:
         yield from collect(_node(config.chain, SystemClock()))
+        if config.chain.source == "geyser":
+            yield from collect(_streams(config.geyser))
 
 
 async def _file(path: Path) -> Finding:
@@ -52,6 +54,19 @@ async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
         else:
             fix = "is it running, and does chain.rpc_url name it?"
             yield fail(f"{where} does not answer: {error}", fix)
+
+
+async def _streams(geyser: GeyserConfig) -> AsyncIterator[Finding]:
+    """Ask each server of the stream for its version: that shows the way and the x-token too."""
+    # Only here: grpcio and protobuf are an extra that others need not have.
+    from mintscope.shell.wiring.sources.stream import versions  # noqa: PLC0415 - see above
+
+    async for where, version, said in versions(geyser):
+        if version is None:
+            fix = "check geyser.urls and geyser.x_tokens, and that the plan includes gRPC"
+            yield fail(f"stream: {where} does not serve: {said:.200}", fix)
+        else:
+            yield ok(f"stream: {where} serves, version {version:.80}")
 
 
 def _cluster(where: str, *, health: str, genesis: str) -> Finding:

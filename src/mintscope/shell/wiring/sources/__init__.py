@@ -1,0 +1,1 @@
+"""The sources of blocks that need more than the usual libraries."""

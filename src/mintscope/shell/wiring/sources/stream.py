@@ -1,0 +1,48 @@
+"""The gRPC stream of `chain.source = "geyser"`; importing this needs the extra `geyser`."""
+
+from collections.abc import AsyncIterator
+from itertools import cycle
+
+from mintscope.base.clock import Clock
+from mintscope.core.dex.programs import BY_ADDRESS
+from mintscope.edges.sources.geyser.source import GeyserSource
+from mintscope.edges.sources.geyser.stream import GeyserEndpoint, StreamEnded, ask_version
+from mintscope.edges.sources.poll import Polling, Progress
+from mintscope.edges.sources.rpc import Rpc
+from mintscope.shell.config.sections import GeyserConfig
+
+VERSION_TIMEOUT_S = 10.0
+
+
+def stream_of(
+    geyser: GeyserConfig, repairer: Rpc, polling: Polling, clock: Clock, progress: Progress
+) -> GeyserSource:
+    """Return the source that reads the configured servers, filtered to the programs we read."""
+    return GeyserSource(
+        endpoints(geyser),
+        list(BY_ADDRESS),
+        repairer,
+        polling,
+        clock=clock,
+        progress=progress,
+    )
+
+
+def endpoints(geyser: GeyserConfig) -> list[GeyserEndpoint]:
+    """Return the servers in order of preference, each with its x-token."""
+    tokens = cycle([token.get_secret_value() for token in geyser.x_tokens] or [""])
+    return [
+        GeyserEndpoint(url=url.get_secret_value(), x_token=token)
+        for url, token in zip(geyser.urls, tokens, strict=False)
+    ]
+
+
+async def versions(geyser: GeyserConfig) -> AsyncIterator[tuple[str, str | None, str]]:
+    """Yield for each server its host, its version (None without an answer) and what it said."""
+    for endpoint in endpoints(geyser):
+        try:
+            version = await ask_version(endpoint, VERSION_TIMEOUT_S)
+        except StreamEnded as end:
+            yield endpoint.where, None, f"{end.reason}: {end}"
+        else:
+            yield endpoint.where, version, ""
