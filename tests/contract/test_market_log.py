@@ -504,6 +504,14 @@ async def test_an_overview_tells_where_the_market_stands(market: Market) -> None
     )
 
 
+async def test_gaps_are_listed_newest_first(market: Market) -> None:
+    first, second = Gap(Slot(3), Slot(6), "lost"), Gap(Slot(8), Slot(8), "refused")
+    await market.store.write([slot(2), first, slot(7), second, second])
+
+    assert await market.reader.gaps(9) == [second, first]
+    assert await market.reader.gaps(1) == [second]
+
+
 async def test_a_store_that_cannot_be_read_is_unavailable_and_no_bug(tmp_path: Path) -> None:
     store, reader, tracking = sqlite(tmp_path, follows_all=False, retention=DEFAULT_RETENTION)
     await store.start(mints=[A], follows_files=False)

@@ -251,3 +251,6 @@ class MarketReader(LogReader, Protocol):
 
         Raises ServiceUnavailable, and UnusableStore for a store that is not one.
         """
+
+    async def gaps(self, limit: int) -> Sequence[Gap]:
+        """Return up to *limit* gaps, newest first.  Raises ServiceUnavailable."""

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mintscope import __version__
-from mintscope.shell.cli import buy, config, decode, indicators, sales, tokens
+from mintscope.shell.cli import buy, config, decode, gaps, indicators, sales, tokens
 from mintscope.shell.cli import credits as credit_tokens
 from mintscope.shell.cli.accounts import applications, users
 from mintscope.shell.cli.demo import demo, devchain
@@ -26,6 +26,7 @@ for noun in (
     demo,
     serve,
     tokens,
+    gaps,
     credit_tokens,
     buy,
     sales,

@@ -26,6 +26,8 @@ class ChainConfig(Section):
     """A JSON-RPC node, a gRPC stream that it repairs (see geyser), or block files."""
     rpc_url: values.Url = SecretStr("http://127.0.0.1:8899")
     """The node. May hold the provider's key, so only its host is ever shown."""
+    second_rpc_url: values.OptionalUrl = None
+    """Another node, for what the first does not give."""
     rpc_headers: values.Headers = {}
     """Headers for the provider. In the environment: `Name: value, Name: value`."""
     files: values.Paths = ()
@@ -44,11 +46,9 @@ class ChainConfig(Section):
     gap_after_s: values.Seconds = 120.0
     """How long to ask for a block that must exist before its slots are recorded as a gap."""
     max_gap_s: int = Field(default=86_400, ge=0)
-    """After a longer absence the slots missed become a gap instead of being caught up; 0 always
-    catches up."""
+    """A longer absence is not caught up but becomes a gap; 0: always caught up."""
     max_transaction_version: int = Field(default=1, ge=0, le=127)
-    """Newest transaction version to ask the node for at first; it rises by itself when the node
-    withholds a block for a newer one."""
+    """Newest transaction version to ask for; rises by itself where a block holds a newer one."""
 
     @model_validator(mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from socket import socket
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from starlette.types import ASGIApp
 from uvicorn import Server
@@ -17,6 +17,7 @@ from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import LogReader
 from mintscope.core.market.report import Reports
+from mintscope.core.market.store import MarketReader
 from mintscope.edges.api.app import HEALTH, OTHER, PUBLIC, ROTATIONS, create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.health import Check
@@ -37,6 +38,8 @@ from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
 from mintscope.shell.wiring.stores import Money, held, open_market, open_money
 
 Ready: TypeAlias = Callable[[str, int], None]
+
+GAP_SHOWN_SLOTS: Final = 324_000  # a day of mainnet
 
 
 def bind(api: ApiConfig) -> socket:
@@ -68,7 +71,7 @@ async def _serve(
     money = await enter(open_money(config, clock))
     ledger, follower = money.ledger, _follower(config, reader, clock)
     sales = await enter(_selling(config, money, reader, clock, is_restart=siblings.is_restart))
-    checks = [*siblings.checks, *_checks(config.api, ledger, follower, sales)]
+    checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales)]
     origins, limits = origins_of(config.api.origin, host, port), MemoryLimits(clock)
     sold_at = resource_origin(config.api.origin, host, port)
     accounts = await enter(_accounts(config, money, origins[0], limits, clock))
@@ -202,13 +205,35 @@ def _bounds(api: ApiConfig) -> Bounds:
 
 
 def _checks(
-    api: ApiConfig, ledger: CreditLedger, follower: Follower, sales: Sales | None
+    api: ApiConfig,
+    ledger: CreditLedger,
+    follower: Follower,
+    reader: MarketReader,
+    sales: Sales | None,
 ) -> list[Check]:
-    checks = [Check("store", ledger.expect_writable), _freshness_check(api, follower)]
+    checks = [
+        Check("store", ledger.expect_writable),
+        _freshness_check(api, follower),
+        gap_check(reader),
+    ]
     if sales is None:
         return checks
     is_open = Check("sales", sales.expect_open, is_vital=False)
     return [*checks, Check("chain", sales.expect_chain), is_open]
+
+
+def gap_check(reader: MarketReader) -> Check:
+    """Return the check that no slot of the last day is missing; the data is served."""
+
+    async def expect_no_gap() -> None:
+        tip, newest = await reader.tip(), await reader.gaps(1)
+        if tip.slot is None or tip.follows_files or not newest:
+            return
+        gap = newest[0]
+        if gap.last > tip.slot - GAP_SHOWN_SLOTS:
+            raise ServiceUnavailable(f"slots {gap.first} to {gap.last} are missing: {gap.reason}")
+
+    return Check("gaps", expect_no_gap, is_vital=False)
 
 
 def _freshness_check(api: ApiConfig, follower: Follower) -> Check:

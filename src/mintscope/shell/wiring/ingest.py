@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -16,6 +17,7 @@ from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
 from mintscope.edges.sources.files import FileSource, Progress
+from mintscope.edges.sources.node import Node, PreferredNodes
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from mintscope.shell.config.config import Config
@@ -106,7 +108,7 @@ async def _source(config: Config, clock: Clock, progress: Progress) -> AsyncIter
     if chain.source == "files":
         yield FileSource(chain.files, progress=progress)
         return
-    async with Rpc(node_endpoint(chain), clock=clock) as rpc:
+    async with _node(chain, clock) as node:
         polling = Polling(
             start=chain.start if isinstance(chain.start, str) else Slot(chain.start),
             backfill_slots=math.ceil(chain.backfill_s / SLOT_S),
@@ -119,6 +121,18 @@ async def _source(config: Config, clock: Clock, progress: Progress) -> AsyncIter
             # Only here: grpcio and protobuf are an extra that others need not have.
             from mintscope.shell.wiring.sources.stream import stream_of  # noqa: PLC0415 - see above
 
-            yield stream_of(config.geyser, rpc, polling, clock, progress)
+            yield stream_of(config.geyser, node, polling, clock, progress)
         else:
-            yield Poller(rpc, polling, clock=clock, progress=progress)
+            yield Poller(node, polling, clock=clock, progress=progress)
+
+
+@asynccontextmanager
+async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Node]:
+    first = node_endpoint(chain)
+    async with Rpc(first, clock=clock) as rpc:
+        if chain.second_rpc_url is None:
+            yield rpc
+            return
+        url = chain.second_rpc_url.get_secret_value()
+        async with Rpc(replace(first, url=url, headers={}), clock=clock) as second:
+            yield PreferredNodes([rpc, second], clock)

@@ -38,7 +38,7 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
         yield warn(
             f"market: {overview.gap_count} gaps, {overview.gap_slots} slots without blocks, the"
             f" newest at slot {overview.newest_gap}",
-            "candles lack their swaps; see chain.gap_after_s and chain.max_gap_s",
+            "candles lack their swaps: mintscope gaps list; a second node: chain.second_rpc_url",
         )
     for unread in overview.unread[:UNREAD_SHOWN_MAX]:
         yield warn(

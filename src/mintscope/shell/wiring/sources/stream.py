@@ -7,15 +7,15 @@ from mintscope.base.clock import Clock
 from mintscope.core.dex.programs import BY_ADDRESS
 from mintscope.edges.sources.geyser.source import GeyserSource
 from mintscope.edges.sources.geyser.stream import GeyserEndpoint, StreamEnded, ask_version
+from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.poll import Polling, Progress
-from mintscope.edges.sources.rpc import Rpc
 from mintscope.shell.config.sections import GeyserConfig
 
 VERSION_TIMEOUT_S = 10.0
 
 
 def stream_of(
-    geyser: GeyserConfig, repairer: Rpc, polling: Polling, clock: Clock, progress: Progress
+    geyser: GeyserConfig, repairer: Node, polling: Polling, clock: Clock, progress: Progress
 ) -> GeyserSource:
     """Return the source that reads the configured servers, filtered to the programs we read."""
     return GeyserSource(

@@ -10,6 +10,7 @@ import apsw
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.solana import Gap
 from mintscope.core.market import log
 from mintscope.core.market.store import (
     CANDLES_MIN,
@@ -83,6 +84,7 @@ SELECT header.slot, header.time, progress.folded_slot, progress.follows_files
 """
 TRACKED_COUNT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL"
 GAPS: Final = "SELECT count(*), coalesce(sum(last - first + 1), 0), max(last) FROM gap"
+NEWEST_GAPS: Final = "SELECT first, last, reason FROM gap ORDER BY last DESC, first DESC LIMIT ?"
 UNREAD: Final = """
 SELECT program, reason, count(*) FROM quarantine GROUP BY program, reason ORDER BY 3 DESC, 1, 2
 """
@@ -119,6 +121,10 @@ class SqliteLogReader:
     async def overview(self) -> MarketOverview:
         """Return where the market stands."""
         return await self._read(_overview)
+
+    async def gaps(self, limit: int) -> Sequence[Gap]:
+        """Return up to *limit* gaps, newest first."""
+        return await self._read(lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))])
 
     async def close(self) -> None:
         """Let go of the file and the thread."""

@@ -1,0 +1,67 @@
+"""A hole in the data of the last day is shown wherever an operator looks."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.solana import WSOL, Gap
+from mintscope.core.market.log import SlotHeader
+from mintscope.core.market.store import NewSlot
+from mintscope.shell.cli.app import app
+from mintscope.shell.wiring.api import GAP_SHOWN_SLOTS, gap_check
+from support.scenes.stores import market_in
+
+GAP = Gap(Slot(5), Slot(9), "asked in vain for 120 s")
+
+
+async def fill(folder: Path, *changes: NewSlot | Gap, follows_files: bool = False) -> None:
+    async with market_in(folder) as market:
+        await market.store.start(mints=[WSOL], follows_files=follows_files)
+        await market.store.write(changes)
+
+
+def at(slot: int) -> NewSlot:
+    return NewSlot(SlotHeader(Slot(slot), Slot(slot - 1), str(slot), UnixS(1)), [])
+
+
+async def ready(folder: Path) -> None:
+    async with market_in(folder) as market:
+        await gap_check(market.reader).probe()
+
+
+async def test_a_gap_of_the_last_day_degrades_the_service(tmp_path: Path) -> None:
+    await fill(tmp_path, at(4))
+    await ready(tmp_path)
+    await fill(tmp_path, GAP, at(10))
+
+    with pytest.raises(ServiceUnavailable, match="slots 5 to 9 are missing: asked in vain"):
+        await ready(tmp_path)
+    async with market_in(tmp_path) as market:
+        assert not gap_check(market.reader).is_vital
+
+
+async def test_an_older_gap_does_not(tmp_path: Path) -> None:
+    await fill(tmp_path, GAP, at(9 + GAP_SHOWN_SLOTS))
+    await ready(tmp_path)
+
+
+async def test_what_files_leave_out_does_not(tmp_path: Path) -> None:
+    await fill(tmp_path, GAP, at(10), follows_files=True)
+    await ready(tmp_path)
+
+
+def test_the_command_lists_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+    asyncio.run(fill(tmp_path, GAP, at(10)))
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
+
+    listed = CliRunner().invoke(app, ["gaps", "list", "--json"])
+
+    assert json.loads(listed.stdout) == [
+        {"first": 5, "last": 9, "slots": 5, "reason": "asked in vain for 120 s"}
+    ]
