@@ -2,7 +2,7 @@
 
 import asyncio
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from mintscope.client.auth import PaymentAuth
 from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.journal import SUFFIX, Journal, JournalUnusable
 from mintscope.client.keypair import UnusableKeypair, parse_keypair
+from mintscope.client.transport import ANSWER_BYTES_MAX, BoundedTransport
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 from support.scenes.payments.payment_shop import Shop
@@ -59,6 +60,17 @@ class Street(httpx.AsyncBaseTransport):
         return answer
 
 
+class Endless(httpx.AsyncByteStream):
+    """A body of these chunks."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+
+    @override
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._chunks
+
+
 class Visit:
     """A buyer with 30,000 atoms to spend."""
 
@@ -72,7 +84,9 @@ class Visit:
         wallet = PayerWallet(keypair=world.buyer, pin=pin, limit=limit)
         auth = PaymentAuth(wallet, rpc_url="http://chain/", journal=journal)
         self.street = Street(world)
-        http = httpx.AsyncClient(transport=self.street, base_url="https://shop.example")
+        http = httpx.AsyncClient(
+            transport=BoundedTransport(self.street), base_url="https://shop.example"
+        )
         self.buyer = Buyer(http, auth, clock=world.clock, sleep=self.wait)
 
     async def wait(self, seconds: float) -> None:
@@ -105,6 +119,43 @@ def test_a_success_that_a_proxy_has_garbled_is_asked_for_again(ruin: Change) -> 
 
         assert bought.price_paid == PRICE
         assert visit.world.received() == PRICE
+
+    in_a_world(story)
+
+
+@pytest.mark.parametrize("data", ["{}", '{"token": "svc_credit_1"}', '{"credits": 10}'])
+def test_a_success_without_its_credits_is_asked_for_again(data: str) -> None:
+    async def story(visit: Visit) -> None:
+        visit.street.times = 2
+        visit.street.spoil = lambda _: httpx.Response(201, text=f'{{"data": {data}}}')
+        bought = await visit.buyer.buy_credits(10)
+
+        assert bought.credits == 10
+        assert visit.world.received() == PRICE
+
+    in_a_world(story)
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_an_answer_of_any_length_is_read_up_to_a_bound(encoding: str) -> None:
+    given_out = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal given_out
+        while True:
+            given_out += 2**20
+            yield bytes(2**20)
+
+    async def story(visit: Visit) -> None:
+        visit.street.times = 2
+        visit.street.spoil = lambda _: httpx.Response(
+            201, headers={"Content-Encoding": encoding}, stream=Endless(endless())
+        )
+        bought = await visit.buyer.buy_credits(10)
+
+        assert bought.credits == 10
+        assert visit.world.received() == PRICE
+        assert given_out <= 2 * (ANSWER_BYTES_MAX + 2**20)
 
     in_a_world(story)
 

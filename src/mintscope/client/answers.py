@@ -8,6 +8,7 @@ import msgspec
 from mintscope.base.foreign import Undecodable, decode_json
 
 UNKNOWN: Final = "UNKNOWN"  # the code of a refusal that cannot be read
+PURCHASE: Final = "/v1/credits/purchase"
 SAID_MAX: Final = 200  # characters of a seller's words that are told
 
 
@@ -47,9 +48,23 @@ def data_of(response: httpx.Response) -> dict[str, Any] | None:
         return None
 
 
-def is_delivered(response: httpx.Response) -> bool:
-    """Say whether *response* is a seller's success, and no page that a proxy put in its place."""
-    return response.is_success and (not response.content or data_of(response) is not None)
+def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
+    """Return the credits in *data*; None where there are none."""
+    try:
+        return msgspec.convert(data, BundleData)
+    except msgspec.ValidationError:
+        return None
+
+
+def is_delivered(path: str, response: httpx.Response) -> bool:
+    """Say whether *response* brings what was bought at *path*, and is no page that a proxy put in its place.
+
+    Credits have arrived with their token alone.
+    """
+    data = data_of(response)
+    if path.endswith(PURCHASE):
+        return bundle_of(data) is not None
+    return response.is_success and (not response.content or data is not None)
 
 
 def refusal_of(response: httpx.Response) -> tuple[str, str]:

@@ -8,11 +8,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx
-import msgspec
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.credentials import Credential, CreditToken
-from mintscope.client.answers import UNKNOWN, BundleData, data_of, refusal_of
+from mintscope.client.answers import PURCHASE, bundle_of, data_of, is_delivered, refusal_of
 from mintscope.client.auth import IDEMPOTENCY_KEY, KEY_BYTES, PaymentAuth
 
 PATIENCE_S: Final = 180.0  # within which the chain forgets what it will not take
@@ -74,13 +73,8 @@ class Buyer:
         key       of a PurchasePending: go on with that payment
         Raises    WillNotPay, JournalUnusable, PurchaseFailed, PurchasePending
         """
-        data = await self._pay("POST", "/v1/credits/purchase", {"bundle": credit_count}, key)
-        try:
-            bought = msgspec.convert(data, BundleData)
-        except msgspec.ValidationError as cause:
-            raise PurchaseFailed(
-                httpx.codes.CREATED, UNKNOWN, f"no credits: {cause}", key
-            ) from cause
+        bought = bundle_of(await self._pay("POST", PURCHASE, {"bundle": credit_count}, key))
+        assert bought is not None  # else it would not have been delivered
         return BoughtCredits(
             CreditToken(Credential(bought.token)), bought.credits, bought.price_paid
         )
@@ -108,7 +102,7 @@ class Buyer:
                 wait_s = RETRY_AFTER_S
             else:
                 data = data_of(response)
-                if data is not None:
+                if data is not None and is_delivered(path, response):
                     return data
                 held = key if self._auth.holds(key) else None
                 if held is None or not _may_change(response):

@@ -23,6 +23,7 @@ from mintscope.client.auth import PaymentAuth
 from mintscope.client.buyer import BoughtCredits, Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.journal import Journal, JournalUnusable
 from mintscope.client.keypair import UnusableKeypair, read_keypair
+from mintscope.client.transport import BoundedTransport
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import AMOUNT_MAX
 from mintscope.core.payments.protocol.requirement import MAINNET, TOKEN_PROGRAM
@@ -197,7 +198,7 @@ async def _buy(purchase: BuyOptions, journal: Journal, buy: Callable[[Buyer], Aw
     limit = replace(limit, atoms_in_all=limit.atoms_in_all + journal.atoms)
     wallet = replace(purchase.wallet, limit=limit)
     auth = PaymentAuth(wallet, rpc_url=purchase.rpc_url, journal=journal)
-    async with httpx.AsyncClient(base_url=purchase.url) as http:
+    async with httpx.AsyncClient(base_url=purchase.url, transport=BoundedTransport()) as http:
         return await buy(Buyer(http, auth))
 
 
