@@ -35,6 +35,7 @@ class Request:
     """
 
     __slots__ = (
+        "_body",
         "headers",
         "path_params",
         "receive",
@@ -54,6 +55,7 @@ class Request:
         self.route = UNROUTED
         self.path_params: Mapping[str, str] = NO_PARAMS
         self.state: Any = None
+        self._body: bytes | None = None
 
     @property
     def method(self) -> str:
@@ -100,10 +102,15 @@ class Request:
         return b"payment-signature" in self.headers
 
     async def body(self) -> bytes:
-        """Return the body, of at most 16 KiB.
+        """Return the body, of at most 16 KiB; the same one each time it is asked for.
 
         Raises PayloadTooLarge, and ClientDisconnected if the client has left.
         """
+        if self._body is None:
+            self._body = await self._receive_body()
+        return self._body
+
+    async def _receive_body(self) -> bytes:
         body, is_more = b"", True
         while is_more:
             message = await self.receive()
