@@ -57,7 +57,7 @@ def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
 
 
 def is_delivered(path: str, response: httpx.Response) -> bool:
-    """Say whether *response* brings what was bought at *path*, and is no page that a proxy put in its place.
+    """Say whether *response* brings what was bought at *path*; a proxy's page does not.
 
     Credits have arrived with their token alone.
     """

@@ -82,7 +82,9 @@ class PaymentAuth(httpx.Auth):
                 return
             sent = yield from self._pay(request, key, demand)
         request.headers[PAYMENT_SIGNATURE] = sent.header
-        self._hear(sent, request.url.path, (yield request))  # the last answer is the one that httpx returns
+        self._hear(
+            sent, request.url.path, (yield request)
+        )  # the last answer is the one that httpx returns
 
     def _pay(self, request: httpx.Request, key: str, demand: str) -> Conversation[Sent]:
         """Sign a payment and remember it, before it is sent."""

@@ -1,4 +1,4 @@
-"""A request: its body is received once, whoever reads it."""
+"""A request: its body is received once, however often it is read."""
 
 from collections.abc import MutableMapping
 from typing import Any

@@ -1,8 +1,11 @@
 """Processes that a command started: started again when they end, and ended in order."""
 
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -171,3 +174,45 @@ def test_processes_end_at_the_same_time(tmp_path: Path) -> None:
         start_s = time.monotonic()
 
     assert time.monotonic() - start_s < 10
+
+
+def asked(listener: socket.socket) -> tuple[str, bytes]:
+    """Ask for a page; return the head of the answer and its body."""
+    with socket.create_connection(listener.getsockname(), timeout=GIVE_UP_S) as client:
+        client.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b"".join(iter(partial(client.recv, 65_536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head.decode(), body
+
+
+@pytest.mark.process
+def test_clients_of_a_process_that_cannot_start_hear_503_and_when_to_come_again(
+    tmp_path: Path,
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        ThreadPoolExecutor(8) as clients,
+        recording() as children,
+    ):
+        children.start("api", ["api", str(tmp_path), "1"], listener=listener)
+        waiting = [clients.submit(asked, listener) for _ in range(100)]
+        until(children, lambda: all(each.done() for each in waiting))
+
+    for each in waiting:
+        head, body = each.result()
+        error = msgspec.json.decode(body)["error"]
+        assert head.startswith("HTTP/1.1 503 ")
+        assert "\r\nRetry-After: 5\r\n" in head
+        assert error["code"] == "SERVICE_UNAVAILABLE"
+        assert f"\r\nContent-Length: {len(body)}\r\n" in head
+
+
+@pytest.mark.process
+def test_clients_wait_for_a_process_that_starts_again_in_a_moment(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, recording() as children:
+        children.start("api", ["api", str(tmp_path), "1"], listener=listener)
+        with socket.create_connection(listener.getsockname()) as client:
+            client.settimeout(0.0)
+            until(children, lambda: starts(tmp_path, "api") == 3)
+            with pytest.raises(BlockingIOError):
+                client.recv(1)

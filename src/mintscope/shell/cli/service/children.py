@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,11 +16,13 @@ from typing import Final, Self
 import msgspec
 import structlog
 
+from mintscope.shell.cli.service.out_of_service import LINGER_S, OutOfService
 from mintscope.shell.wiring.backoff import Backoff
 from mintscope.shell.wiring.siblings import Sibling
 
 STOP_TIMEOUT_S: Final = 15.0
 POLL_S: Final = 0.05
+ANSWER_S: Final = 0.5  # a start that is further away is not waited for by clients
 EXIT_OPERATOR: Final = 3  # starting it again is of no use until an operator has decided
 
 log = structlog.get_logger()
@@ -52,7 +55,8 @@ class _Child:
     name: str
     arguments: Sequence[str]
     role: Role
-    inherits: Sequence[int]
+    listener: socket.socket | None
+    out_of_service: OutOfService | None
     process: subprocess.Popen[bytes] | None = None
     started_s: float = 0.0
     start_again_s: float = float("inf")
@@ -91,6 +95,9 @@ class Children:
         """Stop them all at once; those that others rely on stop when the others have."""
         for has_memory in (False, True):
             _stop([each for each in self._children if each.role.has_memory is has_memory])
+        for child in self._children:
+            if child.out_of_service is not None:
+                child.out_of_service.close()
 
     def start(
         self,
@@ -98,10 +105,19 @@ class Children:
         arguments: Sequence[str],
         *,
         role: Role = Role(),
-        inherits: Sequence[int] = (),
+        listener: socket.socket | None = None,
     ) -> None:
-        """Start `mintscope` with *arguments*; *inherits* are file descriptors it can use."""
-        child = _Child(name=name, arguments=arguments, role=role, inherits=inherits)
+        """Start `mintscope` with *arguments*; it inherits *listener*, whose clients it serves.
+
+        While it does not run, its clients wait; when it is not about to, they hear 503.
+        """
+        child = _Child(
+            name=name,
+            arguments=arguments,
+            role=role,
+            listener=listener,
+            out_of_service=None if listener is None else OutOfService(listener),
+        )
         self._children.append(child)
         self._run(child)
 
@@ -134,7 +150,7 @@ class Children:
             stdin=subprocess.PIPE,
             env=self._environment,
             start_new_session=True,  # Ctrl-C reaches us alone, we stop them in order
-            pass_fds=child.inherits,
+            pass_fds=[] if child.listener is None else [child.listener.fileno()],
         )
         assert child.process.stdin is not None
         os.set_blocking(child.process.stdin.fileno(), False)
@@ -144,7 +160,11 @@ class Children:
     def _look_at(self, child: _Child) -> None:
         """Note that *child* has ended, or start it again when it is time."""
         now_s = time.monotonic()
+        if child.out_of_service is not None:
+            child.out_of_service.close(older_than_s=LINGER_S)
         if child.process is None:
+            if child.out_of_service is not None and child.start_again_s - now_s > ANSWER_S:
+                child.out_of_service.answer()
             if now_s >= child.start_again_s:
                 child.sibling = Sibling(restarts=child.sibling.restarts + 1)
                 self._run(child)

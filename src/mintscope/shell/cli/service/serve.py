@@ -96,7 +96,7 @@ def start_api(children: Children, listener: socket.socket, options: Sequence[str
     """Start an api that serves the clients of *listener*; without it there is no service."""
     arguments = ["api", "--listener", str(listener.fileno()), *options]
     role = Role(is_vital=True, again=("--again",))
-    children.start("api", arguments, role=role, inherits=[listener.fileno()])
+    children.start("api", arguments, role=role, listener=listener)
 
 
 def _configure_logging(log: LogConfig) -> None:
