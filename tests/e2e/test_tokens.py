@@ -2,17 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import msgspec
 import pytest
 from typer.testing import CliRunner, Result
+from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.solana import WSOL
 from mintscope.core.dex.decode import decode_block
+from mintscope.core.market.mint_facts import TokenProgram
 from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.sources.files import FileSource
 from mintscope.shell.cli.tokens import app
@@ -25,12 +30,42 @@ Rows = Sequence[dict[str, Any]]
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "mintscope.toml"
-    path.write_text(f'data_dir = "{tmp_path}"\n')
+    path.write_text(f'data_dir = "{tmp_path}"\nchain.rpc_url = "http://127.0.0.1:1"\n')
     return path
 
 
 def tokens(config: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["tokens", *arguments, "--config", str(config)])
+
+
+@pytest.fixture
+def node() -> Iterator[dict[str, Any]]:
+    """A node that answers every question with `accounts`, at slot 77."""
+    told: dict[str, Any] = {"accounts": []}
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            result = {"context": {"slot": 77}, "value": told["accounts"]}
+            body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, *_: object, **__: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        told["url"] = f"http://127.0.0.1:{server.server_port}"
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield told
+        server.shutdown()
+
+
+def account(data: bytes, *, owner: str) -> dict[str, Any]:
+    return {"owner": owner, "data": [b64encode(data).decode(), "base64"], "lamports": 1}
 
 
 def replay(blocks: Path, folder: Path) -> None:
@@ -148,6 +183,42 @@ def test_mints_come_and_go(config: Path) -> None:
     assert "is not tracked" in gone.stderr
 
 
+def test_an_address_that_is_no_mint_is_refused_in_one_sentence(
+    config: Path, node: dict[str, Any], tmp_path: Path
+) -> None:
+    config.write_text(f'data_dir = "{tmp_path}"\nchain.rpc_url = "{node["url"]}"\n')
+    node["accounts"] = [account(bytes(82), owner=MINT), None]
+    refused = tokens(config, "add", MINT)
+
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        f"{MINT}: expected a mint of a token program; the account belongs to {MINT}\n"
+    )
+    assert len(tokens(config, "list").stdout.splitlines()) == 1
+
+
+def test_what_a_mint_is_is_kept_and_shown(
+    config: Path, node: dict[str, Any], tmp_path: Path
+) -> None:
+    config.write_text(f'data_dir = "{tmp_path}"\nchain.rpc_url = "{node["url"]}"\n')
+    made = bytes(36) + (5_000).to_bytes(8, "little") + b"\x06\x01" + bytes(36)
+    node["accounts"] = [account(made, owner=str(TokenProgram.SPL)), None]
+    added = tokens(config, "add", MINT)
+    facts = json.loads(tokens(config, "show", MINT).stdout)["facts"]
+
+    assert (added.stdout, added.stderr) == (f"{MINT}  tracked from now on\n", "")
+    assert (facts["slot"], facts["decimals"], facts["supply"]) == (77, 6, 5_000)
+    assert (facts["mintAuthority"], facts["name"]) == (None, None)
+
+
+def test_a_node_that_does_not_answer_refuses_no_mint(config: Path) -> None:
+    added = tokens(config, "add", MINT)
+
+    assert (added.exit_code, added.stdout) == (0, f"{MINT}  tracked from now on\n")
+    assert added.stderr.startswith("not asked what it is: ")
+    assert added.stderr.count("\n") == 1
+
+
 def test_before_any_swap_there_is_no_price(config: Path) -> None:
     tokens(config, "add", MINT)
 
@@ -158,6 +229,7 @@ def test_before_any_swap_there_is_no_price(config: Path) -> None:
         "price": None,
         "candleCounts": {"m1": 0, "m5": 0, "m15": 0, "h1": 0},
         "lastSwap": None,
+        "facts": None,
     }
 
 

@@ -10,7 +10,7 @@ Missing that says why, and that is only a hint (see `poll`).
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Self, TypeVar
@@ -29,6 +29,7 @@ from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.pace import Pace, Sleep, retry_after_s
 from mintscope.edges.sources.wire import (
     ABSENCES,
+    ACCOUNTS,
     BLOCK,
     CODES,
     HEADER,
@@ -38,6 +39,7 @@ from mintscope.edges.sources.wire import (
     UNKNOWN_CODE,
     Absence,
     AcceptedVersion,
+    AccountsWire,
     Answer,
     Code,
     ErrorWire,
@@ -168,6 +170,11 @@ class Rpc:
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
         """Return the block at *slot* without its transactions: a few hundred bytes."""
         return await self._get_block(slot, commitment, "none", HEADER)
+
+    async def accounts(self, addresses: Sequence[str]) -> AccountsWire:
+        """Return what is at each of *addresses*, at most 100, at one confirmed slot."""
+        params = [list(addresses), {"commitment": "confirmed", "encoding": "base64"}]
+        return _some(await self._call("getMultipleAccounts", params, ACCOUNTS))
 
     async def _get_block(
         self,

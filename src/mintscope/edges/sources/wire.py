@@ -39,6 +39,26 @@ class Answer(msgspec.Struct, Generic[T], frozen=True):
     error: ErrorWire | None = None
 
 
+class AccountWire(msgspec.Struct, frozen=True):
+    """An account; *data* is base64 and the word for it."""
+
+    owner: str
+    data: tuple[str, str]
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What an answer about state says of itself."""
+
+    slot: SlotNumber
+
+
+class AccountsWire(msgspec.Struct, frozen=True):
+    """Accounts as of one slot, None where there is none."""
+
+    context: Context
+    value: list[AccountWire | None]
+
+
 class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A block without its transactions."""
 
@@ -133,6 +153,7 @@ ABSENCES: Final[Mapping[Treatment, Absence]] = {
 }
 SLOT: Final = msgspec.json.Decoder(Answer[SlotNumber])
 SLOTS: Final = msgspec.json.Decoder(Answer[list[SlotNumber]])
+ACCOUNTS: Final = msgspec.json.Decoder(Answer[AccountsWire])
 TEXT: Final = msgspec.json.Decoder(Answer[str])
 HEADER: Final = msgspec.json.Decoder(Answer[Header])
 BLOCK: Final = msgspec.json.Decoder(Answer[BlockWire])

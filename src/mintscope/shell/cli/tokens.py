@@ -1,7 +1,6 @@
 """`mintscope tokens`: choose which mints are tracked, and look at one."""
 
-import sys
-from collections.abc import Awaitable, Callable
+import asyncio
 from typing import Annotated, Final
 
 import msgspec
@@ -9,15 +8,25 @@ import typer
 
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, UnixMs, UnixS, parse_mint
+from mintscope.base.solana import SourceError
 from mintscope.base.time import SECOND_MS
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import COUNTS
 from mintscope.core.market.log import LoadedMint
+from mintscope.core.market.mint_facts import MintFacts, NotAMint
 from mintscope.core.market.report import CandleCounts, Price, TokenReport, report_of
-from mintscope.core.market.store import Tracking
-from mintscope.shell.cli.config import ConfigFile
-from mintscope.shell.cli.output import AsJson, moment, print_rows, refusing, stop
+from mintscope.shell.cli.config import ConfigFile, configured
+from mintscope.shell.cli.output import (
+    AsJson,
+    moment,
+    print_json,
+    print_rows,
+    refusing,
+    stop,
+    visible,
+)
 from mintscope.shell.cli.stores import with_market
+from mintscope.shell.wiring.probes import ask_facts
 from mintscope.shell.wiring.stores import Market
 
 NO_CANDLES: Final = CandleCounts(0, 0, 0, 0)
@@ -39,6 +48,7 @@ class Shown(msgspec.Struct, rename="camel"):
     listed          by an operator: no rule drops it
     price           None while no swap has set one
     last_swap       time of the newest swap that counted
+    facts           what the mint is, with the slot it was read at; None before it was read
     """
 
     mint: Mint
@@ -47,15 +57,25 @@ class Shown(msgspec.Struct, rename="camel"):
     price: Price | None
     candle_counts: CandleCounts
     last_swap: UnixS | None
+    facts: MintFacts | None
 
 
 @token_commands.command()
 def add(mints: Mints, config: ConfigFile = None) -> None:
     """Track MINT..., from the next block on.
 
-    Works while the service runs.
+    An address that is no mint is refused. Works while the service runs.
     """
-    for mint, is_new in _change(mints, config, lambda tracked, mint: tracked.add(mint)):
+    parsed = [_parsed(mint) for mint in mints]
+    facts = _facts(parsed, config)
+
+    async def work(market: Market) -> list[tuple[Mint, bool]]:
+        added = [(mint, await market.tracking.add(mint)) for mint in parsed]
+        for mint, found in facts.items():
+            await market.facts.save(mint, found)
+        return added
+
+    for mint, is_new in with_market(config, work):
         typer.echo(f"{mint}  {'tracked from now on' if is_new else 'was tracked already'}")
 
 
@@ -66,7 +86,12 @@ def remove(mints: Mints, config: ConfigFile = None) -> None:
     With market.track = "all" the floor does not choose MINT again, however much it trades,
     until `tokens add` names it. Works while the service runs.
     """
-    for mint, was_tracked in _change(mints, config, lambda tracked, mint: tracked.remove(mint)):
+    parsed = [_parsed(mint) for mint in mints]
+
+    async def work(market: Market) -> list[tuple[Mint, bool]]:
+        return [(mint, await market.tracking.remove(mint)) for mint in parsed]
+
+    for mint, was_tracked in with_market(config, work):
         typer.echo(f"{mint}  {'dropped' if was_tracked else NOT_TRACKED}")
 
 
@@ -91,24 +116,33 @@ def show(
     mint: Annotated[str, typer.Argument(help="A mint address.", metavar="MINT")],
     config: ConfigFile = None,
 ) -> None:
-    """Print the last price, the number of candles and the last swap of MINT as JSON."""
+    """Print the last price, the candles, the last swap and the facts of MINT as JSON."""
     parsed = _parsed(mint)
     shown = with_market(config, lambda market: _show(market, parsed))
     if shown is None:
         stop(f"{parsed} is not tracked: mintscope tokens add {parsed}")
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(shown)) + b"\n")
+    print_json(msgspec.to_builtins(shown))
 
 
-def _change(
-    mints: list[str], config: ConfigFile, change: Callable[[Tracking, Mint], Awaitable[bool]]
-) -> list[tuple[Mint, bool]]:
-    """Apply *change* to each of *mints*, none of them if one is no address."""
-    parsed = [_parsed(mint) for mint in mints]
+def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
+    """Return what the node says of *mints*; stop if one is no mint.
 
-    async def work(market: Market) -> list[tuple[Mint, bool]]:
-        return [(mint, await change(market.tracking, mint)) for mint in parsed]
-
-    return with_market(config, work)
+    A node that does not answer refuses nothing: ingest reads the facts later.
+    """
+    chain = configured(config).config.chain
+    if chain.source == "files":
+        return {}
+    try:
+        read = asyncio.run(ask_facts(chain, mints))
+    except SourceError as error:
+        typer.echo(f"not asked what it is: {visible(str(error))}", err=True)
+        return {}
+    facts = {}
+    for mint, found in read.items():
+        if isinstance(found, NotAMint):
+            stop(str(found))
+        facts[mint] = found
+    return facts
 
 
 async def _show(market: Market, mint: Mint) -> Shown | None:
@@ -124,6 +158,7 @@ async def _show(market: Market, mint: Mint) -> Shown | None:
         price=None if report is None else report.price,
         candle_counts=NO_CANDLES if report is None else report.data_span.candle_counts,
         last_swap=loaded.tail[-1].time if loaded.tail else tracked.last_swap,
+        facts=await market.facts.one(mint),
     )
 
 

@@ -16,6 +16,7 @@ from mintscope.base.solana import WSOL, Endpoint, Source
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
+from mintscope.edges.sources.accounts.mint_facts import keep_facts
 from mintscope.edges.sources.files import FileSource, Progress
 from mintscope.edges.sources.node import Node, PreferredNodes
 from mintscope.edges.sources.poll import Poller, Polling
@@ -23,8 +24,8 @@ from mintscope.edges.sources.rpc import Rpc
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, MarketConfig
 from mintscope.shell.wiring.backoff import Backoff
-from mintscope.shell.wiring.maintenance import run_until_signalled, serving_metrics
-from mintscope.shell.wiring.stores import held, open_market
+from mintscope.shell.wiring.maintenance import run_until_signalled, running, serving_metrics
+from mintscope.shell.wiring.stores import Market, held, open_market
 
 __all__ = ["WrongChain", "node_endpoint", "run_ingest"]
 
@@ -62,7 +63,11 @@ async def _run(config: Config, progress: Progress, clock: Clock) -> None:
 
 
 async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
-    async with open_market(config) as market, _source(config, clock, progress) as source:
+    async with (
+        open_market(config) as market,
+        _keeping_facts(config.chain, market, clock),
+        _source(config, clock, progress) as source,
+    ):
         await Ingest(
             source=source,
             store=market.store,
@@ -90,6 +95,20 @@ def _first_mints(config: Config) -> list[Mint]:
     payments = config.payments
     sold_for = [payments.asset] if payments.enabled else []
     return [*dict.fromkeys(map(Mint, [WSOL, *sold_for, *config.market.mints]))]
+
+
+@asynccontextmanager
+async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> AsyncIterator[None]:
+    """Read what the tracked mints are beside the block, over connections of its own."""
+    if chain.source == "files":
+        yield
+        return
+    endpoint = replace(node_endpoint(chain), attempts_max=1, requests_in_flight=1)
+    async with (
+        Rpc(endpoint, clock=clock) as rpc,
+        running(keep_facts(rpc, market.facts, clock), "mint facts"),
+    ):
+        yield
 
 
 def _floor(market: MarketConfig) -> Floor | None:

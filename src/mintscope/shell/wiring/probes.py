@@ -1,13 +1,14 @@
 """What `mintscope doctor` asks of a source of blocks: as ingest does, but only once."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from mintscope.base.clock import Clock
-from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.edges.sources.accounts.mint_facts import MINTS_A_CALL, Read, read_facts
 from mintscope.edges.sources.files import FileSource
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc
 from mintscope.shell.config.sections import ChainConfig
@@ -72,6 +73,18 @@ async def open_node(chain: ChainConfig, clock: Clock) -> AsyncIterator[NodeProbe
     endpoint = replace(node_endpoint(chain), timeout_s=timeout_s, attempts_max=ATTEMPTS_MAX)
     async with Rpc(endpoint, clock=clock) as rpc:
         yield NodeProbe(rpc, clock)
+
+
+async def ask_facts(chain: ChainConfig, mints: Sequence[Mint]) -> Read:
+    """Return what each of *mints* is, or why it is no mint.  Raises SourceError."""
+    clock = SystemClock()
+    timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
+    endpoint = replace(node_endpoint(chain), timeout_s=timeout_s, attempts_max=1)
+    async with Rpc(endpoint, clock=clock) as rpc:
+        found: Read = {}
+        for start in range(0, len(mints), MINTS_A_CALL):
+            found |= await read_facts(rpc, mints[start : start + MINTS_A_CALL], clock)
+        return found
 
 
 async def holds_blocks(path: Path) -> bool:

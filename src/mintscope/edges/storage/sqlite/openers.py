@@ -13,6 +13,7 @@ from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.core.credits.rotation import RotationStore
+from mintscope.core.market.mint_facts import MintFactStore
 from mintscope.core.market.store import (
     DEFAULT_RETENTION,
     MarketReader,
@@ -34,6 +35,7 @@ from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
+from mintscope.edges.storage.sqlite.market.mint_facts import SqliteMintFacts
 from mintscope.edges.storage.sqlite.market.tracking import SqliteTracking
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.edges.storage.sqlite.money.credit_ledger import (
@@ -87,6 +89,13 @@ class Market:
         tracking = SqliteTracking(self._path)
         self._stack.push_async_callback(tracking.close)
         return tracking
+
+    @cached_property
+    def facts(self) -> MintFactStore:
+        """What mints are, as a node last said."""
+        facts = SqliteMintFacts(self._path)
+        self._stack.push_async_callback(facts.close)
+        return facts
 
 
 class Money:

@@ -1,0 +1,215 @@
+"""What a mint is, read from its account and from where its name is kept; pure.
+
+Layouts: SPL Token `Mint` (82 bytes), Token-2022 extensions (type, length, value after the account
+type at byte 165), Token Metadata Interface (extension 19), Metaplex Token Metadata `Metadata`.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, Protocol
+
+import msgspec
+from solders.pubkey import Pubkey
+
+from mintscope.base.primitives import PUBKEY_BYTES, Mint, Slot, UnixMs
+
+METAPLEX: Final = Pubkey.from_string("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s")
+MINT_BYTES: Final = 82
+MULTISIG_BYTES: Final = 355  # no mint has this length, so that the two are told apart
+ACCOUNT_TYPE_AT: Final = 165
+ACCOUNT_TYPE_MINT: Final = 1
+METADATA_V1: Final = 4
+TEXT_MAX: Final = 64  # characters of a name that are kept; Token-2022 sets no limit
+
+TRANSFER_FEE, PERMANENT_DELEGATE, TRANSFER_HOOK, TOKEN_METADATA = 1, 12, 14, 19
+# In TransferFeeConfig: two authorities, the withheld amount, the older fee; then the newer one.
+NEWER_FEE_BPS_AT: Final = 32 + 32 + 8 + 18 + 16
+HOOK_PROGRAM_AT: Final = 32  # after its authority
+
+
+class TokenProgram(StrEnum):
+    """The programs whose mints are followed."""
+
+    SPL = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
+    SPL_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
+
+
+class NotAMint(Exception):
+    """The address is no mint; the message says what is there."""
+
+
+class ChainAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """An account as a node has it; *owner* is its program."""
+
+    owner: str
+    data: bytes
+
+
+class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a mint was at a slot.
+
+    slot                the state was read as of this slot
+    read_at_ms          when it was read
+    program             owner of the account: a token program
+    supply              in the smallest unit
+    mint_authority      who can make more; None: no more can be made
+    freeze_authority    who can freeze accounts; None: they cannot be frozen
+    name, symbol        as its issuer wrote them, at most 64 characters; None where there is none
+    transfer_fee_bps    newest fee of a transfer in 1/100 percent; None without the extension
+    transfer_hook       program that runs at every transfer; None without
+    permanent_delegate  who can move or burn anyone's tokens; None without
+    """
+
+    slot: Slot
+    read_at_ms: UnixMs
+    program: TokenProgram
+    decimals: int
+    supply: int
+    mint_authority: str | None
+    freeze_authority: str | None
+    name: str | None
+    symbol: str | None
+    transfer_fee_bps: int | None
+    transfer_hook: str | None
+    permanent_delegate: str | None
+
+
+class MintFactStore(Protocol):
+    """What mints were when a node was last asked; safe while ingest writes.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def save(self, mint: Mint, facts: MintFacts) -> bool:
+        """Keep *facts*; False if *mint* has no row, or newer facts are kept."""
+
+    async def missed(self, mint: Mint, read_at_ms: UnixMs) -> None:
+        """Note that *mint* was no mint then; what was kept of it stays."""
+
+    async def one(self, mint: Mint) -> MintFacts | None:
+        """Return what is kept of *mint*."""
+
+    async def due(self, before_ms: UnixMs, mints_max: int) -> Sequence[Mint]:
+        """Return up to *mints_max* tracked mints not read since *before_ms*, the oldest first."""
+
+
+def metadata_address(mint: Mint) -> str:
+    """Return the account in which Metaplex keeps the name of *mint*."""
+    seeds = [b"metadata", bytes(METAPLEX), bytes(Pubkey.from_string(mint))]
+    return str(Pubkey.find_program_address(seeds, METAPLEX)[0])
+
+
+def facts_of(
+    mint: Mint,
+    account: ChainAccount | None,
+    metadata: ChainAccount | None,
+    *,
+    slot: Slot,
+    read_at_ms: UnixMs,
+) -> MintFacts:
+    """Return what *account* says of *mint*.
+
+    metadata   the account at `metadata_address`; ignored unless it is Metaplex's, of this mint
+    Raises     NotAMint
+    """
+    program, data = _expect_mint(mint, account)
+    found = _extensions(data) if program is TokenProgram.SPL_2022 else {}
+    name, symbol = _names(mint, found.get(TOKEN_METADATA), metadata)
+    return MintFacts(
+        slot=slot,
+        read_at_ms=read_at_ms,
+        program=program,
+        decimals=data[44],
+        supply=int.from_bytes(data[36:44], "little"),
+        mint_authority=_optional(data, 0),
+        freeze_authority=_optional(data, 46),
+        name=name,
+        symbol=symbol,
+        transfer_fee_bps=_number(found.get(TRANSFER_FEE), NEWER_FEE_BPS_AT, 2),
+        transfer_hook=_address(found.get(TRANSFER_HOOK), HOOK_PROGRAM_AT),
+        permanent_delegate=_address(found.get(PERMANENT_DELEGATE), 0),
+    )
+
+
+def _expect_mint(mint: Mint, account: ChainAccount | None) -> tuple[TokenProgram, bytes]:
+    if account is None:
+        raise NotAMint(f"{mint}: expected a mint; the chain has no such account")
+    data = account.data
+    try:
+        program = TokenProgram(account.owner)
+    except ValueError:
+        raise NotAMint(
+            f"{mint}: expected a mint of a token program; the account belongs to {account.owner}"
+        ) from None
+    is_extended = (
+        program is TokenProgram.SPL_2022
+        and len(data) > ACCOUNT_TYPE_AT
+        and len(data) != MULTISIG_BYTES
+        and data[ACCOUNT_TYPE_AT] == ACCOUNT_TYPE_MINT
+    )
+    if len(data) != MINT_BYTES and not is_extended:
+        raise NotAMint(f"{mint}: expected a mint; it is another account of the token program")
+    if data[45] != 1:
+        raise NotAMint(f"{mint}: expected a mint; the account was never set up")
+    return program, data
+
+
+def _extensions(data: bytes) -> dict[int, bytes]:
+    """Return the first value of each extension type, as far as they can be read."""
+    values: dict[int, bytes] = {}
+    at = ACCOUNT_TYPE_AT + 1
+    while at + 4 <= len(data):
+        kind = int.from_bytes(data[at : at + 2], "little")
+        end = at + 4 + int.from_bytes(data[at + 2 : at + 4], "little")
+        if kind == 0 or end > len(data):
+            break
+        values.setdefault(kind, data[at + 4 : end])
+        at = end
+    return values
+
+
+def _names(
+    mint: Mint, extension: bytes | None, metadata: ChainAccount | None
+) -> tuple[str | None, str | None]:
+    """Return name and symbol: those in the mint itself come before Metaplex's."""
+    key = bytes(Pubkey.from_string(mint))
+    if extension is not None and extension[32:64] == key:
+        return _texts(extension, 64)
+    if metadata is not None and metadata.owner == str(METAPLEX):
+        data = metadata.data
+        if data[:1] == bytes([METADATA_V1]) and data[33:65] == key:
+            return _texts(data, 65)
+    return None, None
+
+
+def _texts(data: bytes, at: int) -> tuple[str | None, str | None]:
+    """Return the two strings at *at*, each four bytes of length and UTF-8."""
+    name, at = _text(data, at)
+    symbol, _ = _text(data, at)
+    return name, symbol
+
+
+def _text(data: bytes, at: int) -> tuple[str | None, int]:
+    """Return the string at *at* and where it ends; Metaplex fills with zero bytes."""
+    end = at + 4 + int.from_bytes(data[at : at + 4], "little")
+    if at + 4 > len(data) or end > len(data):
+        return None, len(data)
+    text = data[at + 4 : end].decode(errors="replace").replace("\0", "").strip()
+    return text[:TEXT_MAX] or None, end
+
+
+def _optional(data: bytes, at: int) -> str | None:
+    """Return a COption<Pubkey>: a tag of four bytes, then the key."""
+    return _address(data, at + 4) if data[at : at + 4] == b"\x01\0\0\0" else None
+
+
+def _address(value: bytes | None, at: int) -> str | None:
+    """Return the address at *at*; 32 zero bytes mean none."""
+    key = b"" if value is None else value[at : at + PUBKEY_BYTES]
+    return str(Pubkey.from_bytes(key)) if len(key) == PUBKEY_BYTES and any(key) else None
+
+
+def _number(value: bytes | None, at: int, size: int) -> int | None:
+    if value is None or len(value) < at + size:
+        return None
+    return int.from_bytes(value[at : at + size], "little")

@@ -1,0 +1,1 @@
+"""What accounts of the chain say, asked of a node."""

@@ -1,0 +1,95 @@
+"""What every store of mint facts must do.  Add an engine to `engines`, nothing else."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from mintscope.base.primitives import Mint, Slot, UnixMs
+from mintscope.core.market.mint_facts import MintFacts, MintFactStore, TokenProgram
+from mintscope.core.market.store import Tracking
+from support.fakes.made_chain import MINTS
+from support.scenes.stores import market_in
+
+A, B, C, _ = MINTS
+Ports = tuple[MintFactStore, Tracking]
+
+FACTS = MintFacts(
+    slot=Slot(10),
+    read_at_ms=UnixMs(1_000),
+    program=TokenProgram.SPL,
+    decimals=6,
+    supply=2**64 - 1,
+    mint_authority=None,
+    freeze_authority=None,
+    name="a name",
+    symbol="A",
+    transfer_fee_bps=None,
+    transfer_hook=None,
+    permanent_delegate=None,
+)
+
+
+@pytest.fixture(params=["sqlite"])
+async def ports(tmp_path: Path) -> AsyncIterator[Ports]:
+    async with market_in(tmp_path) as market:
+        yield market.facts, market.tracking
+
+
+async def test_facts_are_kept_as_they_were_read(ports: Ports) -> None:
+    facts, tracking = ports
+    await tracking.add(A)
+
+    assert await facts.one(A) is None
+    assert await facts.save(A, FACTS)
+    assert await facts.one(A) == FACTS
+
+
+async def test_facts_of_an_older_slot_replace_nothing(ports: Ports) -> None:
+    facts, tracking = ports
+    await tracking.add(A)
+    await facts.save(A, FACTS)
+
+    assert not await facts.save(A, replace(FACTS, slot=Slot(9), name="older"))
+    assert await facts.save(A, replace(FACTS, slot=Slot(11), name="newer"))
+    found = await facts.one(A)
+    assert found is not None
+    assert found.name == "newer"
+
+
+async def test_an_unknown_mint_has_no_facts(ports: Ports) -> None:
+    facts, _ = ports
+
+    assert not await facts.save(Mint("unknown"), FACTS)
+    assert await facts.one(Mint("unknown")) is None
+
+
+async def test_mints_are_due_that_were_never_read_then_the_oldest(ports: Ports) -> None:
+    facts, tracking = ports
+    for mint in (A, B, C):
+        await tracking.add(mint)
+    await facts.save(A, replace(FACTS, read_at_ms=UnixMs(500)))
+    await facts.save(B, replace(FACTS, read_at_ms=UnixMs(400)))
+
+    assert await facts.due(UnixMs(501), 9) == [C, B, A]
+    assert await facts.due(UnixMs(501), 2) == [C, B]
+    assert await facts.due(UnixMs(500), 9) == [C, B]
+    await tracking.remove(C)
+    assert await facts.due(UnixMs(500), 9) == [B]
+
+
+async def test_a_mint_that_was_none_is_not_due_again_at_once_and_keeps_its_facts(
+    ports: Ports,
+) -> None:
+    facts, tracking = ports
+    await tracking.add(A)
+    await tracking.add(B)
+    await facts.save(B, FACTS)
+    for mint in (A, B):
+        await facts.missed(mint, UnixMs(2_000))
+
+    assert await facts.due(UnixMs(2_000), 9) == []
+    assert await facts.due(UnixMs(2_001), 9) == [A, B]
+    assert await facts.one(A) is None
+    assert await facts.one(B) == FACTS
