@@ -19,6 +19,14 @@ FAILURE_PAUSE_S_MAX: Final = 30.0
 Sleep = Callable[[float], Awaitable[None]]
 
 
+class Trouble(Exception):
+    """One attempt failed; another may not."""
+
+    def __init__(self, what: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(what)
+        self.retry_after_s = retry_after_s
+
+
 class Pace:
     """The pace of one client: a limit that a node names holds for all requests to it."""
 

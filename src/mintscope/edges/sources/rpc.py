@@ -26,7 +26,7 @@ from mintscope.base.metrics import RPC_REQUESTS
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Endpoint, SourceError
 from mintscope.edges.sources.json_transactions import JsonTransactions
-from mintscope.edges.sources.pace import Pace, Sleep, retry_after_s
+from mintscope.edges.sources.pace import Pace, Sleep, Trouble, retry_after_s
 from mintscope.edges.sources.wire import (
     ABSENCES,
     ACCOUNTS,
@@ -137,6 +137,11 @@ class Rpc:
         """Return the name of the cluster."""
         return _some(await self._call("getGenesisHash", [], TEXT))
 
+    @property
+    def newest_version(self) -> int:
+        """The newest transaction version that the node has made us accept."""
+        return self._version.newest
+
     async def health(self) -> str:
         """Return "ok", or raise with what the node says of itself."""
         return _some(await self._call("getHealth", [], TEXT))
@@ -217,12 +222,12 @@ class Rpc:
         request = msgspec.json.encode(
             {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         )
-        trouble = _Trouble("not asked")
+        trouble = Trouble("not asked")
         for attempt in range(self._endpoint.attempts_max):
             await self._pace.wait(attempt)
             try:
                 answer = await self._attempt(request, decoder)
-            except _Trouble as again:
+            except Trouble as again:
                 trouble = again
                 self._pace.postpone(again.retry_after_s)
                 RPC_REQUESTS.labels(method, "retried").inc()
@@ -243,20 +248,20 @@ class Rpc:
                 body = await self._post(request)
             answer = decode_json(body, decoder)
         except TimeoutError as cause:
-            raise _Trouble(f"no answer within {self._endpoint.timeout_s:g} s") from cause
+            raise Trouble(f"no answer within {self._endpoint.timeout_s:g} s") from cause
         except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as cause:
             raise RpcRefused(f"the request cannot be sent ({cause})") from cause
         except httpx.HTTPError as cause:
-            raise _Trouble(f"{type(cause).__name__}: {cause}") from cause
+            raise Trouble(f"{type(cause).__name__}: {cause}") from cause
         except Undecodable as cause:
-            raise _Trouble(f"expected a JSON-RPC answer; {cause}") from cause
+            raise Trouble(f"expected a JSON-RPC answer; {cause}") from cause
         if answer.error is not None:
             said = f"{answer.error.message[:200]!r} ({answer.error.code})"
             code = _code(answer.error)
             if code.treatment is Treatment.STOP:
                 raise RpcRefused(f"{code.advice}; it said {said}")
             if code.treatment is Treatment.RETRY:
-                raise _Trouble(f"it said {said}")
+                raise Trouble(f"it said {said}")
         return answer
 
     async def _post(self, request: bytes) -> bytes:
@@ -264,7 +269,7 @@ class Rpc:
             status = response.status_code
             if status in {408, 429} or status >= httpx.codes.INTERNAL_SERVER_ERROR:
                 text = response.headers.get("Retry-After", "")
-                raise _Trouble(f"HTTP {status}", retry_after_s(text, self._clock.now() / 1000))
+                raise Trouble(f"HTTP {status}", retry_after_s(text, self._clock.now() / 1000))
             if status != httpx.codes.OK:
                 raise RpcRefused(
                     f"expected HTTP 200; was {status}: check chain.rpc_url and its key"
@@ -279,14 +284,6 @@ class Rpc:
             log.warning("block_from_the_future", slot=slot, block_time=time)
             return None
         return UnixS(time)
-
-
-class _Trouble(Exception):
-    """One attempt failed; another may not."""
-
-    def __init__(self, what: str, retry_after_s: float = 0.0) -> None:
-        super().__init__(what)
-        self.retry_after_s = retry_after_s
 
 
 def _code(error: ErrorWire) -> Code:

@@ -1,7 +1,8 @@
 """`mintscope doctor`: what is wrong with this installation, and how to fix it."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Final
 
 import typer
 
@@ -9,10 +10,12 @@ from mintscope.shell.cli.config import ConfigFile
 from mintscope.shell.cli.doctor.chain import check_chain
 from mintscope.shell.cli.doctor.finding import Finding, Level, fail, ok
 from mintscope.shell.cli.doctor.machine import check_folder, check_pepper, check_ports, check_sqlite
+from mintscope.shell.cli.doctor.node import check_node
 from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.doctor.site import check_mail, check_pages
 from mintscope.shell.cli.doctor.store import check_market, check_money
 from mintscope.shell.cli.output import AsJson, print_json
+from mintscope.shell.config.config import Config
 from mintscope.shell.config.load import ConfigError, load
 
 CHECKS: Final = (
@@ -32,10 +35,25 @@ app = typer.Typer()
 
 
 @app.command()
-def doctor(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
+def doctor(
+    *,
+    node: Annotated[
+        bool, typer.Option("--node", help="Watch the node alone: will it do, yes or no?")
+    ] = False,
+    seconds: Annotated[
+        int, typer.Option(min=1, max=3_600, metavar="SECONDS", help="How long to watch it.")
+    ] = 30,
+    plan_units: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="UNITS", help="What its plan holds a month, a unit a call."),
+    ] = None,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
     """Check the installation; exit 1 if something keeps the service from working."""
     found = []
-    for finding in _findings(config):
+    checks = [partial(check_node, seconds=seconds, units_a_month=plan_units)] if node else CHECKS
+    for finding in _findings(config, checks):
         found.append(finding)
         if not as_json:
             typer.echo(finding)
@@ -44,7 +62,9 @@ def doctor(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
     raise typer.Exit(1 if any(finding.level is Level.FAIL for finding in found) else 0)
 
 
-def _findings(file: ConfigFile) -> Iterator[Finding]:
+def _findings(
+    file: ConfigFile, checks: Sequence[Callable[[Config], Iterable[Finding]]]
+) -> Iterator[Finding]:
     """Yield what every check finds, when it finds it."""
     try:
         loaded = load(file)
@@ -53,5 +73,5 @@ def _findings(file: ConfigFile) -> Iterator[Finding]:
             yield fail(f"configuration: {problem}", "mintscope config --markdown lists all")
         return
     yield ok(f"configuration: {loaded.file or 'no file, environment and defaults'}")
-    for check in CHECKS:
+    for check in checks:
         yield from check(loaded.config)

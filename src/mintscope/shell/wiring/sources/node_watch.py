@@ -1,0 +1,133 @@
+"""What `mintscope doctor --node` measures: a node, followed for a while as ingest follows it."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import httpx
+from typing_extensions import override
+
+from mintscope.base.clock import Clock
+from mintscope.base.primitives import Slot
+from mintscope.edges.sources.json_transactions import JsonTransactions
+from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcFailure
+from mintscope.shell.config.sections import ChainConfig
+from mintscope.shell.wiring.ingest import node_endpoint
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeWatch:
+    """What was seen.
+
+    seconds             how long it was watched
+    version             newest transaction version in its blocks that it withheld at first
+    first_available     oldest slot it has
+    start, head         newest slot when the watch began and ended
+    took_s              how long each block took
+    raw_bytes           of the transactions, unpacked
+    wire_bytes          as they came
+    calls               every request
+    behind              blocks not yet here when the watch ended
+    failures            answers that were none
+    """
+
+    genesis_hash: str
+    version: int
+    first_available: Slot
+    start: Slot
+    head: Slot
+    seconds: float = 0.0
+    took_s: list[float] = field(default_factory=list)
+    raw_bytes: int = 0
+    wire_bytes: int = 0
+    calls: int = 0
+    behind: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+class _Counted(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream, counting: "_Counting") -> None:
+        self._stream, self._counting = stream, counting
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            self._counting.wire_bytes += len(chunk)
+            yield chunk
+
+    @override
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Counting(httpx.AsyncHTTPTransport):
+    """Counts what goes over the wire."""
+
+    calls = 0
+    wire_bytes = 0
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.calls += 1
+        response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Counted(response.stream, self)
+        return response
+
+
+async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWatch:
+    """Follow the node of *chain* for *seconds*.  Raises SourceError without any answer."""
+    counting = _Counting()
+    async with Rpc(node_endpoint(chain), clock=clock, transport=counting) as rpc:
+        head = await rpc.slot(Commitment.CONFIRMED)
+        watch = NodeWatch(
+            genesis_hash=await rpc.genesis_hash(),
+            version=rpc.newest_version,
+            first_available=await rpc.first_available(),
+            start=head,
+            head=head,
+        )
+        await _follow(rpc, chain, clock, seconds, watch)
+        watch.version = rpc.newest_version
+    watch.calls, watch.wire_bytes = counting.calls, counting.wire_bytes
+    return watch
+
+
+async def _follow(
+    rpc: Rpc, chain: ChainConfig, clock: Clock, seconds: float, watch: NodeWatch
+) -> None:
+    begin_s = clock.monotonic_s()
+    waiting = deque([watch.head])
+    running: set[asyncio.Task[None]] = set()
+    while (watch_s := clock.monotonic_s() - begin_s) < seconds:
+        try:
+            head = await rpc.slot(Commitment.CONFIRMED)
+        except RpcFailure as failure:
+            watch.failures.append(str(failure))
+            head = watch.head
+        waiting.extend(Slot(slot) for slot in range(watch.head + 1, head + 1))
+        watch.head = max(watch.head, head)
+        running = {task for task in running if not task.done()}
+        while waiting and len(running) < chain.requests_in_flight:
+            running.add(asyncio.create_task(_take(rpc, waiting.popleft(), clock, watch)))
+        await asyncio.sleep(chain.poll_interval_ms / 1000)
+    watch.seconds = watch_s
+    watch.behind = len(waiting) + sum(not task.done() for task in running)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _take(rpc: Rpc, slot: Slot, clock: Clock, watch: NodeWatch) -> None:
+    start_s = clock.monotonic_s()
+    try:
+        block = await rpc.block(slot, Commitment.CONFIRMED)
+    except RpcFailure as failure:
+        watch.failures.append(str(failure))
+        return
+    if isinstance(block, Missing):
+        return
+    watch.took_s.append(clock.monotonic_s() - start_s)
+    if isinstance(block.transactions, JsonTransactions):
+        watch.raw_bytes += sum(map(len, block.transactions.entries))
