@@ -193,7 +193,7 @@ def writes_blocks(service: DocumentedService, command: str) -> None:
 def runs(service: DocumentedService, command: str) -> None:
     text, _, file = command.partition(" > ")
     mint = str(GENESIS.mint)
-    if " remove " in text:
+    if " remove " in text or " show " in text:  # the commands run in any order
         service.mintscope(f"tokens add {mint}")
     printed = service.mintscope(_replaced(text, {"MINT": mint, "N": "5"}))
     if file:

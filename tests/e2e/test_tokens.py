@@ -4,6 +4,7 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -161,6 +162,11 @@ def test_it_prints_the_last_price_of_every_real_mint_that_has_one(
         counted = [row for row in rows if row["base"] == mint and rate_at(rows, row["time"])]
         assert shown["lastSwap"] == max(row["time"] for row in counted)
     assert len(expected) == 8
+    listed = json.loads(tokens(config, "list", "--json").stdout)
+    newest = max(row["time"] for row in rows)
+    for each in listed:
+        assert datetime.fromisoformat(each["m1Ready"]).timestamp() > newest
+        assert datetime.fromisoformat(each["h1Ready"]).timestamp() > newest + 190 * 3_600
 
 
 def test_mints_come_and_go(config: Path) -> None:

@@ -185,6 +185,7 @@ class TrackedMint(NamedTuple):
     since_time    effective time of that slot; None: before the first slot
     is_listed     named by an operator, so that no rule drops it
     last_swap     time of the newest folded swap
+    state         what the finalized fold kept; None before the first swap
     """
 
     mint: Mint
@@ -192,6 +193,7 @@ class TrackedMint(NamedTuple):
     since_time: UnixS | None
     is_listed: bool
     last_swap: UnixS | None
+    state: bytes | None
 
 
 class Tracking(Protocol):

@@ -1,6 +1,7 @@
 """`mintscope tokens`: choose which mints are tracked, and look at one."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -12,9 +13,12 @@ from mintscope.base.solana import SourceError
 from mintscope.base.time import SECOND_MS
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import COUNTS
-from mintscope.core.market.log import LoadedMint
+from mintscope.core.market.log import LoadedMint, LogTip
 from mintscope.core.market.mint_facts import MintFacts, NotAMint
+from mintscope.core.market.readiness import ready_from
 from mintscope.core.market.report import CandleCounts, Price, TokenReport, report_of
+from mintscope.core.market.store import TrackedMint
+from mintscope.core.market.timeframe import Timeframe
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import (
     AsJson,
@@ -97,18 +101,27 @@ def remove(mints: Mints, config: ConfigFile = None) -> None:
 
 @token_commands.command("list")
 def list_mints(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
-    """List the mints that are tracked."""
-    tracked = with_market(config, lambda market: market.tracking.all())
+    """List the mints that are tracked, and when each timeframe has all indicators.
+
+    That is the earliest moment: each bucket without a swap moves it on.
+    """
+
+    async def work(market: Market) -> tuple[Sequence[TrackedMint], LogTip]:
+        return await market.tracking.all(), await market.reader.tip()
+
+    tracked, tip = with_market(config, work)
     rows = [
         (
             one.mint,
             "operator" if one.is_listed else "floor",
             _moment(one.since_time),
             _moment(one.last_swap),
+            *_readiness(one, tip.time),
         )
         for one in tracked
     ]
-    print_rows(("mint", "by", "since", "lastSwap"), rows, as_json=as_json)
+    columns = ("mint", "by", "since", "lastSwap", *(f"{each}Ready" for each in Timeframe))
+    print_rows(columns, rows, as_json=as_json)
 
 
 @token_commands.command()
@@ -160,6 +173,14 @@ async def _show(market: Market, mint: Mint) -> Shown | None:
         last_swap=loaded.tail[-1].time if loaded.tail else tracked.last_swap,
         facts=await market.facts.one(mint),
     )
+
+
+def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
+    """Return for each timeframe "now", or when it is ready at the earliest."""
+    if now is None:
+        return [None] * len(Timeframe)
+    moments = ready_from(tracked.state, now).values()
+    return ["now" if at is None else _moment(at) for at in moments]
 
 
 def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:

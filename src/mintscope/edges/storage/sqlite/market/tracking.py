@@ -17,7 +17,7 @@ from mintscope.edges.storage.sqlite.connection import (
 from mintscope.edges.storage.sqlite.market.mints import remove, track
 
 TRACKED: Final = """
-SELECT address, since_slot, since_time, is_listed, last_swap
+SELECT address, since_slot, since_time, is_listed, last_swap, state.state
   FROM mint LEFT JOIN state ON state.mint = id
  WHERE since_slot IS NOT NULL AND (:mint IS NULL OR address = :mint)
  ORDER BY address
@@ -62,8 +62,8 @@ class SqliteTracking:
 
 def _tracked(db: apsw.Connection, mint: Mint | None) -> list[TrackedMint]:
     return [
-        TrackedMint(Mint(address), Slot(since_slot), since_time, bool(is_listed), last_swap)
-        for address, since_slot, since_time, is_listed, last_swap in db.execute(
+        TrackedMint(Mint(address), Slot(since_slot), since_time, bool(is_listed), last_swap, state)
+        for address, since_slot, since_time, is_listed, last_swap, state in db.execute(
             TRACKED, {"mint": mint}
         )
     ]
