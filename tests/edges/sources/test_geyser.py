@@ -2,15 +2,20 @@
 
 import asyncio
 import os
+import signal
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 from typing import Final, NoReturn, get_args
 
 import httpx
 import pytest
+import uvicorn
 
 from mintscope.base.clock import ManualClock, SystemClock
 from mintscope.base.primitives import Mint, Slot, UnixMs
@@ -37,6 +42,10 @@ from support.scenes.stores import market_in
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 FAULTS: Final = 200 if FULL else 24
+KILLS: Final = 40 if FULL else 5
+# Children are forked from a server that has imported everything once.
+FORKS: Final = get_context("forkserver")
+FORKS.set_forkserver_preload([__name__])
 FIRST: Final = Polling(start="first", poll_interval_ms=10)
 WATCHDOG_S: Final = 0.3
 KINDS: Final[Sequence[StreamFault]] = get_args(StreamFault)
@@ -76,10 +85,14 @@ async def served(*, addresses_max: int = 100) -> AsyncGenerator[Served, None]:
     server = GeyserServer(chain, chain.vm.faults, addresses_max=addresses_max, x_token=TOKEN)
     await server.start("127.0.0.1:0")
     transport = httpx.ASGITransport(app=chain.app)
-    async with Rpc(Endpoint(url="http://node"), clock=SystemClock(), transport=transport) as rpc:
-        endpoint = GeyserEndpoint(url=f"http://127.0.0.1:{server.port}", x_token=TOKEN)
-        yield Served(chain, rpc, endpoint)
-    await server.stop()
+    try:
+        async with Rpc(
+            Endpoint(url="http://node"), clock=SystemClock(), transport=transport
+        ) as rpc:
+            endpoint = GeyserEndpoint(url=f"http://127.0.0.1:{server.port}", x_token=TOKEN)
+            yield Served(chain, rpc, endpoint)
+    finally:
+        await server.stop()
 
 
 @dataclass
@@ -140,6 +153,8 @@ async def storm(at: Served, source: Until, faults: int) -> None:
             at.spoil("internal", random.randint(1, 3))
             at.chain.tick()
             await asyncio.sleep(0.05)
+        if random.random() < 0.2:
+            at.chain.fork(min(random.randint(1, 3), at.chain.blockstore.unfinalized()))
         for _ in range(1_000):
             if source.delivered == at.chain.blockstore.reached("confirmed"):
                 break
@@ -164,6 +179,68 @@ async def test_faults_in_any_order_leave_no_trace(tmp_path: Path, addresses_max:
 
         assert kept(tmp_path / "stormy") == kept(tmp_path / "calm")
         assert kept(tmp_path / "calm")["candles"]
+
+
+@asynccontextmanager
+async def over_http(chain: Devchain) -> AsyncGenerator[str, None]:
+    """Serve the JSON-RPC of *chain* to other processes; yield its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(uvicorn.Config(chain.app, log_level="error", access_log=False))
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        await running
+
+
+async def follow(rpc_url: str, grpc_url: str, folder: Path, at_work: Connection) -> None:
+    """Ingest until killed; tell *at_work* of the first block."""
+    endpoint = GeyserEndpoint(url=grpc_url, x_token=TOKEN)
+    async with Rpc(Endpoint(url=rpc_url), clock=SystemClock()) as rpc:
+        source = Until(
+            GeyserSource([endpoint], list(BY_ADDRESS), rpc, FIRST, clock=SystemClock()), []
+        )
+        running = asyncio.create_task(ingest(source, folder))
+        while source.delivered < 0:  # noqa: ASYNC110 - the source under test has no event for it
+            await asyncio.sleep(0.005)
+        at_work.send(None)
+        await running
+
+
+def replay(rpc_url: str, grpc_url: str, folder: Path, at_work: Connection) -> None:
+    asyncio.run(follow(rpc_url, grpc_url, folder, at_work))
+
+
+@pytest.mark.storm
+@pytest.mark.process
+@pytest.mark.timeout(600 if FULL else 110)
+async def test_kill_9_in_the_middle_leaves_no_trace(tmp_path: Path) -> None:
+    random = Random(4)
+    async with served() as at, over_http(at.chain) as rpc_url:
+        for _ in range(KILLS):
+            ours, theirs = FORKS.Pipe()
+            words = (rpc_url, at.endpoint.url, tmp_path / "stormy", theirs)
+            child = FORKS.Process(target=replay, args=words)
+            child.start()
+            at.chain.tick()  # for its first block: the child before may have had all others
+            at.chain.tick()
+            try:
+                assert await asyncio.to_thread(ours.poll, 60)
+                for _ in range(random.randint(2, 30)):
+                    at.chain.tick()
+                    await asyncio.sleep(random.uniform(0, 0.02))
+            finally:
+                child.kill()
+                await asyncio.to_thread(child.join)
+            assert child.exitcode == -signal.SIGKILL
+        for _ in range(40):
+            at.chain.tick()
+        for source, name in (
+            (at.source(), "stormy"),
+            (Poller(at.rpc, FIRST, clock=SystemClock()), "calm"),
+        ):
+            await ingest(Until(source, goal(at.chain)), tmp_path / name)
+
+        assert kept(tmp_path / "stormy") == kept(tmp_path / "calm")
 
 
 async def test_a_block_comes_by_the_stream_alone() -> None:
