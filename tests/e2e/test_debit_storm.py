@@ -5,7 +5,6 @@ flushed; `test_every_answer_waits_for_the_disk` looks at the system calls instea
 """
 
 import asyncio
-import multiprocessing
 import os
 import re
 import shutil
@@ -26,6 +25,7 @@ from mintscope.base.credentials import CreditToken
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from support.fakes.reports import TRACKED
 from support.processes.paying_service import serve
+from support.processes.processes import processes, start_process
 from support.processes.served import Served
 from support.scenes.service import credit_token
 from support.scenes.stores import PEPPER
@@ -35,17 +35,6 @@ KILLS = 300 if FULL else 30
 SOUND = "Sound"
 TOKENS, CREDITS, CLIENTS = 12, 1_000_000, 8
 ANSWERS = 20
-
-processes = multiprocessing.get_context("forkserver")
-# What takes long to import is imported once; each process to be killed is forked from there.
-processes.set_forkserver_preload(
-    [
-        "__main__",
-        "mintscope.edges.api.app",
-        "mintscope.edges.server.server",
-        "mintscope.edges.storage.sqlite.money.credit_book",
-    ]
-)
 
 
 @dataclass
@@ -60,8 +49,7 @@ class History:
 def running(folder: Path, ledger: str) -> Iterator[Served]:
     """Run the service; kill it at the end of the block."""
     hears, tells = processes.Pipe(duplex=False)
-    process = processes.Process(target=serve, args=(folder, tells, ledger))
-    process.start()
+    process = start_process(serve, folder, tells, ledger)
     try:
         assert hears.poll(20)
         yield Served(hears.recv(), asyncio.Event())

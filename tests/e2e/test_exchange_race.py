@@ -20,7 +20,7 @@ from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from support.oracles.account_books import contradictions, rows
-from support.processes.processes import processes
+from support.processes.processes import processes, start_process
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.service import NOW
 from support.scenes.stores import PEPPER
@@ -113,8 +113,7 @@ def answers(race: Race) -> list[str]:
     racers = []
     for _ in range(PROCESSES):
         hears, tells = processes.Pipe(duplex=False)
-        process = processes.Process(target=run, args=(tells, go, race))
-        process.start()
+        process = start_process(run, tells, go, race)
         tells.close()
         racers.append((hears, process))
     try:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
@@ -19,6 +18,7 @@ from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.sources.files import FileSource
 from support.fakes.made_chain import decode_made, made_entry, random_chain, swap_in
 from support.oracles.market_file import kept
+from support.processes.processes import processes, start_process
 from support.scenes.stores import market_in
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
@@ -26,9 +26,6 @@ KILLS: Final = 50 if FULL else 10
 BLOCKS: Final = 150 * KILLS
 WORK_S: Final = (0.003, 0.12)  # between the start of a replay and its kill
 FLOOR: Final = Floor(swaps_min=30, volume_min=10**8, dead_after_days=1)
-# Children are forked from a server that has imported everything once.
-FORKS: Final = get_context("forkserver")
-FORKS.set_forkserver_preload([__name__])
 
 
 async def ingest(blocks: Path, folder: Path) -> None:
@@ -85,9 +82,8 @@ def replay(blocks: Path, market: Path, at_work: Connection) -> None:
 
 def killed_at_work(blocks: Path, market: Path, after_s: float) -> bool:
     """Replay in another process and kill it; False if it was done before."""
-    ours, theirs = FORKS.Pipe()
-    child = FORKS.Process(target=replay, args=(blocks, market, theirs))
-    child.start()
+    ours, theirs = processes.Pipe()
+    child = start_process(replay, blocks, market, theirs)
     try:
         assert ours.poll(60)
         child.join(after_s)
