@@ -35,7 +35,8 @@ from mintscope.edges.sources.geyser.stream import (
     ask_version,
 )
 from mintscope.edges.sources.poll import Poller, Polling
-from mintscope.edges.sources.rpc import Commitment, Rpc
+from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, Unreachable
+from mintscope.edges.sources.wire import Absence
 from support.oracles.devchain_blocks import NOW
 from support.oracles.market_file import kept
 from support.scenes.stores import market_in
@@ -268,6 +269,30 @@ async def test_a_block_comes_by_the_stream_alone() -> None:
         assert block.time == made.time
         assert len(block.transactions) <= len(made.transactions)  # votes are left out
         running.cancel()
+
+
+class Away:
+    """A repairer that cannot be reached."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise Unreachable(f"no answer to {name}")
+
+
+async def test_what_no_repairer_gives_in_time_is_given_up_while_the_stream_goes_on() -> None:
+    clock = ManualClock(UnixMs(0))
+    stream = Stream([GeyserEndpoint(url="http://nowhere")], [], clock=clock)
+    node = StreamedNode(stream, Away(), clock, poll_s=0.01, gap_after_s=60)
+    stream.is_live = True
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            await node.block(Slot(7), Commitment.CONFIRMED)
+    clock.advance(61_000)
+    given_up = await node.block(Slot(7), Commitment.CONFIRMED)
+    stream.is_live = False
+
+    assert given_up == Missing(slot=Slot(7), absence=Absence.PURGED)
+    with pytest.raises(Unreachable):
+        await node.block(Slot(7), Commitment.CONFIRMED)
 
 
 class Silent:
