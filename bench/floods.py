@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
@@ -21,6 +21,7 @@ from typing import Final
 
 from typing_extensions import override
 
+from bench.figure import Figure, tell
 from bench.flooding import FLOODS
 from bench.http import prepare
 from bench.process import free_port, wait_for
@@ -178,6 +179,24 @@ def pay(server: Server, seconds: float) -> tuple[list[float], list[str]]:
     return latencies_ms, errors
 
 
+def figures(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
+    """Yield what the paying client saw beside each flood, and what memory all of them left."""
+    for each in outcomes:
+        beside_it, left = f"beside {each.flood}", f"after {each.flood}"
+        yield _figure(f"{beside_it}: p50", each.p50_ms, "ms")
+        yield _figure(f"{beside_it}: p99", each.p99_ms, "ms", f"<= {P99_MS_MAX:g}")
+        yield _figure(f"{beside_it}: errors", len(each.errors), "answers", "0")
+        yield _figure(f"before {each.flood}: memory", each.before_mb, "MB")
+        yield _figure(f"{left}: memory", each.after_mb, "MB", f"<= {GROWTH_MB_MAX:g} more")
+    first, last = outcomes[0], outcomes[-1]
+    goal = f"<= {GROWTH_MB_MAX:g}"
+    yield _figure("all floods: memory grown", last.after_mb - first.before_mb, "MB", goal)
+
+
+def _figure(what: str, value: float, unit: str, goal: str = "") -> Figure:
+    return Figure(what=what, who="mintscope", value=value, unit=unit, goal=goal)
+
+
 def main() -> int:
     assert set(sys.argv[2:]) <= set(FLOODS), f"expected floods of {', '.join(FLOODS)}"
     seconds = float(sys.argv[1]) if sys.argv[1:] else SECONDS
@@ -187,6 +206,8 @@ def main() -> int:
         for flood in sys.argv[2:] or FLOODS:
             outcomes.append(beside(flood, server, seconds))
             print(outcomes[-1], *set(outcomes[-1].errors), flush=True)
+    for figure in figures(outcomes):
+        tell(figure)
     print(json.dumps([each.figures() for each in outcomes]))
     return 0 if all(each.is_good for each in outcomes) else 1
 

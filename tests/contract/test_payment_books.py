@@ -17,11 +17,18 @@ from mintscope.core.payments.books.store import (
     TreasuryBooks,
 )
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
+from mintscope.core.payments.payment import Evidence
 from mintscope.core.payments.protocol.requirement import Resource
-from mintscope.core.payments.store import PaymentStore, SalesClosed
+from mintscope.core.payments.store import FeesAtRisk, PaymentStore, SalesClosed
 from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
-from support.scenes.payments.pending_payments import LANDED, LANDED_FOR_GOOD, NOW, new_payment
+from support.scenes.payments.pending_payments import (
+    LANDED,
+    LANDED_FOR_GOOD,
+    NOW,
+    REVERTED,
+    new_payment,
+)
 
 SOME = Signature("signature of a")
 
@@ -111,6 +118,30 @@ async def test_pending_payments_are_counted_with_the_age_of_the_oldest(
 
     await payments.resolve(new_payment("b").payment.message_hash, LANDED, now=NOW)
     assert await books.pending() == (1, NOW + 5)
+
+
+async def test_fees_at_risk_are_those_of_the_hour_and_those_under_way(
+    books: Books, payments: PaymentStore
+) -> None:
+    """Those of payers that bought within the day are told apart from those of new payers."""
+    fee = new_payment("a").payment.fee_lamports
+    assert await books.fees_at_risk(now=NOW) == FeesAtRisk(0, 0, 0, 0, None)
+    await books.fill_fund(10**9, mark=10**9)
+    became: dict[str, Evidence] = {"bad": REVERTED, "good": LANDED_FOR_GOOD}
+    for name, evidence in became.items():
+        await payments.begin(new_payment(name, payer=name))
+        await payments.resolve(new_payment(name).payment.message_hash, evidence, now=NOW)
+    for name, payer in {"a": "good", "b": "carol"}.items():
+        await payments.begin(new_payment(name, payer=payer))
+
+    at_risk = await books.fees_at_risk(now=NOW)
+    after_an_hour = await books.fees_at_risk(now=UnixMs(NOW + HOUR_MS))
+
+    assert (at_risk.reverted, at_risk.uncovered) == (fee, fee)
+    assert (at_risk.pending, at_risk.new_payers) == (2 * fee, fee)
+    assert at_risk.fund == await books.fund()
+    assert (after_an_hour.reverted, after_an_hour.uncovered) == (0, 0)
+    assert after_an_hour.pending == 2 * fee
 
 
 async def test_a_payment_issued_and_not_final_in_time_is_unsettled(

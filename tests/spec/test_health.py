@@ -1,9 +1,12 @@
 """GET /v1/health, /healthz, /readyz"""
 
 import asyncio
+from pathlib import Path
 
 from mintscope import __version__
-from support.scenes.service import Service
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.edges.api.health import Check
+from support.scenes.service import Service, bearer, running_service
 
 
 async def test_health_says_ok_while_every_check_passes(service: Service) -> None:
@@ -82,3 +85,21 @@ async def test_nothing_is_ready_before_it_was_checked(service: Service) -> None:
     answers = await asyncio.gather(*(service.client.get("/readyz") for _ in range(6)))
 
     assert {each.status_code for each in answers} == {503}
+
+
+async def test_closed_sales_are_degraded_and_spending_goes_on(tmp_path: Path) -> None:
+    async def closed() -> None:
+        raise ServiceUnavailable("closed: stopped by an audit")
+
+    checks = [Check("sales", closed, is_vital=False)]
+    async with running_service(tmp_path, more_checks=checks) as service:
+        ready = await service.client.get("/readyz")
+        health = await service.client.get("/v1/health")
+        token = await service.issue(1)
+        balance = await service.client.get("/v1/credits/balance", headers=bearer(token))
+
+    for answer in (ready, health):
+        assert answer.status_code == 200
+        assert answer.json()["data"]["status"] == "degraded"
+        assert answer.json()["data"]["checks"]["sales"] == "closed: stopped by an audit"
+    assert balance.status_code == 200

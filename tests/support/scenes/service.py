@@ -1,6 +1,6 @@
 """The whole API over a real store, with a clock that stands still."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha224
@@ -72,6 +72,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     merchant: Merchant | None = None,
     api: ApiConfig = USUAL,
     account_limits: AccountsConfig = USUAL_ACCOUNTS,
+    more_checks: Sequence[Check] = (),
     open_file: Callable[[Path], AccountFile] = AccountFile,
 ) -> AsyncIterator[Service]:
     clock, reports = clock or ManualClock(NOW), FakeReports()
@@ -90,7 +91,11 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             config_in(folder, pepper=pepper, api=api, accounts=account_limits),
             reports=reports,
             ledger=ledger,
-            checks=[Check("store", ledger.expect_writable), Check("chain", probe)],
+            checks=[
+                Check("store", ledger.expect_writable),
+                Check("chain", probe),
+                *more_checks,
+            ],
             merchant=merchant,
             accounts=accounts.built,
             limits=MemoryLimits(clock),
