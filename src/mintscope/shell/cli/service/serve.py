@@ -48,7 +48,7 @@ def serve(config: ConfigFile = None) -> None:
     _configure_logging(loaded.config.log)
     file = [] if config is None else ["--config", str(config)]
     settings, is_file = loaded.config, loaded.config.chain.source == "files"
-    with _words(operator=EXIT_FAILED), held(settings, "serve"):
+    with ending_in_words(operator=EXIT_FAILED), held(settings, "serve"):
         for role in ("ingest", "api"):  # children of a `serve` that was killed end in a moment
             with held(settings, role, patience_s=STOP_TIMEOUT_S):
                 pass
@@ -66,7 +66,7 @@ def ingest(config: ConfigFile = None) -> None:
     """Read the chain and write the market; one process per installation."""
     settings = configured(config).config
     _configure_logging(settings.log)
-    with _words(), CommandHistory() as history:
+    with ending_in_words(), CommandHistory() as history:
         uvloop.run(run_ingest(settings, history))
 
 
@@ -88,7 +88,7 @@ def api(
     # uvicorn raises a signal again when it has stopped; by then there is nothing left to stop.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    with _words():
+    with ending_in_words():
         uvloop.run(run_api(settings, _tell_address, siblings, listener))
 
 
@@ -109,7 +109,7 @@ def _tell_address(host: str, port: int) -> None:
 
 
 @contextmanager
-def _words(operator: int = EXIT_OPERATOR) -> Iterator[None]:
+def ending_in_words(operator: int = EXIT_OPERATOR) -> Iterator[None]:
     """End the command with one message: with *operator* where an operator must decide."""
     try:
         yield

@@ -1,0 +1,44 @@
+"""How a child ends tells `serve` whether to start it again, or to wait for an operator."""
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from mintscope.base.errors import StoreUnavailable, UnusableStore
+from mintscope.base.solana import SourceError
+from mintscope.core.market.engine.tail import ForkBelowFinalized
+from mintscope.shell.cli.service.children import EXIT_OPERATOR
+from mintscope.shell.cli.service.serve import EXIT_FAILED, ending_in_words
+from mintscope.shell.wiring.ingest import WrongChain
+
+OPERATOR = [
+    WrongChain("expected the chain of the file; the node follows another"),
+    ForkBelowFinalized("finalized slot 11; block 12 has parent 10"),
+    UnusableStore("another process uses the folder"),
+]
+ITSELF = [
+    StoreUnavailable("the disk is full"),
+    SourceError("no node answers"),
+    OSError("no file is left"),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [*((each, EXIT_OPERATOR) for each in OPERATOR), *((each, EXIT_FAILED) for each in ITSELF)],
+    ids=lambda value: type(value).__name__,
+)
+def test_only_what_an_operator_must_decide_ends_a_child_for_good(
+    error: Exception, code: int
+) -> None:
+    command = typer.Typer()
+
+    @command.command()
+    def run() -> None:
+        with ending_in_words():
+            raise error
+
+    ended = CliRunner().invoke(command)
+
+    assert ended.exit_code == code
+    assert ended.output == f"mintscope: {error}\n"
