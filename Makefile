@@ -11,7 +11,7 @@ MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4
 SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
 PACKAGES := tests/browser src/mintscope/edges/web/assets
 
-.PHONY: help setup demo quick test check bench storm prove fuzz mutation report protocol lock format clean
+.PHONY: help setup demo quick test check bench mainnet storm prove fuzz mutation report protocol lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -53,6 +53,9 @@ report: $(VENV)/dev ## build/report: what bench, prove, fuzz and mutation last f
 
 bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer
 	@$(BIN)/python -m bench $(ARGS)
+
+mainnet: $(VENV)/bench ## ingest at the load of mainnet, MINUTES=10, behind a node 100 and 250 ms away
+	@$(BIN)/python -m bench.mainnet $(or $(MINUTES),10) 100 250
 
 format: $(VENV)/dev ## rewrite the code as `make check` wants it
 	@$(BIN)/ruff format src tests bench prove

@@ -52,8 +52,8 @@ def run() -> list[Figure]:
             "MINTSCOPE_LOG__LEVEL": "error",
         }
         settings = child_environment(environment)
-        stack.enter_context(_command(settings, "ingest"))
-        process = stack.enter_context(_command(settings, "api"))
+        stack.enter_context(command(settings, "ingest"))
+        process = stack.enter_context(command(settings, "api"))
         wait_for(api_port, process)
         seen = _ask_on_and_on(api_port, _credit_token(settings))
         confirmed = _confirmed(chain_port)
@@ -122,7 +122,7 @@ def _credit_token(settings: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def _command(settings: Mapping[str, str], name: str) -> Iterator[subprocess.Popen[bytes]]:
+def command(settings: Mapping[str, str], name: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command of mintscope until the block ends."""
     command = [sys.executable, "-m", "mintscope", name]
     with subprocess.Popen(command, env=settings) as process:
