@@ -24,7 +24,6 @@ LONGER_FILES: Final = {
     "core/market/engine/kernels.py": 410,  # numba's cache knows a function by its own file alone
 }
 LONGER_FUNCTIONS: Final[dict[str, int]] = {
-    "core/dex/pumpfun.py:read": 41,
     "core/dex/trace.py:_descend": 47,
     "edges/api/accounts/routes.py:account_operations": 54,
     "edges/api/app.py:create_app": 97,

@@ -50,6 +50,11 @@ SWAPS: Final = Counter("mintscope_swaps_total", "Swaps decoded", ["program"])
 QUARANTINED: Final = Counter(
     "mintscope_quarantined_total", "Transactions not understood", ["program", "reason"]
 )
+UNKNOWN_INSTRUCTIONS: Final = Counter(
+    "mintscope_unknown_instructions_total",
+    "Calls of known programs that gave one mint for another by an instruction we do not know",
+    ["program", "discriminator"],
+)
 UNPRICED: Final = Counter("mintscope_unpriced_total", "Swaps that set no price", ["reason"])
 RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died after we saw them")
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")

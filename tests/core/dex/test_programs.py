@@ -9,7 +9,10 @@ from support.scenes.made_transactions import unb58
 
 # Names of Anchor instructions; their first bytes are a hash of the name.
 ANCHOR = {
-    "pumpfun": "buy sell buy_exact_sol_in buy_v2 sell_v2 buy_exact_quote_in_v2",
+    "pumpfun": (
+        "buy sell buy_exact_sol_in buy_v2 sell_v2 buy_exact_quote_in_v2 "
+        "buy_v3 sell_v3 buy_exact_quote_in_v3"
+    ),
     "pumpswap": "buy sell buy_exact_quote_in",
     "raydium_cpmm": "swap_base_input swap_base_output",
     "raydium_clmm": "swap swap_v2 swap_router_base_in",
@@ -20,7 +23,7 @@ ANCHOR = {
     ),
     "meteora_damm_v1": "swap",
     "meteora_damm_v2": "swap swap2",
-    "meteora_dbc": "swap swap2",
+    "meteora_dbc": "swap swap2 swap2_with_transfer_hook",
     "lifinity_v2": "swap",
     "pancake_clmm": "swap swap_v2",
     "byreal_clmm": "swap swap_v2",
@@ -29,10 +32,29 @@ ANCHOR = {
 }
 # Programs without Anchor number their instructions.
 NUMBERED = {"raydium_v4": {9, 11, 16, 17}, "phoenix": {0}, "saber": {1}}
-UNPUBLISHED = {"solfi", "solfi_v2", "humidifi", "zerofi", "goonfi", "obric_v2", "tessera"}
+UNPUBLISHED = {
+    "solfi",
+    "solfi_v2",
+    "humidifi",
+    "zerofi",
+    "goonfi",
+    "obric_v2",
+    "tessera",
+    "unnamed_amm",
+    "bisonfi",
+    "goonfi_v2",
+    "alphaq",
+    "scorch",
+    "scorch_v2",
+    "quantum",
+    "manifest",
+    "defituna",
+    "saros_dlmm",
+}
 ROUTERS = {
     *("jupiter_v6", "jupiter_dca", "jupiter_limit", "jupiter_limit_v2", "photon_router"),
     *("okx_router", "okx_router_v2", "raydium_route", "dflow"),
+    *("axiom", "term9", "titan", "gmgn"),
 }
 
 

@@ -311,6 +311,11 @@ REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
         changed(lambda e: called(e)[0].update(stackHeight=1)),
         QuarantineReason.MALFORMED,
     ),
+    "unknown version": (changed(lambda e: e.update(version=9)), QuarantineReason.UNKNOWN_VERSION),
+    "unknown instruction": (
+        changed(lambda e: message(e)["instructions"][0].update(data=b58(bytes([99]) + bytes(16)))),
+        QuarantineReason.UNKNOWN_INSTRUCTION,
+    ),
     "no meta": (changed(lambda e: e.update(meta=None)), QuarantineReason.NO_META),
     "no inner": (
         changed(lambda e: e["meta"].update(innerInstructions=None)),

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mintscope.base.transaction import Transaction, UnreadableTransaction
-from mintscope.core.dex import base58, trace
+from mintscope.core.dex import base58, trace, unlisted
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.dex.programs import TABLE
@@ -56,7 +56,8 @@ def _decode(transaction: Transaction, into: Decoded) -> None:
 
 
 def _quarantined(transaction: Transaction, program: str, unreadable: Unreadable) -> Quarantined:
-    return Quarantined(signature_of(transaction), transaction.index, program, unreadable.reason)
+    signature, reason = signature_of(transaction), unreadable.reason
+    return Quarantined(signature, transaction.index, program, reason, unreadable.head)
 
 
 def _trace(transaction: Transaction) -> tuple[list[Call], TokenAccounts] | None:
@@ -76,7 +77,7 @@ def _trace(transaction: Transaction) -> tuple[list[Call], TokenAccounts] | None:
 
 
 def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*, none if its instruction is not one that swaps."""
+    """Return the swaps of *call*, none if it did not swap."""
     swaps, read = call.program.swaps, call.program.read
     legs = swaps.get(b"")
     if legs is None:
@@ -84,4 +85,9 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
         legs = swaps.get(head)
         if legs is None:
             legs = swaps.get(head[:1])
-    return [] if legs is None or read is None else read(call, legs, token_accounts)
+        if legs is None:
+            others = call.program.no_swaps
+            if others and (head in others or head[:1] in others):
+                return []
+            return unlisted.read(call, token_accounts)
+    return [] if read is None else read(call, legs, token_accounts)

@@ -9,6 +9,7 @@ one of the two is not understood.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mintscope.core.dex import base58
@@ -27,17 +28,22 @@ class Layout(NamedTuple):
     received   what the pool received, before or after fees: one of them must agree
     paid       what it paid
     aside      a referrer's share, which may leave the pool in either mint as part of the swap
+    pool       where the address of the pool stands
+    decides    the event's amounts are those of the swap also where the transfers differ: fees
+               stay in the vault
     """
 
     received: tuple[int, ...]
     paid: int
     aside: int | None = None
+    pool: int = 0
+    decides: bool = False
 
 
 LAYOUTS: Final = {
     "pumpswap": {
-        bytes.fromhex("67f4521f2cf57777"): Layout((96,), 8),  # BuyEvent
-        bytes.fromhex("3e2f370aa503dc2a"): Layout((8,), 96),  # SellEvent
+        bytes.fromhex("67f4521f2cf57777"): Layout((96,), 8, pool=112, decides=True),  # BuyEvent
+        bytes.fromhex("3e2f370aa503dc2a"): Layout((8,), 96, pool=112, decides=True),  # SellEvent
     },
     "raydium_launchlab": {bytes.fromhex("bddb7fd34ee661ee"): Layout((88,), 96)},
     "meteora_dlmm": {bytes.fromhex("516ce3becdd00ac4"): Layout((72,), 80, aside=121)},
@@ -48,6 +54,7 @@ LAYOUTS: Final = {
     "meteora_dbc": {
         bytes.fromhex("1b3c15d58aaabb93"): Layout((138, 82), 90, aside=130),
         bytes.fromhex("bd4233a826507599"): Layout((83,), 107, aside=147),
+        bytes.fromhex("863ba8785e3372e7"): Layout((83,), 107, aside=147),  # with a transfer hook
     },
 }
 
@@ -57,21 +64,31 @@ def verify(call: Call, swaps: list[Swap]) -> None:
 
     Raises Unreadable where they differ.
     """
+    if len(swaps) != 1:
+        return
+    for data, layout in told(call):
+        aside = 0 if layout.aside is None else u64(data, layout.aside)
+        gained, lost = swaps[0].in_amount, swaps[0].out_amount
+        received = [u64(data, at) for at in layout.received]
+        paid = u64(data, layout.paid)
+        if not (gained in received or gained + aside in received) or lost not in {
+            paid,
+            paid + aside,
+        }:
+            raise Unreadable(QuarantineReason.EVENT_DISAGREES)
+        return
+
+
+def told(call: Call) -> Iterator[tuple[bytes, Layout]]:
+    """Yield each event of *call* that tells of a swap, with its layout."""
     layouts = LAYOUTS.get(call.program.name)
-    if layouts is None or len(swaps) != 1:
+    if layouts is None:
         return
     for instruction in call.events:
         data = base58.decode(instruction.data)
         layout = layouts.get(data[8:FIELDS_AT])
-        if layout is None or data[:8] != SELF_CALL:
-            continue
-        aside = 0 if layout.aside is None else u64(data, layout.aside)
-        gained, lost = swaps[0].in_amount, swaps[0].out_amount
-        told = [u64(data, at) for at in layout.received]
-        paid = u64(data, layout.paid)
-        if not (gained in told or gained + aside in told) or lost not in {paid, paid + aside}:
-            raise Unreadable(QuarantineReason.EVENT_DISAGREES)
-        return
+        if layout is not None and data[:8] == SELF_CALL:
+            yield data, layout
 
 
 def u64(event: bytes, at: int) -> int:

@@ -20,6 +20,7 @@ class QuarantineReason(StrEnum):
     TRUNCATED_EVENT = "truncated_event"
     UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint nothing tells
     NO_MOVEMENT = "no_movement"  # a swap after which no pool had given one mint for another
+    UNKNOWN_INSTRUCTION = "unknown_instruction"  # not in the table, and moved one mint for another
     OVERFLOW = "overflow"  # amounts that no mint can supply: more than a u64
     EVENT_DISAGREES = "event_disagrees"  # the program says other amounts than its transfers
 
@@ -29,12 +30,14 @@ class Quarantined(NamedTuple):
 
     signature   None where not even that could be read
     program     the short name of the table; "unknown" where none was reached
+    head        of an unknown instruction its first 8 bytes, hex, all if there are fewer; else empty
     """
 
     signature: Signature | None
     transaction_index: int
     program: str
     reason: QuarantineReason
+    head: str = ""
 
 
 class Decoded(NamedTuple):
@@ -47,6 +50,7 @@ class Decoded(NamedTuple):
 class Unreadable(Exception):
     """Ends the reading of one call."""
 
-    def __init__(self, reason: QuarantineReason) -> None:
+    def __init__(self, reason: QuarantineReason, head: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
+        self.head = head

@@ -54,6 +54,7 @@ class Program:
                 whose swaps are those of the programs it calls
     authority   owner of the vaults of every pool, where there is one
     proven      a recorded transaction was decoded and agreed
+    no_swaps    first bytes of instructions that may look like a swap by what moved, and are none
     how         for people: where the amounts come from
 
     A dataclass: `isinstance` of a struct type takes twice as long where the answer is no.
@@ -65,4 +66,5 @@ class Program:
     read: Reader | None
     authority: str | None = None
     proven: bool = True
+    no_swaps: frozenset[bytes] = frozenset()
     how: str = "transfers"

@@ -41,13 +41,15 @@ TABLE: Final = (
         "pumpfun",
         "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P",
         _swaps(f"{BUY} {SELL} 38fc74089edfcd5f", pumpfun.LEG_V1)
-        | _swaps("b817ee6167c5d33d 5df6823ce7e940b2 c2ab1c46684d5b2f", pumpfun.LEG_V2),
+        | _swaps("b817ee6167c5d33d 5df6823ce7e940b2 c2ab1c46684d5b2f", pumpfun.LEG_V2)
+        | _swaps("07051dc4f5176550 e1f7501ed5b38488 1c92de7726c469d5", pumpfun.LEG_V3),
         pumpfun.read,
         how="event, transfers agree",
     ),
     Program(
         "pumpswap",
         "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA",
+        # The second versions and multi_hop_swap leave fees in the vault: their events decide.
         _swaps(f"{BUY} {SELL} c62e1552b4d9e870", _vaults_of(0)),
         read,
         how="transfers, event agrees",
@@ -57,6 +59,7 @@ TABLE: Final = (
         "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8",
         _swaps("09 0b 10 11", Leg((), 1)),
         read,
+        no_swaps=frozenset(_swaps("00 01 02 03 04 05 06 07 08 0a 0c 0d 0e 0f")),
         authority="5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1",
     ),
     Program(
@@ -79,7 +82,6 @@ TABLE: Final = (
         _swaps("faea0d7bd59c13ec 18d3742869039938 9527de9bd37c981a 5fc8472208090ba6", Leg((), 4)),
         read,
         authority="WLHv2UAZm6z4KyaaELi5pjdbJh6RESMva1Rnn8pJVVh",
-        proven=False,
         how="transfers, event agrees",
     ),
     Program(
@@ -99,6 +101,7 @@ TABLE: Final = (
             _vaults_of(0),
         ),
         read,
+        no_swaps=frozenset(_swaps("5c04b0c177b95309")),  # rebalance_liquidity
         how="transfers, event agrees",
     ),
     Program(
@@ -106,7 +109,6 @@ TABLE: Final = (
         "Eo7WjKq67rjJQSZxS6z3YkapzY3eMj6Xy8X5EQVn5UaB",
         _swaps(SWAP, Leg((3, 4), 0)),  # two vaults of the vault program, each its own owner
         read,
-        proven=False,
     ),
     Program(
         "meteora_damm_v2",
@@ -114,16 +116,14 @@ TABLE: Final = (
         _swaps(f"{SWAP} {SWAP_2}", Leg((), 1)),
         read,
         authority="HLnpSz9h2S4hiLQ43rnSD9XkcUThA7B8hQMKmDaiTLcC",
-        proven=False,
         how="transfers, event agrees",
     ),
     Program(
         "meteora_dbc",
         "dbcij3LWUppWqq96dh6gJWwBifmcGfLSB5D4DuSMaqN",
-        _swaps(f"{SWAP} {SWAP_2}", Leg((), 2)),
+        _swaps(f"{SWAP} {SWAP_2}", Leg((), 2)) | _swaps("b75d992818e6c297", Leg((), 1)),
         read,
         authority="FhVo3mqL8PW5pH5U2CN4XE33DokiyZnUwuGpH2hmHLuM",
-        proven=False,
         how="transfers, event agrees",
     ),
     Program(
@@ -141,7 +141,7 @@ TABLE: Final = (
     Program(
         "pancake_clmm",
         "HpNfyc2Saw7RKkQd8nEL4khUcuPhQ7WwY1B2qjx8jxFq",
-        _swaps(f"{SWAP} {SWAP_V2}", Leg((2,))),
+        _swaps(f"{SWAP} {SWAP_V2}", _vaults_of(2)),
         read,
     ),
     Program(
@@ -171,15 +171,42 @@ TABLE: Final = (
     Program(
         "humidifi",
         "9H6tua7jkLhdm3w8BvgpTn5LZNU7g4ZynDmCiNN3q6Rp",
-        _any(1),
+        {b"": (_vaults_of(1),)},
         read_closed,
-        proven=False,
     ),
     Program("zerofi", "ZERor4xhbUycZ6gb9ntrhqscUcZmAbQDjEAtCf4hbZY", _any(2, 4), read_closed),
     Program("goonfi", "goonERTdGsjnkZqWuVjs73BZ3Pb9qoCUdBUL17BnS5j", _any(1), read_closed),
     Program("obric_v2", "obriQD1zbpyLz95G5n7nJe6a4DPjpFwa5XYPoNm113y", _any(0), read_closed),
     Program(
         "tessera", "TessVdML9pBGgG9yGks7o4HewRaXVAMuoVj4x83GLQH", ANY, read_closed, proven=False
+    ),
+    Program("unnamed_amm", "6RCmQ8XMQCJnPbNDQa8U9ucAS9hk4tXQeps96V7p6aRY", ANY, read_closed),
+    Program(
+        "bisonfi", "BiSoNHVpsVZW2F7rx2eQ59yQwKxzU5NvBcmKshCSUypi", ANY, read_closed, proven=False
+    ),
+    Program(
+        "goonfi_v2", "goonuddtQRrWqqn5nFyczVKaie28f3kDkHWkHtURSLE", ANY, read_closed, proven=False
+    ),
+    Program(
+        "alphaq", "ALPHAQmeA7bjrVuccPsYPiCvsi428SNwte66Srvs4pHA", ANY, read_closed, proven=False
+    ),
+    Program(
+        "scorch", "SCoRcH8c2dpjvcJD6FiPbCSQyQgu3PcUAWj2Xxx3mqn", ANY, read_closed, proven=False
+    ),
+    Program(
+        "scorch_v2", "ojh19ojaKduoJZuaJADhcVGp4xt1TcdAvZmpVsCorch", ANY, read_closed, proven=False
+    ),
+    Program(
+        "quantum", "QuaNtZsgYRe5Z9Bk4LZ4cTD9tbkVoyCNf1R2BN9bBDv", ANY, read_closed, proven=False
+    ),
+    Program(
+        "manifest", "MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms", ANY, read_closed, proven=False
+    ),
+    Program(
+        "defituna", "fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9", ANY, read_closed, proven=False
+    ),
+    Program(
+        "saros_dlmm", "1qbkdrr3z4ryLA7pZykqxvxWPoeifcVKo6ZG9CfkvVE", ANY, read_closed, proven=False
     ),
     Program("jupiter_v6", "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4", {}, None),
     Program("jupiter_dca", "DCA265Vj8a9CEuX1eb1LWRnDT7uK6q1xMipnNyatn23M", {}, None),
@@ -188,7 +215,7 @@ TABLE: Final = (
     Program("okx_router", "6m2CDdhRgxpH4WjvdzxAYbGxwdGUz5MziiL5jek2kBma", {}, None),
     Program("okx_router_v2", "proVF4pMXVaYqmy4NjniPh4pqKNfMmsihgd4wdkCX3u", {}, None, proven=False),
     Program("raydium_route", "routeUGWgWzqBWFcrCfv8tritsqukccJPu3q5GPP3xS", {}, None),
-    Program("dflow", "DF1ow4tspfHX9JwWJsAb9epbkA8hmpSEAtxXy1V27QBH", {}, None, proven=False),
+    Program("dflow", "DF1ow4tspfHX9JwWJsAb9epbkA8hmpSEAtxXy1V27QBH", {}, None),
     Program("photon_router", "BSfD6SHZigAfDWSjzD5Q41jw8LmKwtmjskPH9XW1mrRW", {}, None),
 )
 

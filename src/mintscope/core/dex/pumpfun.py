@@ -3,6 +3,8 @@
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from based58 import b58encode
+
 from mintscope.base.primitives import PUBKEY_BYTES
 from mintscope.base.solana import WSOL
 from mintscope.base.transaction import Instruction
@@ -14,7 +16,7 @@ from mintscope.core.dex.token_accounts import TokenAccounts, address
 from mintscope.core.market.swap import Swap
 
 TRADE_EVENT: Final = SELF_CALL + bytes.fromhex("bddb7fd34ee661ee")
-SOL_AMOUNT, TOKEN_AMOUNT, IS_BUY = 32, 40, 48
+SOL_AMOUNT, TOKEN_AMOUNT, IS_BUY, USER = 32, 40, 48, 49
 TAIL: Final = 250  # from here on strings and lists come first, so nothing has an offset
 DECIMALS: Final = 6  # of every mint the program makes
 TRANSFERS: Final = frozenset({b"\x03", b"\x0c"})  # Transfer, TransferChecked
@@ -29,27 +31,81 @@ class SwapAccounts(NamedTuple):
     quote: int | None
 
 
+class Parties(NamedTuple):
+    """Addresses of a trade; None for a curve that nothing names."""
+
+    mint: str
+    user: str
+    curve: str | None
+    quote: str
+
+
 V1: Final = SwapAccounts(mint=2, user=6, curve=3, quote=None)
 V2: Final = SwapAccounts(mint=1, user=13, curve=10, quote=2)
+V3: Final = SwapAccounts(mint=1, user=8, curve=5, quote=2)
 LEG_V1: Final = Leg((V1.curve,), V1.curve)
 LEG_V2: Final = Leg((V2.curve,), V2.curve)
+LEG_V3: Final = Leg((V3.curve,), V3.curve)
+ACCOUNTS_OF: Final = {LEG_V1: V1, LEG_V2: V2, LEG_V3: V3}
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap that the event of *call* tells; without one, what its transfers show."""
-    event = next((e for e in map(_data, call.events) if e.startswith(TRADE_EVENT)), None)
+    event = _trade(call)
     if event is None:
         return transfers.read(call, legs, token_accounts)
-    layout = V2 if legs[0] is LEG_V2 else V1
+    layout = ACCOUNTS_OF[legs[0]]
     accounts = call.instruction.accounts
     if len(accounts) <= max(layout.user, layout.curve):
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     key = token_accounts.key
     mint, user, curve = (key(accounts[at]) for at in (layout.mint, layout.user, layout.curve))
     quote = WSOL if layout.quote is None else key(accounts[layout.quote])
-    tokens = u64(event, TOKEN_AMOUNT)
     if event[FIELDS_AT : FIELDS_AT + PUBKEY_BYTES] != _public_key(mint):
         raise Unreadable(QuarantineReason.EVENT_DISAGREES)
+    return _told(call, event, Parties(mint, user, curve, quote), token_accounts)
+
+
+def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
+    """Return the swap that the event of *call* tells by itself, none if there is no such event.
+
+    The curve is the other owner of the tokens that moved; the quote is the mint of the
+    transaction that the tail of the event names, else SOL.
+    """
+    event = _trade(call) if call.program.name == "pumpfun" else None
+    if event is None:
+        return []
+    mint, user = _address(event, 0), _address(event, USER)
+    token_accounts.complete()
+    sides = {
+        side
+        for move in transfers.moves(call, token_accounts)
+        if move[2] == mint
+        for side in move[:2]
+    }
+    sides -= {user, *token_accounts.signers}
+    curve = sides.pop() if len(sides) == 1 else None
+    tail = event[FIELDS_AT + TAIL :]
+    mints = {balance.mint for balance in token_accounts.book.values()} - {mint}
+    quote = next((each for each in sorted(mints) if _public_key(each) in tail), WSOL)
+    return _told(call, event, Parties(mint, user, curve, quote), token_accounts)
+
+
+def _trade(call: Call) -> bytes | None:
+    return next((e for e in map(_data, call.events) if e.startswith(TRADE_EVENT)), None)
+
+
+def _address(event: bytes, at: int) -> str:
+    key = event[FIELDS_AT + at : FIELDS_AT + at + PUBKEY_BYTES]
+    if len(key) < PUBKEY_BYTES:
+        raise Unreadable(QuarantineReason.TRUNCATED_EVENT)
+    return b58encode(key).decode()
+
+
+def _told(call: Call, event: bytes, parties: Parties, token_accounts: TokenAccounts) -> list[Swap]:
+    """Return the swap of *event*, none if nothing was traded."""
+    mint, user, curve, quote = parties
+    tokens = u64(event, TOKEN_AMOUNT)
     _confirm(call, tokens)
     quotes = u64(event, SOL_AMOUNT) if quote == WSOL else _quote_amount(event, quote)
     if not tokens or not quotes:

@@ -50,15 +50,15 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
         return _each(call, moved, token_accounts)
     swaps = []
     for number, leg in enumerate(legs):
-        flow = _flow(moved, _owners(call, leg, token_accounts))
-        exchange = _exchange(flow)
+        flow = flow_of(moved, _owners(call, leg, token_accounts))
+        exchange = exchange_of(flow)
         if exchange is not None:
             pool = (
                 None
                 if leg.pool is None
                 else token_accounts.key(call.instruction.accounts[leg.pool])
             )
-            swaps.append(_swap(call, exchange, moved, token_accounts, leg=number, pool=pool))
+            swaps.append(swap_of(call, exchange, moved, token_accounts, leg=number, pool=pool))
         elif not flow or any(flow.values()):
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
         # else the transfers were of nothing, and nothing was traded
@@ -73,19 +73,21 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
 
     One mint in and one out is a swap; where a supply changed it is a deposit or a withdrawal.
     """
-    if len(call.tokens) + len(call.lamports) < PARTIES or _changes_supply(call):
+    if len(call.tokens) + len(call.lamports) < PARTIES or changes_supply(call):
         return []
     exchange = None
     moved = moves(call, token_accounts)
     if legs:
-        exchange = _exchange(_flow(moved, _owners(call, legs[0], token_accounts)))
+        exchange = exchange_of(flow_of(moved, _owners(call, legs[0], token_accounts)))
     if exchange is None:
         token_accounts.complete()
         moved = moves(call, token_accounts)
         exchange = _opposite(moved, token_accounts)
     if exchange is None:
         return []
-    return [_swap(call, exchange, moved, token_accounts, leg=0, pool=None)]
+    at = legs[0].pool if legs else None
+    pool = None if at is None else token_accounts.key(call.instruction.accounts[at])
+    return [swap_of(call, exchange, moved, token_accounts, leg=0, pool=pool)]
 
 
 def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:
@@ -166,7 +168,7 @@ def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, .
     return tuple([token_accounts.key(accounts[owner]) for owner in leg.owners])
 
 
-def _flow(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
+def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
     """Return what *owners* gained of each mint."""
     flow: dict[str, int] = {}
     for source, target, mint, sent, received in moved:
@@ -177,7 +179,7 @@ def _flow(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
     return flow
 
 
-def _exchange(flow: dict[str, int]) -> Exchange | None:
+def exchange_of(flow: dict[str, int]) -> Exchange | None:
     """Return the one mint received and the one paid; None for any other flow."""
     changed = flow if len(flow) == PARTIES else {mint: gain for mint, gain in flow.items() if gain}
     if len(changed) != PARTIES:
@@ -190,28 +192,28 @@ def _exchange(flow: dict[str, int]) -> Exchange | None:
     return None
 
 
-def _exchanges(moved: list[Move]) -> dict[str, Exchange]:
+def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
     """Return everyone who gave one mint for another, in the order they were touched."""
     parties = dict.fromkeys(owner for move in moved for owner in move[:PARTIES])
-    found = {owner: _exchange(_flow(moved, (owner,))) for owner in parties}
+    found = {owner: exchange_of(flow_of(moved, (owner,))) for owner in parties}
     return {owner: exchange for owner, exchange in found.items() if exchange is not None}
 
 
 def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for every pool touched, in that order; each owns its vaults."""
-    exchanges = _exchanges(moved)
+    exchanges = exchanges_of(moved)
     exchanges.pop(_initiator(exchanges, token_accounts), None)
     if not exchanges:
         raise Unreadable(QuarantineReason.NO_MOVEMENT)
     return [
-        _swap(call, exchange, moved, token_accounts, leg=leg, pool=pool)
+        swap_of(call, exchange, moved, token_accounts, leg=leg, pool=pool)
         for leg, (pool, exchange) in enumerate(exchanges.items())
     ]
 
 
 def _opposite(moved: list[Move], token_accounts: TokenAccounts) -> Exchange | None:
     """Return the side that is not the trader's, where the owner of the vaults is not known."""
-    exchanges = _exchanges(moved)
+    exchanges = exchanges_of(moved)
     if not exchanges:
         return None
     received, gained, paid, lost = exchanges.pop(_initiator(exchanges, token_accounts))
@@ -245,11 +247,12 @@ def _trader(exchange: Exchange, moved: list[Move], token_accounts: TokenAccounts
     return signers[0]
 
 
-def _changes_supply(call: Call) -> bool:
+def changes_supply(call: Call) -> bool:
+    """Return whether tokens were made or destroyed under *call*."""
     return any(base58.decode(token.data)[:1] in SUPPLY for token in call.tokens)
 
 
-def _swap(  # noqa: PLR0913 - where, what and who
+def swap_of(  # noqa: PLR0913 - where, what and who
     call: Call,
     exchange: Exchange,
     moved: list[Move],
@@ -258,6 +261,7 @@ def _swap(  # noqa: PLR0913 - where, what and who
     leg: int,
     pool: str | None,
 ) -> Swap:
+    """Return *exchange* as a swap of *call*.  Raises Unreadable for amounts beyond a u64."""
     received, gained, paid, lost = exchange
     if gained > U64_MAX or lost > U64_MAX:
         raise Unreadable(QuarantineReason.OVERFLOW)

@@ -6,7 +6,14 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from mintscope.base.metrics import GAP_SLOTS, QUARANTINED, RETRACTED, SWAPS, UNPRICED
+from mintscope.base.metrics import (
+    GAP_SLOTS,
+    QUARANTINED,
+    RETRACTED,
+    SWAPS,
+    UNKNOWN_INSTRUCTIONS,
+    UNPRICED,
+)
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import WSOL, Block, Finalized, Gap, Tip, Update
 from mintscope.base.transaction import Transaction, UnreadableTransaction
@@ -25,6 +32,8 @@ Decode: TypeAlias = Callable[[Iterable[Transaction | UnreadableTransaction]], De
 DECODER_BUG: Final = "decoder_bug"
 # A row each would be a way to fill the disk.
 UNREAD_PER_BLOCK_MAX: Final = 100
+# Labels of the metric of unknown instructions.
+DISCRIMINATORS_MAX: Final = 200
 
 
 class Slots:
@@ -34,6 +43,7 @@ class Slots:
         self._tail = tail
         self._decode = decode
         self._deciding = deciding or DecidingPools()
+        self._unknown: set[tuple[str, str]] = set()
 
     @property
     def tip(self) -> Tip | None:
@@ -114,11 +124,24 @@ class Slots:
                 Unread(slot=block.slot, signature=q.signature, program=q.program, reason=q.reason)
                 for q in decoded.quarantined
             ]
+            for q in decoded.quarantined:
+                if q.head:
+                    self._count_unknown(q.program, q.head)
         for swap in swaps:
             SWAPS.labels(swap.program).inc()
         for one in unread:
             QUARANTINED.labels(one.program, one.reason).inc()
         return swaps, unread
+
+    def _count_unknown(self, program: str, discriminator: str) -> None:
+        """Count an unknown instruction; a stranger can make any number of names for one."""
+        key = program, discriminator
+        if key not in self._unknown:
+            if len(self._unknown) >= DISCRIMINATORS_MAX:
+                key = program, "other"
+            else:
+                self._unknown.add(key)
+        UNKNOWN_INSTRUCTIONS.labels(*key).inc()
 
     def _read_one_by_one(self, block: Block) -> tuple[list[Swap], list[Unread]]:
         swaps: list[Swap] = []
