@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.primitives import Signature, UnixMs
-from mintscope.base.time import HOUR_MS
+from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.payment import (
     Evidence,
@@ -459,6 +459,18 @@ async def test_closed_sales_sell_nothing(engine: Engine) -> None:
     assert isinstance(await engine.store.begin(new_payment("b")), SalesClosed)
     assert isinstance(await engine.store.begin(pending), KnownPayment)
     assert (await resolve(engine, pending, LANDED)).state is State.ISSUED
+
+
+async def test_a_clock_that_is_set_back_by_a_day_ends_the_leases_of_the_day(engine: Engine) -> None:
+    """Else no payment of that day would be looked at for as long."""
+    await engine.store.begin(new_payment("a"))
+    now = UnixMs(NOW - DAY_MS)
+
+    leased = await engine.store.lease(now=now, until=UnixMs(now + 10), count_max=9)
+    again = await engine.store.lease(now=now, until=UnixMs(now + 10), count_max=9)
+
+    assert [payment.signature for payment in leased] == [new_payment("a").payment.signature]
+    assert again == []
 
 
 async def test_a_lease_is_given_once_and_runs_out(engine: Engine) -> None:

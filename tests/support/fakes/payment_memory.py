@@ -25,6 +25,7 @@ from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
     FINAL_AFTER_MS,
+    LEASE_MS_MAX,
     WALLET_LAMPORTS_MIN,
     Begun,
     Found,
@@ -180,7 +181,9 @@ class MemoryPaymentStore:
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         overdue = [
-            row for row in self.rows.values() if not row.payment.final and row.lease_until <= now
+            row
+            for row in self.rows.values()
+            if not row.payment.final and not now < row.lease_until <= now + LEASE_MS_MAX
         ]
         overdue.sort(key=lambda row: row.lease_until)
         for row in overdue[:count_max]:

@@ -8,10 +8,12 @@ import msgspec
 
 from mintscope.base.errors import ErrorCode, ServiceUnavailable
 from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.time import HOUR_MS
 from mintscope.core.payments.payment import Evidence, Payment
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 
+LEASE_MS_MAX: Final = 2 * HOUR_MS  # a longer one was given before the clock was set back
 FINAL_AFTER_MS: Final = 15_000  # how long after a resolution its finality is looked for
 FEE_SHARES: Final = 10  # how many must lose fees at once before all sales stop
 WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay
@@ -230,7 +232,10 @@ class PaymentStore(Protocol):
         """
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
-        """Take over payments that are not final and whose lease has ended at *now*."""
+        """Take over payments that are not final and whose lease has ended at *now*.
+
+        One that ends more than LEASE_MS_MAX after *now* has ended: the clock was set back.
+        """
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
         """Let no lease of the payment begin before *until*."""

@@ -14,6 +14,7 @@ from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
     FINAL_AFTER_MS,
+    LEASE_MS_MAX,
     Beginning,
     Begun,
     Found,
@@ -60,10 +61,11 @@ UPDATE payment
 
 LEASE: Final = f"""
 UPDATE payment SET lease_until = ?2
- WHERE id IN (SELECT id FROM payment WHERE final = 0 AND lease_until <= ?1
+ WHERE id IN (SELECT id FROM payment WHERE final = 0
+                AND (lease_until <= ?1 OR lease_until > ?1 + {LEASE_MS_MAX})
                ORDER BY lease_until LIMIT ?3)
 RETURNING {COLUMNS}
-"""  # noqa: S608  a constant
+"""  # noqa: S608  constants
 
 POSTPONE: Final = "UPDATE payment SET lease_until = ?2 WHERE message_hash = ?1"
 
