@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
@@ -39,14 +38,13 @@ from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, Unreachable
 from mintscope.edges.sources.wire import Absence
 from support.oracles.devchain_blocks import NOW
 from support.oracles.market_file import kept
+from support.processes.processes import processes, start_process
 from support.scenes.stores import market_in
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 FAULTS: Final = 200 if FULL else 24
 KILLS: Final = 40 if FULL else 5
 # Children are forked from a server that has imported everything once.
-FORKS: Final = get_context("forkserver")
-FORKS.set_forkserver_preload([__name__])
 FIRST: Final = Polling(start="first", poll_interval_ms=10)
 WATCHDOG_S: Final = 0.3
 KINDS: Final[Sequence[StreamFault]] = get_args(StreamFault)
@@ -218,10 +216,9 @@ async def test_kill_9_in_the_middle_leaves_no_trace(tmp_path: Path) -> None:
     random = Random(4)
     async with served() as at, over_http(at.chain) as rpc_url:
         for _ in range(KILLS):
-            ours, theirs = FORKS.Pipe()
+            ours, theirs = processes.Pipe()
             words = (rpc_url, at.endpoint.url, tmp_path / "stormy", theirs)
-            child = FORKS.Process(target=replay, args=words)
-            child.start()
+            child = start_process(replay, *words)
             at.chain.tick()  # for its first block: the child before may have had all others
             at.chain.tick()
             try:

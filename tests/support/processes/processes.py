@@ -1,15 +1,15 @@
 """Processes to be killed, forked from one in which everything is imported already."""
 
 import multiprocessing
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-TESTS: Final = Path(__file__).resolve().parents[2]
 START_S: Final = 30
 PRELOADED: Final = [
     "__main__",
@@ -17,18 +17,20 @@ PRELOADED: Final = [
     "support.processes.paying_service",
     "support.processes.posting_process",
     "support.processes.selling_service",
-    "e2e.test_account_storm",
-    "e2e.test_ingest_storm",
+    "test_account_storm",
+    "test_geyser",
+    "test_ingest_storm",
 ]
 
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(PRELOADED)
 
 
 def start_process(serve: Callable[..., None], *given: object) -> BaseProcess:
     """Start a process that runs `serve(*given)`."""
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PYTHONPATH", str(TESTS))  # where the first one's server finds these
+        # The server that forks, started with the first process, imports once what all need.
+        environment.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        processes.set_forkserver_preload(PRELOADED)
         process = processes.Process(target=serve, args=given)
         process.start()
     return process
