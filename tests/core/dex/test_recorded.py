@@ -10,6 +10,7 @@ import pytest
 
 from mintscope.core.dex.programs import TABLE
 from mintscope.core.market.swap import Swap, oriented
+from support.oracles.recorded_pools import with_pool
 from support.scenes.json_transactions import decode_block, decode_transaction
 
 Lines = list[dict[str, Any]]
@@ -68,13 +69,6 @@ def facts(swap: Swap) -> dict[str, Any]:
     }
 
 
-# The older expectations leave the pool of Pancake open, which the newer ones name at this account.
-POOLS_LEFT_OPEN = {
-    "GtpsrTHYnfFVm3qkPJtyKVwQLpXT7p2MRy9bp5hYeJnQ",
-    "2mV68czKxnQB5AhCA96eyBtisWQkv6Skzhcak7fffvFo",
-}
-
-
 def assert_exact(found: Lines) -> int:
     """Compare order, pool, mints, amounts, decimals and side; return how many swaps there are."""
     count = 0
@@ -82,12 +76,9 @@ def assert_exact(found: Lines) -> int:
         swaps = decode_transaction(one["raw"], 0).swaps
         read = [facts(swap) for swap in swaps]
         expected = [
-            {key: line.get(key) for key in fact}
+            {key: with_pool(line).get(key) for key in fact}
             for fact, line in zip(read, one["expected"], strict=True)
         ]
-        for fact, line in zip(read, expected, strict=True):
-            if line["pool"] is None and fact["pool"] in POOLS_LEFT_OPEN:
-                line["pool"] = fact["pool"]
 
         assert read == expected
         count += len(read)

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mintscope.shell.cli.decode import app
+from support.oracles.recorded_pools import with_pool
 
 SWAP_TX = "3p36wGRa191szhME5kRbg41cv9sXPPYvozkkKvPMErwoakXGZNDbjgCtV3e7uzU9dSDABtAgpm7heoepNhDmxJwN"
 
@@ -28,7 +29,7 @@ def transactions(shared_data: Path) -> Path:
 
 @pytest.fixture
 def expected(transactions: Path) -> list[dict[str, Any]]:
-    return rows((transactions / "expected_swaps.jsonl").read_text())
+    return list(map(with_pool, rows((transactions / "expected_swaps.jsonl").read_text())))
 
 
 def test_the_recorded_files_give_the_expected_lines(
