@@ -1,6 +1,5 @@
 """What every test may ask for, and the marks that `make quick` goes by."""
 
-import gc
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -39,13 +38,6 @@ def pytest_configure() -> None:
     """Show the traceback of a logged error as Python does; a coloured one takes a while."""
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
-
-
-def pytest_collection_finish() -> None:
-    """Spare the collector of garbage what lives as long as the tests do."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
