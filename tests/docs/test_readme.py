@@ -3,14 +3,12 @@
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from mintscope.core.dex.programs import TABLE
-from mintscope.shell.cli.app import app
+from mintscope.shell.cli.app import COMMANDS, app
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -18,8 +16,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def commands() -> set[str]:
-    group: Any = typer.main.get_command(app)
-    return set(group.commands)
+    return set(COMMANDS)
 
 
 def _program_table() -> str:

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -14,11 +15,13 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Block
 from mintscope.devchain.chain import Devchain, lines
 from mintscope.edges.storage.folder import held
+from mintscope.shell.cli.app import app
 from support.fakes.made_chain import made_transaction, swap_in
 from support.oracles import definitions, slow_market
 from support.oracles.intended_swaps import intended
@@ -28,6 +31,7 @@ MINTS = 60
 HISTORY_DAYS = 0.5
 READY_S = 60
 END_S = 20
+POLL_S = 0.02
 
 
 def settings(folder: Path, files: Sequence[Path], **more: str) -> dict[str, str]:
@@ -84,7 +88,9 @@ def serving(environment: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen
 def ask(client: httpx.Client, mint: str) -> httpx.Response:
     """Ask until the newest block is served: the last of a file may be a moment behind."""
     answer = client.get(f"/v1/token/{mint}")
+    pause = threading.Event()
     while answer.status_code == 503:
+        pause.wait(POLL_S)
         answer = client.get(f"/v1/token/{mint}")
     return answer
 
@@ -165,8 +171,9 @@ def _block(chain: Devchain, slot: int) -> Any:
 
 def _wait_for(client: httpx.Client, now: int) -> None:
     """Wait until the last block is applied: the file is read before it is folded."""
+    pause = threading.Event()
     while ask(client, WSOL).json()["data"]["dataSpan"]["to"] != now:
-        pass
+        pause.wait(POLL_S)
 
 
 @pytest.mark.timeout(180)
@@ -186,7 +193,9 @@ def test_real_transactions_are_served_at_real_prices(tmp_path: Path, shared_data
         with httpx.Client(base_url=address, headers=headers, timeout=END_S) as client:
             answer = ask(client, WSOL)
         shown = {
-            mint: json.loads(command(environment, "tokens", "show", mint).stdout)["price"]
+            mint: json.loads(
+                CliRunner().invoke(app, ["tokens", "show", mint], env=environment).stdout
+            )["price"]
             for mint in priced
         }
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mintscope import __version__
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.edges.api.health import Check
+from mintscope.edges.api.check import Check
 from support.scenes.service import Service, bearer, running_service
 
 

@@ -264,6 +264,10 @@ class InternalError(ServiceError, code=ErrorCode.INTERNAL_ERROR):
         super().__init__("The service failed; the request id tells its operator where.")
 
 
+class NeedsOperator(Exception):
+    """Trying again is of no use before an operator has decided; the message says what."""
+
+
 class UnusableStore(Exception):
     """A store cannot be used as it is; the message says what was expected and what was there."""
 

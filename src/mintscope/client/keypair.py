@@ -6,11 +6,13 @@ from typing import Final
 import msgspec
 from solders.keypair import Keypair
 
+from mintscope.base.errors import NeedsOperator
+
 FILE_BYTES_MAX: Final = 4_096
 EXPECTED: Final = "expected a Solana keypair: a JSON list of 64 numbers, or base58"
 
 
-class UnusableKeypair(ValueError):
+class UnusableKeypair(NeedsOperator, ValueError):
     """There is no key; the message says where it was expected, and nothing of what was there."""
 
 

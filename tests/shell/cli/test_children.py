@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mintscope.shell.cli.service.children import EXIT_OPERATOR, ChildEnded, Children, Role
-from mintscope.shell.wiring.siblings import Sibling
+from mintscope.shell.cli.service.children import Children, Role
+from mintscope.shell.cli.service.running import EXIT_OPERATOR, ChildEnded
+from mintscope.shell.wiring.processes.siblings import Sibling
 
 GIVE_UP_S = 20
 

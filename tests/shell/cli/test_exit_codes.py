@@ -7,8 +7,7 @@ from typer.testing import CliRunner
 from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.base.solana import SourceError
 from mintscope.core.market.engine.tail import ForkBelowFinalized
-from mintscope.shell.cli.service.children import EXIT_OPERATOR
-from mintscope.shell.cli.service.serve import EXIT_FAILED, ending_in_words
+from mintscope.shell.cli.service.running import EXIT_FAILED, EXIT_OPERATOR, ending_in_words
 from mintscope.shell.wiring.ingest import WrongChain
 
 OPERATOR = [

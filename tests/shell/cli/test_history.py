@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from mintscope.shell.cli.service.serve import CommandHistory
+from mintscope.shell.cli.service.ingest import CommandHistory
 
 
 @pytest.mark.parametrize("total", [0, -3, 10])
@@ -21,7 +21,7 @@ def test_going_back_for_what_died_is_no_end(total: int, capsys: pytest.CaptureFi
 
 
 READ_ALL = """
-from mintscope.shell.cli.service.serve import CommandHistory
+from mintscope.shell.cli.service.ingest import CommandHistory
 with CommandHistory() as history:
     for done in range(0, 101, 5):
         history(done, 100)

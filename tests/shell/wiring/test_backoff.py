@@ -1,6 +1,6 @@
 """What fails is tried again soon, then ever later, and soon again after a steady run."""
 
-from mintscope.shell.wiring.backoff import LONGEST_S, STEADY_S, Backoff
+from mintscope.shell.wiring.processes.backoff import LONGEST_S, STEADY_S, Backoff
 
 
 def test_the_waits_double_from_milliseconds_and_are_bounded() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.shell.wiring.siblings import Siblings
+from mintscope.shell.wiring.processes.siblings import Siblings
 
 
 async def test_a_process_that_is_stopped_for_good_is_told() -> None:

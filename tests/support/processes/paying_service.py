@@ -12,7 +12,7 @@ from typing_extensions import override
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
-from mintscope.edges.server.server import listen
+from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.api import create_api, create_server

@@ -23,8 +23,8 @@ from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope
 from mintscope.core.payments.settlement import Trial
 from mintscope.devchain.svm.genesis import Genesis
-from mintscope.edges.api.health import Check
-from mintscope.edges.server.server import listen
+from mintscope.edges.api.check import Check
+from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig, ChainConfig, CreditsConfig, PaymentsConfig

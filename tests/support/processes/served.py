@@ -12,7 +12,8 @@ from mintscope.base.clock import SystemClock
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connections import Bounds
-from mintscope.edges.server.server import listen, make_server
+from mintscope.edges.server.protocol.listening import listen
+from mintscope.edges.server.server import make_server
 
 PATIENCE_S = 10.0
 

@@ -16,7 +16,7 @@ from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import UnixMs
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
-from mintscope.edges.api.health import Check
+from mintscope.edges.api.check import Check
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.shell.config.sections import AccountsConfig, ApiConfig
 from mintscope.shell.wiring.api import create_api

@@ -12,11 +12,12 @@ from mintscope.core.market.report import Reports, TokenReport
 from mintscope.core.payments.pricing.price_list import BUNDLES
 from mintscope.edges.api import wire
 from mintscope.edges.api.accounts.routes import AccountParts, account_operations
+from mintscope.edges.api.check import Check
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate
-from mintscope.edges.api.health import Check, HealthRoutes
+from mintscope.edges.api.health import HealthRoutes
 from mintscope.edges.api.openapi import OpenApiDocument, Operation, Query
 from mintscope.edges.api.v1 import V1, Freshness
 from mintscope.edges.api.x402 import ResourceServer

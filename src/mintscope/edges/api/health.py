@@ -1,13 +1,14 @@
 """Whether the service is alive, and whether it can do its work."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from mintscope import __version__
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode, ServiceUnavailable
+from mintscope.edges.api.check import Check
 from mintscope.edges.api.openapi import Operation
 from mintscope.edges.api.wire import Alive, Health, success
 from mintscope.edges.server.rate_limit import AddressLimit
@@ -17,18 +18,6 @@ from mintscope.edges.server.response import Response
 CHECK_TIMEOUT_S: Final = 2.0
 REMEMBERED_S: Final = 1.0  # so that asking often costs little
 OK: Final = "ok"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that must work: *probe* returns, or raises ServiceUnavailable with the reason.
-
-    is_vital    without it the service is not ready; else it is degraded, and spending goes on
-    """
-
-    name: str
-    probe: Callable[[], Awaitable[None]]
-    is_vital: bool = True
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from mintscope.base.clock import Clock
+from mintscope.base.errors import NeedsOperator
 from mintscope.base.metrics import INGEST_LAG_S, INGEST_SLOT
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL, Block, Source, SourceError, Update
@@ -35,7 +36,7 @@ class SourceBroken(SourceError):
     """The source offers blocks that never join the log."""
 
 
-class WrongChain(SourceBroken):
+class WrongChain(SourceBroken, NeedsOperator):
     """The source is of another chain than the log."""
 
 

@@ -17,22 +17,8 @@ from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connection import protocol_of
 from mintscope.edges.server.protocol.connections import Bounds, Connections, RefusalWriter
 
-BACKLOG: Final = 2_048
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 GRACE_S: Final = 10  # for responses under way when the server is told to stop
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that clients can connect to from now on; port 0 takes a free one.
-
-    Raises OSError when the address is taken or not ours.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    # Inherited by what it accepts: a response of several writes never waits for an acknowledgement.
-    # asyncio does that itself only for sockets that name their protocol.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
 
 
 def freeze_startup_objects() -> None:

@@ -1,44 +1,69 @@
 """The command line: every command, and the options of all."""
 
+import gc
 import resource
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
+from typing_extensions import override
 
 from mintscope import __version__
-from mintscope.shell.cli import buy, config, decode, gaps, indicators, sales, tokens
-from mintscope.shell.cli import credits as credit_tokens
-from mintscope.shell.cli.accounts import applications, users
-from mintscope.shell.cli.demo import demo, devchain
-from mintscope.shell.cli.doctor import doctor
-from mintscope.shell.cli.service import serve
-from mintscope.shell.cli.service.children import attach
-from mintscope.shell.wiring.siblings import Siblings
+from mintscope.shell.cli.service.parent import attach
+from mintscope.shell.wiring.processes.siblings import Siblings
+
+# Each command and the module that has it, below shell/cli, in the order of `--help`.
+COMMANDS: Final = {
+    "demo": "demo.demo",
+    "serve": "service.serve",
+    "ingest": "service.ingest",
+    "api": "service.api",
+    "tokens": "tokens",
+    "gaps": "gaps",
+    "credits": "credits",
+    "buy": "buy",
+    "sales": "sales",
+    "applications": "accounts.applications",
+    "users": "accounts.users",
+    "admin": "accounts.users",
+    "decode": "decode",
+    "indicators": "indicators",
+    "report": "indicators",
+    "config": "config",
+    "doctor": "doctor.doctor",
+    "devchain": "demo.devchain",
+    "faucet": "demo.devchain",
+    "faults": "demo.devchain",
+}
+
+
+class _Commands(TyperGroup):
+    """Imports the module of a command when it is called: all of them take most of a second.
+
+    Typed with Any where typer has types that it does not publish.
+    """
+
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    @override
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"mintscope.shell.cli.{COMMANDS[cmd_name]}")
+        return typer.main.get_group(module.app).commands[cmd_name]
+
 
 app = typer.Typer(
+    cls=_Commands,
     help="Real-time analytics for any Solana token, sold per request.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # joins the lines of a paragraph
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for noun in (
-    demo,
-    serve,
-    tokens,
-    gaps,
-    credit_tokens,
-    buy,
-    sales,
-    applications,
-    users,
-    decode,
-    indicators,
-    config,
-    doctor,
-    devchain,
-):
-    app.add_typer(noun.app)
 
 
 def _print_version(*, wanted: bool) -> None:
@@ -62,6 +87,7 @@ def root(
     ] = False,
 ) -> None:
     """Set up what every command needs."""
+    gc.enable()
     context.obj = siblings = Siblings(has_parent=attached)
     if attached:
         attach(siblings.hear)
@@ -73,4 +99,5 @@ def main() -> None:
     A crash leaves no core file: it would hold the pepper and what clients have just sent.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    gc.disable()  # until the command runs: to look for garbage while modules load takes 0.1 s
     app(prog_name="mintscope")

@@ -19,32 +19,28 @@ from mintscope.core.market.log import LogReader
 from mintscope.core.market.report import Reports
 from mintscope.core.market.store import MarketReader
 from mintscope.edges.api.app import HEALTH, OTHER, PUBLIC, ROTATIONS, create_app
+from mintscope.edges.api.check import Check
 from mintscope.edges.api.failures import write_refusal
-from mintscope.edges.api.health import Check
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.server.server import freeze_startup_objects, listen, make_server
+from mintscope.edges.server.server import freeze_startup_objects, make_server
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
 from mintscope.shell.wiring.maintenance import running, serving_metrics
 from mintscope.shell.wiring.payments import Sales, open_sales
-from mintscope.shell.wiring.siblings import Siblings
+from mintscope.shell.wiring.processes.listening import bind
+from mintscope.shell.wiring.processes.siblings import Siblings
 from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
 from mintscope.shell.wiring.stores import Money, held, open_market, open_money
 
 Ready: TypeAlias = Callable[[str, int], None]
 
 GAP_SHOWN_SLOTS: Final = 324_000  # a day of mainnet
-
-
-def bind(api: ApiConfig) -> socket:
-    """Return the socket that clients connect to.  Raises OSError for an address in use."""
-    return listen(api.host, api.port)
 
 
 async def run_api(

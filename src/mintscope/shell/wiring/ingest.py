@@ -23,8 +23,8 @@ from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, MarketConfig
-from mintscope.shell.wiring.backoff import Backoff
 from mintscope.shell.wiring.maintenance import run_until_signalled, running, serving_metrics
+from mintscope.shell.wiring.processes.backoff import Backoff
 from mintscope.shell.wiring.stores import Market, held, open_market
 
 __all__ = ["WrongChain", "node_endpoint", "run_ingest"]

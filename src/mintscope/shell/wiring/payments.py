@@ -10,7 +10,7 @@ import structlog
 from solders.keypair import Keypair
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import PriceUnavailable, ServiceUnavailable
+from mintscope.base.errors import NeedsOperator, PriceUnavailable, ServiceUnavailable
 from mintscope.base.primitives import Mint, Wallet
 from mintscope.base.solana import Endpoint
 from mintscope.client.keypair import parse_keypair, read_keypair
@@ -42,7 +42,7 @@ log = structlog.get_logger()
 PAYMENT_LAMPORTS: Final = 10_001
 
 
-class CannotSell(Exception):
+class CannotSell(NeedsOperator):
     """The configuration cannot sell; the message says why, and how to fix it."""
 
 

@@ -13,8 +13,9 @@ from mintscope.base.limits import Limit
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.server.server import listen, make_server, serving_beside
+from mintscope.edges.server.server import make_server, serving_beside
 from mintscope.edges.web.app import create_web
 from mintscope.edges.web.pages.render import Features
 from mintscope.shell.config.sections import WebConfig

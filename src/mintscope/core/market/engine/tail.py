@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from mintscope.base.errors import NeedsOperator
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Gap, Tip
 from mintscope.core.market.log import SlotHeader
@@ -20,7 +21,7 @@ GAPS_MAX: Final = 1_024
 TIME_MAX: Final = 1 << 33
 
 
-class ForkBelowFinalized(Exception):
+class ForkBelowFinalized(NeedsOperator):
     """The source contradicts what it called final: an operator must look."""
 
 

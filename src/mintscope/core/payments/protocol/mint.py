@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from mintscope.base.errors import NeedsOperator
 from mintscope.base.primitives import Wallet
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, Terms
 
@@ -32,7 +33,7 @@ FORBIDDEN: Final = {
 }
 
 
-class UnusablePaymentToken(Exception):
+class UnusablePaymentToken(NeedsOperator):
     """The service must not start selling; the message says how to fix it."""
 
 

@@ -21,11 +21,12 @@ from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Gen
 from mintscope.shell.cli.demo.buyer import BuyerTask, DemoFailed, buy
 from mintscope.shell.cli.demo.folder import demo_folder
 from mintscope.shell.cli.output import stop
-from mintscope.shell.cli.service.children import ChildEnded, Children, Role
+from mintscope.shell.cli.service.children import Children, Role
+from mintscope.shell.cli.service.running import ChildEnded
 from mintscope.shell.cli.service.serve import start_api
 from mintscope.shell.config.load import child_environment
 from mintscope.shell.config.sections import ApiConfig
-from mintscope.shell.wiring.api import bind
+from mintscope.shell.wiring.processes.listening import bind
 
 SEED: Final = 0
 MINTS: Final = 20

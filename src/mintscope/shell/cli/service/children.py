@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
@@ -17,19 +17,15 @@ import msgspec
 import structlog
 
 from mintscope.shell.cli.service.out_of_service import LINGER_S, OutOfService
-from mintscope.shell.wiring.backoff import Backoff
-from mintscope.shell.wiring.siblings import Sibling
+from mintscope.shell.cli.service.running import EXIT_OPERATOR, ChildEnded
+from mintscope.shell.wiring.processes.backoff import Backoff
+from mintscope.shell.wiring.processes.siblings import Sibling
 
 STOP_TIMEOUT_S: Final = 15.0
 POLL_S: Final = 0.05
 ANSWER_S: Final = 0.5  # a start that is further away is not waited for by clients
-EXIT_OPERATOR: Final = 3  # starting it again is of no use until an operator has decided
 
 log = structlog.get_logger()
-
-
-class ChildEnded(Exception):
-    """A process ended for good without which the others have nothing to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,14 +219,3 @@ def _stop(children: Sequence[_Child]) -> None:
 def _close_pipe(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None
     process.stdin.close()
-
-
-def attach(hear: Callable[[bytes], None]) -> None:
-    """Hear the lines of the parent on our standard input; its end becomes a SIGTERM."""
-
-    def watch() -> None:
-        for line in sys.stdin.buffer:
-            hear(line)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, name="parent", daemon=True).start()

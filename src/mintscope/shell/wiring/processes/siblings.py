@@ -6,7 +6,7 @@ import msgspec
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import RESTARTS
-from mintscope.edges.api.health import Check
+from mintscope.edges.api.check import Check
 
 PARENT_SAYS: Final = "processes"
 

@@ -1,0 +1,41 @@
+"""`mintscope api`: the process that serves clients."""
+
+import signal
+from typing import Annotated
+
+import typer
+import uvloop
+
+from mintscope.shell.cli.config import ConfigFile, configured
+from mintscope.shell.cli.service.running import ending_in_words, start_logging
+from mintscope.shell.wiring.api import run_api
+from mintscope.shell.wiring.processes.siblings import Siblings
+from mintscope.shell.wiring.site import in_url
+
+app = typer.Typer()
+
+
+@app.command()
+def api(
+    context: typer.Context,
+    *,
+    config: ConfigFile = None,
+    listener: Annotated[
+        int | None, typer.Option(hidden=True, help="File descriptor of a listening socket.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", hidden=True, help="It ran before.")] = False,
+) -> None:
+    """Serve clients: the API and the pages."""
+    siblings: Siblings = context.obj
+    siblings.is_restart = again
+    settings = configured(config).config
+    start_logging(settings.log)
+    # uvicorn raises a signal again when it has stopped; by then there is nothing left to stop.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    with ending_in_words():
+        uvloop.run(run_api(settings, _tell_address, siblings, listener))
+
+
+def _tell_address(host: str, port: int) -> None:
+    typer.echo(f"serving http://{in_url(host)}:{port}", err=True)

@@ -1,0 +1,18 @@
+"""The process that has started this one: what it tells, and that we end with it."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+
+def attach(hear: Callable[[bytes], None]) -> None:
+    """Hear the lines of the parent on our standard input; its end becomes a SIGTERM."""
+
+    def watch() -> None:
+        for line in sys.stdin.buffer:
+            hear(line)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()

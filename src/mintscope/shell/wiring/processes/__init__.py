@@ -1,0 +1,1 @@
+"""What the processes of one installation share: how they wait, what they know of each other."""
