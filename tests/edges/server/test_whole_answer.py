@@ -48,6 +48,10 @@ class Wire(asyncio.Transport):
         self.writes.append(bytes(data))
 
     @override
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    @override
     def is_closing(self) -> bool:
         return self.closed
 

@@ -1,9 +1,9 @@
 """One connection that speaks HTTP/1.1: uvicorn's protocol, with the bounds of `Bounds`.
 
-    request line and headers   16 KiB in all, else 431
-    body                       64 KiB, declared or streamed, else 413
+    request line and headers   16 KiB in all, 2 KiB of address, 100 headers, else 431
+    body                       64 KiB, declared or streamed, else 413; in 1,024 pieces, else 400
     a whole request            14 s from its first byte, else 408; silence is just closed
-    an unread response         cut off after 14 s
+    an unread response         cut off after 14 s, however short it is
     requests that wait         16, then they are answered and the connection is closed
     connections                a maximum in all and per client: the oldest without a whole request
                                gives way, else 503 and closed
@@ -27,7 +27,13 @@ from mintscope.base.errors import (
     ServiceUnavailable,
 )
 from mintscope.edges.server.protocol.connections import Connections
-from mintscope.edges.server.protocol.head import body_too_large, fault_of, head_too_large
+from mintscope.edges.server.protocol.head import (
+    body_too_large,
+    fault_of,
+    head_too_large,
+    too_many_headers,
+    url_too_long,
+)
 from mintscope.edges.server.protocol.pace import PacedProtocol
 from mintscope.edges.server.protocol.whole_response import WholeResponse
 
@@ -58,10 +64,12 @@ class HttpProtocol(PacedProtocol):
         self._chunk_bytes = 0  # of what is being parsed
         self._later_bytes = 0  # of this request, after the chunk it began in
         self._received = bytearray()
+        self._pieces = 0  # in which it came
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # what the client leaves unread is told at once
         if self.open_connections.enter(self, self._peer):
             self._arm()
         else:
@@ -108,8 +116,21 @@ class HttpProtocol(PacedProtocol):
         self._whole = False
         self._in_head = True
         self._later_bytes = 0
+        self._pieces = 0
         if self._received:
             self._received = bytearray()
+
+    @override
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self._bounds.url_bytes_max:
+            self._stop(url_too_long(self._bounds))
+
+    @override
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self.headers) >= self._bounds.headers_max:
+            self._stop(too_many_headers(self._bounds))
+        super().on_header(name, value)
 
     @override
     def on_headers_complete(self) -> None:
@@ -132,6 +153,10 @@ class HttpProtocol(PacedProtocol):
     @override
     def on_body(self, body: bytes) -> None:
         self._received += body
+        self._pieces += 1
+        if self._pieces > self._bounds.body_pieces_max:
+            pieces = self._bounds.body_pieces_max
+            self._stop(BadRequest(f"expected a body in at most {pieces} pieces"))
         if len(self._received) > self._bounds.body_bytes_max:
             self._stop(body_too_large(self._bounds))
 

@@ -20,6 +20,9 @@ from mintscope.edges.server.response import Response
 class Bounds:
     """What a client may take.
 
+    url_bytes_max                of the address in the request line
+    headers_max                  each is worth six times its bytes in memory, and a callback
+    body_pieces_max              in which a body arrives: its chunks, or its packets
     waiting_max                  requests of one connection that wait behind the one under way
     pause_s                      no request is read so long after one was refused as one too many
     idle_s_min                   an idle connection gives way to a new one only after so long
@@ -28,7 +31,10 @@ class Bounds:
     """
 
     head_bytes_max: int = 16 * 1024
+    url_bytes_max: int = 2 * 1024
+    headers_max: int = 100
     body_bytes_max: int = 64 * 1024
+    body_pieces_max: int = 1_024
     request_s_max: float = 14.0
     unread_s_max: float = 14.0
     keep_alive_s_max: float = 10.0

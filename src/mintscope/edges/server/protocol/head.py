@@ -40,6 +40,16 @@ def head_too_large(bounds: Bounds) -> HeadersTooLarge:
     )
 
 
+def too_many_headers(bounds: Bounds) -> HeadersTooLarge:
+    """Return the error of a head with more headers than it may have."""
+    return HeadersTooLarge(f"expected at most {bounds.headers_max} headers")
+
+
+def url_too_long(bounds: Bounds) -> HeadersTooLarge:
+    """Return the error of a request line whose address is longer than it may be."""
+    return HeadersTooLarge(f"expected an address of at most {bounds.url_bytes_max} bytes")
+
+
 def body_too_large(bounds: Bounds) -> PayloadTooLarge:
     """Return the error of a body that is larger than it may be."""
     return PayloadTooLarge(f"expected a body of at most {bounds.body_bytes_max} bytes")

@@ -19,6 +19,10 @@ class WholeResponse(RequestResponseCycle):
     @override
     async def send(self, message: ASGISendEvent) -> None:
         """Send *message* as uvicorn would; keep a head back until the body is here."""
+        if self.flow.write_paused:
+            await self.flow.drain()
+        if self.transport.is_closing():
+            self.disconnected = True  # uvicorn tells it to the newest request alone
         if message["type"] == "http.response.start" and self._head is None:
             self._head = message
             return
