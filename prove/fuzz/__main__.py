@@ -5,6 +5,7 @@ printed.  Options: `make fuzz ARGS="--only base58"`.
 """
 
 import argparse
+import logging
 import os
 import sys
 import time
@@ -14,13 +15,14 @@ from contextlib import suppress
 from typing import Final
 
 import msgspec
+import structlog
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 
-from prove.fuzz import chains, clients, payments
+from prove.fuzz import chains, clients, payments, prices
 from prove.fuzz.outcome import KEPT, Fuzzed
 from prove.fuzz.target import Target
 
-TARGETS: Final = {**payments.TARGETS, **chains.TARGETS, **clients.TARGETS}
+TARGETS: Final = {**payments.TARGETS, **chains.TARGETS, **prices.TARGETS, **clients.TARGETS}
 USUAL_S: Final = 60
 BATCH: Final = 1_000  # drawings between two looks at the clock
 
@@ -69,6 +71,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=sorted(TARGETS), metavar="TARGET")
     names = parser.parse_args().only or list(TARGETS)
     seconds = _seconds(os.environ)  # noqa: TID251 - how long is no setting of the service
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     outcomes = {}
     for name in names:
         outcome = outcomes[name] = fuzz(TARGETS[name], seconds)

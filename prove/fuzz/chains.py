@@ -5,19 +5,24 @@ from typing import Any, Final
 
 import httpx
 import msgspec
+from google.protobuf.message import DecodeError
 
-from mintscope.base.clock import SystemClock
+from mintscope.base.clock import ManualClock, SystemClock
 from mintscope.base.primitives import Signature, Slot
 from mintscope.base.solana import Endpoint
+from mintscope.base.yellowstone import geyser_pb2
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.programs import BY_ADDRESS
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.devchain.chain import Devchain
+from mintscope.devchain.stream.protobuf import to_protobuf
 from mintscope.edges.settlement.payment_node import PaymentNode
 from mintscope.edges.sources.files import FileError, FileSource
+from mintscope.edges.sources.geyser.assembler import Assembler
+from mintscope.edges.sources.geyser.shelf import Shelf
 from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.rpc import Commitment, Rpc, RpcFailure
-from prove.fuzz.inputs import changed_json
+from prove.fuzz.inputs import changed_bytes, changed_json
 from prove.fuzz.payments import PAYMENTS, TREASURY
 from prove.fuzz.target import FOLDER, KEY, LOOP, NOW, Target
 
@@ -162,7 +167,41 @@ async def _asked(question: Coroutine[Any, Any, object], refusal: type[Exception]
     decode_block(getattr(found, "transactions", ()))
 
 
+def streamed() -> list[bytes]:
+    """Return messages of a stream: a block, its parts one by one, and what became of its slot."""
+    infos = [to_protobuf(entry, index) for index, entry in enumerate(BLOCKS[0]["transactions"][:2])]
+    head: dict[str, Any] = {"slot": 7, "parent_slot": 6, "blockhash": KEY, "parent_blockhash": KEY}
+    updates = [
+        geyser_pb2.SubscribeUpdate(
+            block=geyser_pb2.SubscribeUpdateBlock(**head, transactions=infos)
+        ),
+        geyser_pb2.SubscribeUpdate(block_meta=geyser_pb2.SubscribeUpdateBlockMeta(**head)),
+        geyser_pb2.SubscribeUpdate(
+            slot=geyser_pb2.SubscribeUpdateSlot(slot=7, status=geyser_pb2.SLOT_DEAD)
+        ),
+    ]
+    for info in infos:
+        part = geyser_pb2.SubscribeUpdateTransaction(slot=7, transaction=info)
+        updates.append(geyser_pb2.SubscribeUpdate(transaction=part))
+    return [update.SerializeToString() for update in updates]
+
+
+def stream(message: bytes) -> None:
+    """Take a message of a stream, after one that is right, and decode the blocks that come."""
+    for is_joined in (False, True):
+        shelf = Shelf()
+        assembler = Assembler(shelf, ManualClock(NOW), is_joined=is_joined)
+        assembler.take(geyser_pb2.SubscribeUpdate.FromString(STREAMED[0]))
+        update = geyser_pb2.SubscribeUpdate.FromString(message)
+        assembler.take(update)
+        for slot in {SLOT, Slot(update.block.slot)}:
+            decode_block(getattr(shelf.block(slot), "transactions", ()))
+
+
+STREAMED: Final = streamed()
+
 TARGETS: Final = {
+    "message of a stream": Target(changed_bytes(STREAMED), stream, (DecodeError,)),
     **{
         f"decoder: {name}": Target(changed_json(entries), decode)
         for name, entries in sorted(BY_PROGRAM.items())

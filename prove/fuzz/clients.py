@@ -2,12 +2,15 @@
 
 import json
 import sys
+from base64 import b64encode
 from contextlib import suppress
 from typing import Final
 
 import httpx
+from solders.keypair import Keypair
 
 from mintscope.base.errors import BadRequest, ServiceError
+from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.accounts.signups.form import parse_form as parse_signup
 from mintscope.core.dex import base58
 from mintscope.core.dex.outcome import Unreadable
@@ -15,10 +18,12 @@ from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.web.form import InvalidForm, parse_form
 from mintscope.shell.cli.table import BadTable, rows
 from prove.fuzz.inputs import changed_bytes, changed_json
+from prove.fuzz.payments import HEADERS
 from prove.fuzz.target import FOLDER, KEY, LOOP, Target
 from prove.recipe import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
+from support.scenes.payments.payment_build import TERMS
 from support.scenes.service import running_service
 
 PATHS: Final = [
@@ -111,7 +116,26 @@ def forwarded(text: bytes) -> None:
     assert ClientAddresses(["127.0.0.0/8", "::1/128"]).key(scope)
 
 
+def demand(text: bytes) -> None:
+    """Pay what a seller demands, if it is what the wallet was told to pay."""
+    limit = SpendLimit(atoms_per_payment=30_000, atoms_in_all=30_000)
+    wallet = PayerWallet(keypair=PAYER, pin=PIN, limit=limit)
+    required, offer = wallet.choose(b64encode(text).decode())
+    wallet.pay(required, offer, KEY)
+    assert limit.spent == int(offer.amount) <= limit.atoms_per_payment
+
+
+PAYER: Final = Keypair.from_seed(bytes(32))
+PIN: Final = Pin(network=TERMS.network, asset=TERMS.asset, decimals=6, pay_to=TERMS.pay_to)
+DEMAND: Final = {
+    "x402Version": 2,
+    "resource": {"url": "https://shop.example/v1/token/x"},
+    "accepts": [HEADERS[0]["accepted"]],
+}
+
+
 TARGETS: Final = {
+    "demand of a seller": Target(changed_json([DEMAND]), demand, (WillNotPay,)),
     "path": Target(changed_bytes(PATHS), path),
     "base58": Target(changed_bytes([KEY.encode(), b"z" * 44, b"1" * 80]), base58_text),
     "CSV": Target(changed_bytes(TABLE), table, (BadTable,)),

@@ -1,0 +1,59 @@
+"""What nodes and feeds say of prices."""
+
+from base64 import b64encode
+from typing import Final
+
+import httpx
+from solders.pubkey import Pubkey
+
+from mintscope.base.primitives import Mint, Wallet
+from mintscope.base.solana import WSOL
+from mintscope.core.payments.protocol.mint import UnusablePaymentToken
+from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
+from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.edges.settlement.price_sources import FeedPrice
+from mintscope.edges.settlement.reserves import RpcReserves, Vaults
+from prove.fuzz.chains import ENDPOINT
+from prove.fuzz.inputs import changed_bytes, changed_json
+from prove.fuzz.target import KEY, LOOP, NOW, Target
+
+TOKEN_ACCOUNT_BYTES: Final = 165
+BODY: Final = bytearray()
+NODE: Final = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(BODY)))
+RESERVES: Final = RpcReserves(
+    ENDPOINT, base=Mint(str(WSOL)), pools=[Vaults(Wallet(KEY), Wallet(KEY))], transport=NODE
+)
+FEED: Final = FeedPrice("http://feed.example", transport=NODE)
+READING: Final = {"price": {"price": "150", "expo": -2, "publish_time": NOW // 1000}}
+
+
+def _vault(amount: int) -> dict[str, object]:
+    """Return the answer to getAccountInfo of a token account of SOL."""
+    data = bytes(Pubkey.from_string(WSOL)) + bytes(32) + amount.to_bytes(8, "little")
+    text = b64encode(data.ljust(TOKEN_ACCOUNT_BYTES, b"\0")).decode()
+    value = {"owner": TOKEN_PROGRAM, "lamports": 9, "data": [text, "base64"]}
+    return {"jsonrpc": "2.0", "id": 1, "result": {"context": {"slot": 7}, "value": value}}
+
+
+def reserves(body: bytes) -> None:
+    """Read the vaults of a pool from a node that answers with *body*."""
+    BODY[:] = body
+    LOOP.run_until_complete(RESERVES.read())
+
+
+def feed(body: bytes) -> None:
+    """Read a price from a feed that answers with *body*; there is a price or a reason for none."""
+    BODY[:] = body
+    LOOP.run_until_complete(FEED.read(NOW))
+
+
+TARGETS: Final = {
+    "pool reserves": Target(
+        changed_json([_vault(amount) for amount in (0, 10**9, 2**64 - 1)]),
+        reserves,
+        (ChainUnavailable, UnusablePaymentToken),
+    ),
+    "price feed": Target(
+        changed_json([{"parsed": [READING]}]) | changed_bytes([b"<html></html>"]), feed
+    ),
+}
