@@ -115,7 +115,7 @@ def _mutation() -> Section:
     return Section(
         title="Mutation testing",
         text=MUTATION if scores else "Nothing was mutated yet: `make mutation` does it.",
-        head=("module", "mutants", "killed", "justified", "survived", "killed, %"),
+        head=("module", "mutants", "killed", "justified", "survived", "killed, %", "took, s"),
         rows=[
             (
                 module,
@@ -124,6 +124,7 @@ def _mutation() -> Section:
                 str(score.justified),
                 str(len(score.survivors)),
                 f"{score.percent():.1f}",
+                f"{score.seconds:.0f}",
             )
             for module, score in sorted(scores.items())
         ],

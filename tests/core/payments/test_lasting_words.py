@@ -1,0 +1,103 @@
+"""Words that outlive a version: clients compare them, rows and old copies hold them."""
+
+from mintscope.core.payments.books.invariants import DOUBTED_LOOKS, SETTLED_AFTER_MS, Invariant
+from mintscope.core.payments.books.treasury import DoubtKind, ScanScope
+from mintscope.core.payments.payment import State
+from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
+from mintscope.core.payments.protocol.requirement import (
+    HELD_OPEN_S,
+    MAINNET,
+    SCHEME,
+    TOKEN_2022_PROGRAM,
+    TOKEN_PROGRAM,
+)
+
+
+def test_clients_tell_refusals_by_these_words() -> None:
+    assert {reason.name: reason.value for reason in RefusalReason} == {
+        "NO_MATCHING_REQUIREMENT": "no_matching_requirement",
+        "UNDECODABLE": "transaction_undecodable",
+        "TOO_LONG": "transaction_too_long",
+        "NOT_CANONICAL": "transaction_not_canonical",
+        "SIGNERS": "signers",
+        "FEE_PAYER": "fee_payer",
+        "FEE_PAYER_NOT_ISOLATED": "fee_payer_not_isolated",
+        "LOOKUP_TABLES": "lookup_tables_not_allowed",
+        "ACCOUNTS": "accounts",
+        "INSTRUCTION_COUNT": "instruction_count",
+        "COMPUTE_BUDGET": "compute_budget",
+        "COMPUTE_LIMIT_TOO_HIGH": "compute_limit_too_high",
+        "PRIORITY_FEE_TOO_HIGH": "priority_fee_too_high",
+        "NO_TRANSFER": "transfer_checked_expected",
+        "TOKEN_PROGRAM": "token_program_mismatch",
+        "MINT": "mint_mismatch",
+        "DECIMALS": "decimals_mismatch",
+        "RECIPIENT": "recipient_mismatch",
+        "SOURCE": "source_not_payers_token_account",
+        "AUTHORITY": "authority_not_payer",
+        "AMOUNT": "amount_mismatch",
+        "UNKNOWN_PROGRAM": "unknown_program",
+        "MEMO_COUNT": "one_memo_expected",
+        "QUOTE_FORGED": "quote_invalid",
+        "QUOTE_EXPIRED": "quote_expired",
+        "QUOTE_USED": "quote_used",
+        "SIGNATURE": "invalid_signature",
+        "INSUFFICIENT_FUNDS": "insufficient_funds",
+        "SIMULATION": "simulation_failed",
+        "BLOCKHASH": "blockhash_not_found",
+        "NETWORK_FEE": "network_fee_too_high",
+        "FUNDS": "insufficient_funds_for_pending_payments",
+        "TOO_MANY_FAILURES": "too_many_failed_payments",
+        "TOO_MANY_PENDING": "too_many_pending_payments",
+        "REVERTED": "transaction_failed",
+        "EXPIRED": "transaction_expired",
+        "VANISHED": "transaction_vanished",
+        "UNDERPAID": "amount_received_too_small",
+    }
+
+
+def test_what_was_never_broadcast_has_no_signature() -> None:
+    assert Refused(RefusalReason.MINT).signature == ""
+
+
+def test_rows_of_every_version_hold_these_states() -> None:
+    assert [*State] == ["pending", "issued", "failed", "frozen"]
+    assert [*ScanScope] == ["new", "all"]
+    assert [*DoubtKind] == ["arrived", "issued"]
+
+
+def test_an_operator_finds_a_violation_by_its_number() -> None:
+    assert {each.name: each.partition(":")[0] for each in Invariant} == {
+        "LANDED_IS_ISSUED": "I1",
+        "LANDED_IS_KNOWN": "I6",
+        "ISSUED_IS_FINAL": "I1",
+        "ISSUED_IS_ENTERED": "I1",
+        "ENTRY_IS_PAID": "I1",
+        "PAID_IS_ENOUGH": "I9",
+        "BALANCE_IS_SUM": "I2",
+        "ROTATIONS_CANCEL": "I2",
+        "FREEZES_CANCEL": "I2",
+    }
+    assert [*Invariant] == [
+        "I1: a payment landed and is not issued",
+        "I6: a payment that we signed landed and has no row",
+        "I1: a payment was issued and does not become final",
+        "I1: a purchase was issued and the journal does not say so",
+        "I1: the journal holds a purchase that no payment made",
+        "I9: a payment was issued for less than its price",
+        "I2: a balance is not the sum of its entries",
+        "I2: rotations have made or lost credits",
+        "I2: what was frozen is not what the payments say",
+    ]
+
+
+def test_a_doubt_lasts_three_looks_and_five_minutes() -> None:
+    """As docs/operating.md says."""
+    assert (DOUBTED_LOOKS, SETTLED_AFTER_MS) == (3, 300_000)
+
+
+def test_the_names_of_the_chain_are_its_own() -> None:
+    assert (SCHEME, MAINNET) == ("exact", "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp")
+    assert TOKEN_PROGRAM == "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
+    assert TOKEN_2022_PROGRAM == "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
+    assert HELD_OPEN_S == 60

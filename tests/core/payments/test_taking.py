@@ -1,0 +1,630 @@
+"""Taking, refusing, adopting and reconciling, over a chain that says what a test tells it to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pytest
+from solders.pubkey import Pubkey
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.time import DAY_MS, HOUR_MS
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.payments.adopter import Adopter, NotAdopted
+from mintscope.core.payments.books.audit import compare
+from mintscope.core.payments.books.invariants import Invariant, Violation
+from mintscope.core.payments.books.orphans import Recognised, SoldItem, recognise
+from mintscope.core.payments.demand import Credits, Demand
+from mintscope.core.payments.facilitator import Facilitator, VerifiedPayment
+from mintscope.core.payments.outcome import (
+    AlreadyUsed,
+    Obstacle,
+    Outcome,
+    Settled,
+    Unavailable,
+    Unresolved,
+    Used,
+)
+from mintscope.core.payments.payment import (
+    MISSED_BLOCKS,
+    VALID_BLOCKS,
+    Dead,
+    Landed,
+    PaidReport,
+    Payment,
+    Reverted,
+    Sighting,
+    State,
+    UnreadablePayment,
+    Unseen,
+    weigh,
+)
+from mintscope.core.payments.protocol.envelope import Envelope, Signed, open_envelope
+from mintscope.core.payments.protocol.headers import Presented
+from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
+from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL, find_memo, transferred
+from mintscope.core.payments.reconciler import Reconciler
+from mintscope.core.payments.redelivery import Secrets
+from mintscope.core.payments.settlement import (
+    ChainUnavailable,
+    Rejected,
+    Simulated,
+    TreasuryUnusable,
+    Trial,
+    UnknownBlockhash,
+)
+from mintscope.core.payments.store import Budget
+from support.fakes.payment_memory import MemoryPaymentStore
+from support.scenes.payments.payment_build import (
+    FEE_PAYER,
+    PAYER,
+    TERMS,
+    Recipe,
+    pay,
+    present,
+)
+
+NOW: Final = UnixMs(1_700_000_000_000)
+SECRETS: Final = Secrets.derive(b"r" * 32)
+RESOURCE: Final = Resource("/v1/credits/purchase?bundle=10")
+AMOUNT: Final = 25_000
+KEY: Final = "the-secret-of-the-buyer"
+LANDED: Final = Landed(paid=AMOUNT, final=False)
+LANDED_FOR_GOOD: Final = Landed(paid=AMOUNT, final=True)
+HEIGHT: Final = 1_000
+
+
+@dataclass
+class ToldChain:
+    """A chain that says what it is told to; None for a node that does not answer."""
+
+    trial: Trial | None = field(
+        default_factory=lambda: Simulated(balance_after=10**9, block_height=HEIGHT)
+    )
+    waited: Sighting | None = LANDED
+    seen: Sighting | None = field(default_factory=lambda: Unseen(height=1))
+    sent: list[Signed] = field(default_factory=list)
+    looks: int = 0
+
+    async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
+        assert source == TERMS.token_account(envelope.accounts[1])
+        if self.trial is None:
+            raise ChainUnavailable
+        return self.trial
+
+    async def broadcast(self, signed: Signed) -> None:
+        self.sent.append(signed)
+
+    async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
+        assert signature == self.sent[-1].signature
+        assert patience_s == 60
+        if self.waited is None:
+            raise ChainUnavailable
+        return self.waited
+
+    async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
+        self.looks += 1
+        if self.seen is None:
+            raise ChainUnavailable
+        return [self.seen] * len(signatures)
+
+
+class World:
+    """One service in memory."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(NOW)
+        self.store = MemoryPaymentStore()
+        self.chain = ToldChain()
+        self.drawn = 0
+        self.aside: list[tuple[Signature, str]] = []
+        self.recorded: bytes | None = None
+
+    def entropy(self, count: int) -> bytes:
+        self.drawn += 1
+        return self.drawn.to_bytes(count)
+
+    def facilitator(self) -> Facilitator:
+        return Facilitator(
+            terms=TERMS,
+            secrets=SECRETS,
+            fee_payer=FEE_PAYER,
+            store=self.store,
+            adoptions=self.store,
+            chain=self.chain,
+            clock=self.clock,
+            entropy=self.entropy,
+            budget=Budget(),
+        )
+
+    def quoted(self, key: str | None = KEY, **changes: Any) -> Presented:
+        return pay(self.facilitator().require(RESOURCE, AMOUNT, key), **changes)
+
+    async def buy(self, presented: Presented, key: str | None = KEY, **wanted: Any) -> Outcome:
+        demand = Demand(resource=RESOURCE, key=key, address="192.0.2.1")
+        answer = await self.facilitator().present(presented, demand)
+        if not isinstance(answer, VerifiedPayment):
+            return answer
+        return await answer.settle(wanted.get("wanted", Credits(10)))
+
+    def lose(self) -> None:
+        """Restore the store from a copy that is older than every payment."""
+        self.store = MemoryPaymentStore()
+
+    def reconciler(self) -> Reconciler:
+        return Reconciler(
+            store=self.store,
+            chain=self.chain,
+            clock=self.clock,
+            on_unreadable=lambda payment, why: self.aside.append((payment.signature, why)),
+        )
+
+    async def read(self, _: Signature) -> bytes | None:
+        return self.recorded
+
+    async def recognise(self, wire: bytes) -> Recognised | None:
+        return recognise(wire, [SoldItem(RESOURCE, 10)], terms=TERMS, quote_key=SECRETS.quote)
+
+    def adopter(self) -> Adopter:
+        return Adopter(
+            records=Records(self),
+            chain=self.chain,
+            store=self.store,
+            adoptions=self.store,
+            recognise=self.recognise,
+            secrets=SECRETS,
+            clock=self.clock,
+            entropy=self.entropy,
+        )
+
+    def row(self) -> Payment:
+        (row,) = self.store.rows.values()
+        return row.payment
+
+
+@dataclass
+class Records:
+    world: World
+
+    async def recorded(self, signature: Signature) -> bytes | None:
+        return await self.world.read(signature)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_payment_is_waited_for_until_its_blockhash_has_expired_everywhere(
+    world: World,
+) -> None:
+    """150 blocks, and 32 for nodes that stand at different heights."""
+    world.chain.waited = None
+    pending = await world.buy(world.quoted())
+    assert isinstance(pending, Unresolved)
+    last = HEIGHT + 182
+
+    assert pending.payment.last_valid_height == HEIGHT + VALID_BLOCKS == last
+    assert weigh(pending.payment, Unseen(height=last)) is None
+    assert weigh(pending.payment, Unseen(height=last + 1)) == Dead(height=last + 1)
+    assert weigh(replace(pending.payment, last_valid_height=-1), Unseen()) == Dead(height=0)
+    assert MISSED_BLOCKS == 32
+
+
+async def test_a_payment_begins_with_nothing_known_of_it(world: World) -> None:
+    world.chain.waited = None
+    await world.buy(world.quoted())
+    begun = world.row()
+
+    assert (begun.state, begun.paid, begun.reason) == (State.PENDING, 0, None)
+    assert (begun.final, begun.touched, begun.missed_height) == (False, False, 0)
+    assert (begun.address, begun.payer) == ("192.0.2.1", str(PAYER.pubkey()))
+    assert begun.fee_lamports == FEE_LAMPORTS_USUAL == 10_001
+    assert begun.begun_at == NOW
+
+
+async def test_a_payment_is_left_to_its_handler_for_as_long_as_that_waits(world: World) -> None:
+    """A minute, and fifteen seconds more."""
+    world.chain.waited = None
+    await world.buy(world.quoted())
+    (row,) = world.store.rows.values()
+
+    assert row.lease_until == NOW + 75_000
+
+
+async def test_a_node_that_falls_silent_leaves_a_payment_pending(world: World) -> None:
+    payment = world.quoted()
+    world.chain.waited = None
+    pending = await world.buy(payment)
+    assert pending == Unresolved(payment=world.row(), key=None)
+    world.chain.seen = None
+
+    assert await world.buy(payment) == pending
+    world.chain.waited = LANDED
+    assert isinstance(await world.buy(payment), Settled)
+
+
+async def test_the_outcome_of_a_failed_payment_is_for_everybody(world: World) -> None:
+    payment = world.quoted()
+    world.chain.waited = Reverted(final=True)
+    failed = await world.buy(payment)
+    assert failed == Refused(RefusalReason.REVERTED, world.row().signature)
+    looks = world.chain.looks
+
+    assert await world.buy(payment, key=None) == failed
+    assert await world.buy(payment, key="another-key-of-another") == failed
+    assert await world.buy(payment) == failed
+    assert world.chain.looks == looks  # what is final is not asked for again
+
+
+async def test_a_failure_that_is_not_final_is_looked_at_again(world: World) -> None:
+    payment = world.quoted()
+    world.chain.waited = Reverted(final=False)
+    await world.buy(payment)
+    world.chain.seen = LANDED
+
+    assert isinstance(await world.buy(payment), Settled)
+
+
+async def test_a_pending_payment_belongs_to_the_holder_of_its_key(world: World) -> None:
+    payment = world.quoted()
+    world.chain.waited = None
+    await world.buy(payment)
+
+    for key in (None, "another-key-of-another"):
+        assert await world.buy(payment, key=key) == AlreadyUsed(Used.PAYMENT)
+
+
+async def test_an_answer_is_given_again_to_the_last_moment_of_its_day(world: World) -> None:
+    payment = world.quoted()
+    first = await world.buy(payment)
+    assert isinstance(first, Settled)
+    assert not first.redelivered
+    world.clock.advance(DAY_MS)
+    again = await world.buy(payment)
+
+    assert isinstance(again, Settled)
+    assert (again.redelivered, again.token) == (True, first.token)
+    world.clock.advance(1)
+    assert await world.buy(payment) == AlreadyUsed(Used.PAYMENT)
+
+
+async def test_a_report_whose_body_was_dropped_is_not_given_again(world: World) -> None:
+    world.chain.waited = LANDED_FOR_GOOD
+    payment = world.quoted()
+    for _ in range(2):
+        assert isinstance(await world.buy(payment, wanted=PaidReport(body=b"x")), Settled)
+    await world.store.forget_reports(NOW)
+
+    assert await world.buy(payment) == AlreadyUsed(Used.PAYMENT)
+
+
+@pytest.mark.parametrize(
+    ("trial", "age_ms", "outcome"),
+    [
+        (None, 0, Unavailable(Obstacle.CHAIN)),
+        (TreasuryUnusable("frozen"), 0, Unavailable(Obstacle.TREASURY)),
+        (Rejected("custom", is_unfunded=True), 0, Refused(RefusalReason.INSUFFICIENT_FUNDS)),
+        (Rejected("custom"), 0, Refused(RefusalReason.SIMULATION)),
+        (Rejected("AlreadyProcessed"), 0, Refused(RefusalReason.SIMULATION)),
+        (UnknownBlockhash(), 44_999, Unavailable(Obstacle.NODE_BEHIND)),
+        (UnknownBlockhash(), 45_000, Refused(RefusalReason.BLOCKHASH)),
+    ],
+)
+async def test_what_would_fail_is_not_sent(
+    world: World, trial: Trial | None, age_ms: int, outcome: Outcome
+) -> None:
+    payment = world.quoted()
+    world.clock.advance(age_ms)
+    world.chain.trial = trial
+
+    assert await world.buy(payment) == outcome
+    assert world.chain.sent == []
+    assert world.store.rows == {}
+
+
+@pytest.mark.parametrize(
+    ("trial", "seen", "outcome"),
+    [
+        # What a node has not settled is never refused.
+        (UnknownBlockhash(), LANDED, Unavailable(Obstacle.UNSETTLED)),
+        (UnknownBlockhash(), Reverted(final=False), Unavailable(Obstacle.UNSETTLED)),
+        (UnknownBlockhash(), UnreadablePayment(why=""), Unavailable(Obstacle.UNSETTLED)),
+        (UnknownBlockhash(), Unseen(), Unavailable(Obstacle.UNSETTLED)),
+        (Rejected("AlreadyProcessed"), Unseen(), Unavailable(Obstacle.UNSETTLED)),
+        (UnknownBlockhash(), None, Unavailable(Obstacle.CHAIN)),
+        (UnknownBlockhash(), Unseen(height=1), Refused(RefusalReason.BLOCKHASH)),
+        (Rejected("custom"), LANDED_FOR_GOOD, Refused(RefusalReason.SIMULATION)),
+    ],
+)
+async def test_what_would_fail_may_have_landed_before_a_restore(
+    world: World, trial: Trial, seen: Sighting | None, outcome: Outcome
+) -> None:
+    payment = world.quoted()
+    world.clock.advance(60_000)
+    world.chain.trial, world.chain.seen = trial, seen
+
+    assert await world.buy(payment) == outcome
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome"),
+    [
+        (Unseen(), Unavailable(Obstacle.NODE_BEHIND)),
+        (Unseen(height=1), Unavailable(Obstacle.NODE_BEHIND)),
+        (None, Unavailable(Obstacle.CHAIN)),
+    ],
+)
+async def test_a_node_behind_is_no_reason_to_doubt_a_young_payment(
+    world: World, seen: Sighting | None, outcome: Outcome
+) -> None:
+    world.chain.trial, world.chain.seen = UnknownBlockhash(), seen
+
+    assert await world.buy(world.quoted()) == outcome
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome"),
+    [
+        (LANDED, Unavailable(Obstacle.UNSETTLED)),
+        (None, Unavailable(Obstacle.CHAIN)),
+        (Unseen(height=1), Refused(RefusalReason.QUOTE_EXPIRED)),
+    ],
+)
+async def test_an_old_quote_may_have_been_paid_before_a_restore(
+    world: World, seen: Sighting | None, outcome: Outcome
+) -> None:
+    payment = world.quoted()
+    world.clock.advance(121_000)
+    world.chain.seen = seen
+
+    assert await world.buy(payment) == outcome
+
+
+async def test_a_lost_payment_that_failed_is_told_with_its_signature(world: World) -> None:
+    payment = world.quoted()
+    await world.buy(payment)
+    signature = world.row().signature
+    world.lose()
+    world.clock.advance(121_000)
+    world.chain.seen = Reverted(final=True)
+
+    assert await world.buy(payment) == Refused(RefusalReason.REVERTED, signature)
+
+
+@pytest.mark.parametrize(
+    ("key", "outcome"),
+    [
+        (None, AlreadyUsed(Used.LOST)),
+        ("another-key-of-another", AlreadyUsed(Used.LOST)),
+        ("00" * 40, AlreadyUsed(Used.LOST)),
+    ],
+)
+async def test_a_lost_payment_is_for_the_holder_of_its_key(
+    world: World, key: str | None, outcome: Outcome
+) -> None:
+    payment = world.quoted()
+    first = await world.buy(payment)
+    assert isinstance(first, Settled)
+    world.lose()
+    world.clock.advance(121_000)
+    world.chain.seen = LANDED_FOR_GOOD
+
+    assert await world.buy(payment, key=key) == outcome
+    again = await world.buy(payment)
+    assert isinstance(again, Settled)
+    assert again.token == first.token
+
+
+async def test_a_one_time_key_outlives_the_store(world: World) -> None:
+    payment = world.quoted(key=None)
+    world.chain.waited = None
+    pending = await world.buy(payment, key=None)
+    assert isinstance(pending, Unresolved)
+    assert pending.key is not None
+    assert len(pending.key) == 2 * (24 + 16)
+    world.lose()
+    world.clock.advance(121_000)
+    world.chain.seen = LANDED_FOR_GOOD
+
+    assert isinstance(await world.buy(payment, key=pending.key), Settled)
+    other = world.quoted(key=None, blockhash=b"\x08" * 32)
+    world.clock.advance(121_000)
+    assert await world.buy(other, key=pending.key) == AlreadyUsed(Used.LOST)
+
+
+async def test_a_lost_payment_whose_key_bought_something_since_is_not_issued(world: World) -> None:
+    payment = world.quoted()
+    await world.buy(payment)
+    world.lose()
+    assert isinstance(await world.buy(world.quoted(blockhash=b"\x08" * 32)), Settled)
+    world.clock.advance(121_000)
+    world.chain.seen = LANDED_FOR_GOOD
+
+    assert await world.buy(payment) == AlreadyUsed(Used.KEY)
+
+
+async def test_a_lost_payment_that_an_operator_settled_buys_nothing(world: World) -> None:
+    payment = world.quoted()
+    await world.buy(payment)
+    signature = world.row().signature
+    world.lose()
+    world.store.acknowledged.add(signature)
+    world.clock.advance(121_000)
+    world.chain.seen = LANDED_FOR_GOOD
+
+    assert await world.buy(payment) == AlreadyUsed(Used.ACKNOWLEDGED)
+
+
+async def test_an_adopted_payment_is_counted_against_no_address(world: World) -> None:
+    payment = world.quoted()
+    await world.buy(payment)
+    signature = world.row().signature
+    assert await world.adopter().adopt(signature, by=COMMAND_LINE) == world.row()
+    world.lose()
+    assert await world.adopter().adopt(signature, by=COMMAND_LINE) is NotAdopted.NOT_FOUND
+    world.recorded = payment.transaction
+    world.chain.seen = LANDED
+    assert await world.adopter().adopt(signature, by=COMMAND_LINE) is NotAdopted.NOT_FINAL
+    world.chain.seen = Reverted(final=True)
+    assert await world.adopter().adopt(signature, by=COMMAND_LINE) is NotAdopted.NOT_FINAL
+    world.chain.seen = LANDED_FOR_GOOD
+    adopted = await world.adopter().adopt(signature, by=COMMAND_LINE)
+
+    assert adopted == world.row()
+    assert isinstance(adopted, Payment)
+    assert (adopted.state, adopted.address, adopted.final) == (State.ISSUED, "", True)
+    assert adopted.last_valid_height == 1
+    assert adopted.resource == RESOURCE
+
+
+def test_what_came_too_short_is_a_violation_once_it_is_final() -> None:
+    short = replace(
+        Payment(**PARTS), state=State.FROZEN, reason=RefusalReason.UNDERPAID, final=True
+    )
+
+    assert compare([short], {}) == [Violation(Invariant.LANDED_IS_ISSUED, "s")]
+    assert compare([replace(short, final=False)], {}) == []
+    assert compare([replace(short, reason=RefusalReason.VANISHED)], {}) == []
+
+
+PARTS: Final[dict[str, Any]] = {
+    "message_hash": bytes(32),
+    "signature": "s",
+    "payer": "p",
+    "address": "a",
+    "resource": "/r",
+    "amount": 100,
+    "purchase": PaidReport(body=b"{}"),
+    "key_hash": bytes(32),
+    "fee_lamports": 10_001,
+    "last_valid_height": 1_000,
+    "begun_at": 0,
+}
+
+
+def envelope(**changes: Any) -> Envelope:
+    """Return a payment by its parts: of *count* of the official client's instructions."""
+    count = changes.pop("count", 4)
+    recipe = Recipe(amount=7, memo=b"memo", **changes)
+    opened = open_envelope(recipe.build(recipe.instructions()[:count]))
+    assert isinstance(opened, Envelope)
+    return opened
+
+
+def test_a_transaction_on_chain_tells_its_memo_and_its_transfer() -> None:
+    assert find_memo(envelope()) == b"memo"
+    assert find_memo(envelope(count=3)) is None
+    assert transferred(envelope()) == 7
+    assert transferred(envelope(count=3)) == 7
+    twice = Recipe(amount=2**40 + 5, memo=b"memo")
+    listed = twice.instructions()
+    opened = open_envelope(twice.build([*listed, listed[3]]))
+    assert isinstance(opened, Envelope)
+    assert find_memo(opened) is None
+    assert transferred(opened) == 2**40 + 5
+    swapped = open_envelope(twice.build([listed[2], listed[0], listed[1], listed[3]]))
+    assert isinstance(swapped, Envelope)
+    assert transferred(swapped) is None
+    brief = open_envelope(twice.build([listed[2], listed[3]]))
+    assert isinstance(brief, Envelope)
+    assert transferred(brief) is None
+
+
+async def test_only_what_carries_a_quote_of_ours_is_recognised(world: World) -> None:
+    requirement = world.facilitator().require(RESOURCE, AMOUNT)
+    recipe = Recipe(amount=AMOUNT, memo=requirement.memo.encode())
+    listed = recipe.instructions()
+    found = await world.recognise(recipe.build())
+
+    assert found is not None
+    assert (found.verified.amount, found.offer) == (AMOUNT, SoldItem(RESOURCE, 10))
+    for wire in (
+        b"",
+        recipe.build(listed[:3]),  # no memo
+        recipe.build([listed[2], *listed[:2], listed[3]]),  # no transfer in its place
+        recipe.build([*listed, listed[3]]),  # two memos
+        Recipe(amount=AMOUNT - 1, memo=requirement.memo.encode()).build(),
+        Recipe(
+            amount=AMOUNT,
+            memo=requirement.memo.encode(),
+            terms=replace(TERMS, fee_payer=TERMS.asset),  # type: ignore[arg-type]  # any key
+        ).build(),
+    ):
+        assert await world.recognise(wire) is None
+
+
+async def test_another_requirement_is_refused_before_anything_else(world: World) -> None:
+    requirement = world.facilitator().require(RESOURCE, AMOUNT)
+    recipe = Recipe(amount=AMOUNT, memo=requirement.memo.encode())
+    other = replace(present(requirement, recipe.build()), network="solana:other")
+
+    assert await world.buy(other) == Refused(RefusalReason.NO_MATCHING_REQUIREMENT)
+
+
+async def test_what_cannot_be_read_is_looked_at_ever_more_rarely(world: World) -> None:
+    """After as long as it has lasted: 10 s at first, an hour at most."""
+    world.chain.waited = None
+    await world.buy(world.quoted())
+    world.chain.seen = UnreadablePayment(why="of another kind")
+    (row,) = world.store.rows.values()
+    row.lease_until = NOW
+    waits = []
+    for after_ms in (0, 9_999, 1, 60_000, 10 * HOUR_MS):
+        world.clock.advance(after_ms)
+        row.lease_until = world.clock.now()
+        assert await world.reconciler().once() == 1
+        waits.append(row.lease_until - world.clock.now())
+
+    assert waits == [10_000, 10_000, 10_000, 70_000, HOUR_MS]
+    assert world.aside == [(row.payment.signature, "of another kind")] * 5
+
+
+async def test_a_look_keeps_others_away_for_ten_seconds(world: World) -> None:
+    world.chain.waited = None
+    await world.buy(world.quoted())
+    (row,) = world.store.rows.values()
+    row.lease_until = NOW
+    counts = []
+    for after_ms in (0, 9_999, 1):
+        world.clock.advance(after_ms)
+        counts.append(await world.reconciler().once())
+
+    assert counts == [1, 0, 1]
+
+
+class Stopped(Exception):
+    """Ends a reconciler that would go on."""
+
+
+async def test_a_reconciler_rests_for_a_second_and_survives_an_outage(world: World) -> None:
+    world.chain.waited = None
+    await world.buy(world.quoted())
+    (row,) = world.store.rows.values()
+    row.lease_until = NOW
+    world.chain.seen = None
+    rests: list[float] = []
+    troubles: list[Exception] = []
+
+    async def pause(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) == 3:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        await world.reconciler().run(pause, troubles.append)
+
+    assert rests == [1.0, 1.0, 1.0]
+    assert [type(each) for each in troubles] == [ChainUnavailable]
+
+
+async def test_arrivals_that_are_issued_are_not_looked_for_again(world: World) -> None:
+    await world.buy(world.quoted())
+    signature = world.row().signature
+    looks = world.chain.looks
+
+    assert await world.reconciler().issue_arrived([signature]) == [world.row()]
+    assert world.chain.looks == looks
+    assert await world.reconciler().issue_arrived([]) == []
