@@ -1,0 +1,141 @@
+"""Words that outlive a version: agents compare them, rows and copies of old ones hold them."""
+
+import hmac
+from typing import Final
+
+from mintscope.base.credentials import CredentialKind, hash_credential, is_well_formed
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.application import UNDECIDED, ApplicationState, SignupId, UserType
+from mintscope.core.accounts.audit import APPLICANT, COMMAND_LINE, MAILBOX, SERVICE, user_actor
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.keys.api_key import KeyStatus
+from mintscope.core.accounts.keys.scope import AREAS, READ_SCOPES, Scope
+from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.core.accounts.proof import Purpose
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.user import UserKind
+
+ROOT: Final = b"r" * 32
+SECRETS: Final = AccountSecrets.derive(ROOT)
+EMAIL: Final = EmailAddress("agent@example.org")
+
+
+def test_rows_of_every_version_hold_these_words() -> None:
+    assert [*ApplicationState] == [
+        "awaiting_confirmation",
+        "awaiting_approval",
+        "approved",
+        "rejected",
+        "key_issued",
+    ]
+    assert [*UserType] == ["trader", "provider", "both"]
+    assert [*UserKind] == ["person", "agent"]
+    assert [*KeyStatus] == ["active", "expired", "revoked"]
+    assert [*Purpose] == ["confirm_application", "verify_email", "reset_password", "claim_agent"]
+    assert [*EmailKind] == [
+        "confirm_application",
+        "application_approved",
+        "application_rejected",
+        "new_key",
+        "verify_email",
+        "reset_password",
+        "password_changed",
+        "claim_agent",
+    ]
+    assert {
+        ApplicationState.AWAITING_CONFIRMATION,
+        ApplicationState.AWAITING_APPROVAL,
+    } == UNDECIDED
+
+
+def test_the_audit_log_names_who_acts_in_these_words() -> None:
+    assert (COMMAND_LINE, SERVICE) == ("command line", "service")
+    assert (APPLICANT, MAILBOX, user_actor(7)) == ("applicant", "mailbox", "user:7")
+
+
+def test_scopes_are_those_of_the_specification() -> None:
+    assert [*Scope] == [
+        "trade:read",
+        "trade:write",
+        "wallets:read",
+        "wallets:write",
+        "signals:read",
+        "signals:write",
+        "groups:read",
+        "groups:write",
+    ]
+    assert [area.name for area in AREAS] == ["trade", "wallets", "signals", "groups"]
+    assert [scope.area for scope in Scope if scope.is_write] == [area.name for area in AREAS]
+    assert {f"{area.name}:read" for area in AREAS} == READ_SCOPES
+    assert [(area.read, area.write) for area in AREAS] == [
+        ("See orders and trades.", "Place and cancel orders."),
+        ("See linked wallets and their balances.", "Link and unlink wallets."),
+        ("Read signals.", "Publish and withdraw signals."),
+        ("See groups and their members.", "Create groups, add and remove members."),
+    ]
+
+
+def derived(use: bytes) -> bytes:
+    return hmac.digest(ROOT, b"mintscope " + use + b" 1", "sha256")
+
+
+def test_what_an_older_version_handed_out_is_still_good() -> None:
+    """Secrets, keys, links and codes in the hands of people are derived, and never stored."""
+    assert (
+        AccountSecrets(
+            pepper=ROOT,
+            application=derived(b"application"),
+            api_key=derived(b"api key"),
+            redeem=derived(b"account redeem"),
+            mail=derived(b"mail"),
+            form=derived(b"form"),
+        )
+        == SECRETS
+    )
+    nonce = b"n" * 32
+    link = hmac.digest(SECRETS.mail, b"link" + nonce, "sha256")
+    code = int.from_bytes(hmac.digest(SECRETS.mail, b"code" + nonce, "sha256")[:16])
+    name = hmac.digest(SECRETS.mail, b"letter 7 9", "sha256").hex()[:32]
+    redeem = hmac.digest(SECRETS.redeem, b"agent@example.org\nkey", "sha256")
+
+    assert len(SECRETS.link_of(nonce)) == 43
+    assert int(SECRETS.code_of(nonce)) == code % 10**8
+    assert len(SECRETS.code_of(nonce)) == 8
+    assert SECRETS.email_name(7, UnixMs(9)) == name
+    assert SECRETS.redeem_hash("key", EMAIL) == redeem
+    assert SECRETS.redeem_hash(None, EMAIL) is None
+    assert SECRETS.csrf_of("cookie") == hmac.digest(SECRETS.form, b"cookie", "sha256").hex()
+    assert SECRETS.hash("a text") == hash_credential("a text", pepper=ROOT)
+    assert SECRETS.is_link_of(nonce, SECRETS.link_of(nonce))
+    assert not SECRETS.is_link_of(nonce, SECRETS.link_of(nonce) + "x")
+    assert not SECRETS.is_link_of(nonce, "\ud800")
+    assert SECRETS.is_code_of(nonce, SECRETS.code_of(nonce))
+    assert not SECRETS.is_code_of(nonce, "0" * 9)
+    assert link[:3].hex() not in SECRETS.link_of(nonce)
+
+
+def test_codes_keep_their_zeros() -> None:
+    codes = [SECRETS.code_of(bytes([n]) * 32) for n in range(64)]
+
+    assert {len(code) for code in codes} == {8}
+    assert any(code.startswith("0") for code in codes)
+    assert all(code.isascii() and code.isdigit() for code in codes)
+
+
+def test_derived_secrets_differ_by_all_that_they_are_derived_of() -> None:
+    one, other = b"1" * 32, b"2" * 32
+    secrets = {
+        SECRETS.secret_of(one, "key"),
+        SECRETS.secret_of(other, "key"),
+        SECRETS.secret_of(one, "another"),
+    }
+    keys = {
+        SECRETS.key_of(SignupId(1), one, "secret"),
+        SECRETS.key_of(SignupId(1), other, "secret"),
+        SECRETS.key_of(SignupId(2), one, "secret"),
+        SECRETS.key_of(SignupId(1), one, "another"),
+    }
+
+    assert (len(secrets), len(keys)) == (3, 4)
+    assert all(is_well_formed(CredentialKind.APPLICATION_SECRET, each) for each in secrets)
+    assert all(is_well_formed(CredentialKind.API_KEY, each) for each in keys)
