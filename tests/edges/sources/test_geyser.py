@@ -16,7 +16,7 @@ import httpx
 import pytest
 import uvicorn
 
-from mintscope.base.clock import ManualClock, SystemClock
+from mintscope.base.clock import Clock, ManualClock, SystemClock
 from mintscope.base.primitives import Mint, Slot, UnixMs
 from mintscope.base.solana import WSOL, Block, Endpoint, Finalized, Gap, Source, Tip, Update
 from mintscope.core.dex.decode import decode_block
@@ -25,6 +25,7 @@ from mintscope.devchain.chain import Devchain
 from mintscope.devchain.faults import Knobs, StreamFault, Streaming
 from mintscope.devchain.stream.service import GeyserServer
 from mintscope.edges.ingest.pipeline import Ingest
+from mintscope.edges.sources.geyser.believable import Believable
 from mintscope.edges.sources.geyser.node import StreamedNode
 from mintscope.edges.sources.geyser.source import GeyserSource
 from mintscope.edges.sources.geyser.stream import (
@@ -245,7 +246,7 @@ async def test_a_block_comes_by_the_stream_alone() -> None:
     """While nothing is missing, the repairer is asked for no block."""
     async with served() as at:
         at.chain.tick()
-        stream = Stream([at.endpoint], list(BY_ADDRESS), clock=SystemClock())
+        stream = stream_of([at.endpoint], list(BY_ADDRESS), SystemClock())
         running = asyncio.create_task(stream.run())
         while not stream.is_live:
             at.chain.tick()
@@ -277,7 +278,7 @@ class Away:
 
 async def test_what_no_repairer_gives_in_time_is_given_up_while_the_stream_goes_on() -> None:
     clock = ManualClock(UnixMs(0))
-    stream = Stream([GeyserEndpoint(url="http://nowhere")], [], clock=clock)
+    stream = stream_of([GeyserEndpoint(url="http://nowhere")], [], clock)
     node = StreamedNode(stream, Away(), clock, poll_s=0.01, gap_after_s=60)
     stream.is_live = True
     for _ in range(2):
@@ -290,6 +291,10 @@ async def test_what_no_repairer_gives_in_time_is_given_up_while_the_stream_goes_
     assert given_up == Missing(slot=Slot(7), absence=Absence.PURGED)
     with pytest.raises(Unreachable):
         await node.block(Slot(7), Commitment.CONFIRMED)
+
+
+def stream_of(endpoints: Sequence[GeyserEndpoint], programs: Sequence[str], clock: Clock) -> Stream:
+    return Stream(endpoints, programs, believable=Believable(Away(), clock), clock=clock)
 
 
 class Silent:
@@ -315,7 +320,7 @@ async def test_a_server_is_asked_for_its_version(token: str, said: str) -> None:
 async def test_the_next_server_is_asked_when_the_first_refuses() -> None:
     async with served() as at:
         refusing = GeyserEndpoint(url=at.endpoint.url, x_token="another")
-        stream = Stream([refusing, at.endpoint], [], clock=SystemClock())
+        stream = stream_of([refusing, at.endpoint], [], SystemClock())
         running = asyncio.create_task(stream.run())
         async with asyncio.timeout(20):
             while not stream.is_live:

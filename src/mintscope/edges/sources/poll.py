@@ -95,12 +95,19 @@ class Poller:
             log.warning("node_behind_store", node_slot=head, store_slot=after.slot)
         limit = self.polling.max_gap_slots
         if limit and head - after.slot > limit:
+            await self._expect_blocks(head)
             last = Slot(max(after.slot + 1, head - self.polling.backfill_slots - 1))
             reason = f"resumed {head - after.slot} slots behind, more than max_gap_s"
             return Lineage(Position(last, None)), Gap(Slot(after.slot + 1), last, reason)
         lineage = Lineage(Position(Slot(max(after.slot - OVERLAP_SLOTS, -1)), None))
         lineage.resume(after)
         return lineage, None
+
+    async def _expect_blocks(self, head: Slot) -> None:
+        """Raise Unreachable unless there are blocks at *head*: much is given up on its word."""
+        first = Slot(max(head - OVERLAP_SLOTS, 0))
+        if not await self.rpc.blocks(first=first, last=head, commitment=Commitment.CONFIRMED):
+            raise Unreachable(f"expected blocks at the newest slot; it lists none before {head}")
 
     async def _first(self, head: Slot) -> Slot:
         start = self.polling.start

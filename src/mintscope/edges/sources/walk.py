@@ -30,6 +30,7 @@ from mintscope.edges.sources.wire import Absence
 log = structlog.get_logger()
 
 WALK_BLOCKS_MAX: Final = 1_000
+EMPTY_RANGES_MAX: Final = 20
 HOLE_PAUSE_S: Final = 0.25
 
 
@@ -176,7 +177,9 @@ class Walk:
             # So few that asking for each costs less than asking which there are.
             return [Slot(each) for each in range(first, last + 1)]
         listed: list[Slot] = []
-        while not listed and first <= self.head:
+        for _ in range(EMPTY_RANGES_MAX):  # a head may be absurd: it is asked for again then
+            if listed or first > self.head:
+                break
             last = Slot(min(self.head, first + BLOCKS_RANGE_MAX - 1))
             listed = await self._rpc.blocks(first=first, last=last, commitment=Commitment.CONFIRMED)
             first = Slot(last + 1)

@@ -16,6 +16,7 @@ log = structlog.get_logger()
 
 FUTURE_S_MAX: Final = 60.0
 PARTIAL_SLOTS_MAX: Final = 64
+PARTIAL_BYTES_MAX: Final = 256 * 1024 * 1024
 
 Info = geyser_pb2.SubscribeUpdateTransactionInfo
 Head = geyser_pb2.SubscribeUpdateBlock | geyser_pb2.SubscribeUpdateBlockMeta
@@ -26,7 +27,8 @@ class Assembler:
 
     is_joined   the session sends single transactions and block metas, not blocks: a slot is whole
                 once its meta has come and a later slot has begun; the first slot of a session may
-                have begun before it, and is left to the repair
+                have begun before it, and is left to the repair, and so are the oldest of too
+                many slots, or bytes, that are not whole
     """
 
     def __init__(self, shelf: Shelf, clock: Clock, *, is_joined: bool) -> None:
@@ -35,6 +37,7 @@ class Assembler:
         self.is_joined = is_joined
         self._parts: dict[Slot, dict[int, Info]] = {}
         self._metas: dict[Slot, geyser_pb2.SubscribeUpdateBlockMeta] = {}
+        self._bytes = 0
         self._closed = Slot(-1)
 
     def take(self, update: geyser_pb2.SubscribeUpdate) -> bool:
@@ -49,11 +52,14 @@ class Assembler:
                 slot, info = Slot(update.transaction.slot), update.transaction.transaction
                 if self._is_open(slot):
                     self._parts.setdefault(slot, {})[info.index] = info
+                    self._bytes += _size(info)
+                    self._make_room()
                 return self._close_below(slot)
             case "block_meta":
                 slot = Slot(update.block_meta.slot)
                 if self._is_open(slot):
                     self._metas[slot] = update.block_meta
+                    self._make_room()
                 return self._close_below(slot)
             case _:
                 return False
@@ -61,7 +67,7 @@ class Assembler:
     def _take_slot(self, said: geyser_pb2.SubscribeUpdateSlot) -> bool:
         slot = Slot(said.slot)
         if said.status == geyser_pb2.SLOT_DEAD:
-            self._parts.pop(slot, None)
+            self._take_parts(slot)
             self._metas.pop(slot, None)
             self._shelf.kill(slot)
         elif said.status == geyser_pb2.SLOT_FINALIZED:
@@ -69,21 +75,35 @@ class Assembler:
         return False
 
     def _is_open(self, slot: Slot) -> bool:
-        """Tell whether *slot* is not whole yet; forget the oldest of too many that never are."""
+        """Tell whether *slot* is not whole yet."""
         if self._closed < 0:
             self._closed = slot
-        for parts in (self._parts, self._metas):
-            while len(parts) > PARTIAL_SLOTS_MAX:
-                del parts[min(parts)]
         return slot > self._closed
+
+    def _make_room(self) -> None:
+        """Forget the oldest of too much that never is whole: what comes of it yet is no block."""
+        while (
+            len(self._parts.keys() | self._metas.keys()) > PARTIAL_SLOTS_MAX
+            or self._bytes > PARTIAL_BYTES_MAX
+        ):
+            oldest = min(self._parts.keys() | self._metas.keys())
+            self._take_parts(oldest)
+            self._metas.pop(oldest, None)
+            self._closed = max(self._closed, oldest)
+
+    def _take_parts(self, slot: Slot) -> list[Info]:
+        """Return the transactions of *slot* in their order, and hold them no longer."""
+        parts = [part for _, part in sorted(self._parts.pop(slot, {}).items())]
+        self._bytes = self._bytes - sum(map(_size, parts)) if self._parts else 0
+        return parts
 
     def _close_below(self, slot: Slot) -> bool:
         """Put what is whole now that *slot* has begun."""
         done = sorted(each for each in self._metas if each < slot)
         for each in done:
             meta = self._metas.pop(each)
-            parts = [part for _, part in sorted(self._parts.pop(each, {}).items())]
-            size = meta.ByteSize() + sum(part.ByteSize() for part in parts)
+            parts = self._take_parts(each)
+            size = meta.ByteSize() + sum(map(_size, parts))
             self._closed = each
             self._put(meta, parts, size)
         return bool(done)
@@ -111,3 +131,7 @@ class Assembler:
             log.warning("block_from_the_future", slot=head.slot, block_time=time)
             return None
         return UnixS(time)
+
+
+def _size(part: Info) -> int:
+    return part.ByteSize()

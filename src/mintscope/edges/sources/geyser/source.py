@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from mintscope.base.clock import Clock
 from mintscope.base.solana import Tip, Update
+from mintscope.edges.sources.geyser.believable import Believable
 from mintscope.edges.sources.geyser.node import StreamedNode
 from mintscope.edges.sources.geyser.stream import WATCHDOG_S, GeyserEndpoint, Stream
 from mintscope.edges.sources.node import Node
@@ -37,7 +38,13 @@ class GeyserSource:
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield blocks in order, finality and gaps; never ends.  Raises as the poller does."""
-        stream = Stream(self.endpoints, self.programs, clock=self.clock, watchdog_s=self.watchdog_s)
+        stream = Stream(
+            self.endpoints,
+            self.programs,
+            believable=Believable(self.repairer, self.clock),
+            clock=self.clock,
+            watchdog_s=self.watchdog_s,
+        )
         node = StreamedNode(
             stream,
             self.repairer,

@@ -16,6 +16,7 @@ from mintscope.base.metrics import CHAIN_SLOT, STREAM_ENDS
 from mintscope.base.primitives import Slot
 from mintscope.base.yellowstone import geyser_pb2
 from mintscope.edges.sources.geyser.assembler import Assembler
+from mintscope.edges.sources.geyser.believable import Believable, slot_of
 from mintscope.edges.sources.geyser.shelf import Shelf
 from mintscope.edges.sources.pace import BACKOFF_S, BACKOFF_S_MAX
 
@@ -62,7 +63,7 @@ class StreamEnded(Exception):
 
 
 class Stream:
-    """Keeps *shelf* filled while `run` runs.
+    """Keeps *shelf* filled while `run` runs; a session that names an absurd slot is ended.
 
     is_live   a session is open and has told of a slot
     news      set whenever the shelf has a new block, or a session ends
@@ -73,10 +74,12 @@ class Stream:
         endpoints: Sequence[GeyserEndpoint],
         programs: Sequence[str],
         *,
+        believable: Believable,
         clock: Clock,
         watchdog_s: float = WATCHDOG_S,
     ) -> None:
         assert endpoints
+        self._believable = believable
         self._endpoints = endpoints
         self._programs = programs
         self._clock = clock
@@ -93,6 +96,7 @@ class Stream:
             endpoint = self._endpoints[vain % len(self._endpoints)]
             before = self.shelf.newest
             since = Slot(before + 1) if resumes and before >= 0 else None
+            await self._believable.ask()
             try:
                 await self._session(endpoint, since)
             except StreamEnded as end:
@@ -146,6 +150,8 @@ class Stream:
             async with asyncio.timeout(max(CONNECT_S, self._watchdog_s)) as watchdog:
                 await call.write(request)
                 while isinstance(update := await call.read(), geyser_pb2.SubscribeUpdate):
+                    if not self._believable.allows(update):
+                        raise StreamEnded("absurd", f"it named slot {slot_of(update)}")
                     kind = update.WhichOneof("update_oneof")
                     if kind == "ping":
                         answer = geyser_pb2.SubscribeRequestPing(id=1)
