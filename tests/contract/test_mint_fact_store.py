@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from mintscope.base.primitives import Mint, Slot, UnixMs
+from mintscope.base.time import DAY_MS
 from mintscope.core.market.mint_facts import MintFacts, MintFactStore, TokenProgram
 from mintscope.core.market.store import Tracking
 from support.fakes.made_chain import MINTS
@@ -56,6 +57,21 @@ async def test_facts_of_an_older_slot_replace_nothing(ports: Ports) -> None:
     found = await facts.one(A)
     assert found is not None
     assert found.name == "newer"
+
+
+async def test_facts_of_an_absurd_slot_are_replaced_by_those_that_are_read_later(
+    ports: Ports,
+) -> None:
+    """A node that once named a slot of 2^53 would have the last word for ever."""
+    facts, tracking = ports
+    await tracking.add(A)
+    absurd = replace(FACTS, slot=Slot(2**53), name="absurd")
+    await facts.save(A, absurd)
+
+    later = replace(FACTS, name="later", read_at_ms=UnixMs(FACTS.read_at_ms + DAY_MS))
+    assert await facts.save(A, later)
+    assert await facts.one(A) == later
+    assert await facts.due(UnixMs(later.read_at_ms), 9) == []
 
 
 async def test_an_unknown_mint_has_no_facts(ports: Ports) -> None:

@@ -102,3 +102,17 @@ async def test_a_request_that_waits_for_the_chain_delays_no_other(
         assert (health.status_code, unpaid.status_code, bought.status_code) == (200, 402, 201)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_a_store_that_does_not_answer_speaks_of_this_request_alone(
+    shop: SellingApi,
+) -> None:
+    """The payment was sent before: a buyer who hears that nothing was sent would pay twice."""
+    payment = await shop.paid("POST", PURCHASE)
+    assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
+    shop.world.sql("ALTER TABLE payment RENAME TO gone")
+    answer = await shop.send("POST", PURCHASE, payment, key=KEY)
+
+    assert answer.status_code == 503
+    message = answer.json()["error"]["message"]
+    assert "this request sent nothing: send the same payment again" in message

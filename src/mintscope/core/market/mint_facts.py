@@ -81,7 +81,7 @@ class MintFactStore(Protocol):
     """
 
     async def save(self, mint: Mint, facts: MintFacts) -> bool:
-        """Keep *facts*; False if *mint* has no row, or newer facts are kept."""
+        """Keep *facts*; False if *mint* has no row, or newer facts of this hour are kept."""
 
     async def missed(self, mint: Mint, read_at_ms: UnixMs) -> None:
         """Note that *mint* was no mint then; what was kept of it stays."""

@@ -93,7 +93,7 @@ class GroupCommit(Generic[Item, Outcome]):
 
     def _line_up(self) -> asyncio.Future[Any]:
         if self._stuck or self._closed or len(self._waiting) >= WAITING_MAX:
-            raise ServiceUnavailable("The ledger does not keep up; nothing was charged.")
+            raise ServiceUnavailable("The ledger does not keep up; this request charged nothing.")
         loop = asyncio.get_running_loop()
         if self._thread is None:
             self._thread = Thread(
@@ -115,7 +115,9 @@ class GroupCommit(Generic[Item, Outcome]):
             return
         if self._delivered_count == delivered_count:
             self._stuck = True
-            overdue = ServiceUnavailable("The ledger does not answer in time; nothing was charged.")
+            overdue = ServiceUnavailable(
+                "The ledger does not answer in time; this request charged nothing."
+            )
             for future in self._waiting:
                 if not future.done():
                     future.set_exception(overdue)

@@ -19,6 +19,11 @@ LINGERING_MAX: Final = 256
 LINGER_S: Final = 1.0  # for a client to read the answer before its connection is closed
 READ_BYTES_MAX: Final = 64 * 1024
 RETRY_AFTER_S: Final = 5
+# A payment may have been sent by an earlier request: of that nothing is known here.
+MESSAGE: Final = (
+    "The service cannot start; it is tried again. This request charged nothing. If it carries a"
+    " payment, do not pay again: send the same payment again, with the same Idempotency-Key."
+)
 
 
 class OutOfService:
@@ -67,7 +72,7 @@ def _response(now: UnixMs) -> bytes:
             "success": False,
             "error": {
                 "code": ErrorCode.SERVICE_UNAVAILABLE,
-                "message": "The service cannot start; it is tried again. Nothing was charged.",
+                "message": MESSAGE,
             },
             "meta": {"timestamp": iso_time_ms(now)},
         }

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.time import HOUR_MS
 from mintscope.core.market.mint_facts import MintFacts
 from mintscope.edges.storage.sqlite.connection import (
     open_store,
@@ -16,14 +17,17 @@ from mintscope.edges.storage.sqlite.connection import (
 )
 from mintscope.edges.storage.sqlite.market.tracking import UNAVAILABLE
 
-SAVE: Final = """
+# A slot that a node named and that is absurd must not stay the newest for ever.
+NEWER_MS: Final = HOUR_MS
+
+SAVE: Final = f"""
 INSERT INTO mint_fact (mint, slot, read_at_ms, facts)
 SELECT id, :slot, :read_at_ms, :facts FROM mint WHERE address = :mint
     ON CONFLICT (mint) DO UPDATE SET
        slot = excluded.slot, read_at_ms = excluded.read_at_ms, facts = excluded.facts
- WHERE excluded.slot >= mint_fact.slot
+ WHERE excluded.slot >= mint_fact.slot OR excluded.read_at_ms > mint_fact.read_at_ms + {NEWER_MS}
 RETURNING 1
-"""
+"""  # noqa: S608  a constant
 MISSED: Final = """
 INSERT INTO mint_fact (mint, slot, read_at_ms) SELECT id, 0, :read_at_ms FROM mint
  WHERE address = :mint
@@ -44,7 +48,7 @@ class SqliteMintFacts:
         self._db = open_store(path, "market")
 
     async def save(self, mint: Mint, facts: MintFacts) -> bool:
-        """Keep *facts*; False if *mint* has no row, or newer facts are kept."""
+        """Keep *facts*; False if *mint* has no row, or newer facts of this hour are kept."""
         row = {
             "mint": mint,
             "slot": facts.slot,

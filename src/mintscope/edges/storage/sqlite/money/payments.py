@@ -34,7 +34,9 @@ T = TypeVar("T")
 Job = Callable[[], Any]
 
 READ_PATIENCE_MS: Final = 100
-UNAVAILABLE: Final = "The payment store does not answer; nothing was sent."
+UNAVAILABLE: Final = (
+    "The payment store does not answer; this request sent nothing: send the same payment again."
+)
 # Errors that concern every job of a commit, not one of them.
 _OF_THE_FILE: Final = (
     apsw.BusyError,
