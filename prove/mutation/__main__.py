@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -64,12 +64,15 @@ class Run:
     def __init__(self, module: str, tests: tuple[str, ...], justified: dict[str, str]) -> None:
         self.module = module
         self.journal = Journal(module, tests)
-        self._justified = justified
         self._changes = {each.name: each for each in changes((PACKAGE / module).read_text())}
+        self._justified = {name for name in self._changes if _is_named(name, justified)}
+        for key in justified:
+            if not any(_is_named(name, [key]) for name in self._changes):
+                print(f"    survivors.toml justifies what is not there: {module}: {key}")
 
     def open(self) -> set[str]:
         """Return what has to be tried."""
-        return self._changes.keys() - self._justified.keys() - self.journal.tried.keys()
+        return self._changes.keys() - self._justified - self.journal.tried.keys()
 
     def change(self, name: str) -> Change:
         """Return the mutant of that name."""
@@ -85,9 +88,6 @@ class Run:
         """Keep the score for the report, and print it."""
         counted = [each for each in self._changes if each not in self._justified]
         tried = [self.journal.tried[name] for name in counted if name in self.journal.tried]
-        unknown = self._justified.keys() - self._changes.keys()
-        for name in unknown:
-            print(f"    survivors.toml justifies what is not there: {self.module}: {name}")
         score = Score(
             len(self._changes),
             sum(each.killed_by is not None for each in tried),
@@ -98,6 +98,11 @@ class Run:
         keep_score(self.module, score)
         print(_line(self.module, score), flush=True)
         return score
+
+
+def _is_named(name: str, justified: Iterable[str]) -> bool:
+    """Say whether a key is *name*, or its beginning with a star behind."""
+    return any(name.startswith(key[:-1]) if key.endswith("*") else name == key for key in justified)
 
 
 def _modules(path: str) -> Iterator[str]:

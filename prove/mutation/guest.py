@@ -11,6 +11,7 @@ import pytest
 from prove.mutation import fork
 from prove.mutation.fresh import OPTIONS
 from prove.mutation.host import Host, Told
+from prove.mutation.plan import LEFT_OUT
 
 
 def answers(tests: tuple[str, ...], wanted: dict[str, set[str]], folder: Path) -> Iterator[Told]:
@@ -51,5 +52,6 @@ def _serve(tests: tuple[str, ...], wanted: dict[str, set[str]], folder: Path, pi
             file.flush()
 
         paths = [f"tests/{test}" for test in tests]
-        options = [*OPTIONS, f"--basetemp={folder}/base"]
+        left_out = [f"--ignore=tests/{test}" for test in LEFT_OUT]
+        options = [*OPTIONS, f"--basetemp={folder}/base", *left_out]
         return int(pytest.main([*options, *paths], plugins=[Host(wanted, folder, tell)]))

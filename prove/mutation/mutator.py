@@ -94,7 +94,9 @@ def _is_prose(child: ast.AST, parent: ast.AST) -> bool:
         case ast.JoinedStr():
             return _is_raised(parent)
         case ast.Constant(value=str()):
-            return _is_raised(parent) or isinstance(parent, ast.Subscript | ast.JoinedStr)
+            return _is_raised(parent) or isinstance(
+                parent, ast.Subscript | ast.JoinedStr | ast.Assert
+            )
         case ast.ClassDef(bases=bases):
             return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in bases)
         case ast.Call(func=function):

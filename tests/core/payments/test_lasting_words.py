@@ -1,8 +1,14 @@
 """Words that outlive a version: clients compare them, rows and old copies hold them."""
 
+import hmac
+
+from mintscope.base.credentials import CredentialHash, make_credit_token
+from mintscope.base.primitives import Wallet
+from mintscope.base.time import DAY_MS
 from mintscope.core.payments.books.invariants import DOUBTED_LOOKS, SETTLED_AFTER_MS, Invariant
 from mintscope.core.payments.books.treasury import DoubtKind, ScanScope
 from mintscope.core.payments.payment import State
+from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 from mintscope.core.payments.protocol.requirement import (
     HELD_OPEN_S,
@@ -11,6 +17,7 @@ from mintscope.core.payments.protocol.requirement import (
     TOKEN_2022_PROGRAM,
     TOKEN_PROGRAM,
 )
+from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES, REDELIVERY_MS, Secrets
 
 
 def test_clients_tell_refusals_by_these_words() -> None:
@@ -101,3 +108,35 @@ def test_the_names_of_the_chain_are_its_own() -> None:
     assert TOKEN_PROGRAM == "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
     assert TOKEN_2022_PROGRAM == "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
     assert HELD_OPEN_S == 60
+
+
+def test_keys_and_tokens_of_an_older_version_are_still_good() -> None:
+    """They are derived from the pepper and never stored: another derivation voids them all."""
+    root = b"r" * 32
+    secrets = Secrets.derive(root)
+
+    def derived(use: bytes) -> bytes:
+        return hmac.digest(root, b"mintscope " + use + b" 1", "sha256")
+
+    assert secrets == Secrets(
+        quote=derived(b"quote"),
+        redeem=derived(b"redeem"),
+        token=derived(b"token"),
+        rotation=derived(b"rotation"),
+        pepper=root,
+    )
+    message, drawn = MessageHash(b"m" * 32), b"d" * GENERATED_KEY_BYTES
+    mac = hmac.digest(secrets.redeem, b"one-time key\n" + message + drawn, "sha256")[:16]
+    key = hmac.digest(secrets.redeem, b"p\nkey", "sha256")
+    token = hmac.digest(secrets.token, message + b"key", "sha256")[:28]
+
+    assert secrets.nonce("key") == hmac.digest(secrets.redeem, b"nonce\nkey", "sha256")[:8]
+    assert secrets.one_time_key(message, drawn) == (drawn + mac).hex()
+    assert secrets.made_key((drawn + mac).hex(), message)
+    assert not secrets.made_key((drawn + mac).hex(), MessageHash(b"x" * 32))
+    assert not secrets.made_key("no hexadecimal", message)
+    assert secrets.key_hash("key", Wallet("p")) == key
+    assert secrets.holds("key", Wallet("p"), CredentialHash(key))
+    assert not secrets.holds("another", Wallet("p"), CredentialHash(key))
+    assert secrets.credit_token(message, "key") == make_credit_token(token)
+    assert (GENERATED_KEY_BYTES, REDELIVERY_MS) == (24, DAY_MS)

@@ -102,3 +102,6 @@ def test_extensions_are_read_to_their_end_and_no_further() -> None:
     assert extensions(extended(3, 12).data) == [3, 12]
     assert extensions(extended(3, 12).data[:-6]) == [3]
     assert extensions(MINT) == []
+    empty = MINT.ljust(165, b"\0") + b"\x01" + b"\x09\0\0\0"  # its last extension holds nothing
+    assert extensions(empty) == [9]
+    assert extensions(empty[:-1]) == []

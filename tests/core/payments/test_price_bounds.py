@@ -10,6 +10,7 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.errors import InvalidBundle, PriceUnavailable
 from mintscope.base.primitives import UnixMs, UnixS
 from mintscope.core.payments.pricing.price import (
+    CHANGE_PER_MINUTE_MAX,
     Doubt,
     FeedReading,
     Minute,
@@ -113,6 +114,14 @@ def test_a_jump_within_a_minute_is_measured_against_a_whole_one(
     usd: str, after_s: int, *, is_one: bool
 ) -> None:
     assert is_jump(quote(usd, NOW + after_s * 1000), quote("1")) is is_one
+
+
+def test_thirty_percent_in_a_minute_are_no_jump_and_any_more_is_one() -> None:
+    most = Decimal(1 + CHANGE_PER_MINUTE_MAX) ** 1
+    least, hair = 1 / most, Decimal("1e-20")
+
+    for usd, is_one in ((most, False), (most + hair, True), (least, False), (least - hair, True)):
+        assert is_jump(quote(str(usd), NOW + 60_000), quote("1")) is is_one
 
 
 @pytest.mark.parametrize(

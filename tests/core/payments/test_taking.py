@@ -6,8 +6,10 @@ from typing import Any, Final
 
 import pytest
 from solders.pubkey import Pubkey
+from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.accounts.audit import COMMAND_LINE
@@ -55,7 +57,7 @@ from mintscope.core.payments.settlement import (
     Trial,
     UnknownBlockhash,
 )
-from mintscope.core.payments.store import Budget
+from mintscope.core.payments.store import Budget, Inconsistent
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.payment_build import (
     FEE_PAYER,
@@ -628,3 +630,65 @@ async def test_arrivals_that_are_issued_are_not_looked_for_again(world: World) -
     assert await world.reconciler().issue_arrived([signature]) == [world.row()]
     assert world.chain.looks == looks
     assert await world.reconciler().issue_arrived([]) == []
+
+
+async def test_a_frozen_payment_is_told_to_the_holder_of_its_key_alone(world: World) -> None:
+    payment = world.quoted()
+    await world.buy(payment)
+    row = world.row()
+    for height in (2_000, 2_000 + MISSED_BLOCKS):
+        await world.store.resolve(row.message_hash, Dead(height=height), now=NOW)
+    assert world.row().state is State.FROZEN
+
+    assert await world.buy(payment, key=None) == AlreadyUsed(Used.PAYMENT)
+    assert isinstance(await world.buy(payment), Unresolved)
+
+
+class FullStore(MemoryPaymentStore):
+    """A store that has no room for any outcome."""
+
+    @override
+    async def resolve(self, *_: object, now: UnixMs) -> Payment:
+        assert now
+        raise ServiceUnavailable
+
+
+async def test_what_a_store_cannot_keep_is_still_pending(world: World) -> None:
+    world.store = FullStore()
+    payment = world.quoted()
+
+    assert await world.buy(payment) == Unresolved(payment=world.row(), key=None)
+    world.chain.seen = LANDED
+    assert await world.buy(payment) == Unresolved(payment=world.row(), key=None)
+    assert world.row().state is State.PENDING
+
+
+class StrictStore(MemoryPaymentStore):
+    """A store whose books refuse every outcome."""
+
+    @override
+    async def resolve(self, *_: object, now: UnixMs) -> Payment:
+        assert now
+        raise Inconsistent("a balance would be negative")
+
+
+async def test_what_the_books_refuse_raises_the_alarm_and_keeps_no_others(world: World) -> None:
+    world.store = StrictStore()
+    world.chain.waited = None
+    await world.buy(world.quoted())
+    other = "another-key-of-another"
+    await world.buy(world.quoted(other), key=other)
+    world.chain.seen = LANDED
+    world.clock.advance(HOUR_MS)
+
+    assert await world.reconciler().once() == 2
+    assert [why for _, why in world.aside] == ["a balance would be negative"] * 2
+    assert {row.lease_until - world.clock.now() for row in world.store.rows.values()} == {HOUR_MS}
+
+
+def test_what_fits_a_packet_is_taken_apart() -> None:
+    for size, reason in (
+        (1_232, RefusalReason.UNDECODABLE),
+        (1_233, RefusalReason.TOO_LONG),
+    ):
+        assert open_envelope(b"\xff" * size) == Refused(reason)

@@ -145,16 +145,16 @@ def reshaped(
     )
 
 
-def broken(index_of: str) -> bytes:
-    """Return a payment one of whose indices points past the accounts."""
+def broken(index_of: str, index: int = 200) -> bytes:
+    """Return a payment one of whose indices is *index*, past the accounts."""
     message = recipe().message()
     listed = list(message.instructions)
     accounts = bytes(listed[2].accounts)
     listed[2] = (
-        CompiledInstruction(200, bytes(listed[2].data), accounts)
+        CompiledInstruction(index, bytes(listed[2].data), accounts)
         if index_of == "program"
         else CompiledInstruction(
-            listed[2].program_id_index, bytes(listed[2].data), accounts[:3] + b"\xc8"
+            listed[2].program_id_index, bytes(listed[2].data), accounts[:3] + bytes([index])
         )
     )
     return reshaped(instructions=listed)
@@ -363,6 +363,14 @@ CORPUS: Final[dict[str, tuple[Callable[[], bytes], RefusalReason]]] = {
     "a lookup table": (with_lookup_table, RefusalReason.LOOKUP_TABLES),
     "program index out of range": (lambda: broken("program"), RefusalReason.ACCOUNTS),
     "account index out of range": (lambda: broken("account"), RefusalReason.ACCOUNTS),
+    "the first program index out of range": (
+        lambda: broken("program", len(recipe().message().account_keys)),
+        RefusalReason.ACCOUNTS,
+    ),
+    "the first account index out of range": (
+        lambda: broken("account", len(recipe().message().account_keys)),
+        RefusalReason.ACCOUNTS,
+    ),
     "an account named twice": (
         lambda: reshaped(keys=[*recipe().message().account_keys, TERMS.treasury]),
         RefusalReason.ACCOUNTS,
