@@ -5,7 +5,9 @@ from typing import Any, Final, Unpack
 
 import pytest
 
+from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CredentialHash
+from mintscope.base.limits import Limit, Limiter, MemoryLimits
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.application import (
@@ -46,7 +48,12 @@ from mintscope.core.accounts.mail.email import (
     may_write_reset,
 )
 from mintscope.core.accounts.mail.outbox import retry_at
-from mintscope.core.accounts.people.password import LoginLimits, WeakPassword, expect_password
+from mintscope.core.accounts.people.password import (
+    LoginLimit,
+    LoginLimits,
+    WeakPassword,
+    expect_password,
+)
 from mintscope.core.accounts.people.session import (
     AGENT_LENGTH_MAX,
     SESSIONS_PER_USER_MAX,
@@ -420,6 +427,31 @@ def test_a_weak_password_is_told_why(password: str, told: str) -> None:
 
 def test_how_often_a_password_may_be_guessed_unless_an_operator_says_otherwise() -> None:
     assert LoginLimits() == LoginLimits(one=10, all=50, signups=20)
+
+
+class Noted:
+    """Limits in memory, which note what is asked of them."""
+
+    def __init__(self) -> None:
+        self.asked: list[Limit] = []
+        self._limits = MemoryLimits(ManualClock(NOW))
+
+    def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
+        self.asked.append(limit)
+        return self._limits.limiter(limit, window=window)
+
+
+def test_guesses_and_new_accounts_are_limited_in_these_windows() -> None:
+    """By these names an operator finds them in the metrics."""
+    limits = Noted()
+    LoginLimit(LoginLimits(), limits)
+
+    assert limits.asked == [
+        Limit(name="guesses", count=10, window_s=900),
+        Limit(name="guesses of a client", count=50, window_s=900),
+        Limit(name="accounts of a client", count=20, window_s=3_600),
+        Limit(name="accounts of a site", count=80, window_s=3_600),
+    ]
 
 
 def session(**changes: Any) -> Session:
