@@ -19,6 +19,7 @@ ACCOUNTS: Final = (
     "core/accounts",
     "contract/test_account_store.py",
     "contract/test_outbox.py",
+    "contract/test_outbox_batches.py",
     "edges/accounts",
     "edges/mail",
     "spec/test_exchange_secret.py",

@@ -15,10 +15,12 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import KEYS_PER_DAY_MAX
 from mintscope.core.accounts.keys.api_keys import TooManyKeys
 from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.mail.email import Draft
 from mintscope.core.accounts.people.access import NotPossible
 from mintscope.core.accounts.people.session import SessionEnded
 from mintscope.core.accounts.proof import Purpose
 from mintscope.core.accounts.signups.form import parse_form
+from mintscope.core.accounts.store import AccountStore
 from support.oracles.account_books import rows
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.people_service import (
@@ -54,7 +56,15 @@ def told(found: list[Any]) -> list[tuple[Any, ...]]:
 
 
 EVENTS = "SELECT actor, action, subject, detail FROM account_event ORDER BY id"
-EMAILS = "SELECT kind, recipient, facts FROM letter ORDER BY id"
+
+
+async def emails(store: AccountStore) -> list[Draft]:
+    """Return what was written, oldest first."""
+    return [*reversed(await store.read(lambda rows: rows.outbox.newest(100)))]
+
+
+async def written(store: AccountStore) -> list[tuple[str, str, dict[str, str]]]:
+    return [(each.kind, each.recipient, each.facts) for each in await emails(store)]
 
 
 async def test_the_life_of_a_person(service: PeopleService) -> None:
@@ -79,7 +89,7 @@ async def test_the_life_of_a_person(service: PeopleService) -> None:
         ("user:1", "reset password", "user:1", {"keys_revoked": "0"}),
     ]
     both = "trade:read, trade:write"
-    assert told(service.rows(EMAILS)) == [
+    assert await written(service.store) == [
         ("verify_email", ALICE, {}),
         ("password_changed", ALICE, {}),
         ("new_key", ALICE, {"hint": made.line.hint, "scopes": both}),
@@ -161,7 +171,7 @@ async def test_the_life_of_an_application(accounts: Accounts) -> None:
         ("command line", "forgotten", "application:1", {"state": "key_issued"}),
     ]
     email = "agent@example.org"
-    assert told(rows(accounts.path, EMAILS)) == [
+    assert await written(accounts.store) == [
         ("confirm_application", email, {}),
         ("application_approved", email, {"scopes": wide}),
         ("new_key", email, {"hint": first.line.hint, "scopes": wide}),
@@ -193,13 +203,12 @@ async def test_ends_of_applications(accounts: Accounts) -> None:
         ),
         ("service", "lapsed", "application:3", {}),
     ]
-    assert [row[:2] for row in told(rows(accounts.path, EMAILS))][3:] == [
+    assert [row[:2] for row in await written(accounts.store)][3:] == [
         ("application_rejected", "refused@example.org"),
         ("application_approved", "unknown@example.org"),
     ]
-    assert rows(accounts.path, "SELECT reason FROM letter WHERE given_up_at IS NOT NULL") == [
-        ("its application was deleted",)
-    ]
+    reasons = [each.reason for each in await emails(accounts.store) if each.given_up_at]
+    assert reasons == ["its application was deleted"]
 
 
 async def test_what_an_administrator_expects_is_said(accounts: Accounts) -> None:

@@ -16,7 +16,6 @@ from mintscope.core.accounts.email_address import EmailAddress, UnusableEmailAdd
 MISSING: Final = "expected a value; it is missing"
 SHOWN_MAX: Final = 50
 KINDS: Final[Mapping[type, str]] = {
-    str: "a string",
     bool: "a boolean",
     int: "a number",
     float: "a number",

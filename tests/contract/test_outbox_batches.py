@@ -1,0 +1,71 @@
+"""How many e-mails a lease takes and gives up, whatever engine keeps the accounts."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.limits import MemoryLimits
+from mintscope.base.primitives import UnixMs
+from mintscope.base.time import HOUR_MS
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import EmailId, EmailKind, EmailLimit
+from mintscope.core.accounts.mail.outbox import GIVE_UP_MAX, LEASE_MS, Outbox
+from mintscope.core.accounts.proof import NewProof, Purpose
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from support.scenes.account_stores import ENGINES
+
+NOW: Final = UnixMs(1_700_000_000_000)
+EXPIRED: Final = UnixMs(NOW - 2 * HOUR_MS)
+ALICE: Final = EmailAddress("alice@example.org")
+
+
+@pytest.fixture(params=ENGINES)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AccountStore]:
+    async with ENGINES[request.param](tmp_path) as store:
+        yield store
+
+
+def write_expired(rows: AccountRows, count: int) -> None:
+    """Write e-mails whose links are not good any more."""
+    for _ in range(count):
+        proof = rows.proofs.insert(NewProof(Purpose.RESET_PASSWORD, 7, ALICE, b"n", EXPIRED))
+        rows.emails.insert(EmailKind.RESET_PASSWORD, ALICE, {}, proof, EXPIRED)
+
+
+async def given_up(store: AccountStore) -> list[EmailId]:
+    found = await store.read(lambda rows: rows.outbox.newest(10_000))
+    return [draft.email_id for draft in found if draft.given_up_at is not None]
+
+
+async def test_what_is_given_up_makes_room_for_no_more_than_was_asked_for(
+    store: AccountStore,
+) -> None:
+    def write(rows: AccountRows) -> list[EmailId]:
+        write_expired(rows, 3)
+        return [rows.emails.insert(EmailKind.NEW_KEY, ALICE, {}, None, NOW) for _ in range(5)]
+
+    good = await store.transact(write)
+    leased = await Outbox(store).lease(NOW, limit=2)
+
+    assert [draft.email_id for draft in leased] == good[:2]
+    assert len(await given_up(store)) == 3
+
+
+async def test_no_lease_gives_up_more_than_a_transaction_may(store: AccountStore) -> None:
+    await store.transact(lambda rows: write_expired(rows, GIVE_UP_MAX + 200))
+
+    assert await Outbox(store).lease(NOW, limit=300) == []
+    assert len(await given_up(store)) == GIVE_UP_MAX == 500
+    assert LEASE_MS == 60_000
+
+
+async def test_an_email_that_was_not_written_does_not_count() -> None:
+    limit = EmailLimit(MemoryLimits(ManualClock(NOW)))
+    assert await limit.take(ALICE)
+    assert not await limit.take(ALICE)
+    await limit.give_back(ALICE)
+
+    assert await limit.take(ALICE)
