@@ -21,6 +21,7 @@ from mintscope.core.accounts.people.session import SessionEnded
 from mintscope.core.accounts.proof import Purpose
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.store import AccountStore
+from mintscope.core.accounts.user import UserId
 from support.oracles.account_books import rows
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.people_service import (
@@ -151,7 +152,8 @@ async def test_the_life_of_an_application(accounts: Accounts) -> None:
         actor=COMMAND_LINE,
     )
     first = await exchange(accounts, "agent", agent.secret)
-    await accounts.review.reset(agent.signup_id, actor=COMMAND_LINE)
+    again = await accounts.review.reset(agent.signup_id, actor=COMMAND_LINE)
+    assert (again.state, again.issued_at) == ("approved", None)
     second = await exchange(accounts, "agent", agent.secret)
     await accounts.review.forget(agent.signup_id, actor=COMMAND_LINE)
 
@@ -246,6 +248,17 @@ async def test_what_an_administrator_expects_is_said(accounts: Accounts) -> None
             "application 1 was rejected",
         ),
     ]
+
+
+async def test_an_application_of_a_removed_account_is_said_to_be_that(accounts: Accounts) -> None:
+    agent = await apply(accounts, "agent")
+    await accounts.review.approve(agent.signup_id, scopes=frozenset(), note="", actor=COMMAND_LINE)
+    await exchange(accounts, "agent", agent.secret)
+    await accounts.review.remove_user(UserId(1), actor=COMMAND_LINE)
+    with pytest.raises(NotPossible) as caught:
+        await accounts.review.reset(agent.signup_id, actor=COMMAND_LINE)
+
+    assert str(caught.value).endswith("application 1 belongs to an account that was removed")
 
 
 async def test_administrators_come_and_go(service: PeopleService, accounts: Accounts) -> None:
