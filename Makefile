@@ -9,6 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests write some hundred megabytes, and flush them again and again: into memory, where there is room.
 MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] 2>/dev/null && echo /dev/shm)
 SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
+APT_INSTALL := apt-get -qq install --yes --no-install-recommends
 PACKAGES := tests/browser src/mintscope/edges/web/assets
 
 .PHONY: help setup demo quick test check bench mainnet storm prove fuzz mutation report protocol lock format clean
@@ -102,9 +103,10 @@ $(VENV)/dev: $(VENV)/run requirements/dev.txt $(PACKAGES:=/package-lock.json)
 # Chromium comes from Debian where that is possible; without one the tests in a browser are skipped.
 $(VENV)/browser: $(VENV)/dev tests/browser/package-lock.json
 	@PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/browser --silent --no-audit --no-fund
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
+	@command -v chromium-headless-shell >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
 	  echo "installing the browser ..."; export DEBIAN_FRONTEND=noninteractive; \
-	  { apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium; } >/dev/null 2>&1 \
+	  { apt-get -qq update && { $(APT_INSTALL) chromium-headless-shell \
+	  || $(APT_INSTALL) chromium; }; } >/dev/null 2>&1 \
 	  || echo "Chromium could not be installed"; }
 	@touch $@
 

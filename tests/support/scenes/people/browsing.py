@@ -39,8 +39,11 @@ CHROMIUM_ARGUMENTS: Final = (
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def chromium() -> AsyncIterator[Browser]:
-    """The machine's Chromium; tests are skipped where there is none, but never in CI."""
-    path = shutil.which("chromium") or shutil.which("google-chrome")
+    """The machine's Chromium; tests are skipped where there is none, but never in CI.
+
+    The one without windows is preferred: pages are the same, and it takes half of the time.
+    """
+    path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if path is None or not AXE.exists():
         missing = "Chromium" if path is None else "axe-core"
         reason = f"did not run: there is no {missing} here; `make test` fetches it where it can"
