@@ -20,6 +20,7 @@ import msgspec
 import pytest
 
 from prove.mutation import fork
+from prove.mutation.fresh import PURE
 from prove.mutation.mutator import Change, changes
 from prove.mutation.score import Tried
 from prove.mutation.swap import Swapper, lines_of
@@ -103,8 +104,7 @@ class Host:
         began_s = time.monotonic()
         code = swapper.find(change.tree)
         if code is None:
-            ran = [each for each in self._found if each.lines.get(module)] or self._found
-            return Untried(module, change.name, {each.test: each.seconds for each in ran})
+            return Untried(module, change.name, self._tests_of_import(module))
         tests = self._tests(module, {change.line}) or self._tests(module, lines_of(code))
 
         def work(report: Callable[[str], None]) -> bool:
@@ -127,6 +127,14 @@ class Host:
         """Return the tests that run one of *lines*, fastest first."""
         ran = [each for each in self._found if lines & each.lines.get(module, set())]
         return sorted(ran, key=lambda each: each.seconds)
+
+    def _tests_of_import(self, module: str) -> dict[str, float]:
+        """Return the seconds of the tests that run *module*, and of those that are quick to try.
+
+        What an import makes may be used anywhere.
+        """
+        ran = [each for each in self._found if each.lines.get(module) or each.test.startswith(PURE)]
+        return {each.test: each.seconds for each in ran}
 
     def _run(self, test: Found, report: Callable[[str], None]) -> bool:
         report(test.test)

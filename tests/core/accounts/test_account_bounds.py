@@ -239,6 +239,7 @@ def test_a_link_is_a_number_and_a_text(text: str, parsed: tuple[int, str] | None
         ("al.ice+tag@example.org", "al-ice-00010203"),
         ("+tag@example.org", "agent-00010203"),
         ("-a-@example.org", "a-00010203"),
+        ("xavier.x@example.org", "xavier-x-00010203"),
         ("é@example.org", "agent-00010203"),
         ("a" * 30 + "@example.org", "a" * 24 + "-00010203"),
     ],
