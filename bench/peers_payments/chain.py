@@ -39,7 +39,7 @@ class Watched(Methods):
         """Note what has been confirmed by now."""
         for signature in self._sent.keys() - self._confirmed.keys():
             landed = self._vm.landed(signature)
-            if landed is not None and self._vm.commitment(landed) != "processed":
+            if landed is not None and self._vm.commitment(landed.block.slot) != "processed":
                 self._confirmed[signature] = time.monotonic()
 
     @override

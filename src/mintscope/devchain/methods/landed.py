@@ -11,16 +11,18 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from mintscope.devchain.methods.params import (
+    INVALID_PARAMS,
     ContextOptions,
     HistoryOptions,
+    RpcError,
     StatusOptions,
     TransactionOptions,
     confirmed,
     table,
     unsupported_version,
 )
+from mintscope.devchain.methods.past import Done, Past, done
 from mintscope.devchain.methods.view import View
-from mintscope.devchain.svm.entry import memo
 from mintscope.devchain.svm.vm import LandedTransaction, Vm
 from mintscope.devchain.transaction import Json
 
@@ -29,10 +31,11 @@ RECENT_BLOCKS: Final = 300
 
 
 class LandedMethods:
-    """Answers calls about what became of transactions."""
+    """Answers calls about what became of transactions, those of a market too if there is one."""
 
-    def __init__(self, vm: Vm) -> None:
+    def __init__(self, vm: Vm, past: Past | None = None) -> None:
         self._vm = vm
+        self._past = past
         self.by_name = table(
             {
                 "getSignatureStatuses": self._statuses,
@@ -61,7 +64,7 @@ class LandedMethods:
         depth = view.block.height - landed.block.height
         if depth >= RECENT_BLOCKS and not far:
             return None
-        commitment = self._vm.commitment(landed)
+        commitment = self._vm.commitment(landed.block.slot)
         error = landed.outcome.error
         return {
             "slot": landed.block.slot,
@@ -78,35 +81,48 @@ class LandedMethods:
         view = self._voted(options)
         landed = self._vm.landed(str(signature))
         is_later = landed is not None and landed.block.slot > view.block.slot
-        if landed is None or is_later or self._vm.faults.is_blind("getTransaction"):
+        if self._vm.faults.is_blind("getTransaction") or is_later:
             return None
+        if landed is None:
+            return self._of_market(str(signature), view, options)
         at = {"slot": landed.block.slot, "blockTime": landed.block.at_ms // 1_000}
         shown = {**at, **landed.entry}
-        old_client = options.max_supported_transaction_version is None
-        if old_client and shown.pop("version") != "legacy":
-            raise unsupported_version()
+        _expect_readable(shown, options)
         return shown | {"transaction": _encoded(landed, options)}
+
+    def _of_market(self, signature: str, view: View, options: TransactionOptions) -> Json | None:
+        found = None if self._past is None else self._past.entry(signature)
+        if found is None or found[0].slot > view.block.slot:
+            return None
+        if options.encoding not in {None, "json"}:
+            raise RpcError(INVALID_PARAMS, "Invalid params: the market is encoded as `json` alone")
+        block, entry = found
+        shown: Json = {"slot": block.slot, "blockTime": block.time, **entry}
+        _expect_readable(shown, options)
+        return shown
 
     def _history(self, address: Pubkey, options: HistoryOptions | None = None) -> Sequence[Json]:
         options = options or HistoryOptions()
         view = self._voted(options)
         if self._vm.faults.is_blind("getSignaturesForAddress"):
             return []
+        every = map(done, self._vm.history()) if self._past is None else self._past.newest_first()
+        asked = str(address)
         found = (
-            landed
-            for landed in _between(self._vm.history(), options)
-            if landed.block.slot <= view.block.slot and address in landed.outcome.keys.all
+            one
+            for one in _between(every, options)
+            if one.slot <= view.block.slot and asked in one.keys
         )
-        return [self._line(landed) for landed in islice(found, options.limit)]
+        return [self._line(one) for one in islice(found, options.limit)]
 
-    def _line(self, landed: LandedTransaction) -> Json:
+    def _line(self, one: Done) -> Json:
         return {
-            "signature": landed.signature,
-            "slot": landed.block.slot,
-            "err": landed.outcome.error,
-            "memo": memo(landed.transaction),
-            "blockTime": landed.block.at_ms // 1_000,
-            "confirmationStatus": self._vm.commitment(landed),
+            "signature": one.signature,
+            "slot": one.slot,
+            "err": one.error,
+            "memo": one.memo,
+            "blockTime": one.time,
+            "confirmationStatus": self._vm.commitment(one.slot),
         }
 
     def _voted(self, options: ContextOptions) -> View:
@@ -114,17 +130,22 @@ class LandedMethods:
         return View(self._vm, options)
 
 
-def _between(
-    history: Iterator[LandedTransaction], options: HistoryOptions
-) -> Iterator[LandedTransaction]:
+def _between(history: Iterator[Done], options: HistoryOptions) -> Iterator[Done]:
     """Yield what is older than `before` and newer than `until`, where they are given."""
     if options.before is not None:
         before = str(options.before)
-        for landed in history:
-            if landed.signature == before:
+        for one in history:
+            if one.signature == before:
                 break
     until = None if options.until is None else str(options.until)
-    return takewhile(lambda landed: landed.signature != until, history)
+    return takewhile(lambda one: one.signature != until, history)
+
+
+def _expect_readable(shown: Json, options: TransactionOptions) -> None:
+    """Take the version away for a client that knows none; refuse it a newer transaction."""
+    old_client = options.max_supported_transaction_version is None
+    if old_client and shown.pop("version") != "legacy":
+        raise unsupported_version()
 
 
 def _encoded(landed: LandedTransaction, options: TransactionOptions) -> object:

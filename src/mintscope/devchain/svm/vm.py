@@ -180,9 +180,8 @@ class Vm:
         at = (block for block in reversed(self._blocks) if block.slot <= reached)
         return next(at, self._blocks[0])
 
-    def commitment(self, landed: LandedTransaction) -> CommitmentLevel:
-        """Return how sure the cluster is of *landed*."""
-        slot = landed.block.slot
+    def commitment(self, slot: int) -> CommitmentLevel:
+        """Return how sure the cluster is of the block of *slot*."""
         if slot <= self._reached("finalized"):
             return "finalized"
         return "confirmed" if slot <= self._reached("confirmed") else "processed"

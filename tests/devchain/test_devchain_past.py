@@ -1,0 +1,108 @@
+"""The past of an address, as a node pages it: every transaction that names it, newest first."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from mintscope.devchain.chain import Devchain
+
+FINALIZED = {"commitment": "finalized"}
+JSON = {"encoding": "json", "maxSupportedTransactionVersion": 0}
+
+
+class Node:
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def call(self, method: str, *params: object) -> Any:
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        return (await self._client.post("/", json=call)).json()["result"]
+
+    async def past(self, address: str, limit: int) -> list[dict[str, Any]]:
+        """Page until a page is short."""
+        lines: list[dict[str, Any]] = []
+        while True:
+            before = {"before": lines[-1]["signature"]} if lines else {}
+            options = {"limit": limit, **FINALIZED, **before}
+            page = await self.call("getSignaturesForAddress", address, options)
+            lines += page
+            if len(page) < limit:
+                return lines
+
+
+@pytest.fixture
+async def node(young: Devchain) -> AsyncIterator[Node]:
+    for _ in range(60):
+        young.tick()
+    transport = httpx.ASGITransport(young.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://devchain") as client:
+        yield Node(client)
+
+
+def expected(chain: Devchain, address: str) -> list[tuple[int, str]]:
+    """Return slot and signature of all that names *address*, from the blocks themselves."""
+    found = []
+    for slot in chain.blockstore.slots:
+        block = chain.blockstore.block(slot)
+        if block is None or slot > chain.blockstore.reached("finalized"):
+            continue
+        for entry, signature in zip(chain.entries(block), chain.signatures(block), strict=True):
+            shown: Any = entry
+            loaded = shown["meta"]["loadedAddresses"]
+            keys = shown["transaction"]["message"]["accountKeys"]
+            if address in [*keys, *loaded["writable"], *loaded["readonly"]]:
+                found.append((int(slot), str(signature)))
+    return found[::-1]
+
+
+@pytest.mark.parametrize("limit", [1_000, 7])
+async def test_pages_hold_all_that_names_a_pool_newest_first(
+    limit: int, node: Node, young: Devchain
+) -> None:
+    pool = young.world.sol_pools[0].address
+
+    lines = await node.past(pool, limit)
+
+    assert len(lines) > 20
+    assert [(line["slot"], line["signature"]) for line in lines] == expected(young, pool)
+
+
+async def test_until_ends_a_page_and_an_unknown_before_gives_none(
+    node: Node, young: Devchain
+) -> None:
+    pool = young.world.sol_pools[0].address
+    lines = await node.past(pool, 1_000)
+
+    until = {**FINALIZED, "until": lines[5]["signature"]}
+    assert await node.call("getSignaturesForAddress", pool, until) == lines[:5]
+    unknown = {**FINALIZED, "before": "1" * 64}
+    assert await node.call("getSignaturesForAddress", pool, unknown) == []
+
+
+async def test_a_transaction_of_the_market_is_that_of_its_block(
+    node: Node, young: Devchain
+) -> None:
+    line = (await node.past(young.world.sol_pools[0].address, 1_000))[3]
+    block = await node.call("getBlock", line["slot"], JSON)
+
+    shown = await node.call("getTransaction", line["signature"], JSON)
+
+    assert (shown["slot"], shown["blockTime"]) == (line["slot"], block["blockTime"])
+    entry = {key: shown[key] for key in ("transaction", "meta", "version")}
+    assert entry in block["transactions"]
+    assert entry["transaction"]["signatures"] == [line["signature"]]
+
+
+async def test_what_a_fork_took_back_is_in_no_past(node: Node, young: Devchain) -> None:
+    pool = young.world.sol_pools[0].address
+    ahead = {"commitment": "confirmed", "limit": 1_000}
+    before = await node.call("getSignaturesForAddress", pool, ahead)
+
+    young.fork(10)
+
+    after = {each["signature"] for each in await node.call("getSignaturesForAddress", pool, ahead)}
+    dead = [each["signature"] for each in before if each["signature"] not in after]
+    assert dead
+    assert await node.call("getTransaction", dead[0], JSON | {"commitment": "confirmed"}) is None
