@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from mintscope.shell.cli.decode import app
+from mintscope.shell.cli.chain.decode import app
 from support.oracles.recorded_pools import with_pool
 
 SWAP_TX = "3p36wGRa191szhME5kRbg41cv9sXPPYvozkkKvPMErwoakXGZNDbjgCtV3e7uzU9dSDABtAgpm7heoepNhDmxJwN"

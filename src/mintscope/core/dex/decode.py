@@ -12,23 +12,24 @@ from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex import base58, trace, unlisted
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call
-from mintscope.core.dex.programs import TABLE
 from mintscope.core.dex.token_accounts import TokenAccounts, signature_of
+from mintscope.core.dex.trace import KNOWN, Roles
 from mintscope.core.market.swap import Swap
 
-DEXES: Final = frozenset(TABLE)
 NO_PROGRAM: Final = "unknown"
 
 
-def decode_block(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
-    """Return the swaps of *transactions*, in order.
+def decode_block(
+    transactions: Iterable[Transaction | UnreadableTransaction], roles: Roles = KNOWN
+) -> Decoded:
+    """Return the swaps of *transactions*, in order; *roles* say which programs are DEXes.
 
     Never raises for what a transaction holds: what cannot be read is quarantined.
     """
     decoded = Decoded([], [])
     for transaction in transactions:
         if isinstance(transaction, Transaction):
-            _decode(transaction, decoded)
+            _decode(transaction, roles, decoded)
         else:
             index, signature = transaction.index, transaction.signature
             reason = QuarantineReason(transaction.reason)
@@ -38,10 +39,10 @@ def decode_block(transactions: Iterable[Transaction | UnreadableTransaction]) ->
     return decoded
 
 
-def _decode(transaction: Transaction, into: Decoded) -> None:
+def _decode(transaction: Transaction, known: Roles, into: Decoded) -> None:
     """Add the swaps of *transaction* to *into*."""
     try:
-        traced = _trace(transaction)
+        traced = _trace(transaction, known)
     except Unreadable as unreadable:
         into.quarantined.append(_quarantined(transaction, NO_PROGRAM, unreadable))
         return
@@ -60,13 +61,13 @@ def _quarantined(transaction: Transaction, program: str, unreadable: Unreadable)
     return Quarantined(signature, transaction.index, program, reason, unreadable.head)
 
 
-def _trace(transaction: Transaction) -> tuple[list[Call], TokenAccounts] | None:
+def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAccounts] | None:
     """Return the calls of *transaction*, None where its accounts include no DEX or none was called.
 
     Raises Unreadable where the outcome was not recorded.
     """
-    roles = trace.roles(transaction.keys)
-    if DEXES.isdisjoint(roles):
+    roles = known.of(transaction.keys)
+    if known.dexes.isdisjoint(roles):
         return None
     if transaction.inner is None:
         raise Unreadable(QuarantineReason.NO_INNER_INSTRUCTIONS)

@@ -4,6 +4,7 @@ Ids whose row is not `proven` agree between at least two published decoders,
 but no recorded transaction has gone through them yet.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from mintscope.core.dex import pumpfun
@@ -223,3 +224,13 @@ UNKNOWN: Final = Program("unknown", "", ANY, read_closed)
 """Whatever a router calls that is not in the table, judged by what moved."""
 
 BY_ADDRESS: Final = {program.address: program for program in TABLE}
+
+
+def added(name: str, address: str, heads: Sequence[bytes], pool: int | None) -> Program:
+    """Return a program that an operator adds: read by what moved.
+
+    heads   first bytes of the instructions that swap; none for every instruction
+    pool    position of the account that names the pool; None where none does
+    """
+    legs = () if pool is None else (_vaults_of(pool),)
+    return Program(name, address, dict.fromkeys(heads or [b""], legs), read_closed, proven=False)

@@ -4,14 +4,14 @@ A transfer belongs to the innermost DEX above it.  Directly under a router it
 belongs to none: commissions, tips and the user's own deposits pass there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from mintscope.base.transaction import Instruction
 from mintscope.core.dex import base58
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Program
-from mintscope.core.dex.programs import BY_ADDRESS, UNKNOWN
+from mintscope.core.dex.programs import TABLE, UNKNOWN
 from mintscope.core.dex.token_accounts import ASSOCIATED, SPL, SPL_2022, SYSTEM
 
 
@@ -22,15 +22,7 @@ class Native:
 
 
 TOKEN, TOKEN_2022, LAMPORTS, IGNORED = Native(), Native(), Native(), Native()
-ROLES: Final[Mapping[str, Program | Native]] = {
-    **BY_ADDRESS,
-    SPL: TOKEN,
-    SPL_2022: TOKEN_2022,
-    SYSTEM: LAMPORTS,
-    ASSOCIATED: IGNORED,
-}
-# Apart from the others: a dict of both would look text up more slowly.
-ROLES_OF_BYTES: Final = {base58.decode(address): role for address, role in ROLES.items()}
+NATIVES: Final = {SPL: TOKEN, SPL_2022: TOKEN_2022, SYSTEM: LAMPORTS, ASSOCIATED: IGNORED}
 
 # Data without heights is read flat: a DEX is called from the top, the rest belongs to it.
 TOP, CALLED, MOVING = 1, 2, 3
@@ -45,10 +37,23 @@ Frame: TypeAlias = tuple[int, Role, Call | None]
 """An instruction that may call others: its height, its program, its call if that is a DEX."""
 
 
-def roles(keys: Sequence[str] | Sequence[bytes]) -> list[Role]:
-    """Return the role of each of *keys*."""
-    form: Any = ROLES if keys and isinstance(keys[0], str) else ROLES_OF_BYTES
-    return list(map(form.get, keys))
+class Roles:
+    """Which role each address has, where *programs* are the DEXes."""
+
+    def __init__(self, programs: Iterable[Program]) -> None:
+        self.dexes = frozenset(programs)
+        dexes = {program.address: program for program in self.dexes}
+        self._of_text: Mapping[str, Program | Native] = {**dexes, **NATIVES}
+        # Apart from the others: a dict of both would look text up more slowly.
+        self._of_bytes = {base58.decode(key): role for key, role in self._of_text.items()}
+
+    def of(self, keys: Sequence[str] | Sequence[bytes]) -> list[Role]:
+        """Return the role of each of *keys*."""
+        form: Any = self._of_text if keys and isinstance(keys[0], str) else self._of_bytes
+        return list(map(form.get, keys))
+
+
+KNOWN: Final = Roles(TABLE)
 
 
 def calls(

@@ -7,6 +7,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from typing_extensions import override
 
 from mintscope.shell.config import sections
+from mintscope.shell.config.dex import DexConfig
 
 PREFIX: Final = "MINTSCOPE_"
 DELIMITER: Final = "__"
@@ -30,6 +31,7 @@ class Config(BaseSettings):
     """Start although other users of the machine may look into data_dir."""
     chain: sections.ChainConfig = sections.ChainConfig()
     geyser: sections.GeyserConfig = sections.GeyserConfig()
+    dex: DexConfig = DexConfig()
     market: sections.MarketConfig = sections.MarketConfig()
     api: sections.ApiConfig = sections.ApiConfig()
     credits: sections.CreditsConfig = sections.CreditsConfig()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
@@ -21,6 +21,11 @@ from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_em
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 
 OLD_SLOT_S: Final = 0.4  # what settings that counted slots took for one
+_HEAD: Final = "(?:[0-9a-f]{16}|[0-9a-f]{2})"
+PROGRAM: Final = re.compile(
+    r"([a-z][a-z0-9_]{0,31}):([1-9A-HJ-NP-Za-km-z]{32,44})"
+    rf"(?::((?:{_HEAD}(?:\+{_HEAD}){{0,63}})?)(?::([0-9]{{1,2}}))?)?"
+)
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
@@ -36,6 +41,41 @@ def _parse_mint(text: str) -> Mint:
         return parse_mint(text)
     except InvalidTokenAddress as error:
         raise ValueError(str(error).partition("; was ")[0]) from error  # what it was is added
+
+
+class AddedProgram(NamedTuple):
+    """A program that the operator adds; its fields are those of `core.dex.programs.added`."""
+
+    name: str
+    address: str
+    heads: Sequence[bytes]
+    pool: int | None
+
+
+def parse_program(text: str) -> AddedProgram:
+    """Return the program of *text*.  Raises ValueError that says what was expected."""
+    shape = PROGRAM.fullmatch(text)
+    if shape is None:
+        raise ValueError(
+            "expected NAME:ID, NAME:ID:DISCRIMINATORS or NAME:ID:DISCRIMINATORS:POOL_ACCOUNT, with "
+            "discriminators of 1 or 8 bytes in hex, apart by +, and the pool's account as a number"
+        )
+    name, address, heads, pool = shape.groups()
+    if name == "unknown":
+        raise ValueError('expected another name than "unknown", which is that of all others')
+    return AddedProgram(
+        name,
+        _parse_mint(address),
+        [bytes.fromhex(head) for head in (heads or "").split("+") if head],
+        int(pool) if pool else None,
+    )
+
+
+def _parse_programs(texts: tuple[str, ...]) -> tuple[str, ...]:
+    programs = [parse_program(text) for text in texts]
+    if len({one.name for one in programs} | {one.address for one in programs}) < 2 * len(texts):
+        raise ValueError("expected each name and each id once")
+    return texts
 
 
 def _parse_network(text: str) -> str:
@@ -143,6 +183,7 @@ Paths = Annotated[tuple[Path, ...], LISTED]
 Mints = Annotated[tuple[Annotated[str, AfterValidator(_parse_mint)], ...], LISTED]
 Networks = Annotated[tuple[Annotated[str, AfterValidator(_parse_network)], ...], LISTED]
 Pools = Annotated[tuple[Annotated[str, AfterValidator(_expect_pool)], ...], LISTED]
+Programs = Annotated[tuple[str, ...], Field(max_length=64), LISTED, AfterValidator(_parse_programs)]
 Headers = Annotated[
     dict[str, SecretStr], BeforeValidator(_parse_headers), AfterValidator(_expect_headers)
 ]

@@ -1,12 +1,33 @@
-"""Swaps from the JSON of a node: the reader of its format joined with the decoder."""
+"""The decoder with the programs of the configuration, and joined with the reader of JSON."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.outcome import Decoded
+from mintscope.core.dex.program import Program
+from mintscope.core.dex.programs import BY_ADDRESS, TABLE, added
+from mintscope.core.dex.trace import Roles
+from mintscope.edges.ingest.slots import Decode
 from mintscope.edges.sources.json_transactions import JsonTransactions, read_transaction
+from mintscope.shell.config.dex import DexConfig
+from mintscope.shell.config.values import parse_program
+
+
+def programs_read(dex: DexConfig) -> Sequence[Program]:
+    """Return the programs of the table, then those that the operator added and it has not.
+
+    The table wins: a newer release may know what an older configuration adds.
+    """
+    programs = [added(*parse_program(text)) for text in dex.programs]
+    return [*TABLE, *(one for one in programs if one.address not in BY_ADDRESS)]
+
+
+def decoder(dex: DexConfig) -> Decode:
+    """Return what reads blocks, with the programs that the operator added."""
+    return partial(decode_block, roles=Roles(programs_read(dex)))
 
 
 def decode_json_transactions(transactions: Sequence[msgspec.Raw]) -> Decoded:

@@ -13,7 +13,6 @@ from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import StoreUnavailable
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import WSOL, Endpoint, Source
-from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
 from mintscope.edges.sources.accounts.mint_facts import keep_facts
@@ -23,6 +22,7 @@ from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, MarketConfig
+from mintscope.shell.wiring.decoding import decoder
 from mintscope.shell.wiring.maintenance import run_until_signalled, running, serving_metrics
 from mintscope.shell.wiring.processes.backoff import Backoff
 from mintscope.shell.wiring.stores import Market, held, open_market
@@ -71,7 +71,7 @@ async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
         await Ingest(
             source=source,
             store=market.store,
-            decode=decode_block,
+            decode=decoder(config.dex),
             clock=clock,
             mints=_first_mints(config),
             floor=_floor(config.market),
@@ -140,7 +140,7 @@ async def _source(config: Config, clock: Clock, progress: Progress) -> AsyncIter
             # Only here: grpcio and protobuf are an extra that others need not have.
             from mintscope.shell.wiring.sources.stream import stream_of  # noqa: PLC0415 - see above
 
-            yield stream_of(config.geyser, node, polling, clock, progress)
+            yield stream_of(config, node, polling, clock, progress)
         else:
             yield Poller(node, polling, clock=clock, progress=progress)
 

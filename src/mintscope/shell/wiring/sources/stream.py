@@ -4,23 +4,24 @@ from collections.abc import AsyncIterator
 from itertools import cycle
 
 from mintscope.base.clock import Clock
-from mintscope.core.dex.programs import BY_ADDRESS
 from mintscope.edges.sources.geyser.source import GeyserSource
 from mintscope.edges.sources.geyser.stream import GeyserEndpoint, StreamEnded, ask_version
 from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.poll import Polling, Progress
+from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import GeyserConfig
+from mintscope.shell.wiring.decoding import programs_read
 
 VERSION_TIMEOUT_S = 10.0
 
 
 def stream_of(
-    geyser: GeyserConfig, repairer: Node, polling: Polling, clock: Clock, progress: Progress
+    config: Config, repairer: Node, polling: Polling, clock: Clock, progress: Progress
 ) -> GeyserSource:
     """Return the source that reads the configured servers, filtered to the programs we read."""
     return GeyserSource(
-        endpoints(geyser),
-        list(BY_ADDRESS),
+        endpoints(config.geyser),
+        [program.address for program in programs_read(config.dex)],
         repairer,
         polling,
         clock=clock,

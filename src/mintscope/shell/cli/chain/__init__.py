@@ -1,0 +1,1 @@
+"""Commands about what is read of the chain."""

@@ -1,0 +1,106 @@
+"""Programs that an operator adds."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+from typer.testing import CliRunner
+
+from mintscope.base.clock import SystemClock
+from mintscope.base.primitives import Slot
+from mintscope.core.dex.decode import decode_block
+from mintscope.core.dex.programs import TABLE
+from mintscope.edges.sources.json_transactions import read_transaction
+from mintscope.edges.sources.node import PreferredNodes
+from mintscope.edges.sources.poll import Polling
+from mintscope.shell.cli.app import app
+from mintscope.shell.config import values
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.dex import DexConfig
+from mintscope.shell.wiring.decoding import decoder, programs_read
+from mintscope.shell.wiring.sources.stream import stream_of
+from support.scenes.made_transactions import USER, Ix, Tx, address, transfer
+
+A, B = address("mint A"), address("mint B")
+NEW = address("a program of next year")
+EXCHANGE = [transfer("user a", "vault a", 100), transfer("vault b", "user b", 70)]
+
+
+def tx(data: bytes) -> Tx:
+    made = Tx(Ix(NEW, ["x", "pool"], data, EXCHANGE))
+    made.holds("user a", A, USER).holds("user b", B, USER)
+    return made.holds("vault a", A, "authority").holds("vault b", B, "authority")
+
+
+@pytest.mark.parametrize(
+    ("text", "pool"),
+    [
+        (f"new:{NEW}", None),
+        (f"new:{NEW}:01", None),
+        (f"new:{NEW}:ff+01:1", "pool"),
+        (f"new:{NEW}::1", "pool"),
+    ],
+)
+def test_a_program_that_the_operator_adds_is_read_by_what_moved(
+    text: str, pool: str | None
+) -> None:
+    read = read_transaction(tx(b"\x01\x02" + bytes(8)).raw(), 0)
+    assert read is not None
+    (swap,) = decoder(DexConfig(programs=(text,)))([read]).swaps
+
+    assert (swap.program, swap.pool) == ("new", None if pool is None else address(pool))
+    assert (swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount) == (A, 100, B, 70)
+    assert decode_block([read]).swaps == []
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        ["new"],
+        [f"New:{NEW}"],
+        [f"new:{NEW}:0"],
+        [f"new:{NEW}:010203040506070809"],
+        [f"new:{NEW}:01:x"],
+        [f"unknown:{NEW}"],
+        [f"new:{NEW}", f"newer:{NEW}"],
+        [f"new:{NEW}", f"new:{B}"],
+    ],
+)
+def test_a_program_that_cannot_be_read_is_refused(listed: list[str]) -> None:
+    with pytest.raises(ValidationError, match="expected"):
+        TypeAdapter(values.Programs).validate_python(tuple(listed))
+
+
+def test_what_a_release_knows_is_read_as_it_knows_it() -> None:
+    known = DexConfig(programs=(f"mine:{TABLE[0].address}",))
+
+    assert list(programs_read(known)) == list(TABLE)
+
+
+def test_the_stream_is_filtered_to_added_programs_too() -> None:
+    source = stream_of(
+        Config(dex=DexConfig(programs=(f"new:{NEW}:01",))),
+        PreferredNodes([], SystemClock()),
+        Polling(start=Slot(0)),
+        SystemClock(),
+        lambda _read, _total: None,
+    )
+
+    assert NEW in source.programs
+
+
+def test_the_command_lists_what_is_read_and_who_added_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("MINTSCOPE_DEX__PROGRAMS", f"new:{NEW}:01:1")
+    result = CliRunner().invoke(app, ["programs", "--json"])
+    rows = json.loads(result.stdout)
+
+    assert (rows[0]["program"], rows[0]["added_by"]) == ("pumpfun", "mintscope")
+    assert (rows[-1]["program"], rows[-1]["id"], rows[-1]["added_by"]) == (
+        "new",
+        NEW,
+        "configuration",
+    )
