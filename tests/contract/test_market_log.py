@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import Gap, Tip
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import (
@@ -35,6 +35,7 @@ from mintscope.core.market.store import (
     MarketReader,
     MarketStore,
     NewSlot,
+    NotRead,
     Retention,
     Tracking,
     Unread,
@@ -570,3 +571,48 @@ async def test_which_pool_decides_outlives_the_log(market: Market) -> None:
     assert {(mint, state) for _, mint, state in kept[:2]} == {(A, decided(2)), (B, decided(1, "b"))}
     assert kept[2:] == [(Slot(3), A, decided(3))]
     assert all(each < 1 for each, *_ in kept[:2])
+
+
+def missed(
+    program: str, hour: int, *, volume: int = 5, head: str = "01", count: int = 1
+) -> NotRead:
+    return NotRead(
+        time=UnixS(START + hour * HOUR),
+        program=program,
+        reason="unknown_program",
+        head=head,
+        count=count,
+        volume=volume,
+        signature=Signature(f"{program} in {hour}"),
+    )
+
+
+async def test_what_was_not_read_is_summed_over_the_last_day_of_the_chain(market: Market) -> None:
+    await market.store.write([missed("gone", 0, volume=10**9), missed("small", 1, volume=2)])
+    await market.store.write([missed("large", 20, volume=7), missed("large", 24, count=3)])
+    await market.store.write([slot(1, time=START + 24 * HOUR)])
+
+    assert await market.reader.not_read(10) == [
+        NotRead(
+            time=UnixS(START + 24 * HOUR),
+            program="large",
+            reason="unknown_program",
+            head="01",
+            count=4,
+            volume=12,
+            signature=Signature("large in 24"),
+        ),
+        missed("small", 1, volume=2),
+    ]
+    assert [one.program for one in await market.reader.not_read(1)] == ["large"]
+
+
+async def test_any_number_of_kinds_and_any_volume_take_bounded_room(market: Market) -> None:
+    await market.store.write([missed(f"program {i}", 1) for i in range(1_000)])
+    await market.store.write([missed("program 1", 1, volume=2**70)] * 20)
+    found = await market.reader.not_read(10_000)
+
+    assert len(found) == 501
+    assert sum(one.count for one in found) == 1_020
+    assert (found[0].program, found[0].volume, found[0].count) == ("program 1", 10**18, 21)
+    assert (found[1].program, found[1].head, found[1].count) == ("other", "", 500)

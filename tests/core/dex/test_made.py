@@ -263,7 +263,7 @@ def test_a_closed_program_that_mints_or_burns_was_not_swapping(kind: int) -> Non
     call = Ix(SOLFI, ["x", "owner"], b"\x07", [*EXCHANGE, supply])
     tx = pool(users(Tx(call)), ("vault a", A), ("vault b", B), owner="owner")
 
-    assert decode(tx) == ([], [])
+    assert decode(tx) == ([], [], [])
 
 
 # --- who moved what --------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_an_unknown_program_at_the_top_or_deeper_is_not_an_amm() -> None:
     wrapper = Ix("a bot", ["x"], b"\x01", [amm])
     tx = pool(users(Tx(wrapper, Ix(JUPITER, [], b""))), ("vault a", A), ("vault b", B), owner="o")
 
-    assert decode(tx) == ([], [])
+    assert decode(tx) == ([], [], [])
 
 
 def test_a_transfer_hook_is_not_called_by_the_router() -> None:
@@ -324,7 +324,7 @@ def test_a_transfer_hook_is_not_called_by_the_router() -> None:
     hooked.calls = [Ix("hook", ["x"], b"\x01", list(EXCHANGE))]
     tx = pool(users(Tx(Ix(JUPITER, ["x"], bytes(8), [hooked]))), ("vault a", A), owner="o")
 
-    assert decode(pool(tx, ("vault b", B), owner="o")) == ([], [])
+    assert decode(pool(tx, ("vault b", B), owner="o")) == ([], [], [])
 
 
 def test_the_router_itself_may_be_the_trader() -> None:
@@ -340,7 +340,7 @@ def test_the_router_itself_may_be_the_trader() -> None:
 
 def test_liquidity_is_not_a_swap_even_if_it_looks_like_one() -> None:
     """In with one mint and out with the other, but by an instruction that does not swap."""
-    assert decode(raydium_tx(raydium(*EXCHANGE, head=3))) == ([], [])
+    assert decode(raydium_tx(raydium(*EXCHANGE, head=3))) == ([], [], [])
 
 
 def test_buying_and_selling_in_one_transaction_is_two_swaps() -> None:
@@ -413,7 +413,7 @@ def test_transfers_of_nothing_and_to_oneself_trade_nothing() -> None:
     to_itself = transfer("vault a", "vault a", 5)
     dust = (*EXCHANGE, transfer("vault b", "fee b", 0), to_itself)
 
-    assert decode(raydium_tx(raydium(*nothing))) == ([], [])
+    assert decode(raydium_tx(raydium(*nothing))) == ([], [], [])
     assert amounts(decode(raydium_tx(raydium(*dust))).swaps) == [(A, 100, B, 70)]
 
 

@@ -45,6 +45,7 @@ CLOSED = {
     "defituna": "fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9",
     "saros_dlmm": "1qbkdrr3z4ryLA7pZykqxvxWPoeifcVKo6ZG9CfkvVE",
 }
+JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
 ROUTERS = [
     "term9YPb9mzAsABaqN71A4xdbxHmpBNZavpBiQKZzN3",
     "T1TANpTeScyeqVzzgNViGDNrkQ6qHz9KrSBS4aNXvGT",
@@ -209,7 +210,7 @@ def test_an_unknown_instruction_that_exchanges_nothing_is_none_of_our_business(
 ) -> None:
     decoded = decode(held(Tx(Ix(CPMM, ["x"], NEW, moved)), CPMM_AUTHORITY))
 
-    assert decoded == ([], [])
+    assert decoded == ([], [], [])
 
 
 @pytest.mark.parametrize("name", CLOSED)
@@ -227,3 +228,20 @@ def test_a_router_counts_once_through_what_it_calls(router: str) -> None:
     decoded = decode(held(Tx(Ix(router, [USER], bytes(8), [hop])), "pool"))
 
     assert rows(decoded) == [("bisonfi", None, B, 1_000, A, 7_000)]
+
+
+def test_a_program_without_a_name_is_told_by_its_address_and_what_it_moved() -> None:
+    hop = Ix("a program of next year", ["x"], NEW + b"1", EXCHANGE)
+    call = Ix(JUPITER, [USER], bytes(8), [hop])
+    decoded = decode(held(Tx(call), "pool", USDC))
+
+    assert rows(decoded) == [("unknown", None, USDC, 1_000, A, 7_000)]
+    (told,) = decoded.unlisted
+    assert told[1:] == (address("a program of next year"), NEW.hex(), (USDC, 1_000))
+
+
+def test_an_unknown_instruction_tells_what_it_moved() -> None:
+    call = Ix(CPMM, ["x", "y"], NEW + u64(1_000), EXCHANGE)
+    (told,) = decode(held(Tx(call), CPMM_AUTHORITY, WSOL)).quarantined
+
+    assert told.moved == (WSOL, 1_000)

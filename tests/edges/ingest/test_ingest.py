@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import InsufficientData, UnusableStore
+from mintscope.base.metrics import UNKNOWN_INSTRUCTIONS
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs
 from mintscope.base.solana import USDC, WSOL, Block, Finalized, Gap, Source, Tip, Update
 from mintscope.base.transaction import Transaction, UnreadableTransaction
-from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason
+from mintscope.core.dex.outcome import Decoded, Moved, Quarantined, QuarantineReason, Unlisted
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.engine.tail import ForkBelowFinalized
 from mintscope.core.market.log import LogTrimmed
@@ -462,7 +463,7 @@ async def test_a_transaction_that_breaks_the_decoder_costs_itself_alone(tmp_path
 async def test_quarantined_transactions_are_kept_up_to_a_limit(tmp_path: Path) -> None:
     def decode(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
         one = Quarantined(Signature("s"), 0, "raydium_v4", QuarantineReason.NO_MOVEMENT)
-        return Decoded([], [one] * len(list(transactions)))
+        return Decoded([], [one] * len(list(transactions)), [])
 
     source = Said([block(10, None, [sol_sale(100)] * 300)])
     async with market_in(tmp_path) as market:
@@ -471,6 +472,53 @@ async def test_quarantined_transactions_are_kept_up_to_a_limit(tmp_path: Path) -
     rows = quarantine(tmp_path)
     assert len(rows) == 100
     assert rows[0] == (1, 10, "s", "raydium_v4", "no_movement")
+
+
+async def test_what_was_not_read_is_counted_with_its_value(tmp_path: Path) -> None:
+    """One and a half SOL at 100 USD, and 7 USD, by two kinds; more kinds are one."""
+
+    def decode(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
+        list(transactions)
+        new = Quarantined(
+            Signature("new"), 0, "raydium_cpmm", QuarantineReason.UNKNOWN_INSTRUCTION, "0102",
+            Moved(WSOL, 1_500_000_000),
+        )  # fmt: skip
+        named = [Unlisted(Signature("s"), "address", "", Moved(USDC, 7_000_000))]
+        many = [Unlisted(Signature("m"), "other program", f"{i:04x}", None) for i in range(100)]
+        return Decoded([sol_sale(100)], [new], named + many)
+
+    async with market_in(tmp_path) as market:
+        source = Said([block(10, None, [sol_sale(100)])])
+        await replace(ingest(source, market.store), decode=decode).run()
+        found = await market.reader.not_read(100)
+
+    assert [(one.program, one.head, one.volume, one.signature) for one in found[:2]] == [
+        ("raydium_cpmm", "0102", 150_000_000, "new"),
+        ("address", "", 7_000_000, "s"),
+    ]
+    assert (found[2].program, found[2].count, len(found)) == ("other", 52, 51)
+
+
+async def test_unknown_instructions_are_a_bounded_number_of_labels(tmp_path: Path) -> None:
+    def decode(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
+        list(transactions)
+        reason = QuarantineReason.UNKNOWN_INSTRUCTION
+        quarantined = [
+            Quarantined(Signature("s"), 0, "saber", reason, f"{i:016x}") for i in range(205)
+        ]
+        return Decoded([], quarantined, [])
+
+    async with market_in(tmp_path) as market:
+        source = Said([block(10, None, [sol_sale(100)])])
+        await replace(ingest(source, market.store), decode=decode).run()
+
+    labels = {
+        sample.labels["discriminator"]: sample.value
+        for metric in UNKNOWN_INSTRUCTIONS.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total") and sample.labels["program"] == "saber"
+    }
+    assert (len(labels), labels["other"], labels[f"{7:016x}"]) == (201, 5, 1)
 
 
 @settings(max_examples=20, derandomize=True, deadline=None)

@@ -1,5 +1,6 @@
 """Programs that an operator adds."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -8,19 +9,23 @@ from pydantic import TypeAdapter, ValidationError
 from typer.testing import CliRunner
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Slot
+from mintscope.base.primitives import Signature, Slot, UnixS
+from mintscope.base.solana import WSOL
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.programs import TABLE
+from mintscope.core.market.store import UNKNOWN_PROGRAM, NotRead
 from mintscope.edges.sources.json_transactions import read_transaction
 from mintscope.edges.sources.node import PreferredNodes
 from mintscope.edges.sources.poll import Polling
 from mintscope.shell.cli.app import app
+from mintscope.shell.cli.doctor.store import check_market
 from mintscope.shell.config import values
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.dex import DexConfig
 from mintscope.shell.wiring.decoding import decoder, programs_read
 from mintscope.shell.wiring.sources.stream import stream_of
 from support.scenes.made_transactions import USER, Ix, Tx, address, transfer
+from support.scenes.stores import market_in
 
 A, B = address("mint A"), address("mint B")
 NEW = address("a program of next year")
@@ -98,9 +103,43 @@ def test_the_command_lists_what_is_read_and_who_added_it(
     result = CliRunner().invoke(app, ["programs", "--json"])
     rows = json.loads(result.stdout)
 
-    assert (rows[0]["program"], rows[0]["added_by"]) == ("pumpfun", "mintscope")
-    assert (rows[-1]["program"], rows[-1]["id"], rows[-1]["added_by"]) == (
+    assert (rows[0]["program"], rows[0]["addedBy"]) == ("pumpfun", "mintscope")
+    assert (rows[-1]["program"], rows[-1]["id"], rows[-1]["addedBy"]) == (
         "new",
         NEW,
         "configuration",
     )
+
+
+def test_what_was_not_read_is_listed_and_doctor_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missed = NotRead(
+        time=UnixS(1),
+        program=NEW,
+        reason=UNKNOWN_PROGRAM,
+        head="01",
+        count=3,
+        volume=7_900_000,
+        signature=Signature("example"),
+    )
+
+    async def fill() -> None:
+        async with market_in(tmp_path) as market:
+            await market.store.start(mints=[WSOL], follows_files=False)
+            await market.store.write([missed])
+
+    asyncio.run(fill())
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
+    (row,) = json.loads(CliRunner().invoke(app, ["programs", "--unread", "--json"]).stdout)
+    said = [finding.what for finding in check_market(Config())]
+
+    assert row == {
+        "program": NEW,
+        "reason": "unknown_program",
+        "discriminator": "01",
+        "count": 3,
+        "aboutUsd": 7,
+        "example": "example",
+    }
+    assert any("3 swaps of the last day" in text and "about 7 USD" in text for text in said)

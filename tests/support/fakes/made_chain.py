@@ -105,7 +105,7 @@ def swap_in(transaction: Transaction | UnreadableTransaction) -> Swap:
 
 def decode_made(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
     """Read a block made by `block`."""
-    return Decoded([swap_in(transaction) for transaction in transactions], [])
+    return Decoded([swap_in(transaction) for transaction in transactions], [], [])
 
 
 def block(

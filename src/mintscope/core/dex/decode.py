@@ -12,6 +12,7 @@ from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex import base58, trace, unlisted
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call
+from mintscope.core.dex.programs import UNKNOWN
 from mintscope.core.dex.token_accounts import TokenAccounts, signature_of
 from mintscope.core.dex.trace import KNOWN, Roles
 from mintscope.core.market.swap import Swap
@@ -26,7 +27,7 @@ def decode_block(
 
     Never raises for what a transaction holds: what cannot be read is quarantined.
     """
-    decoded = Decoded([], [])
+    decoded = Decoded([], [], [])
     for transaction in transactions:
         if isinstance(transaction, Transaction):
             _decode(transaction, roles, decoded)
@@ -51,14 +52,19 @@ def _decode(transaction: Transaction, known: Roles, into: Decoded) -> None:
     calls, token_accounts = traced
     for call in calls:
         try:
-            into.swaps.extend(_read(call, token_accounts))
+            swaps = _read(call, token_accounts)
         except Unreadable as unreadable:
             into.quarantined.append(_quarantined(transaction, call.program.name, unreadable))
+            continue
+        into.swaps.extend(swaps)
+        if call.program is UNKNOWN:
+            into.unlisted.extend(unlisted.swaps_of(call, swaps, token_accounts))
 
 
 def _quarantined(transaction: Transaction, program: str, unreadable: Unreadable) -> Quarantined:
     signature, reason = signature_of(transaction), unreadable.reason
-    return Quarantined(signature, transaction.index, program, reason, unreadable.head)
+    said = unreadable.head, unreadable.moved
+    return Quarantined(signature, transaction.index, program, reason, *said)
 
 
 def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAccounts] | None:

@@ -25,12 +25,20 @@ class QuarantineReason(StrEnum):
     EVENT_DISAGREES = "event_disagrees"  # the program says other amounts than its transfers
 
 
+class Moved(NamedTuple):
+    """How much of *quote*, SOL or a dollar, an exchange moved; raw units."""
+
+    quote: str
+    amount: int
+
+
 class Quarantined(NamedTuple):
     """One transaction, or one call of *program* in it, that gave no swap and should have.
 
     signature   None where not even that could be read
     program     the short name of the table; "unknown" where none was reached
     head        of an unknown instruction its first 8 bytes, hex, all if there are fewer; else empty
+    moved       of an unknown instruction, where SOL or dollars were exchanged
     """
 
     signature: Signature | None
@@ -38,19 +46,39 @@ class Quarantined(NamedTuple):
     program: str
     reason: QuarantineReason
     head: str = ""
+    moved: Moved | None = None
+
+
+class Unlisted(NamedTuple):
+    """A swap, read under the name "unknown", of the program at *address*, which a router called.
+
+    head    first 8 bytes of its instruction, hex, all if there are fewer
+    """
+
+    signature: Signature
+    address: str
+    head: str
+    moved: Moved | None
 
 
 class Decoded(NamedTuple):
-    """Everything one transaction, or one block of them, gave, in order."""
+    """Everything one transaction, or one block of them, gave, in order.
+
+    unlisted   those of the swaps whose program is not in the table
+    """
 
     swaps: list[Swap]
     quarantined: list[Quarantined]
+    unlisted: list[Unlisted]
 
 
 class Unreadable(Exception):
     """Ends the reading of one call."""
 
-    def __init__(self, reason: QuarantineReason, head: str = "") -> None:
+    def __init__(
+        self, reason: QuarantineReason, head: str = "", moved: Moved | None = None
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.head = head
+        self.moved = moved

@@ -4,16 +4,20 @@ A program that publishes its swaps is read by its event, whatever the instructio
 Of the others, one that gave one mint for another is reported, for a person to look at.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from based58 import b58encode
 
 from mintscope.base.primitives import PUBKEY_BYTES
+from mintscope.base.solana import STABLES
 from mintscope.core.dex import base58, events, pumpfun
 from mintscope.core.dex.events import FIELDS_AT, u64
-from mintscope.core.dex.outcome import QuarantineReason, Unreadable
+from mintscope.core.dex.outcome import Moved, QuarantineReason, Unlisted, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.dex.transfers import (
     PARTIES,
+    Exchange,
     changes_supply,
     exchange_of,
     exchanges_of,
@@ -21,7 +25,7 @@ from mintscope.core.dex.transfers import (
     moves,
     swap_of,
 )
-from mintscope.core.market.swap import Swap
+from mintscope.core.market.swap import QUOTE_KIND, Swap
 
 
 def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
@@ -33,10 +37,29 @@ def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
         swaps = pumpfun.read_event(call, token_accounts) or read_events(call, token_accounts)
         if swaps:
             return swaps
-    if _exchanged(call, token_accounts):
+    exchanged = _exchanged(call, token_accounts)
+    if exchanged:
         head = base58.head(call.instruction.data).hex()
-        raise Unreadable(QuarantineReason.UNKNOWN_INSTRUCTION, head)
+        raise Unreadable(QuarantineReason.UNKNOWN_INSTRUCTION, head, _moved(exchanged))
     return []
+
+
+def swaps_of(
+    call: Call, swaps: Iterable[Swap], token_accounts: TokenAccounts
+) -> Iterator[Unlisted]:
+    """Yield *swaps* of *call*, whose program the table does not list, with what names it."""
+    address = token_accounts.key(call.instruction.program_id_index)
+    head = base58.head(call.instruction.data).hex()
+    for swap in swaps:
+        exchange = swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount
+        yield Unlisted(swap.signature, address, head, _moved([exchange]))
+
+
+def _moved(exchanges: Iterable[Exchange]) -> Moved | None:
+    """Return the most SOL or dollars that one of *exchanges* moved, None where it was neither."""
+    sides = (side for one in exchanges for side in (one[:PARTIES], one[PARTIES:]))
+    quotes = [Moved(mint, amount) for mint, amount in sides if mint in QUOTE_KIND]
+    return max(quotes, key=lambda moved: (moved.quote in STABLES, moved.amount), default=None)
 
 
 def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
@@ -66,16 +89,16 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     return swaps
 
 
-def _exchanged(call: Call, token_accounts: TokenAccounts) -> bool:
-    """Return whether tokens of one mint were given for another under *call*.
+def _exchanged(call: Call, token_accounts: TokenAccounts) -> Sequence[Exchange]:
+    """Return what each party gave of one mint for another under *call*.
 
     Lamports are left out: who claims fees pays the rent of accounts with them.
     """
     if len(call.tokens) < PARTIES or changes_supply(call):
-        return False
+        return ()
     token_accounts.complete()
     tokens = Call(call.program, call.instruction, call.outer, call.inner, tokens=call.tokens)
     try:
-        return bool(exchanges_of(moves(tokens, token_accounts)))
+        return tuple(exchanges_of(moves(tokens, token_accounts)).values())
     except Unreadable:  # then it is not known to have been an exchange
-        return False
+        return ()

@@ -54,7 +54,30 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-Change = NewSlot | DeadSlot | FinalSlot | Gap | Unread
+class NotRead(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen and not read, or read without a name, of one kind.
+
+    time        of the block, or of the newest of them
+    program     its name; the address of one that is not listed
+    reason      why it was not read; `unknown_program`: read by what moved, under no name
+    head        first bytes of the instruction, hex, where they are what is unknown
+    count       how many calls
+    volume      about so many micro-USD; what had no rate or no quote is not in it
+    signature   an example
+    """
+
+    time: UnixS
+    program: str
+    reason: str
+    head: str
+    count: int
+    volume: int
+    signature: Signature | None
+
+
+UNKNOWN_PROGRAM: Final = "unknown_program"
+
+Change = NewSlot | DeadSlot | FinalSlot | Gap | Unread | NotRead
 
 
 class Retention(msgspec.Struct, frozen=True):
@@ -256,3 +279,9 @@ class MarketReader(LogReader, Protocol):
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
         """Return up to *limit* gaps, newest first.  Raises ServiceUnavailable."""
+
+    async def not_read(self, limit: int) -> Sequence[NotRead]:
+        """Return up to *limit* kinds of the newest block's day, the most volume first.
+
+        Raises ServiceUnavailable.
+        """

@@ -24,6 +24,7 @@ from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.store import Change, DeadSlot, FinalSlot, NewSlot, Unread
 from mintscope.core.market.swap import Swap
+from mintscope.edges.ingest.kinds import Kinds
 
 log = structlog.get_logger()
 
@@ -90,7 +91,7 @@ class Slots:
             changes.append(DeadSlot(header.slot))
         if isinstance(place, Hole):
             return False
-        swaps, unread = self._read(block)
+        swaps, unread, kinds = self._read(block)
         time, deciding = self._tail.effective(block.time), self._deciding
         samples = sol_usd_samples(
             swaps, lambda pool, price: deciding.agrees(WSOL, pool, price, time)
@@ -103,6 +104,7 @@ class Slots:
             UNPRICED.labels(reason).inc(count)
         changes.append(NewSlot(header, priced.swaps, deciding.changed()))
         changes.extend(unread[:UNREAD_PER_BLOCK_MAX])
+        changes.extend(kinds.counted(header))
         return True
 
     def _finalize(self, slot: Slot) -> Slot | None:
@@ -111,8 +113,9 @@ class Slots:
             self._deciding.finalize(final)
         return final
 
-    def _read(self, block: Block) -> tuple[list[Swap], list[Unread]]:
+    def _read(self, block: Block) -> tuple[list[Swap], list[Unread], Kinds]:
         """Decode *block*; a bug in the decoder costs the transaction that shows it, no more."""
+        kinds = Kinds()
         try:
             decoded = self._decode(block.transactions)
         except Exception:
@@ -124,6 +127,7 @@ class Slots:
                 Unread(slot=block.slot, signature=q.signature, program=q.program, reason=q.reason)
                 for q in decoded.quarantined
             ]
+            kinds.add(decoded)
             for q in decoded.quarantined:
                 if q.head:
                     self._count_unknown(q.program, q.head)
@@ -131,7 +135,7 @@ class Slots:
             SWAPS.labels(swap.program).inc()
         for one in unread:
             QUARANTINED.labels(one.program, one.reason).inc()
-        return swaps, unread
+        return swaps, unread, kinds
 
     def _count_unknown(self, program: str, discriminator: str) -> None:
         """Count an unknown instruction; a stranger can make any number of names for one."""

@@ -1,12 +1,13 @@
 """Checks the stores: the age of the market, and the sums of the money."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import ServiceUnavailable, UnusablePepper, UnusableStore
-from mintscope.core.market.store import MarketOverview
+from mintscope.core.dex.outcome import QuarantineReason
+from mintscope.core.market.store import UNKNOWN_PROGRAM, MarketOverview, NotRead
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.stores import (
@@ -18,6 +19,9 @@ from mintscope.shell.wiring.stores import (
 )
 
 UNREAD_SHOWN_MAX: Final = 5
+NOT_READ_MAX: Final = 10_000
+MICRO_USD: Final = 1_000_000
+NEW: Final = (UNKNOWN_PROGRAM, QuarantineReason.UNKNOWN_INSTRUCTION)
 
 
 def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
@@ -27,7 +31,7 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
         yield ok(f"market: {path} is made at the first start")
         return
     try:
-        overview = asyncio.run(_overview(config))
+        overview, not_read = asyncio.run(_overview(config))
     except (UnusableStore, ServiceUnavailable) as error:
         yield fail(f"market: {error}", "restore a backup, or use another data_dir")
         return
@@ -40,6 +44,14 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
             f" newest at slot {overview.newest_gap}",
             "candles lack their swaps: mintscope gaps list; a second node: chain.second_rpc_url",
         )
+    unnamed = [one for one in not_read if one.reason in NEW]
+    if unnamed:
+        yield warn(
+            f"market: {sum(one.count for one in unnamed)} swaps of the last day by programs or"
+            f" instructions that are not listed, about"
+            f" {sum(one.volume for one in unnamed) // MICRO_USD} USD",
+            "mintscope programs --unread; dex.programs adds a program",
+        )
     for unread in overview.unread[:UNREAD_SHOWN_MAX]:
         yield warn(
             f"market: {unread.transactions} transactions of {unread.program} not understood:"
@@ -48,9 +60,9 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
         )
 
 
-async def _overview(config: Config) -> MarketOverview:
+async def _overview(config: Config) -> tuple[MarketOverview, Sequence[NotRead]]:
     async with open_market(config) as market:
-        return await market.reader.overview()
+        return await market.reader.overview(), await market.reader.not_read(NOT_READ_MAX)
 
 
 def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Finding:

@@ -17,10 +17,12 @@ from mintscope.core.market.store import (
     MINUTES_S,
     RECENT_S,
     MarketOverview,
+    NotRead,
     UnreadCount,
 )
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot
+from mintscope.edges.storage.sqlite.market.not_read import largest
 from mintscope.edges.storage.sqlite.market.rows import (
     header_of,
     last_seq,
@@ -125,6 +127,10 @@ class SqliteLogReader:
     async def gaps(self, limit: int) -> Sequence[Gap]:
         """Return up to *limit* gaps, newest first."""
         return await self._read(lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))])
+
+    async def not_read(self, limit: int) -> Sequence[NotRead]:
+        """Return up to *limit* kinds of the newest block's day, the most volume first."""
+        return await self._read(lambda db: largest(db, limit))
 
     async def close(self) -> None:
         """Let go of the file and the thread."""

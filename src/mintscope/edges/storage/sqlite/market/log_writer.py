@@ -20,10 +20,12 @@ from mintscope.core.market.store import (
     FinalSlot,
     Folding,
     NewSlot,
+    NotRead,
     Retention,
     Unread,
 )
 from mintscope.edges.storage.sqlite.connection import open_store, transaction
+from mintscope.edges.storage.sqlite.market import not_read
 from mintscope.edges.storage.sqlite.market.fold import SqliteFolding
 from mintscope.edges.storage.sqlite.market.mints import MintIds, track, untrack
 from mintscope.edges.storage.sqlite.market.rows import (
@@ -176,6 +178,8 @@ class SqliteMarketStore:
                         db.execute(ADD_GAP, (first, last, reason))
                     case Unread():
                         self._quarantine(change)
+                    case NotRead():
+                        not_read.add(db, change)
 
     @asynccontextmanager
     async def fold(self, slots_max: int) -> AsyncIterator[Folding]:
