@@ -28,11 +28,11 @@ from mintscope.shell.cli.doctor.finding import Finding, Level, fail
 from mintscope.shell.cli.doctor.machine import check_folder, check_pepper, check_ports, check_sqlite
 from mintscope.shell.cli.doctor.store import check_market, check_money
 from mintscope.shell.config.config import Config
+from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.config.sections import (
     ApiConfig,
     ChainConfig,
     CreditsConfig,
-    GeyserConfig,
     MetricsConfig,
 )
 from mintscope.shell.wiring.stores import held

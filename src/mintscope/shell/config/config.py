@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from mintscope.shell.config import sections
 from mintscope.shell.config.dex import DexConfig
+from mintscope.shell.config.geyser import GeyserConfig
 
 PREFIX: Final = "MINTSCOPE_"
 DELIMITER: Final = "__"
@@ -30,7 +31,7 @@ class Config(BaseSettings):
     data_dir_may_be_open: bool = False
     """Start although other users of the machine may look into data_dir."""
     chain: sections.ChainConfig = sections.ChainConfig()
-    geyser: sections.GeyserConfig = sections.GeyserConfig()
+    geyser: GeyserConfig = GeyserConfig()
     dex: DexConfig = DexConfig()
     market: sections.MarketConfig = sections.MarketConfig()
     api: sections.ApiConfig = sections.ApiConfig()

@@ -16,10 +16,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from mintscope.shell.config.config import DELIMITER, PREFIX, Config
+from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.config.sections import (
     ApiConfig,
     ChainConfig,
-    GeyserConfig,
     PaymentsConfig,
     Section,
 )
@@ -217,6 +217,8 @@ def _unstreamable(geyser: GeyserConfig) -> list[str]:
         problems.append('geyser.urls: expected at least one server with chain.source "geyser"')
     if len(geyser.x_tokens) not in {0, 1, len(geyser.urls)}:
         problems.append("geyser.x_tokens: expected one for all of geyser.urls, or one for each")
+    if geyser.ca_file is not None and not os.access(geyser.ca_file, os.R_OK):
+        problems.append(f"geyser.ca_file: expected a file that can be read; was {geyser.ca_file}")
     if find_spec("grpc") is None or find_spec("google") is None:
         problems.append(
             'chain.source: "geyser" needs grpcio and protobuf: pip install --require-hashes'

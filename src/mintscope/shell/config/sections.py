@@ -56,15 +56,6 @@ class ChainConfig(Section):
         return values.from_slots(read, ("backfill_slots", "max_gap_slots"))
 
 
-class GeyserConfig(Section):
-    """A Yellowstone gRPC stream, with chain.source "geyser"; chain.rpc_url repairs it."""
-
-    urls: values.Urls = ()
-    """The servers, in order of preference; https means TLS. Only hosts are ever shown."""
-    x_tokens: values.Secrets = ()
-    """What the providers want as x-token: one for each of urls, or one for all."""
-
-
 class MarketConfig(Section):
     """Which tokens are followed, and how much is kept of them."""
 

@@ -43,10 +43,12 @@ class GeyserEndpoint:
     """Where a stream is served; https means TLS.
 
     x_token   what the provider wants in the metadata of that name, "" for nothing
+    ca        certificates (PEM) that the server's must be signed by, or be; None: those gRPC knows
     """
 
     url: str = field(repr=False)
     x_token: str = field(default="", repr=False)
+    ca: bytes | None = field(default=None, repr=False)
 
     @property
     def where(self) -> str:
@@ -188,7 +190,8 @@ def _channel(endpoint: GeyserEndpoint) -> grpc.aio.Channel:
     is_secure = address.scheme == "https"
     target = f"{address.hostname}:{address.port or (443 if is_secure else 80)}"
     if is_secure:
-        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options=OPTIONS)
+        credentials = grpc.ssl_channel_credentials(root_certificates=endpoint.ca)
+        return grpc.aio.secure_channel(target, credentials, options=OPTIONS)
     return grpc.aio.insecure_channel(target, options=OPTIONS)
 
 

@@ -11,7 +11,8 @@ from mintscope.base.solana import SourceError
 from mintscope.shell.cli.config import shown
 from mintscope.shell.cli.doctor.finding import Finding, collect, fail, ok, warn
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import ChainConfig, GeyserConfig
+from mintscope.shell.config.geyser import GeyserConfig
+from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.probes import BlockProbe, holds_blocks, open_node
 
 MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"

@@ -9,7 +9,7 @@ from mintscope.edges.sources.geyser.stream import GeyserEndpoint, StreamEnded, a
 from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.poll import Polling, Progress
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import GeyserConfig
+from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.wiring.decoding import programs_read
 
 VERSION_TIMEOUT_S = 10.0
@@ -30,10 +30,14 @@ def stream_of(
 
 
 def endpoints(geyser: GeyserConfig) -> list[GeyserEndpoint]:
-    """Return the servers in order of preference, each with its x-token."""
+    """Return the servers in order of preference, each with its x-token.
+
+    Raises OSError where the file of certificates cannot be read.
+    """
+    ca = None if geyser.ca_file is None else geyser.ca_file.read_bytes()
     tokens = cycle([token.get_secret_value() for token in geyser.x_tokens] or [""])
     return [
-        GeyserEndpoint(url=url.get_secret_value(), x_token=token)
+        GeyserEndpoint(url=url.get_secret_value(), x_token=token, ca=ca)
         for url, token in zip(geyser.urls, tokens, strict=False)
     ]
 

@@ -1,0 +1,16 @@
+"""The configuration of the gRPC stream."""
+
+from mintscope.shell.config import values
+from mintscope.shell.config.sections import Section
+
+
+class GeyserConfig(Section):
+    """A Yellowstone gRPC stream, with chain.source "geyser"; chain.rpc_url repairs it."""
+
+    urls: values.Urls = ()
+    """The servers, in order of preference; https means TLS. Only hosts are ever shown."""
+    x_tokens: values.Secrets = ()
+    """What the providers want as x-token: one for each of urls, or one for all."""
+    ca_file: values.File = None
+    """Certificates (PEM) that the servers' must be signed by, or be; without it those of the
+    authorities that gRPC knows."""
