@@ -1,9 +1,13 @@
 """Whether a node will do is said in one word, with the reason."""
 
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from pydantic import SecretStr
+from typing_extensions import override
 
 from mintscope.base.primitives import Slot
 from mintscope.shell.cli.doctor.finding import Level
@@ -45,8 +49,10 @@ def test_a_node_that_holds_the_pace_will_do() -> None:
 
 
 def test_a_plan_that_ends_before_the_month_is_told() -> None:
-    (enough,) = _plan(100_000_000)
-    (short,) = _plan(10_000_000)
+    watch = watched(*[0.1] * 112)
+    watch.calls = 30 * 7  # a block and two questions for what is new, 3.75 times a second
+    (enough,) = _plan(100_000_000, watch)
+    (short,) = _plan(10_000_000, watch)
     assert (enough.level, short.level) == (Level.OK, Level.WARN)
 
 
@@ -56,3 +62,38 @@ def test_a_node_that_is_not_there_will_not_do(tmp_path: Path) -> None:
     (finding,) = check_node(Config(data_dir=tmp_path, chain=chain), 1.0, None)
 
     assert finding.level is Level.FAIL
+
+
+def test_calls_are_those_that_were_counted() -> None:
+    watch = watched(*[0.1] * 112)
+    watch.calls = 300
+    (counted,) = _plan(None, watch)
+
+    assert counted.what.startswith("calls: 300 in 30 s; about 1,187,")
+
+
+def test_a_node_is_asked_what_it_runs(tmp_path: Path) -> None:
+    version = "2.3.4"
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answers = {"getVersion": {"solana-core": version}, "getGenesisHash": "g"}
+            answer = {"jsonrpc": "2.0", "id": 1, "result": answers.get(asked["method"], 7)}
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, *_: object, **__: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        chain = ChainConfig(rpc_url=SecretStr(f"http://127.0.0.1:{server.server_port}"))
+        found = list(check_node(Config(data_dir=tmp_path, chain=chain), 0.1, None))
+        server.shutdown()
+
+    assert any("runs version 2.3.4" in finding.what for finding in found)

@@ -35,6 +35,7 @@ from mintscope.edges.sources.wire import (
     HEADER,
     SLOT,
     SLOTS,
+    SOFTWARE,
     TEXT,
     UNKNOWN_CODE,
     Absence,
@@ -53,9 +54,7 @@ BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
 T = TypeVar("T")
 H = TypeVar("H", bound=Header)
 
-
 log = structlog.get_logger()
-
 FUTURE_S_MAX: Final = 60.0  # clocks of a node and of this machine may differ by this much
 
 
@@ -136,6 +135,10 @@ class Rpc:
     async def genesis_hash(self) -> str:
         """Return the name of the cluster."""
         return _some(await self._call("getGenesisHash", [], TEXT))
+
+    async def software(self) -> str:
+        """Return the version of what the node runs, "" if it does not say."""
+        return _some(await self._call("getVersion", [], SOFTWARE)).version
 
     @property
     def newest_version(self) -> int:

@@ -32,6 +32,12 @@ class ErrorWire(msgspec.Struct, frozen=True):
     message: str = ""
 
 
+class SoftwareWire(msgspec.Struct, frozen=True):
+    """What a node runs."""
+
+    version: str = msgspec.field(name="solana-core", default="")
+
+
 class Answer(msgspec.Struct, Generic[T], frozen=True):
     """One answer: a result, an error, or neither."""
 
@@ -155,6 +161,7 @@ SLOT: Final = msgspec.json.Decoder(Answer[SlotNumber])
 SLOTS: Final = msgspec.json.Decoder(Answer[list[SlotNumber]])
 ACCOUNTS: Final = msgspec.json.Decoder(Answer[AccountsWire])
 TEXT: Final = msgspec.json.Decoder(Answer[str])
+SOFTWARE: Final = msgspec.json.Decoder(Answer[SoftwareWire])
 HEADER: Final = msgspec.json.Decoder(Answer[Header])
 BLOCK: Final = msgspec.json.Decoder(Answer[BlockWire])
 VERSION_MAX: Final = 127  # the version of a transaction has seven bits

@@ -16,7 +16,7 @@ from mintscope.shell.wiring.sources.node_watch import NodeWatch, watch_node
 BEHIND_MAX: Final = 8
 MONTH_DAYS: Final = 30
 MB: Final = 1_000_000
-OTHER_CALLS_A_SLOT: Final = 2  # what is new, and what is final
+FINALITY_CALLS_A_SLOT: Final = 1  # which the watch leaves out
 
 
 def check_node(config: Config, seconds: float, units_a_month: int | None) -> Iterator[Finding]:
@@ -30,10 +30,11 @@ def check_node(config: Config, seconds: float, units_a_month: int | None) -> Ite
         return
     if watch.genesis_hash != MAINNET:
         yield warn(f"{where} is not mainnet: genesis {watch.genesis_hash:.44}", "fine for a test")
-    yield ok(f"{where}: newest transaction version asked for {watch.version}")
+    runs = f"runs version {watch.software:.40}" if watch.software else "does not say its version"
+    yield ok(f"{where} {runs}; newest transaction version asked for {watch.version}")
     yield _history(watch)
     yield _load(watch)
-    yield from _plan(units_a_month)
+    yield from _plan(units_a_month, watch)
     reasons = _reasons(watch, chain.requests_in_flight)
     if reasons:
         yield fail(f"no, {where} will not do: {'; '.join(reasons)}", "choose another node or plan")
@@ -58,9 +59,11 @@ def _load(watch: NodeWatch) -> Finding:
     )
 
 
-def _plan(units_a_month: int | None) -> Iterator[Finding]:
-    calls_a_day = round((1 + OTHER_CALLS_A_SLOT) * DAY_S / SLOT_S)
-    what = f"calls: about {calls_a_day:,} a day at the pace of mainnet"
+def _plan(units_a_month: int | None, watch: NodeWatch) -> Iterator[Finding]:
+    second = max(watch.seconds, 1e-9)
+    final = FINALITY_CALLS_A_SLOT * DAY_S / SLOT_S
+    calls_a_day = max(round(watch.calls / second * DAY_S + final), 1)
+    what = f"calls: {watch.calls} in {second:.0f} s; about {calls_a_day:,} a day, finality included"
     if units_a_month is None:
         yield ok(what)
         return

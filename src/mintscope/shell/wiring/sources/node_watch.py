@@ -20,6 +20,7 @@ from mintscope.shell.wiring.ingest import node_endpoint
 class NodeWatch:
     """What was seen.
 
+    software            version of what it runs; "" if it does not say
     seconds             how long it was watched
     version             newest transaction version in its blocks that it withheld at first
     first_available     oldest slot it has
@@ -37,6 +38,7 @@ class NodeWatch:
     first_available: Slot
     start: Slot
     head: Slot
+    software: str = ""
     seconds: float = 0.0
     took_s: list[float] = field(default_factory=list)
     raw_bytes: int = 0
@@ -87,11 +89,19 @@ async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWa
             first_available=await rpc.first_available(),
             start=head,
             head=head,
+            software=await _software(rpc),
         )
         await _follow(rpc, chain, clock, seconds, watch)
         watch.version = rpc.newest_version
     watch.calls, watch.wire_bytes = counting.calls, counting.wire_bytes
     return watch
+
+
+async def _software(rpc: Rpc) -> str:
+    try:
+        return await rpc.software()
+    except RpcFailure:  # providers may leave it out, and nothing depends on it
+        return ""
 
 
 async def _follow(
