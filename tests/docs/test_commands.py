@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.credentials import CredentialKind, is_well_formed
+from mintscope.devchain.market.world import World
 from support.processes.documented_service import (
     GENESIS,
     PASSWORD,
@@ -190,6 +191,14 @@ def writes_blocks(service: DocumentedService, command: str) -> None:
     assert (service.folder / command.rsplit(maxsplit=1)[-1]).stat().st_size > 0
 
 
+def reads_history(service: DocumentedService, command: str) -> None:
+    """Of a token of the market, without the pauses that a provider asks for."""
+    mint = World(seed=0, mints=1).listed[0].token.mint
+    service.mintscope(f"tokens add {mint}")
+    words = _replaced(command, {"MINT": mint})
+    assert "joined: " in service.mintscope(f"{words} --calls-per-s 1000", typed="y\n")
+
+
 def runs(service: DocumentedService, command: str) -> None:
     text, _, file = command.partition(" > ")
     mint = str(GENESIS.mint)
@@ -223,6 +232,8 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope admin create ": makes_an_administrator,
     "mintscope applications ": reviews,
     "mintscope users remove ": removes_a_user,
+    "mintscope history ": reads_history,
+    "mintscope tokens add MINT --history": reads_history,
     "mintscope faucet ": asks_the_chain,
     "mintscope faults": asks_the_chain,
     "mintscope ": runs,

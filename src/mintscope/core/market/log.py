@@ -20,6 +20,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     price_usd    per whole token, None where the swap sets no candle;
     price_sol    None exactly when price_usd is
     pool         its address, or its program where that has no pools; None in logs of before
+    offered      (price_usd, price_sol) that it would have set, had its pool decided
     """
 
     mint: Mint
@@ -32,6 +33,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     price_usd: float | None
     price_sol: float | None
     pool: str | None = None
+    offered: tuple[float, float] | None = None
 
 
 class SlotHeader(msgspec.Struct, frozen=True):

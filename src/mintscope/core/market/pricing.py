@@ -158,14 +158,16 @@ def price_slot(
         if (swap.transaction_index, seen.base, swap.signer) in wash:
             volume = 0
         price, pool = _price(seen, rate.usd), _pool(swap)
-        if not isinstance(price, Unpriced) and sets_price is not None:
-            price = price if sets_price(seen.base, pool, price[0], volume) else Unpriced.OTHER_POOL
+        usd, sol = (None, None) if isinstance(price, Unpriced) else price
+        offered = None
         if isinstance(price, Unpriced):
             unpriced[price] += 1
-        usd, sol = (None, None) if isinstance(price, Unpriced) else price
+        elif sets_price is not None and not sets_price(seen.base, pool, price[0], volume):
+            unpriced[Unpriced.OTHER_POOL] += 1
+            usd, sol, offered = None, None, price
         if volume or usd is not None:
-            place = _position(swap)
-            priced.append(PricedSwap(seen.base, *place, seen.is_buy, volume, usd, sol, pool))
+            place, is_buy = _position(swap), seen.is_buy
+            priced.append(PricedSwap(seen.base, *place, is_buy, volume, usd, sol, pool, offered))
     return Priced(priced, unpriced)
 
 

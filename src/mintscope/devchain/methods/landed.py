@@ -21,7 +21,7 @@ from mintscope.devchain.methods.params import (
     table,
     unsupported_version,
 )
-from mintscope.devchain.methods.past import Done, Past, done
+from mintscope.devchain.methods.past import ChainPast, Done, done
 from mintscope.devchain.methods.view import View
 from mintscope.devchain.svm.vm import LandedTransaction, Vm
 from mintscope.devchain.transaction import Json
@@ -33,7 +33,7 @@ RECENT_BLOCKS: Final = 300
 class LandedMethods:
     """Answers calls about what became of transactions, those of a market too if there is one."""
 
-    def __init__(self, vm: Vm, past: Past | None = None) -> None:
+    def __init__(self, vm: Vm, past: ChainPast | None = None) -> None:
         self._vm = vm
         self._past = past
         self.by_name = table(

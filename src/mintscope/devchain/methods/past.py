@@ -33,7 +33,7 @@ def done(landed: LandedTransaction) -> Done:
     return Done(landed.signature, at.slot, at.at_ms // 1_000, landed.outcome.error, shown, keys)
 
 
-class Past:
+class ChainPast:
     """What is in the blocks that a chain keeps; each is rendered once for its keys."""
 
     def __init__(self, chain: Chain) -> None:

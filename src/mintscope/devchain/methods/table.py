@@ -8,7 +8,7 @@ from mintscope.devchain.methods.blocks import BlockMethods, Chain
 from mintscope.devchain.methods.dev import DevMethods
 from mintscope.devchain.methods.landed import LandedMethods
 from mintscope.devchain.methods.params import METHOD_NOT_FOUND, Answer, RpcError, table
-from mintscope.devchain.methods.past import Past
+from mintscope.devchain.methods.past import ChainPast
 from mintscope.devchain.methods.sending import SendMethods
 from mintscope.devchain.svm.vm import Vm
 
@@ -22,7 +22,7 @@ class Methods:
         self.by_name: Mapping[str, Answer] = {
             **AccountMethods(vm).by_name,
             **SendMethods(vm).by_name,
-            **LandedMethods(vm, None if chain is None else Past(chain)).by_name,
+            **LandedMethods(vm, None if chain is None else ChainPast(chain)).by_name,
             **DevMethods(vm).by_name,
             **({} if chain is None else BlockMethods(chain).by_name),
             **table({"getHealth": lambda: "ok", "getVersion": lambda: VERSION}),

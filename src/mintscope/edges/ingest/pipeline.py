@@ -15,6 +15,7 @@ from mintscope.base.metrics import INGEST_LAG_S, INGEST_SLOT
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL, Block, Source, SourceError, Update
 from mintscope.core.market.deciding import DecidingPools
+from mintscope.core.market.history.store import HistoryJoin
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import Change, MarketStore
 from mintscope.edges.ingest.fold import fold_once
@@ -47,6 +48,7 @@ class Ingest:
     mints           tracked on a fresh installation
     floor           follow every mint that reaches it; None: only those listed
     follows_files   the market's clock is that of the files being replayed
+    history         joins the pasts of mints that a command has read
     """
 
     source: Source
@@ -56,6 +58,7 @@ class Ingest:
     mints: Sequence[Mint] = (WSOL,)
     floor: Floor | None = None
     follows_files: bool = False
+    history: HistoryJoin | None = None
 
     async def run(self) -> None:
         """Ingest until the source ends, or for ever; stops cleanly when cancelled.
@@ -65,7 +68,7 @@ class Ingest:
         tail = await self.store.start(mints=self.mints, follows_files=self.follows_files)
         deciding = DecidingPools(await self.store.deciding_pools())
         chain = Slots(tail, self.decode, deciding)
-        await self._catch_up()
+        await self._catch_up(chain)
         await self._expect_same_chain()
         holes = 0
         while True:
@@ -117,12 +120,15 @@ class Ingest:
         if chain.tip is not None and chain.time is not None:
             INGEST_SLOT.set(chain.tip.slot)
             INGEST_LAG_S.set(self.clock.now() / 1000 - chain.time)
-        await self._catch_up()
+        await self._catch_up(chain)
 
-    async def _catch_up(self) -> None:
-        """Fold everything that is final."""
+    async def _catch_up(self, chain: Slots) -> None:
+        """Fold everything that is final, and join the pasts that reach to it."""
         while await fold_once(self.store, self.floor):
             pass
+        while self.history is not None and (mint := await self.history.join()) is not None:
+            chain.deciding = DecidingPools(await self.store.deciding_pools())
+            log.info("history_joined", mint=mint)
 
 
 class _End(msgspec.Struct):

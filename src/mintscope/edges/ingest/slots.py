@@ -38,12 +38,15 @@ DISCRIMINATORS_MAX: Final = 200
 
 
 class Slots:
-    """The log's tail, moved on by updates."""
+    """The log's tail, moved on by updates.
+
+    deciding   which pool decides the price of each mint, as of the newest block
+    """
 
     def __init__(self, tail: Tail, decode: Decode, deciding: DecidingPools | None = None) -> None:
         self._tail = tail
         self._decode = decode
-        self._deciding = deciding or DecidingPools()
+        self.deciding = deciding or DecidingPools()
         self._unknown: set[tuple[str, str]] = set()
 
     @property
@@ -86,13 +89,13 @@ class Slots:
             return True
         for header in place.dead:
             self._tail.retract()
-            self._deciding.retract(header.slot)
+            self.deciding.retract(header.slot)
             RETRACTED.inc()
             changes.append(DeadSlot(header.slot))
         if isinstance(place, Hole):
             return False
         swaps, unread, kinds = self._read(block)
-        time, deciding = self._tail.effective(block.time), self._deciding
+        time, deciding = self._tail.effective(block.time), self.deciding
         samples = sol_usd_samples(
             swaps, lambda pool, price: deciding.agrees(WSOL, pool, price, time)
         )
@@ -110,7 +113,7 @@ class Slots:
     def _finalize(self, slot: Slot) -> Slot | None:
         final = self._tail.finalize(slot)
         if final is not None:
-            self._deciding.finalize(final)
+            self.deciding.finalize(final)
         return final
 
     def _read(self, block: Block) -> tuple[list[Swap], list[Unread], Kinds]:

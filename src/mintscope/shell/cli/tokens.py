@@ -20,6 +20,7 @@ from mintscope.core.market.report import CandleCounts, Price, TokenReport, repor
 from mintscope.core.market.store import TrackedMint
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.shell.cli.config import ConfigFile, configured
+from mintscope.shell.cli.history.command import DAYS_MAX, CallsPerS, Yes, give_past
 from mintscope.shell.cli.output import (
     AsJson,
     moment,
@@ -65,11 +66,24 @@ class Shown(msgspec.Struct, rename="camel"):
 
 
 @token_commands.command()
-def add(mints: Mints, config: ConfigFile = None) -> None:
+def add(
+    mints: Mints,
+    *,
+    history: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DAYS", help="Read the past too, as `history` does: 10d.", show_default=False
+        ),
+    ] = None,
+    calls_per_s: CallsPerS = 10,
+    yes: Yes = False,
+    config: ConfigFile = None,
+) -> None:
     """Track MINT..., from the next block on.
 
     An address that is no mint is refused. Works while the service runs.
     """
+    days = None if history is None else _days(history)
     parsed = [_parsed(mint) for mint in mints]
     facts = _facts(parsed, config)
 
@@ -81,6 +95,10 @@ def add(mints: Mints, config: ConfigFile = None) -> None:
 
     for mint, is_new in with_market(config, work):
         typer.echo(f"{mint}  {'tracked from now on' if is_new else 'was tracked already'}")
+    for mint in parsed if days is not None else ():
+        give_past(
+            mint, config, days=days or 0, pools=[], rate_pools=[], calls_per_s=calls_per_s, yes=yes
+        )
 
 
 @token_commands.command()
@@ -135,6 +153,16 @@ def show(
     if shown is None:
         stop(f"{parsed} is not tracked: mintscope tokens add {parsed}")
     print_json(msgspec.to_builtins(shown))
+
+
+def _days(text: str) -> float:
+    """Return the days that *text* says, 10d."""
+    number = text.removesuffix("d")
+    if not number.isascii() or not number.isdigit() or not 0 < int(number) <= DAYS_MAX:
+        raise typer.BadParameter(
+            f"expected 1d to {DAYS_MAX}d; was {text!r}", param_hint="--history"
+        )
+    return int(number)
 
 
 def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:

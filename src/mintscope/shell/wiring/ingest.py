@@ -76,6 +76,7 @@ async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
             mints=_first_mints(config),
             floor=_floor(config.market),
             follows_files=config.chain.source == "files",
+            history=market.history_join,
         ).run()
 
 

@@ -13,6 +13,12 @@ from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.core.credits.rotation import RotationStore
+from mintscope.core.market.history.store import (
+    HistoryJobs,
+    HistoryJoin,
+    HistoryReading,
+    PastFolding,
+)
 from mintscope.core.market.mint_facts import MintFactStore
 from mintscope.core.market.store import (
     DEFAULT_RETENTION,
@@ -33,6 +39,7 @@ from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, load_pepper
 from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
+from mintscope.edges.storage.sqlite.market.history import SqliteHistory
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
 from mintscope.edges.storage.sqlite.market.mint_facts import SqliteMintFacts
@@ -89,6 +96,37 @@ class Market:
         tracking = SqliteTracking(self._path)
         self._stack.push_async_callback(tracking.close)
         return tracking
+
+    @property
+    def history_reading(self) -> HistoryReading:
+        """The past of mints, for its reader."""
+        return self._history
+
+    @property
+    def past_folding(self) -> PastFolding:
+        """The past of mints, for its fold."""
+        return self._history
+
+    @property
+    def history_jobs(self) -> HistoryJobs:
+        """The past of mints, for an operator."""
+        return self._history
+
+    @cached_property
+    def _history(self) -> SqliteHistory:
+        history = SqliteHistory(self._path)
+        self._stack.push_async_callback(history.close)
+        return history
+
+    @cached_property
+    def history_join(self) -> HistoryJoin:
+        """Takes a past that was read into the market, for ingest."""
+        # Only here: it folds, and numba takes long to load for commands that need none of it.
+        from mintscope.edges.storage.sqlite.market import history_join  # noqa: PLC0415 - see above
+
+        join = history_join.SqliteHistoryJoin(self._path, self._retention)
+        self._stack.push_async_callback(join.close)
+        return join
 
     @cached_property
     def facts(self) -> MintFactStore:

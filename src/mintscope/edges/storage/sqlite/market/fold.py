@@ -145,9 +145,16 @@ class SqliteFolding:
         if not rows:
             return
         self._db.executemany(SAVE_CANDLE, ((mint_id, timeframe, *astuple(row)) for row in rows))
-        cut = rows[-1].bucket - self._retention.keep_s[timeframe]
-        if self._db.execute(HAS_OLD, (mint_id, timeframe, cut)).get is None:
-            return
-        self._db.execute(
-            DROP_OLD, {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": CANDLES_MIN}
-        )
+        drop_old(self._db, self._retention, mint_id, timeframe, rows[-1].bucket)
+
+
+def drop_old(
+    db: apsw.Connection, retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS
+) -> None:
+    """Drop the candles that are too far behind bucket *newest*."""
+    cut = newest - retention.keep_s[timeframe]
+    if db.execute(HAS_OLD, (mint_id, timeframe, cut)).get is None:
+        return
+    db.execute(
+        DROP_OLD, {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": CANDLES_MIN}
+    )

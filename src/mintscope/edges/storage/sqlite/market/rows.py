@@ -12,7 +12,8 @@ from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
 from mintscope.core.market.timeframe import Timeframe
 
-# PricedSwaps without their mint, which is the row's; those of before have no pool either.
+# PricedSwaps without their mint, which is the row's, and without an offered price where there is
+# none; those of before have no pool either.
 _swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 _deciding: Final = msgspec.msgpack.Decoder(DecidingPool)
 _samples: Final = msgspec.msgpack.Decoder(tuple[tuple[float, int], ...])
@@ -30,7 +31,7 @@ SELECT bucket, open, high, low, close, buy_volume, sell_volume, count
 
 def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
     """Return the swaps of one mint and slot as a blob."""
-    return _encode([astuple(swap)[1:] for swap in swaps])
+    return _encode([astuple(swap)[1 : None if swap.offered else -1] for swap in swaps])
 
 
 def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:

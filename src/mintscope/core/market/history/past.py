@@ -1,0 +1,139 @@
+"""A mint's past, priced and folded as ingest would have done slot by slot at the time.
+
+Given every transaction of the mint's pools, and of the pools of SOL and dollars, candles, state
+and deciding pool come out bit for bit as of a service that had followed the mint since.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.solana import WSOL
+from mintscope.core.market.deciding import DecidingPool, DecidingPools, agrees, decide
+from mintscope.core.market.engine.fold import MintFold
+from mintscope.core.market.history.store import FoldedPast, PastSlot, PastSwaps
+from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
+from mintscope.core.market.pricing import (
+    RATE_WINDOW_S,
+    Rate,
+    price_slot,
+    sol_usd,
+    sol_usd_samples,
+)
+from mintscope.core.market.swap import Swap, oriented
+from mintscope.core.market.timeframe import Timeframe
+
+# The log keeps the swaps of 15 minutes behind its checkpoint, and the checkpoint may be ahead.
+KEPT_S: Final = 1_800
+
+
+def concerns(swap: Swap, mint: Mint) -> bool:
+    """Say whether *swap* can have a part in the past of *mint*: its own, or one of SOL."""
+    seen = oriented(swap)
+    return seen is not None and seen.base in (mint, WSOL)
+
+
+class Past:
+    """Slots of the past, applied oldest first."""
+
+    def __init__(self, mint: Mint) -> None:
+        self._mint = mint
+        self._fold = MintFold()
+        self._pools = DecidingPools()
+        self._headers: deque[SlotHeader] = deque()
+        self._recent: deque[PastSwaps] = deque()
+        self._since: Slot | None = None
+        self._last_swap: UnixS | None = None
+        self._deciding: DecidingPool | None = None
+
+    def apply(self, slot: PastSlot) -> None:
+        """Price and fold one slot; slots come in order."""
+        header = self._header(slot)
+        if self._since is None:
+            self._since = Slot(slot.slot - 1)
+        self._pools.begin(slot.slot)
+        rate = None
+        if header.sol_usd is not None and header.sol_usd_time is not None:
+            rate = Rate(header.sol_usd, header.sol_usd_time)
+        sets_price = partial(self._pools.sets_price, header.time)
+        priced = price_slot(slot.swaps, rate, sets_price).swaps
+        deciding = self._pools.changed().get(self._mint)
+        self._pools.finalize(slot.slot)
+        own = [swap for swap in priced if swap.mint == self._mint]
+        if own:
+            self._keep(PastSwaps(slot.slot, header.time, own, deciding))
+
+    def changed(self) -> dict[Timeframe, list[CandleRow]]:
+        """Return the candles touched since the last call, oldest first."""
+        return self._fold.changed()
+
+    def folded(self) -> FoldedPast | None:
+        """Return what it came to so far; None before the first slot."""
+        if self._since is None:
+            return None
+        return FoldedPast(
+            since_slot=self._since,
+            time=self._headers[-1].time,
+            state=None if self._last_swap is None else self._fold.state(),
+            last_swap=self._last_swap,
+            deciding=self._deciding,
+            recent=tuple(self._recent),
+        )
+
+    def _header(self, slot: PastSlot) -> SlotHeader:
+        """Return the header of *slot*, with the rate it was priced at."""
+        newest = self._headers[-1] if self._headers else None
+        previous = UnixS(0) if newest is None else newest.time
+        time = previous if slot.time is None else max(slot.time, previous)
+        samples = sol_usd_samples(
+            slot.swaps, lambda pool, price: self._pools.agrees(WSOL, pool, price, time)
+        )
+        rate = sol_usd(reversed(self._headers), samples, time) if time else None
+        header = SlotHeader(
+            slot=slot.slot,
+            parent_slot=Slot(-1) if newest is None else newest.slot,
+            blockhash="",
+            time=time,
+            sol_usd=None if rate is None else rate.usd,
+            sol_usd_time=None if rate is None else rate.at,
+            samples=samples,
+        )
+        self._headers.append(header)
+        while time - self._headers[0].time > RATE_WINDOW_S and len(self._headers) > 1:
+            self._headers.popleft()
+        return header
+
+    def _keep(self, swaps: PastSwaps) -> None:
+        for swap in swaps.swaps:
+            self._fold.apply(swaps.time, swap)
+        self._last_swap = swaps.time
+        self._deciding = swaps.deciding or self._deciding
+        self._recent.append(swaps)
+        while swaps.time - self._recent[0].time > KEPT_S:
+            self._recent.popleft()
+
+
+def decide_again(
+    decided: DecidingPool | None, time: UnixS, swaps: Iterable[PricedSwap]
+) -> tuple[list[PricedSwap], DecidingPool | None]:
+    """Return the logged *swaps* of one mint and slot as they are priced after *decided*.
+
+    Their prices stay; which of them are shown is decided anew.
+    """
+    again = []
+    for swap in swaps:
+        price = swap.offered
+        if swap.price_usd is not None and swap.price_sol is not None:
+            price = swap.price_usd, swap.price_sol
+        if price is None or swap.pool is None:
+            again.append(swap)
+        elif agrees(decided, swap.pool, price[0], time):
+            decided = decide(decided, swap.pool, price[0], swap.volume, time)
+            again.append(replace(swap, price_usd=price[0], price_sol=price[1], offered=None))
+        else:
+            again.append(replace(swap, price_usd=None, price_sol=None, offered=price))
+    return again, decided

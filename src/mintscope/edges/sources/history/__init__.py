@@ -1,0 +1,1 @@
+"""The past of an address, read from a node."""

@@ -1,0 +1,180 @@
+"""HistoryJoin on SQLite: a past becomes the mint's own, in one transaction."""
+
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import apsw
+from msgspec.structs import astuple
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.deciding import DecidingPool
+from mintscope.core.market.engine.fold import MintFold
+from mintscope.core.market.history.past import decide_again
+from mintscope.core.market.log import CandleRow
+from mintscope.core.market.pricing import RATE_WINDOW_S
+from mintscope.core.market.store import Retention
+from mintscope.core.market.timeframe import Timeframe
+from mintscope.edges.storage.sqlite.connection import open_store, transaction
+from mintscope.edges.storage.sqlite.market.fold import SAVE_CANDLE, SAVE_STATE, drop_old
+from mintscope.edges.storage.sqlite.market.mints import ADD_EVENT
+from mintscope.edges.storage.sqlite.market.rows import (
+    deciding_blob,
+    deciding_of,
+    last_seq,
+    mints_blob,
+    swaps_blob,
+    swaps_of,
+)
+
+READY: Final = """
+SELECT mint, address, history_job.slot, history_job.time, history_job.since_slot, from_time,
+       state, last_swap, deciding, mint.since_slot
+  FROM history_job JOIN mint ON mint.id = mint
+ WHERE stage = 'ready' AND mint.since_slot IS NOT NULL
+ ORDER BY mint
+"""
+AGAIN: Final = "UPDATE history_job SET stage = 'reading' WHERE mint = ?"
+OLDEST: Final = "SELECT time FROM header WHERE NOT is_dead ORDER BY seq LIMIT 1"
+TIME_AT: Final = "SELECT max(time) FROM header WHERE NOT is_dead AND slot <= ?"
+
+# The candle that is still open, and everything before it.
+NEWEST: Final = """
+SELECT bucket, open, high, low, close, buy_volume, sell_volume, count FROM history_candle
+ WHERE mint = ? AND timeframe = ? AND count > 0
+ ORDER BY bucket DESC LIMIT 1
+"""
+TAKE_CANDLES: Final = "INSERT INTO candle SELECT * FROM history_candle WHERE mint = ?"
+NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timeframe = ?"
+
+# What the log lacks because the mint was not followed then, and what was decided otherwise.
+TAKE_SWAPS: Final = """
+INSERT OR REPLACE INTO swap (seq, mint, swaps, deciding)
+SELECT seq, mint, swaps, deciding FROM history_swap JOIN header USING (slot)
+ WHERE mint = ? AND NOT is_dead
+"""
+LATER: Final = """
+SELECT seq, time, swaps FROM swap JOIN header USING (seq)
+ WHERE mint = ? AND NOT is_dead AND slot > ?
+ ORDER BY seq
+"""
+REPRICE: Final = "UPDATE swap SET swaps = ?, deciding = ? WHERE seq = ? AND mint = ?"
+KEEP_DECIDING: Final = "INSERT OR REPLACE INTO deciding_pool VALUES (?, ?)"
+FOLLOWED_SINCE: Final = "UPDATE mint SET since_slot = ?, since_time = ? WHERE id = ?"
+# The staging goes; that it was joined, and from when, stays.
+JOINED: Final = """
+UPDATE history_job SET stage = 'joined', state = NULL, deciding = NULL WHERE mint = ?
+"""
+STAGED: Final = ("history_address", "history_transaction", "history_candle", "history_swap")
+
+
+class _Ready(NamedTuple):
+    mint_id: int
+    mint: Mint
+    slot: Slot
+    time: UnixS | None
+    since_slot: Slot | None
+    from_time: UnixS
+    state: bytes | None
+    last_swap: UnixS | None
+    deciding: bytes | None
+    followed_since: Slot
+
+
+class SqliteHistoryJoin:
+    """Implements HistoryJoin; used by ingest alone, beside its log writer."""
+
+    def __init__(self, path: Path, retention: Retention) -> None:
+        self._db = open_store(path, "market")
+        self._retention = retention
+
+    async def join(self) -> Mint | None:
+        """Join a past that is ready, and return its mint; None if there is none to join now."""
+        if not self._db.execute("SELECT 1 FROM history_job WHERE stage = 'ready' LIMIT 1").get:
+            return None
+        with transaction(self._db) as db:
+            folded = db.execute("SELECT folded_slot FROM progress").get
+            for ready in [_Ready(*row) for row in db.execute(READY)]:
+                if folded is None or folded < ready.slot:
+                    continue
+                if not _meets_the_log(db, ready):
+                    db.execute(AGAIN, (ready.mint_id,))
+                    continue
+                self._join(db, ready)
+                return ready.mint
+        return None
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def _join(self, db: apsw.Connection, ready: _Ready) -> None:
+        fold = MintFold.from_state(ready.state, _open(db, ready.mint_id))
+        state, last_swap = ready.state, ready.last_swap
+        decided = None if ready.deciding is None else deciding_of(ready.deciding)
+        if ready.since_slot is not None:
+            db.execute("DELETE FROM candle WHERE mint = ?", (ready.mint_id,))
+            db.execute("DELETE FROM deciding_pool WHERE mint = ?", (ready.mint_id,))
+            db.execute("UPDATE swap SET deciding = NULL WHERE mint = ?", (ready.mint_id,))
+            db.execute(TAKE_CANDLES, (ready.mint_id,))
+            db.execute(TAKE_SWAPS, (ready.mint_id,))
+            if decided is not None:
+                db.execute(KEEP_DECIDING, (ready.mint_id, deciding_blob(decided)))
+            newest = self._go_on(db, ready, fold, decided)
+            if newest is not None:
+                state, last_swap = fold.state(), newest
+            self._save(db, ready, fold)
+            if state is not None:
+                db.execute(SAVE_STATE, (ready.mint_id, state, last_swap))
+            since = min(ready.since_slot, ready.followed_since)
+            db.execute(FOLLOWED_SINCE, (since, ready.from_time, ready.mint_id))
+            for kind in ("untrack", "track"):
+                db.execute(ADD_EVENT, (last_seq(db) + 1, kind, mints_blob([ready.mint])))
+        for table in STAGED:
+            db.execute(f"DELETE FROM {table} WHERE mint = ?", (ready.mint_id,))  # noqa: S608 - ours
+        db.execute(JOINED, (ready.mint_id,))
+
+    def _go_on(
+        self, db: apsw.Connection, ready: _Ready, fold: MintFold, decided: DecidingPool | None
+    ) -> UnixS | None:
+        """Price anew what the log holds after the past, and fold what is folded of it.
+
+        Return the time of the newest swap that was folded.
+        """
+        folded_seq: int = db.execute("SELECT folded_seq FROM progress").get
+        newest = None
+        for seq, time, blob in list(db.execute(LATER, (ready.mint_id, ready.slot))):
+            swaps, after = decide_again(decided, UnixS(time), swaps_of(ready.mint, blob))
+            told = deciding_blob(after) if after is not decided else None
+            db.execute(REPRICE, (swaps_blob(swaps), told, seq, ready.mint_id))
+            decided = after
+            if seq <= folded_seq:
+                newest = UnixS(time)
+                for swap in swaps:
+                    fold.apply(newest, swap)
+        return newest
+
+    def _save(self, db: apsw.Connection, ready: _Ready, fold: MintFold) -> None:
+        for timeframe, rows in fold.changed().items():
+            db.executemany(SAVE_CANDLE, ((ready.mint_id, timeframe, *astuple(row)) for row in rows))
+            bucket = db.execute(NEWEST_BUCKET, (ready.mint_id, timeframe)).get
+            if bucket is not None:
+                drop_old(db, self._retention, ready.mint_id, timeframe, UnixS(bucket))
+
+
+def _meets_the_log(db: apsw.Connection, ready: _Ready) -> bool:
+    """Say whether the log holds everything after the past, priced as if it had been followed.
+
+    A rate rests on the swaps of a minute, so the log must have begun a minute before.
+    """
+    oldest: int | None = db.execute(OLDEST).get
+    reached: int | None = db.execute(TIME_AT, (ready.slot,)).get
+    if oldest is None or reached is None or ready.followed_since > ready.slot:
+        return False
+    return reached - oldest > RATE_WINDOW_S
+
+
+def _open(db: apsw.Connection, mint_id: int) -> dict[Timeframe, CandleRow]:
+    found: dict[Timeframe, Any] = {
+        timeframe: db.execute(NEWEST, (mint_id, timeframe)).fetchone() for timeframe in Timeframe
+    }
+    return {timeframe: CandleRow(*row) for timeframe, row in found.items() if row is not None}

@@ -1,0 +1,96 @@
+"""Reading a mint's past: the node, the decoder, the store and the fold, put together."""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from mintscope.base.clock import SystemClock
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.base.solana import WSOL
+from mintscope.base.transaction import Transaction, UnreadableTransaction
+from mintscope.core.market.history.store import Kind
+from mintscope.core.market.swap import Swap
+from mintscope.edges.ingest.past import fold_past
+from mintscope.edges.sources.history.node import PacedNode
+from mintscope.edges.sources.history.reader import HistoryReader, Progress
+from mintscope.edges.sources.history.survey import Cost, cost_of, find_pools
+from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.decoding import decoder
+from mintscope.shell.wiring.ingest import node_endpoint
+from mintscope.shell.wiring.stores import Market
+
+__all__ = ["Cost", "PastReading", "Progress", "open_past"]
+
+POOLS_MAX: Final = 20
+
+
+@asynccontextmanager
+async def open_past(
+    config: Config, market: Market, calls_per_s: float
+) -> AsyncIterator["PastReading"]:
+    """Connect to the node that pasts are read from."""
+    endpoint = node_endpoint(config.chain)
+    async with PacedNode(endpoint, clock=SystemClock(), calls_per_s=calls_per_s) as node:
+        yield PastReading(config, market, node, calls_per_s)
+
+
+class PastReading:
+    """Reads pasts; every verb raises SourceError, ServiceUnavailable."""
+
+    def __init__(self, config: Config, market: Market, node: PacedNode, calls_per_s: float) -> None:
+        self._block = decoder(config.dex)
+        self._market = market
+        self._node = node
+        self._calls_per_s = calls_per_s
+
+    @property
+    def calls(self) -> int:
+        """The requests so far."""
+        return self._node.calls
+
+    async def addresses(
+        self, mint: Mint, *, pools: Collection[str], rate_pools: Collection[str]
+    ) -> Mapping[str, Kind]:
+        """Return what to read: *pools* and *rate_pools*, or those found where none is named.
+
+        Raises ValueError where there is none.
+        """
+        jobs = self._market.history_jobs
+        if not pools:
+            logged = await jobs.pools(mint)
+            found = await find_pools(self._node, self._decode, mint)
+            pools = sorted({*logged, *found}, key=lambda pool: -found.get(pool, 0))[:POOLS_MAX]
+        if not pools:
+            raise ValueError(f"no pool of {mint} was found: name its pools with --pool")
+        if not rate_pools:
+            rates = await jobs.pools(WSOL)
+            rate_pools = sorted(rates, key=lambda pool: -rates[pool])[:1]
+        if not rate_pools:
+            raise ValueError("no pool of SOL and dollars is in the log: name one with --rate-pool")
+        return dict.fromkeys(rate_pools, Kind.RATE) | dict.fromkeys(pools, Kind.POOL)
+
+    async def oldest(self) -> UnixS | None:
+        """Return how far the node reaches back, None where it does not know."""
+        return await self._node.reaches_back_to()
+
+    async def cost(self, addresses: Mapping[str, Kind], from_time: UnixS) -> Cost:
+        """Return about what reading *addresses* takes."""
+        rate = self._calls_per_s
+        return await cost_of(self._node, addresses, from_time=from_time, calls_per_s=rate)
+
+    async def read(self, mint: Mint, from_time: UnixS, progress: Progress) -> None:
+        """Read and fold all of *mint* that is final now; ingest may join it then.
+
+        After a failure call it again: it goes on.
+        """
+        node, store = self._node, self._market.history_reading
+        reader = HistoryReader(
+            node, store, self._decode, in_flight=node.in_flight, progress=progress
+        )
+        await reader.round(mint, from_time)
+        await fold_past(self._market.past_folding, mint)
+
+    def _decode(
+        self, transactions: Sequence[Transaction | UnreadableTransaction]
+    ) -> Sequence[Swap]:
+        return self._block(transactions).swaps

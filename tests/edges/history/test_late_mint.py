@@ -1,0 +1,140 @@
+"""A mint that was followed late and given its past is what it would be, followed all along."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import httpx
+import pytest
+
+from mintscope.base.clock import ManualClock, SystemClock
+from mintscope.base.primitives import Mint, UnixMs, UnixS
+from mintscope.base.solana import WSOL, Endpoint
+from mintscope.core.dex.decode import decode_block
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.history.store import Kind, Stage
+from mintscope.devchain.chain import Devchain, lines
+from mintscope.edges.follow.follower import Follower
+from mintscope.edges.ingest.past import fold_past
+from mintscope.edges.ingest.pipeline import Ingest
+from mintscope.edges.sources.files import FileSource
+from mintscope.edges.sources.history.node import PacedNode
+from mintscope.edges.sources.history.reader import HistoryReader
+from mintscope.edges.storage.folder import MARKET_FILE
+from mintscope.shell.wiring.stores import Market
+from support.oracles.devchain_blocks import NOW
+from support.scenes.stores import market_in
+
+LATE = 60  # blocks that the late service had not yet read when the past was asked for
+HEAD = 100  # blocks that it had read of the newest ones
+
+
+async def follow(blocks: Path, market: Market, mints: Sequence[Mint]) -> None:
+    ingest = Ingest(
+        source=FileSource([blocks]),
+        store=market.store,
+        decode=decode_block,
+        clock=SystemClock(),
+        mints=mints,
+        history=market.history_join,
+    )
+    await asyncio.wait_for(ingest.run(), 120)
+
+
+def kept(folder: Path, mint: Mint) -> dict[str, Any]:
+    """Return the candles, the state, and which pool decides, as they are in the file."""
+    db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
+    of = "WHERE mint = (SELECT id FROM mint WHERE address = ?)"
+    found = {
+        "candles": list(
+            db.execute(
+                "SELECT timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count"
+                f" FROM candle {of} ORDER BY timeframe, bucket",
+                (mint,),
+            )
+        ),
+        "state": list(db.execute(f"SELECT state, last_swap FROM state {of}", (mint,))),
+    }
+    db.close()
+    return found
+
+
+async def report(market: Market, mint: Mint) -> bytes:
+    follower = Follower(market.reader, LiveMarket(3), ManualClock(UnixMs(NOW)))
+    await follower.catch_up()
+    return (await follower.read(mint)).body
+
+
+def reader(chain: Devchain, market: Market, **more: Any) -> HistoryReader:
+    transport = more.pop("transport", httpx.ASGITransport(chain.app))
+    node = PacedNode(
+        Endpoint(url="http://devchain"),
+        clock=SystemClock(),
+        calls_per_s=1e6,
+        transport=transport,
+    )
+    return HistoryReader(
+        node,
+        market.history_reading,
+        lambda transactions: decode_block(transactions).swaps,
+        in_flight=4,
+        progress=lambda _what, _count: None,
+    )
+
+
+@pytest.fixture
+def chain() -> Devchain:
+    chain = Devchain(seed=7, now=NOW, mints=3, history_days=0.2)
+    for _ in range(60):
+        chain.tick()
+    return chain
+
+
+def write(chain: Devchain, path: Path, *, leave_out: int = 0) -> int:
+    """Write the blocks of *chain* but the oldest; return how many."""
+    all_lines = list(lines(chain, len(chain.blockstore.slots)))
+    path.write_bytes(b"".join(all_lines[leave_out:]))
+    return len(all_lines)
+
+
+def addresses(chain: Devchain, mint: Mint) -> dict[str, Kind]:
+    pools = [pool for each in chain.world.listed if each.token.mint == mint for pool in each.pools]
+    rates = {pool.address: Kind.RATE for pool in chain.world.sol_pools}
+    return rates | {pool.address: Kind.POOL for pool in pools}
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+async def test_it_is_bit_identical(number: int, chain: Devchain, tmp_path: Path) -> None:
+    mint = chain.world.listed[number].token.mint
+    early, late, blocks = tmp_path / "early", tmp_path / "late", tmp_path / "blocks.jsonl"
+
+    made = write(chain, blocks, leave_out=0)
+    async with market_in(late) as market:
+        write(chain, blocks, leave_out=made - HEAD)
+        await follow(blocks, market, [WSOL])
+        await market.tracking.add(mint)
+        for _ in range(50):
+            chain.tick()
+        write(chain, blocks, leave_out=made - HEAD)
+        await follow(blocks, market, [WSOL])
+        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+        await reader(chain, market).round(mint, UnixS(0))
+        await fold_past(market.past_folding, mint)
+        for _ in range(LATE):
+            chain.tick()
+        write(chain, blocks, leave_out=made - HEAD)
+        await follow(blocks, market, [WSOL])
+        job = await market.history_jobs.one(mint)
+        assert job is not None
+        assert job.stage is Stage.JOINED
+        late_report = await report(market, mint)
+
+    write(chain, blocks)
+    async with market_in(early) as market:
+        await follow(blocks, market, [WSOL, mint])
+        early_report = await report(market, mint)
+
+    assert kept(late, mint) == kept(early, mint)
+    assert late_report == early_report
