@@ -23,6 +23,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """One block at `confirmed`.
 
     time   the chain's own, whole seconds; None where it gave none
+    size   bytes of its transactions as they came; 0 where that is not known
     """
 
     slot: Slot
@@ -31,6 +32,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     parent_blockhash: str
     time: UnixS | None
     transactions: Transactions
+    size: int = 0
 
 
 class Finalized(msgspec.Struct, frozen=True):

@@ -1,34 +1,27 @@
 """From a source of blocks to the swap log and its finalized fold."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 import structlog
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import NeedsOperator
 from mintscope.base.metrics import INGEST_LAG_S, INGEST_SLOT
 from mintscope.base.primitives import Mint
-from mintscope.base.solana import WSOL, Block, Source, SourceError, Update
+from mintscope.base.solana import WSOL, Block, Source, SourceError
 from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.history.store import HistoryJoin
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import Change, MarketStore
 from mintscope.edges.ingest.fold import fold_once
+from mintscope.edges.ingest.read_ahead import read_ahead
 from mintscope.edges.ingest.slots import Decode, Slots
 
 log = structlog.get_logger()
 
-# A real block is about 7 MB, so this bounds the memory that reading ahead takes.
-QUEUE_MAX: Final = 32
-# While history is read, this many updates share one transaction.
-BATCH_MAX: Final = 64
 HOLES_MAX: Final = 5
-CANCEL_AGAIN_S: Final = 1.0
 TRIM_EVERY: Final = 16
 TRIM_EVENTS_MAX: Final = 2_500
 
@@ -99,8 +92,8 @@ class Ingest:
     async def _follow(self, chain: Slots) -> Block | None:
         """Apply what the source yields; return a block that cannot join, None at the end."""
         batches = 0
-        async with _read_ahead(self.source.updates(chain.tip)) as queue:
-            while updates := await _take(queue):
+        async with read_ahead(self.source.updates(chain.tip)) as queue:
+            while updates := await queue.take():
                 changes: list[Change] = []
                 try:
                     hole = chain.apply(updates, changes)
@@ -129,56 +122,3 @@ class Ingest:
         while self.history is not None and (mint := await self.history.join()) is not None:
             chain.deciding = DecidingPools(await self.store.deciding_pools())
             log.info("history_joined", mint=mint)
-
-
-class _End(msgspec.Struct):
-    """The source yields no more; *failure* says why if it broke."""
-
-    failure: Exception | None
-
-
-_Queue = asyncio.Queue[Update | _End]
-
-
-@asynccontextmanager
-async def _read_ahead(updates: AsyncIterator[Update]) -> AsyncIterator[_Queue]:
-    """Let the source work while blocks are decoded; no task is left behind."""
-    queue = _Queue(QUEUE_MAX)
-    reading = asyncio.create_task(_pump(updates, queue), name="read-ahead")
-    try:
-        yield queue
-    finally:
-        while not reading.done():  # what the source awaits may swallow a cancellation
-            reading.cancel()
-            await asyncio.wait([reading], timeout=CANCEL_AGAIN_S)
-        if isinstance(updates, AsyncGenerator):
-            await updates.aclose()
-
-
-async def _pump(updates: AsyncIterator[Update], queue: _Queue) -> None:
-    failure: Exception | None = None
-    try:
-        async for update in updates:
-            await queue.put(update)
-    except Exception as error:  # noqa: BLE001 - raised again where the queue is read
-        failure = error
-    await queue.put(_End(failure))
-
-
-async def _take(queue: _Queue) -> list[Update]:
-    """Return the next updates, at least one; none at the end.
-
-    Raises what the source raised, after everything it yielded before.
-    """
-    updates: list[Update] = []
-    item = await queue.get()
-    while not isinstance(item, _End):
-        updates.append(item)
-        if queue.empty() or len(updates) == BATCH_MAX:
-            return updates
-        item = queue.get_nowait()
-    if updates:
-        queue.put_nowait(item)
-    elif item.failure is not None:
-        raise item.failure
-    return updates

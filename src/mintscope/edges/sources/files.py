@@ -205,6 +205,7 @@ def _link(where: str, slot: Slot, body: _BlockBody, previous: Tip | None) -> Blo
         parent_blockhash=parent_blockhash,
         time=None if body.block_time is None else UnixS(body.block_time),
         transactions=JsonTransactions(body.transactions or ()),
+        size=sum(map(len, body.transactions or ())),
     )
 
 

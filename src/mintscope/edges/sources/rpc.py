@@ -53,7 +53,6 @@ BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Header)
-
 log = structlog.get_logger()
 FUTURE_S_MAX: Final = 60.0  # clocks of a node and of this machine may differ by this much
 
@@ -173,6 +172,7 @@ class Rpc:
             parent_blockhash=answer.parent_blockhash,
             time=self._believable(slot, answer.block_time),
             transactions=JsonTransactions(answer.transactions),
+            size=sum(map(len, answer.transactions)),
         )
 
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block
@@ -11,12 +11,26 @@ from mintscope.edges.sources.rpc import Missing
 
 Answer: TypeAlias = Block | Missing
 
+BYTES_MAX: Final = 128 * 1024 * 1024
+
 
 class Window:
-    """Requests in flight and answers that wait for a lower slot, at most *size* together."""
+    """Requests in flight and answers that wait for a lower slot, at most *size* together.
 
-    def __init__(self, fetch: Callable[[Slot], Coroutine[None, None, Answer]], size: int) -> None:
+    bytes_max   of both together, where each answer to come is taken to be as large as the largest
+                of the newest; one request is always made
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[Slot], Coroutine[None, None, Answer]],
+        size: int,
+        *,
+        bytes_max: int = BYTES_MAX,
+    ) -> None:
         assert size >= 1
+        self._bytes_max = bytes_max
+        self._largest = 0
         self._fetch = fetch
         self._size = size
         self._tasks: dict[Slot, asyncio.Task[Answer]] = {}
@@ -26,8 +40,17 @@ class Window:
 
     def fill(self, plan: deque[Slot]) -> None:
         """Ask for the next slots of *plan*, as many as there is room for."""
-        while plan and len(self._tasks) < self._size:
+        room = self._room() if plan else 0
+        while plan and len(self._tasks) < room:
             self._ask(plan.popleft())
+
+    def _room(self) -> int:
+        """Return how many slots may be asked for or held."""
+        sizes = [size for task in self._tasks.values() if (size := _size(task))]
+        self._largest = max(self._largest, *sizes, 1)
+        held, waiting = sum(sizes), len(self._tasks) - len(sizes)
+        more = (self._bytes_max - held) // self._largest - waiting
+        return min(self._size, max(len(self._tasks) + more, 1))
 
     def insert(self, slot: Slot, plan: deque[Slot]) -> None:
         """Ask for *slot* before all others; the highest goes back to *plan* if there is no room."""
@@ -72,7 +95,10 @@ class Window:
 
     def drop(self, slot: Slot) -> None:
         """Forget the answer for *slot*."""
-        self._tasks.pop(slot).cancel()
+        task = self._tasks.pop(slot)
+        # What was large before counts for less with each block: they shrink too.
+        self._largest = max(self._largest * 15 // 16, _size(task))
+        task.cancel()
 
     async def clear(self) -> None:
         """Forget everything, and end what is in flight."""
@@ -86,6 +112,14 @@ class Window:
         task = asyncio.create_task(self._fetch(slot))
         task.add_done_callback(_look_at)
         self._tasks[slot] = task
+
+
+def _size(task: asyncio.Task[Answer]) -> int:
+    """Return the bytes of the block that came, 0 where none did."""
+    if not task.done() or _has_failed(task):
+        return 0
+    answer = task.result()
+    return answer.size if isinstance(answer, Block) else 0
 
 
 def _has_failed(task: asyncio.Task[Answer]) -> bool:

@@ -119,6 +119,7 @@ class Assembler:
             parent_blockhash=head.parent_blockhash,
             time=self._believable(head),
             transactions=ProtobufTransactions(parts),
+            size=size,
         )
         return self._shelf.add(block, size)
 
