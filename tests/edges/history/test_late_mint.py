@@ -1,7 +1,8 @@
 """A mint that was followed late and given its past is what it would be, followed all along."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from mintscope.base.clock import ManualClock, SystemClock
 from mintscope.base.primitives import Mint, UnixMs, UnixS
-from mintscope.base.solana import WSOL, Endpoint
+from mintscope.base.solana import WSOL, Block, Endpoint, Gap, Source, Tip, Update
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.history.store import Kind, Stage
@@ -28,12 +29,34 @@ from support.oracles.devchain_blocks import NOW
 from support.scenes.stores import market_in
 
 LATE = 60  # blocks that the late service had not yet read when the past was asked for
+RATE_WINDOW_SLOTS = 180
 HEAD = 100  # blocks that it had read of the newest ones
 
 
-async def follow(blocks: Path, market: Market, mints: Sequence[Mint]) -> None:
+@dataclass
+class Leaky:
+    """What *source* yields without the blocks of *gap*, which it tells of instead."""
+
+    source: Source
+    gap: Gap
+
+    async def genesis_hash(self) -> str | None:
+        return await self.source.genesis_hash()
+
+    async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
+        async for update in self.source.updates(after):
+            if not isinstance(update, Block) or not self.gap.first <= update.slot <= self.gap.last:
+                yield update
+            elif update.slot == self.gap.first:
+                yield self.gap
+
+
+async def follow(
+    blocks: Path, market: Market, mints: Sequence[Mint], *, gap: Gap | None = None
+) -> None:
+    files = FileSource([blocks])
     ingest = Ingest(
-        source=FileSource([blocks]),
+        source=files if gap is None else Leaky(files, gap),
         store=market.store,
         decode=decode_block,
         clock=SystemClock(),
@@ -138,3 +161,37 @@ async def test_it_is_bit_identical(number: int, chain: Devchain, tmp_path: Path)
 
     assert kept(late, mint) == kept(early, mint)
     assert late_report == early_report
+
+
+async def test_a_gap_is_mended_in_a_token_that_is_followed_anew_with_its_past(
+    chain: Devchain, tmp_path: Path
+) -> None:
+    mint = chain.world.listed[0].token.mint
+    early, late, blocks = tmp_path / "early", tmp_path / "late", tmp_path / "blocks.jsonl"
+    made = write(chain, blocks)
+    missed = chain.blockstore.slots[-70:-50]
+    gap = Gap(missed[0], missed[-1], "lost")
+
+    async with market_in(late) as market:
+        write(chain, blocks, leave_out=made - HEAD)
+        await follow(blocks, market, [WSOL, mint], gap=gap)
+        assert await market.reader.gaps(10) == [gap]
+        await market.tracking.remove(mint)
+        await market.tracking.add(mint)
+        for _ in range(RATE_WINDOW_SLOTS):  # the gap counts in the rate of SOL for a minute
+            chain.tick()
+        write(chain, blocks, leave_out=made - HEAD)
+        await follow(blocks, market, [WSOL], gap=gap)
+        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+        await reader(chain, market).round(mint, UnixS(0))
+        await fold_past(market.past_folding, mint)
+        for _ in range(LATE):
+            chain.tick()
+        write(chain, blocks, leave_out=made - HEAD)
+        await follow(blocks, market, [WSOL], gap=gap)
+
+    write(chain, blocks)
+    async with market_in(early) as market:
+        await follow(blocks, market, [WSOL, mint])
+
+    assert kept(late, mint) == kept(early, mint)
