@@ -149,6 +149,17 @@ def test_whatever_happens_a_report_is_that_of_the_log(seed: int, capacity: int, 
     script.check()
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_a_short_history_is_followed_whatever_happens(seed: int) -> None:
+    """Short enough for `make mutation`, which runs it as plain Python."""
+    script = Script(seed, 1 + seed % 3)
+    for _ in range(90):
+        script.step()
+        assert len(script.market) <= 1 + seed % 3
+    script.follow_to(script.log.seq)
+    script.check()
+
+
 def test_the_scripts_do_compare_reports() -> None:
     script = Script(1, 3)
     for _ in range(600):
