@@ -275,7 +275,7 @@ def test_a_key_is_accepted_until_it_is_revoked_or_expires() -> None:
 
 
 def test_how_many_keys_there_may_be_and_how_long_they_may_live() -> None:
-    """As docs/accounts.md and the forms have it."""
+    """In these words the forms have it."""
     assert (KEYS_PER_USER_MAX, KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX) == (100, 200, 500)
     assert {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS} == OVERLAPS_MS
     assert {

@@ -135,7 +135,7 @@ def test_a_clock_may_be_ahead_of_a_block_that_is_late_by_itself(
 
 
 def test_an_operator_reads_why_there_is_no_price() -> None:
-    """As docs/operating.md and the metric have it."""
+    """In these words the metric and the log have it."""
     assert {each.name: each.value for each in Doubt} == {
         "NO_ANSWER": "the source does not answer",
         "BROKEN": "a bug, or an unforeseen answer",
