@@ -199,6 +199,13 @@ def reads_history(service: DocumentedService, command: str) -> None:
     assert "joined: " in service.mintscope(f"{words} --calls-per-s 1000", typed="y\n")
 
 
+def imports_candles(service: DocumentedService, command: str) -> None:
+    (service.folder / "CANDLES.csv").write_text("t,open,high,low,close,volume\n3600,1,2,1,2,3\n")
+    mint = str(GENESIS.mint)
+    service.mintscope(f"tokens add {mint}")
+    assert "1 candles" in service.mintscope(_replaced(command, {"MINT": mint}))
+
+
 def runs(service: DocumentedService, command: str) -> None:
     text, _, file = command.partition(" > ")
     mint = str(GENESIS.mint)
@@ -233,6 +240,7 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope applications ": reviews,
     "mintscope users remove ": removes_a_user,
     "mintscope history ": reads_history,
+    "mintscope history import": imports_candles,
     "mintscope tokens add MINT --history": reads_history,
     "mintscope faucet ": asks_the_chain,
     "mintscope faults": asks_the_chain,

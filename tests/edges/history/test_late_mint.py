@@ -1,14 +1,16 @@
 """A mint that was followed late and given its past is what it would be, followed all along."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import apsw
 import httpx
 import pytest
+from typing_extensions import override
 
 from mintscope.base.clock import ManualClock, SystemClock
 from mintscope.base.primitives import Mint, UnixMs, UnixS
@@ -109,7 +111,7 @@ def reader(chain: Devchain, market: Market, **more: Any) -> HistoryReader:
 
 @pytest.fixture
 def chain() -> Devchain:
-    chain = Devchain(seed=7, now=NOW, mints=3, history_days=0.2)
+    chain = Devchain(seed=7, now=NOW, mints=3, history_days=0.1)
     for _ in range(60):
         chain.tick()
     return chain
@@ -128,26 +130,78 @@ def addresses(chain: Devchain, mint: Mint) -> dict[str, Kind]:
     return rates | {pool.address: Kind.POOL for pool in pools}
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
-async def test_it_is_bit_identical(number: int, chain: Devchain, tmp_path: Path) -> None:
+class Killed(Exception):
+    """The process ended here."""
+
+
+class MortalTransport(httpx.AsyncBaseTransport):
+    """Ends the process at its call number *calls_left*."""
+
+    def __init__(self, chain: Devchain, calls_left: int) -> None:
+        self._chain = httpx.ASGITransport(chain.app)
+        self._calls_left = calls_left
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self._calls_left == 0:
+            raise Killed
+        self._calls_left -= 1
+        return await self._chain.handle_async_request(request)
+
+
+async def read_at_once(chain: Devchain, folder: Path, mint: Mint) -> None:
+    async with market_in(folder) as market:
+        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+        await reader(chain, market).round(mint, UnixS(0))
+        await fold_past(market.past_folding, mint)
+
+
+async def read_cut_off(chain: Devchain, folder: Path, mint: Mint) -> None:
+    """Read while the process is killed again and again, and the chain goes on."""
+    random = Random(7)
+    async with market_in(folder) as market:
+        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+    kills, is_read = 0, False
+    while not is_read:
+        transport = MortalTransport(chain, random.choice([0, 1, 2, 60, 120, 200]))
+        async with market_in(folder) as market:
+            try:
+                await reader(chain, market, transport=transport).round(mint, UnixS(0))
+                is_read = True
+            except Killed:
+                kills += 1
+                chain.tick()
+    assert kills > 5
+    async with market_in(folder) as market:
+        await fold_past(market.past_folding, mint)
+
+
+@pytest.mark.parametrize(
+    ("read", "number"),
+    [(read_at_once, 0), (read_at_once, 1), (read_at_once, 2), (read_cut_off, 1)],
+)
+async def test_it_is_bit_identical(
+    read: Callable[[Devchain, Path, Mint], Awaitable[None]],
+    number: int,
+    chain: Devchain,
+    tmp_path: Path,
+) -> None:
     mint = chain.world.listed[number].token.mint
     early, late, blocks = tmp_path / "early", tmp_path / "late", tmp_path / "blocks.jsonl"
-
-    made = write(chain, blocks, leave_out=0)
+    left_out = write(chain, blocks) - HEAD
+    write(chain, blocks, leave_out=left_out)
     async with market_in(late) as market:
-        write(chain, blocks, leave_out=made - HEAD)
         await follow(blocks, market, [WSOL])
         await market.tracking.add(mint)
         for _ in range(50):
             chain.tick()
-        write(chain, blocks, leave_out=made - HEAD)
+        write(chain, blocks, leave_out=left_out)
         await follow(blocks, market, [WSOL])
-        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
-        await reader(chain, market).round(mint, UnixS(0))
-        await fold_past(market.past_folding, mint)
-        for _ in range(LATE):
-            chain.tick()
-        write(chain, blocks, leave_out=made - HEAD)
+    await read(chain, late, mint)
+    for _ in range(LATE):
+        chain.tick()
+    write(chain, blocks, leave_out=left_out)
+    async with market_in(late) as market:
         await follow(blocks, market, [WSOL])
         job = await market.history_jobs.one(mint)
         assert job is not None
@@ -159,6 +213,7 @@ async def test_it_is_bit_identical(number: int, chain: Devchain, tmp_path: Path)
         await follow(blocks, market, [WSOL, mint])
         early_report = await report(market, mint)
 
+    assert len(kept(early, mint)["candles"]) > 100
     assert kept(late, mint) == kept(early, mint)
     assert late_report == early_report
 
@@ -195,3 +250,26 @@ async def test_a_gap_is_mended_in_a_token_that_is_followed_anew_with_its_past(
         await follow(blocks, market, [WSOL, mint])
 
     assert kept(late, mint) == kept(early, mint)
+
+
+async def test_a_past_that_ends_before_the_log_begins_is_read_on(
+    chain: Devchain, tmp_path: Path
+) -> None:
+    mint = chain.world.listed[0].token.mint
+    blocks = tmp_path / "blocks.jsonl"
+    async with market_in(tmp_path) as market:
+        await market.tracking.add(mint)
+        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+        await reader(chain, market).round(mint, UnixS(0))
+        await fold_past(market.past_folding, mint)
+        made = len(chain.blockstore.slots)
+        for _ in range(60):
+            chain.tick()
+        write(chain, blocks, leave_out=made)
+
+        await follow(blocks, market, [WSOL])
+
+        job = await market.history_jobs.one(mint)
+        assert job is not None
+        assert job.stage is Stage.READING
+        assert kept(tmp_path, mint)["candles"] != []

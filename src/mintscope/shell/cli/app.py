@@ -20,7 +20,7 @@ COMMANDS: Final = {
     "ingest": "service.ingest",
     "api": "service.api",
     "tokens": "tokens",
-    "history": "history.command",
+    "history": "history.imports",
     "gaps": "chain.gaps",
     "programs": "chain.programs",
     "credits": "credits",

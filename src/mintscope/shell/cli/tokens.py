@@ -1,7 +1,7 @@
 """`mintscope tokens`: choose which mints are tracked, and look at one."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -13,6 +13,7 @@ from mintscope.base.solana import SourceError
 from mintscope.base.time import SECOND_MS
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import COUNTS
+from mintscope.core.market.history.imports import Imported
 from mintscope.core.market.log import LoadedMint, LogTip
 from mintscope.core.market.mint_facts import MintFacts, NotAMint
 from mintscope.core.market.readiness import ready_from
@@ -53,6 +54,7 @@ class Shown(msgspec.Struct, rename="camel"):
     listed          by an operator: no rule drops it
     price           None while no swap has set one
     last_swap       time of the newest swap that counted
+    imported        candles of providers before the first own one, by timeframe
     facts           what the mint is, with the slot it was read at; None before it was read
     """
 
@@ -62,6 +64,7 @@ class Shown(msgspec.Struct, rename="camel"):
     price: Price | None
     candle_counts: CandleCounts
     last_swap: UnixS | None
+    imported: Mapping[Timeframe, Imported]
     facts: MintFacts | None
 
 
@@ -199,6 +202,7 @@ async def _show(market: Market, mint: Mint) -> Shown | None:
         price=None if report is None else report.price,
         candle_counts=NO_CANDLES if report is None else report.data_span.candle_counts,
         last_swap=loaded.tail[-1].time if loaded.tail else tracked.last_swap,
+        imported=await market.imports.counts(mint),
         facts=await market.facts.one(mint),
     )
 

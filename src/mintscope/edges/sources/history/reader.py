@@ -22,7 +22,7 @@ from mintscope.core.market.history.store import (
 from mintscope.core.market.swap import Swap
 from mintscope.edges.sources.history.node import LINES_MAX, LineWire, PastNode
 
-BATCH_MAX: Final = 200  # transactions of one commit: what is read twice after a kill
+BATCH_MAX: Final = 50  # transactions of one commit: what is read twice after a kill
 
 A = TypeVar("A")
 B = TypeVar("B")

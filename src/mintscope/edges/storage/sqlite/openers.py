@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import apsw
 
@@ -50,6 +50,9 @@ from mintscope.edges.storage.sqlite.money.credit_ledger import (
     SqliteCreditLedger,
 )
 from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+
+if TYPE_CHECKING:
+    from mintscope.core.market.history.imports import Imports
 
 # What ends by itself, or by what an operator does outside: room, a disk, a lock.
 PASSING: Final = (
@@ -117,6 +120,18 @@ class Market:
         history = SqliteHistory(self._path)
         self._stack.push_async_callback(history.close)
         return history
+
+    @cached_property
+    def imports(self) -> "Imports":
+        """Candles of providers."""
+        # Only here: see history_join.
+        from mintscope.edges.storage.sqlite.market.imports import (  # noqa: PLC0415 - see above
+            SqliteImports,
+        )
+
+        imports = SqliteImports(self._path)
+        self._stack.push_async_callback(imports.close)
+        return imports
 
     @cached_property
     def history_join(self) -> HistoryJoin:

@@ -11,6 +11,7 @@ from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.market.history.store import Kind
 from mintscope.core.market.swap import Swap
 from mintscope.edges.ingest.past import fold_past
+from mintscope.edges.sources.history.gecko import GECKO_URL, gecko_candles
 from mintscope.edges.sources.history.node import PacedNode
 from mintscope.edges.sources.history.reader import HistoryReader, Progress
 from mintscope.edges.sources.history.survey import Cost, cost_of, find_pools
@@ -19,7 +20,7 @@ from mintscope.shell.wiring.decoding import decoder
 from mintscope.shell.wiring.ingest import node_endpoint
 from mintscope.shell.wiring.stores import Market
 
-__all__ = ["Cost", "PastReading", "Progress", "open_past"]
+__all__ = ["GECKO_URL", "Cost", "PastReading", "Progress", "gecko_candles", "open_past"]
 
 POOLS_MAX: Final = 20
 

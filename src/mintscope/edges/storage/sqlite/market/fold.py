@@ -44,7 +44,11 @@ SELECT address, day, swaps, volume, lively_day
 
 SAVE_ACTIVITY: Final = "INSERT OR REPLACE INTO activity VALUES (?, ?, ?, ?, ?)"
 SAVE_STATE: Final = "INSERT OR REPLACE INTO state VALUES (?, ?, ?)"
-SAVE_CANDLE: Final = "INSERT OR REPLACE INTO candle VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+SAVE_CANDLE: Final = """
+INSERT OR REPLACE INTO candle
+       (mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 
 CHECKPOINT: Final = """
 UPDATE progress SET folded_slot = ?, folded_day = ?,

@@ -16,6 +16,7 @@ from mintscope.core.market.store import Retention
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.sqlite.connection import open_store, transaction
 from mintscope.edges.storage.sqlite.market.fold import SAVE_CANDLE, SAVE_STATE, drop_old
+from mintscope.edges.storage.sqlite.market.imports import join_imported
 from mintscope.edges.storage.sqlite.market.mints import ADD_EVENT
 from mintscope.edges.storage.sqlite.market.rows import (
     deciding_blob,
@@ -33,6 +34,10 @@ SELECT mint, address, history_job.slot, history_job.time, history_job.since_slot
  WHERE stage = 'ready' AND mint.since_slot IS NOT NULL
  ORDER BY mint
 """
+ANY: Final = """
+SELECT EXISTS (SELECT 1 FROM history_job WHERE stage = 'ready')
+       OR EXISTS (SELECT 1 FROM import_candle JOIN state USING (mint))
+"""
 AGAIN: Final = "UPDATE history_job SET stage = 'reading' WHERE mint = ?"
 OLDEST: Final = "SELECT time FROM header WHERE NOT is_dead ORDER BY seq LIMIT 1"
 TIME_AT: Final = "SELECT max(time) FROM header WHERE NOT is_dead AND slot <= ?"
@@ -43,7 +48,11 @@ SELECT bucket, open, high, low, close, buy_volume, sell_volume, count FROM histo
  WHERE mint = ? AND timeframe = ? AND count > 0
  ORDER BY bucket DESC LIMIT 1
 """
-TAKE_CANDLES: Final = "INSERT INTO candle SELECT * FROM history_candle WHERE mint = ?"
+TAKE_CANDLES: Final = """
+INSERT INTO candle
+       (mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count)
+SELECT * FROM history_candle WHERE mint = ?
+"""
 NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timeframe = ?"
 
 # What the log lacks because the mint was not followed then, and what was decided otherwise.
@@ -89,7 +98,7 @@ class SqliteHistoryJoin:
 
     async def join(self) -> Mint | None:
         """Join a past that is ready, and return its mint; None if there is none to join now."""
-        if not self._db.execute("SELECT 1 FROM history_job WHERE stage = 'ready' LIMIT 1").get:
+        if not self._db.execute(ANY).get:
             return None
         with transaction(self._db) as db:
             folded = db.execute("SELECT folded_slot FROM progress").get
@@ -101,7 +110,7 @@ class SqliteHistoryJoin:
                     continue
                 self._join(db, ready)
                 return ready.mint
-        return None
+            return join_imported(db)
 
     async def close(self) -> None:
         """Let go of the file."""

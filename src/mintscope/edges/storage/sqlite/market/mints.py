@@ -103,5 +103,6 @@ def untrack(db: apsw.Connection, mint: Mint) -> bool:
     db.execute("DELETE FROM candle WHERE mint = ?", (mint_id,))
     db.execute("DELETE FROM state WHERE mint = ?", (mint_id,))
     db.execute("DELETE FROM history_job WHERE mint = ?", (mint_id,))
+    db.execute("DELETE FROM import_candle WHERE mint = ?", (mint_id,))
     db.execute(ADD_EVENT, (last_seq(db) + 1, "untrack", mints_blob([mint])))
     return True

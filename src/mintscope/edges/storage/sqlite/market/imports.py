@@ -1,0 +1,123 @@
+"""Imports on SQLite, and how ingest takes them in."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from mintscope.base.primitives import Mint
+from mintscope.core.market.engine.fold import read_state
+from mintscope.core.market.history.imports import (
+    CannotImport,
+    Imported,
+    ImportedCandle,
+    continued,
+)
+from mintscope.core.market.timeframe import Timeframe
+from mintscope.edges.storage.sqlite.connection import (
+    open_store,
+    snapshot,
+    transaction,
+    unavailable_on_error,
+)
+from mintscope.edges.storage.sqlite.market.mints import ADD_EVENT
+from mintscope.edges.storage.sqlite.market.rows import last_seq, mints_blob
+
+UNAVAILABLE: Final = "The market file does not answer; try again."
+TRACKED: Final = """
+SELECT id, state FROM mint LEFT JOIN state ON state.mint = id
+ WHERE address = ? AND since_slot IS NOT NULL
+"""
+STAGE: Final = "INSERT OR REPLACE INTO import_candle VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+KEPT: Final = "SELECT count(*) FROM candle WHERE mint = ? AND timeframe = ? AND count > 0"
+COUNTS: Final = """
+SELECT timeframe, max(provider), sum(NOT is_waiting), sum(is_waiting)
+  FROM (SELECT mint, timeframe, provider, 0 AS is_waiting FROM candle WHERE provider IS NOT NULL
+        UNION ALL SELECT mint, timeframe, provider, 1 FROM import_candle)
+ WHERE mint = (SELECT id FROM mint WHERE address = ?)
+ GROUP BY timeframe
+"""
+
+# What waits for a mint that has a candle of its own by now.
+WAITING: Final = """
+SELECT mint.id, address, timeframe, state
+  FROM import_candle JOIN mint ON mint.id = import_candle.mint
+  JOIN state ON state.mint = mint.id
+ WHERE EXISTS (SELECT 1 FROM candle WHERE candle.mint = mint.id AND count > 0
+                AND candle.timeframe = import_candle.timeframe AND provider IS NULL)
+ GROUP BY mint.id, timeframe LIMIT 1
+"""
+TAKE: Final = """
+INSERT OR REPLACE INTO candle
+SELECT mint, timeframe, bucket, open, high, low, close, 0, 0, 1, provider, volume
+  FROM import_candle
+ WHERE mint = :mint AND timeframe = :timeframe
+   AND bucket < (SELECT min(bucket) FROM candle
+                  WHERE mint = :mint AND timeframe = :timeframe AND provider IS NULL)
+"""
+DONE: Final = "DELETE FROM import_candle WHERE mint = ? AND timeframe = ?"
+CLOSES: Final = """
+SELECT close FROM candle WHERE mint = ? AND timeframe = ? AND count > 0 ORDER BY bucket
+"""
+
+
+class SqliteImports:
+    """Implements Imports."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = open_store(path, "market")
+
+    async def add(
+        self, mint: Mint, timeframe: Timeframe, provider: str, candles: Sequence[ImportedCandle]
+    ) -> None:
+        """Let ingest put *candles* before the own ones of *mint*, once it has one."""
+        with unavailable_on_error(UNAVAILABLE, kind="market"), transaction(self._db) as db:
+            found = db.execute(TRACKED, (mint,)).fetchone()
+            if found is None:
+                raise CannotImport(f"{mint} is not tracked: mintscope tokens add {mint}")
+            mint_id, state = found
+            if state is not None and not _is_whole(db, mint_id, timeframe, state):
+                raise CannotImport(
+                    f"the oldest {timeframe} candles of {mint} are no longer kept, so the series"
+                    " cannot be continued: remove the mint and add it again"
+                )
+            rows = ((mint_id, timeframe, *candle, provider) for candle in candles)
+            db.executemany(STAGE, rows)
+
+    async def counts(self, mint: Mint) -> Mapping[Timeframe, Imported]:
+        """Return what was imported for *mint*."""
+        with unavailable_on_error(UNAVAILABLE, kind="market"), snapshot(self._db) as db:
+            rows = db.execute(COUNTS, (mint,))
+            return {Timeframe(timeframe): Imported(*counted) for timeframe, *counted in rows}
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+
+def join_imported(db: apsw.Connection) -> Mint | None:
+    """Put the candles that wait before the own ones of a mint, and return it; None without any.
+
+    Within a transaction of ingest.
+    """
+    found = db.execute(WAITING).fetchone()
+    if found is None:
+        return None
+    mint_id, mint, name, state = found
+    timeframe = Timeframe(name)
+    if _is_whole(db, mint_id, timeframe, state):
+        db.execute(TAKE, {"mint": mint_id, "timeframe": timeframe})
+        closes = [close for (close,) in db.execute(CLOSES, (mint_id, timeframe))]
+        whole = continued(state, timeframe, closes)
+        db.execute("UPDATE state SET state = ? WHERE mint = ?", (whole, mint_id))
+        for kind in ("untrack", "track"):
+            db.execute(ADD_EVENT, (last_seq(db) + 1, kind, mints_blob([mint])))
+    db.execute(DONE, (mint_id, timeframe))
+    return Mint(mint)
+
+
+def _is_whole(db: apsw.Connection, mint_id: int, timeframe: Timeframe, state: bytes) -> bool:
+    """Say whether every candle that the state has counted is still kept."""
+    frame = read_state(state)["frames"][0][list(Timeframe).index(timeframe)]
+    return bool(db.execute(KEPT, (mint_id, timeframe)).get == int(frame["count"]))

@@ -1,0 +1,163 @@
+"""What every store of pasts must do.  Add an engine to `engines`, nothing else."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from mintscope.base.primitives import Mint, Signature, Slot, UnixS
+from mintscope.base.solana import WSOL
+from mintscope.core.market.history.store import (
+    Cursor,
+    Kind,
+    Line,
+    ListPage,
+    PastSlot,
+    ReadTransaction,
+    Stage,
+)
+from mintscope.core.market.swap import Swap
+from mintscope.shell.wiring.stores import Market
+from support.fakes.made_chain import MINTS
+from support.scenes.stores import market_in
+
+A, B, *_ = MINTS
+POOL, RATE = "pool", "rate"
+
+
+@pytest.fixture(params=["sqlite"])
+async def market(tmp_path: Path) -> AsyncIterator[Market]:
+    async with market_in(tmp_path) as market:
+        await market.tracking.add(A)
+        await market.history_reading.begin(A, UnixS(100), {POOL: Kind.POOL, RATE: Kind.RATE})
+        yield market
+
+
+def line(slot: int, name: str) -> Line:
+    return Line(Signature(name), Slot(slot), UnixS(1_000 + slot))
+
+
+def page(address: str, *lines: Line, is_last: bool = False) -> ListPage:
+    first, last = lines[0].signature, lines[-1].signature
+    return ListPage(address, lines, before=last, top=first, is_last=is_last)
+
+
+def swap(name: str) -> Swap:
+    amounts = (WSOL, 10**9, 9, A, 10**6, 6)
+    return Swap(Signature(name), 0, 0, -1, 0, "a program", POOL, *amounts, "a signer")
+
+
+def read(slot: int, name: str, position: int = 0, *, is_there: bool = True) -> ReadTransaction:
+    return ReadTransaction(
+        Slot(slot), Signature(name), position, [swap(name)] if is_there else None
+    )
+
+
+def order(slots: Sequence[PastSlot]) -> list[tuple[int, list[str]]]:
+    return [(each.slot, [one.signature for one in each.swaps]) for each in slots]
+
+
+async def test_a_list_goes_on_where_it_was_and_its_round_keeps_its_end(market: Market) -> None:
+    reading = market.history_reading
+    assert await reading.round(A, Slot(50)) == (
+        50,
+        [Cursor(POOL, None, None), Cursor(RATE, None, None)],
+    )
+
+    await reading.listed(A, page(POOL, line(40, "c"), line(30, "b")))
+
+    assert await reading.round(A, Slot(70)) == (
+        50,
+        [Cursor(POOL, Signature("b"), None), Cursor(RATE, None, None)],
+    )
+    await reading.listed(A, page(POOL, line(20, "a"), is_last=True))
+    assert await reading.round(A, Slot(70)) == (50, [Cursor(RATE, None, None)])
+
+
+async def test_the_next_round_ends_where_the_one_before_began(market: Market) -> None:
+    reading = market.history_reading
+    await reading.round(A, Slot(50))
+    await reading.listed(A, page(POOL, line(40, "c"), line(30, "b"), is_last=True))
+    await reading.listed(A, page(RATE, line(35, "r"), is_last=True))
+    await market.past_folding.finish(A, None)
+
+    reaches, cursors = await reading.round(A, Slot(90))
+
+    assert reaches == 90
+    assert cursors == [
+        Cursor(POOL, None, Signature("c")),
+        Cursor(RATE, None, Signature("r")),
+    ]
+
+
+async def test_a_line_that_comes_again_changes_nothing_and_what_was_read_stays(
+    market: Market,
+) -> None:
+    reading = market.history_reading
+    await reading.round(A, Slot(50))
+    await reading.listed(A, page(POOL, line(30, "b"), line(20, "a")))
+    await reading.save(A, [read(30, "b")])
+    await reading.listed(A, page(POOL, line(30, "b"), line(20, "a")))
+
+    assert [one.signature for one in await reading.unread(A, 10)] == ["a"]
+
+
+async def test_swaps_of_one_list_come_in_the_opposite_order_of_it(market: Market) -> None:
+    reading = market.history_reading
+    await reading.round(A, Slot(50))
+    await reading.listed(A, page(POOL, line(30, "newest"), line(30, "oldest"), line(20, "a")))
+    await reading.save(A, [read(30, "oldest"), read(20, "a"), read(30, "newest")])
+
+    slots = await market.past_folding.slots(A, Slot(-1), 10)
+    assert order(slots) == [(20, ["a"]), (30, ["oldest", "newest"])]
+    assert [one.transaction_index for one in slots[1].swaps] == [0, 1]
+    assert order(await market.past_folding.slots(A, Slot(20), 10)) == order(slots[1:])
+
+
+async def test_where_two_pools_share_a_slot_its_block_says_the_order(market: Market) -> None:
+    reading = market.history_reading
+    await reading.begin(A, UnixS(100), {POOL: Kind.POOL, "other": Kind.POOL, RATE: Kind.RATE})
+    await reading.round(A, Slot(50))
+    await reading.listed(A, page(POOL, line(30, "x"), line(20, "a")))
+    await reading.listed(A, page("other", line(30, "y")))
+
+    assert [(one.signature, one.is_mixed) for one in await reading.unread(A, 10)] == [
+        ("a", False),
+        ("x", True),
+        ("y", True),
+    ]
+    await reading.save(A, [read(30, "x", 5), read(30, "y", 2)])
+    assert order(await market.past_folding.slots(A, Slot(20), 10)) == [(30, ["y", "x"])]
+
+
+async def test_what_the_node_does_not_give_is_asked_for_three_times(market: Market) -> None:
+    reading = market.history_reading
+    await reading.round(A, Slot(50))
+    await reading.listed(A, page(POOL, line(30, "b"), line(20, "a")))
+    await reading.save(A, [read(20, "a")])
+
+    for _ in range(3):
+        assert [one.signature for one in await reading.unread(A, 10)] == ["b"]
+        await reading.save(A, [read(30, "b", is_there=False)])
+
+    assert await reading.unread(A, 10) == []
+    job = await market.history_jobs.one(A)
+    assert job is not None
+    assert (job.listed, job.read, job.missing, job.stage) == (2, 1, 1, Stage.READING)
+
+
+async def test_it_goes_with_the_mint(market: Market) -> None:
+    await market.tracking.remove(A)
+
+    assert await market.history_jobs.one(A) is None
+    assert await market.history_jobs.one(Mint(B)) is None
+
+
+async def test_nothing_is_joined_before_the_fold_has_come_so_far(market: Market) -> None:
+    await market.history_reading.round(A, Slot(50))
+    await market.past_folding.finish(A, None)
+
+    assert await market.history_join.join() is None
+    job = await market.history_jobs.one(A)
+    assert job is not None
+    assert job.stage is Stage.READY

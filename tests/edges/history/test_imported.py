@@ -1,0 +1,132 @@
+"""Candles of a provider before a token's own ones: indicators are those of one series."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import apsw
+import numpy as np
+import pytest
+import talib
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.engine.engine import Engine
+from mintscope.core.market.history.imports import CannotImport, Imported, ImportedCandle
+from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
+from mintscope.core.market.report import report_of
+from mintscope.core.market.store import FinalSlot, NewSlot
+from mintscope.core.market.timeframe import WIDTH_S, Timeframe
+from mintscope.edges.ingest.fold import fold_once
+from mintscope.edges.storage.folder import MARKET_FILE
+from mintscope.shell.wiring.stores import Market
+from support.fakes.made_chain import MINTS
+from support.scenes.stores import market_in
+
+A, *_ = MINTS
+START = 1_700_000_400  # a full hour
+H1 = WIDTH_S[Timeframe.H1]
+
+
+@pytest.fixture
+async def market(tmp_path: Path) -> AsyncIterator[Market]:
+    async with market_in(tmp_path) as market:
+        await market.store.start(mints=[A], follows_files=True)
+        yield market
+
+
+def price(n: int) -> float:
+    return float(10 + 3 * np.sin(n / 7) + n % 5 / 10)
+
+
+async def trade(market: Market, numbers: Sequence[int]) -> None:
+    """Let the mint trade once an hour."""
+    for n in numbers:
+        swap = PricedSwap(A, 0, 0, -1, 0, n % 2 == 0, 10**6, price(n), price(n) / 100, "pool")
+        slot = Slot(n + 1)
+        header = SlotHeader(slot, Slot(n), f"hash-{n}", UnixS(START + n * H1))
+        await market.store.write([NewSlot(header, [swap]), FinalSlot(slot)])
+        while await fold_once(market.store, None):
+            pass
+    while await market.history_join.join() is not None:
+        pass
+
+
+def imported(numbers: Sequence[int]) -> list[ImportedCandle]:
+    return [
+        ImportedCandle(UnixS(START + n * H1), price(n), price(n) + 1, price(n) - 1, price(n), 5)
+        for n in numbers
+    ]
+
+
+async def own_candles(market: Market) -> Sequence[CandleRow]:
+    loaded = await market.reader.load(A)
+    assert loaded is not None
+    return loaded.candles[Timeframe.H1]
+
+
+async def test_indicators_are_those_of_one_continuous_series(market: Market) -> None:
+    """The oracle is TA-Lib over the joined closes."""
+    await trade(market, range(5))
+    await market.imports.add(A, Timeframe.H1, "a provider", imported(range(-300, 3)))
+    await trade(market, range(5, 40))
+
+    loaded = await market.reader.load(A)
+    assert loaded is not None
+    engine = Engine(1)
+    engine.load(0, loaded)
+    now = UnixS(START + 39 * H1)
+    report = report_of(A, engine.snapshot(0, now), now)
+    closes = np.array([price(n) for n in range(-300, 40)])
+    h1 = report.indicators.h1
+    assert h1.ema200 == pytest.approx(talib.EMA(closes, 200)[-1], rel=1e-12)
+    assert h1.ema9 == pytest.approx(talib.EMA(closes, 9)[-1], rel=1e-12)
+    assert h1.rsi == pytest.approx(talib.RSI(closes, 14)[-1], rel=1e-9)
+    assert report.data_span.candle_counts.h1 == 340
+    assert report.data_span.candle_counts.m1 == 40
+    assert report.price.usd == price(39)
+    assert report.data_span.from_ == START
+
+
+async def test_own_candles_are_never_replaced_and_imported_ones_are_marked(
+    market: Market, tmp_path: Path
+) -> None:
+    await trade(market, range(5))
+    before = await own_candles(market)
+
+    await market.imports.add(A, Timeframe.H1, "a provider", imported(range(-10, 10)))
+    assert await market.imports.counts(A) == {Timeframe.H1: Imported("a provider", 0, 20)}
+    await trade(market, range(5, 6))
+
+    after = await own_candles(market)
+    assert list(after[10:15]) == list(before)
+    assert await market.imports.counts(A) == {Timeframe.H1: Imported("a provider", 10, 0)}
+    db = apsw.Connection(str(tmp_path / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
+    marked = db.execute("SELECT count(*), max(bucket) FROM candle WHERE provider IS NOT NULL").get
+    db.close()
+    assert marked == (10, START - H1)
+
+
+async def test_a_second_import_reaches_further_back(market: Market) -> None:
+    await trade(market, range(3))
+    for numbers in (range(-10, 0), range(-30, -10)):
+        await market.imports.add(A, Timeframe.H1, "a provider", imported(numbers))
+        while await market.history_join.join() is not None:
+            pass
+
+    assert await market.imports.counts(A) == {Timeframe.H1: Imported("a provider", 30, 0)}
+    loaded = await market.reader.load(A)
+    assert loaded is not None
+    assert len(loaded.candles[Timeframe.H1]) == 33
+
+
+async def test_it_waits_for_the_first_own_candle(market: Market) -> None:
+    await market.imports.add(A, Timeframe.H1, "a provider", imported(range(-10, 0)))
+
+    assert await market.history_join.join() is None
+    await trade(market, range(1))
+
+    assert await market.imports.counts(A) == {Timeframe.H1: Imported("a provider", 10, 0)}
+
+
+async def test_a_mint_that_is_not_tracked_is_refused(market: Market) -> None:
+    with pytest.raises(CannotImport, match="is not tracked"):
+        await market.imports.add(Mint("other"), Timeframe.H1, "a provider", [])
