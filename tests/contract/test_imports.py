@@ -1,4 +1,7 @@
-"""Candles of a provider before a token's own ones: indicators are those of one series."""
+"""What every store of imports must do: indicators are those of one continuous series.
+
+Add an engine to `engines`, nothing else.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -26,7 +29,7 @@ START = 1_700_000_400  # a full hour
 H1 = WIDTH_S[Timeframe.H1]
 
 
-@pytest.fixture
+@pytest.fixture(params=["sqlite"])
 async def market(tmp_path: Path) -> AsyncIterator[Market]:
     async with market_in(tmp_path) as market:
         await market.store.start(mints=[A], follows_files=True)
