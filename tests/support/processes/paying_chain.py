@@ -26,6 +26,7 @@ SEED = 7
 SLOT_MS = 40
 QUICK = SlotPace(land=40, confirm=40, finalize=800)
 RICH = 10**15
+KEEP_ALIVE_S = 60  # longer than clients keep a connection: none is closed under a question
 
 
 class Weather(Faults):
@@ -141,6 +142,8 @@ async def _run(told: Connection, buyers: dict[str, int], *, stormy: bool) -> Non
         # Inherited by what it accepts; asyncio sets it only for sockets that name their protocol.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         told.send(listener.getsockname()[1])
-        config = uvicorn.Config(app, log_level="critical", lifespan="off")
+        config = uvicorn.Config(
+            app, log_level="critical", lifespan="off", timeout_keep_alive=KEEP_ALIVE_S
+        )
         await uvicorn.Server(config).serve(sockets=[listener])
     pulsing.cancel()
