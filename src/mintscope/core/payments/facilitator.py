@@ -6,12 +6,11 @@
     simulate  unsigned: would it succeed, and what is left in the payer's account?
     sign      in memory, because the row needs the signature; nothing signed leaves yet
     begin     durably pending, its signature known, reserved against the payer's others
-    broadcast
-    wait      for the chain alone: confirmed, and what arrived
+    broadcast and wait, for the chain alone: confirmed, and what arrived; once more if not seen
     resolve   in the store; its answer, not our memory, decides what the client hears
 
-A process may die between any two of these: the reconciler goes on from the
-row.  After `begin` nothing is ever refused because of a lack of knowledge.
+A process may die between any two of these: the reconciler goes on from the row.  After `begin`
+nothing is ever refused because of a lack of knowledge.
 """
 
 from collections.abc import Callable
@@ -45,6 +44,7 @@ from mintscope.core.payments.payment import (
     Payment,
     Sighting,
     State,
+    Unseen,
     weigh,
 )
 from mintscope.core.payments.protocol.envelope import Envelope, Signed, open_envelope
@@ -70,6 +70,7 @@ from mintscope.core.payments.store import (
     PendingPayment,
 )
 
+AGAIN_S: Final = 4.0  # most payments are confirmed by then
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
 
 
@@ -269,14 +270,17 @@ class Facilitator:
         return settled(payment, key, self.secrets, redelivered=True)
 
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
-        """Broadcast a pending payment and wait for it; return what is known then."""
-        # When a broadcast fails it may have been heard all the same: only a sighting tells.
-        with suppress(ChainUnavailable):
-            await self.chain.broadcast(signed)
-        try:
-            sighting = await self.chain.wait(payment.signature, patience_s=self.patience_s)
-        except ChainUnavailable:
-            return payment
+        """Broadcast a pending payment and wait for it; a broadcast that fails may yet be heard."""
+        first_s = min(AGAIN_S, self.patience_s / 2)  # a node may have lost it
+        for wait_s in (first_s, self.patience_s - first_s):
+            with suppress(ChainUnavailable):
+                await self.chain.broadcast(signed)
+            try:
+                sighting = await self.chain.wait(payment.signature, patience_s=wait_s)
+            except ChainUnavailable:
+                return payment
+            if not isinstance(sighting, Unseen):
+                break
         return await self._resolve(payment, sighting)
 
     async def _look(self, payment: Payment) -> Payment:
