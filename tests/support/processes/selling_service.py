@@ -46,7 +46,7 @@ class SendsFirst(RpcSettlement):
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         trial = await super().simulate(envelope, source)
         await super().broadcast(envelope.sign(Genesis(7).fee_payer))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.5)  # most of a kill falls into it; who has a key is found again
         return trial
 
 
