@@ -230,9 +230,10 @@ def test_a_router_counts_once_through_what_it_calls(router: str) -> None:
     assert rows(decoded) == [("bisonfi", None, B, 1_000, A, 7_000)]
 
 
-def test_a_program_without_a_name_is_told_by_its_address_and_what_it_moved() -> None:
+@pytest.mark.parametrize("router", [JUPITER, *ROUTERS])
+def test_a_program_without_a_name_is_told_by_its_address_and_what_it_moved(router: str) -> None:
     hop = Ix("a program of next year", ["x"], NEW + b"1", EXCHANGE)
-    call = Ix(JUPITER, [USER], bytes(8), [hop])
+    call = Ix(router, [USER], bytes(8), [hop])
     decoded = decode(held(Tx(call), "pool", USDC))
 
     assert rows(decoded) == [("unknown", None, USDC, 1_000, A, 7_000)]

@@ -218,6 +218,10 @@ TABLE: Final = (
     Program("raydium_route", "routeUGWgWzqBWFcrCfv8tritsqukccJPu3q5GPP3xS", {}, None),
     Program("dflow", "DF1ow4tspfHX9JwWJsAb9epbkA8hmpSEAtxXy1V27QBH", {}, None),
     Program("photon_router", "BSfD6SHZigAfDWSjzD5Q41jw8LmKwtmjskPH9XW1mrRW", {}, None),
+    Program("axiom", "FLASHX8DrLbgeR8FcfNV1F5krxYcYMUdBkrP1EPBtxB9", {}, None),
+    Program("term9", "term9YPb9mzAsABaqN71A4xdbxHmpBNZavpBiQKZzN3", {}, None, proven=False),
+    Program("titan", "T1TANpTeScyeqVzzgNViGDNrkQ6qHz9KrSBS4aNXvGT", {}, None, proven=False),
+    Program("gmgn", "GMgnVFR8Jb39LoXsEVzb3DvBy3ywCmdmJquHUy1Lrkqb", {}, None, proven=False),
 )
 
 UNKNOWN: Final = Program("unknown", "", ANY, read_closed)
