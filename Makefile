@@ -24,8 +24,8 @@ demo: $(VENV)/demo ## devchain, ingest and api, a market that trades and a buyer
 
 # What needs no process, no browser and no storm; the marks are checked by tests/conftest.py.
 quick: $(VENV)/dev ## the tests that need neither processes nor a browser, within a minute
-	@$(SCRATCH) $(BIN)/pytest --numprocesses 3 --dist loadfile -m "not process and not browser and not storm" \
-	  --ignore tests/e2e --ignore tests/browser $(ARGS)
+	@$(SCRATCH) $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder \
+	  -m "not process and not browser and not storm" --ignore tests/e2e --ignore tests/browser $(ARGS)
 
 # Three files at a time, also on two cores: most tests in real processes wait for each other.
 test: $(VENV)/browser ## every test, about five minutes on two cores

@@ -1,5 +1,6 @@
 """What every test may ask for, and the marks that `make quick` goes by."""
 
+import gc
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -21,7 +22,10 @@ pytest_plugins = [
 TESTS: Final = Path(__file__).resolve().parent
 SHARED_DATA: Final = TESTS.parents[1] / "shared" / "data"
 MARK_OF_FOLDER: Final = {"e2e": "process", "browser": "browser"}
+LONG_FILES: Final = {"test_auditing.py", "test_costly_requests.py", "test_source.py"}
 MAY_START_PROCESSES: Final = {"process", "browser"}
+
+gc.disable()  # until everything is collected: it all stays
 
 started: list[str] = []  # processes that tests have started
 
@@ -51,8 +55,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_how_late)
 
 
+def pytest_collection_finish() -> None:
+    """Look for garbage in what tests make, not among the modules and tests that stay."""
+    gc.freeze()
+    gc.enable()
+
+
 def _how_late(item: pytest.Item) -> int:
-    if "storm" in item.path.name:
+    if "storm" in item.path.name or item.path.name in LONG_FILES:
         return 0
     return 1 if _folder(item) in MARK_OF_FOLDER else 2
 

@@ -61,6 +61,7 @@ def steady(count: int, *, every_s: int = 60, pool: str = "honest") -> list[Trade
 @pytest.mark.storm
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.data())
+@pytest.mark.storm
 def test_wash_trades_at_absurd_prices_in_private_pools_move_no_price(data: st.DataObject) -> None:
     """The honest rows are what they would be without them, bit for bit; no other has a price."""
     honest, time, usd = [], START, 2.0

@@ -30,6 +30,8 @@ from mintscope.shell.wiring.stores import Market
 from support.oracles.devchain_blocks import NOW
 from support.scenes.stores import market_in
 
+pytestmark = pytest.mark.storm  # days of a chain, read again and again
+
 LATE = 60  # blocks that the late service had not yet read when the past was asked for
 RATE_WINDOW_SLOTS = 180
 HEAD = 100  # blocks that it had read of the newest ones

@@ -60,6 +60,7 @@ class Spoilt(GeyserServer):
 
 @pytest.mark.parametrize("addresses_max", [100, 10])
 @pytest.mark.parametrize("absurd", ABSURD, ids=["u64", "2^53", "meta", "final", "transaction"])
+@pytest.mark.storm
 async def test_a_stream_that_names_an_absurd_slot_is_begun_anew(
     absurd: Update, addresses_max: int
 ) -> None:

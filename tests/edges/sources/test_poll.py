@@ -577,6 +577,7 @@ faults: st.SearchStrategy[list[Fault | None]] = st.lists(
     in_flight=st.integers(1, 6),
     restarts=st.lists(st.integers(1, 25), max_size=2),
 )
+@pytest.mark.storm
 def test_any_schedule_of_faults_ends_with_exactly_the_chain(
     events: list[Callable[[FakeNode], None]],
     faults: list[Fault | None],
