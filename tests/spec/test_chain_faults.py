@@ -52,13 +52,15 @@ AFTER_THE_ROW: Final = ("sendTransaction", "getSignatureStatuses", "getTransacti
 class Fault:
     """What goes wrong from the broadcast on, whether it heals, and how it must end.
 
-    resent    the end, if its buyer goes on sending it; None: the same
+    resent        the end, if its buyer goes on sending it; None: the same
+    patience_s    how long the handler waits; long where it must see what will not last
     """
 
     knobs: dict[str, Any]
     ends: State
     resent: State | None = None
     heals: bool = True
+    patience_s: float = PATIENCE_S
 
 
 def calls(kind: str, *methods: str, **more: Any) -> dict[str, Any]:
@@ -78,7 +80,9 @@ FAULTS: Final[dict[str, Fault]] = {
         State.ISSUED,
     ),
     "wrong amount": Fault({}, State.FROZEN, heals=False),
-    "vanished": Fault({"landing": {"kind": "vanish", "ms": 400}}, State.FROZEN, heals=False),
+    "vanished": Fault(
+        {"landing": {"kind": "vanish", "ms": 400}}, State.FROZEN, heals=False, patience_s=10
+    ),
     "429": Fault(calls("http", status=429), State.FAILED, State.ISSUED),
     "500": Fault(calls("http", status=500), State.FAILED, State.ISSUED),
     "busy": Fault(calls("rpc"), State.FAILED, State.ISSUED),
@@ -128,11 +132,13 @@ class Skimming(MovingTransport):
 
 
 @pytest.fixture
-async def hasty(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SellingApi]:
+async def hasty(
+    request: pytest.FixtureRequest, world: World, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[SellingApi]:
     """A shop that waits for the chain, and for an answer of a node, for a moment only."""
     monkeypatch.setattr(payment_node, "CALL_S", CALL_S)
     world.transport = Skimming(world, world.node)
-    async with opened(world, patience_s=PATIENCE_S) as shop:
+    async with opened(world, patience_s=getattr(request, "param", PATIENCE_S)) as shop:
         yield shop
 
 
@@ -165,7 +171,12 @@ class Course:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("resends", [True, False], ids=["resent", "waited for"])
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize(
+    ("name", "hasty"),
+    [(name, fault.patience_s) for name, fault in FAULTS.items()],
+    ids=FAULTS,
+    indirect=["hasty"],
+)
 async def test_every_payment_ends_within_150_s(
     hasty: SellingApi,
     world: World,

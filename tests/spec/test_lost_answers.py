@@ -181,7 +181,7 @@ async def test_only_the_chain_declares_a_payment_dead(hasty: SellingApi, world: 
 async def test_a_dropped_payment_is_sent_again_by_its_resend(
     hasty: SellingApi, shop: SellingApi, world: World
 ) -> None:
-    world.go_wrong(landing={"kind": "dropped", "times": 2})
+    world.go_wrong(landing={"kind": "dropped", "times": 4})
     payment = await hasty.paid("POST", PURCHASE)
     assert refusal(await hasty.send("POST", PURCHASE, payment, key=KEY))[0] == 503
 

@@ -365,13 +365,13 @@ async def test_only_the_chain_declares_a_payment_dead(world: World) -> None:
 
 async def test_a_dropped_payment_is_sent_again_by_its_resend(world: World) -> None:
     facilitator = world.facilitator(patience_s=0.02)
-    world.go_wrong(landing={"kind": "dropped", "times": 2})
+    world.go_wrong(landing={"kind": "dropped", "times": 4})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     assert isinstance(await buy(facilitator, payment), Unresolved)
     outcome = await buy(world.facilitator(), payment)
 
     assert isinstance(outcome, Settled)
-    assert world.calls.count("sendTransaction") == 3
+    assert world.calls.count("sendTransaction") == 5
 
 
 async def test_credits_of_a_payment_that_vanishes_are_frozen(world: World) -> None:

@@ -6,7 +6,7 @@
     simulate  unsigned: would it succeed, and what is left in the payer's account?
     sign      in memory, because the row needs the signature; nothing signed leaves yet
     begin     durably pending, its signature known, reserved against the payer's others
-    broadcast and wait, for the chain alone: confirmed, and what arrived; once more if not seen
+    broadcast and wait, for the chain alone: confirmed, and what arrived; again while not seen
     resolve   in the store; its answer, not our memory, decides what the client hears
 
 A process may die between any two of these: the reconciler goes on from the row.  After `begin`
@@ -70,7 +70,7 @@ from mintscope.core.payments.store import (
     PendingPayment,
 )
 
-AGAIN_S: Final = 4.0  # most payments are confirmed by then
+PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)  # after each broadcast: 4 s of 60, 8, ...
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
 
 
@@ -211,8 +211,7 @@ class Facilitator:
 
     async def _untried(self, candidate: VerifiedPayment, trial: Failing, wanted: Wanted) -> Outcome:
         """Say whose fault it is that the payment would fail now, unless it has landed before."""
-        age_ms = self.clock.now() - candidate.verified.quoted_at
-        why = not_simulated(trial, quote_age_ms=age_ms)
+        why = not_simulated(trial, quote_age_ms=self.clock.now() - candidate.verified.quoted_at)
         is_lost = not isinstance(trial, TreasuryUnusable) and lost.may_be_lost(trial)
         found = await self.refuse(candidate, why) if is_lost else why
         return await found.settle(wanted) if isinstance(found, VerifiedPayment) else found
@@ -270,11 +269,12 @@ class Facilitator:
         return settled(payment, key, self.secrets, redelivered=True)
 
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
-        """Broadcast a pending payment and wait for it; a broadcast that fails may yet be heard."""
-        first_s = min(AGAIN_S, self.patience_s / 2)  # a node may have lost it
-        for wait_s in (first_s, self.patience_s - first_s):
+        """Broadcast a pending payment and wait; again while it is unseen: a node may lose it."""
+        end_s = self.clock.monotonic_s() + self.patience_s
+        for part in PATIENCE_PARTS:
             with suppress(ChainUnavailable):
                 await self.chain.broadcast(signed)
+            wait_s = min(part * self.patience_s, max(end_s - self.clock.monotonic_s(), 0.0))
             try:
                 sighting = await self.chain.wait(payment.signature, patience_s=wait_s)
             except ChainUnavailable:

@@ -58,7 +58,7 @@ RESOURCE: Final = Resource("/v1/credits/purchase?bundle=10")
 AMOUNT: Final = 25_000
 CREDITS: Final = Credits(10)
 KEY: Final = "the-secret-of-the-buyer"
-PATIENCE_S: Final = 0.4  # of real time: some twenty looks, so some twenty slots
+PATIENCE_S: Final = 2.0  # of real time: some hundred looks, so some hundred slots
 EXPIRY_SLOTS: Final = 230  # a blockhash, the slack, and finality
 
 
