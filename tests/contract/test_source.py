@@ -20,6 +20,7 @@ from mintscope.devchain.blockstore import Blockstore, ChainBlock, CommitmentLeve
 from mintscope.devchain.faults import Faults
 from mintscope.devchain.stream.service import GeyserServer
 from mintscope.devchain.transaction import Json
+from mintscope.edges.sources import finality
 from mintscope.edges.sources.files import FileSource
 from mintscope.edges.sources.geyser.source import GeyserSource
 from mintscope.edges.sources.geyser.stream import GeyserEndpoint
@@ -95,13 +96,15 @@ async def geyser(_: Path) -> AsyncGenerator[Source, None]:
         Endpoint(url="http://node"), clock=node.clock, transport=node.transport(), sleep=node.sleep
     )
     async with rpc:
-        yield GeyserSource(
-            [GeyserEndpoint(url=f"http://127.0.0.1:{server.port}")],
-            [],
-            rpc,
-            Polling(start="first"),
-            clock=SystemClock(),
-        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(finality, "EVERY_S", 0.05)  # of real time, as a stream has no other
+            yield GeyserSource(
+                [GeyserEndpoint(url=f"http://127.0.0.1:{server.port}")],
+                [],
+                rpc,
+                Polling(start="first"),
+                clock=SystemClock(),
+            )
     await server.stop()
 
 
