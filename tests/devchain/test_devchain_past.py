@@ -57,6 +57,7 @@ def expected(chain: Devchain, address: str) -> list[tuple[int, str]]:
     return found[::-1]
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("limit", [1_000, 7])
 async def test_pages_hold_all_that_names_a_pool_newest_first(
     limit: int, node: Node, young: Devchain

@@ -77,9 +77,11 @@ def test_metrics_are_known_here() -> None:
     assert len(list(metrics())) >= 10
 
 
-@pytest.mark.parametrize("event", sorted(set(log_events())))
-def test_every_log_event_is_explained(event: str) -> None:
-    assert f"| `{event}` |" in OPERATING
+def test_every_log_event_is_explained() -> None:
+    events = set(log_events())
+
+    assert len(events) >= 50
+    assert [event for event in sorted(events) if f"| `{event}` |" not in OPERATING] == []
 
 
 @pytest.mark.parametrize("file", [MARKET_FILE, MONEY_FILE, PEPPER_FILE])

@@ -138,6 +138,7 @@ class Script:
         assert self.market.tracked == self.log.tracked_at(self.market.seq)
 
 
+@pytest.mark.storm
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(50, 400))
 def test_whatever_happens_a_report_is_that_of_the_log(seed: int, capacity: int, steps: int) -> None:

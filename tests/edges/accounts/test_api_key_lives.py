@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ class Life:
         assert {line.key_id for line in lines} == set(self.keys)
 
 
+@pytest.mark.storm
 @given(steps=steps)
 @settings(max_examples=20, deadline=None, derandomize=True)
 def test_a_key_is_good_exactly_until_its_end(steps: list[Step]) -> None:

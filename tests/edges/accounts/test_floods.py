@@ -159,6 +159,7 @@ async def test_of_many_sessions_the_oldest_end(service: PeopleService) -> None:
     assert len(await service.people.sessions(other.user.user_id)) == 1
 
 
+@pytest.mark.storm
 async def test_the_pause_between_links_grows_with_each_link_asked_for(
     service: PeopleService,
 ) -> None:

@@ -110,6 +110,7 @@ async def compare(follower: Follower, oracle: Oracle, mint: Mint) -> None:
         assert (await follower.read(mint)).body == expected
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("follows_all", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 async def test_both_agree(seed: int, follows_all: bool, tmp_path: Path) -> None:  # noqa: FBT001 - pytest names it

@@ -112,6 +112,7 @@ async def test_every_email_goes_to_its_own_reader_alone(station: Station) -> Non
     assert sorted(message["To"] for message in room.messages) == readers
 
 
+@pytest.mark.storm
 async def test_a_server_that_says_later_is_asked_again_ever_more_rarely(station: Station) -> None:
     await station.write()
     pauses_ms = []

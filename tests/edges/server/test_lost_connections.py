@@ -45,6 +45,7 @@ async def cut_request(server: Served, part: bytes) -> None:
         client.writer.transport.abort()
 
 
+@pytest.mark.storm
 async def test_a_request_that_is_cut_at_any_byte_costs_nothing(
     shop: SellingApi, server: Served
 ) -> None:

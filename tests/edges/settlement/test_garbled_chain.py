@@ -80,6 +80,7 @@ def in_a_world(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.storm
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     ruined=st.dictionaries(

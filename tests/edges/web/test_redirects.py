@@ -45,6 +45,7 @@ async def test_a_person_already_signed_in_is_never_led_to_another_site(alice: Pe
             assert where(response) == "/", elsewhere
 
 
+@pytest.mark.storm
 async def test_signing_in_never_leads_to_another_site(alice: Person) -> None:
     async with Person(alice.site) as again:
         for elsewhere in ELSEWHERE[:8]:

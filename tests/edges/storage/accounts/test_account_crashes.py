@@ -186,6 +186,7 @@ async def states_after(folder: Path, before: list[Step], verb: Step) -> tuple[in
     return undone_count, done_count, wrong
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_crash_leaves_the_state_before_or_the_state_after(
     tmp_path: Path, verb: str
