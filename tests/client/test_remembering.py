@@ -129,6 +129,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 ways = pytest.mark.parametrize("way", ["async", "sync"])
 
 
+@pytest.mark.storm
 @ways
 @pytest.mark.parametrize(
     "status", [307, 400, 401, 402, 403, 404, 408, 409, 410, 413, 425, 429, 431, 500, 502, 503, 504]

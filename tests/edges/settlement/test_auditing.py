@@ -97,6 +97,7 @@ BREAKS = {
 }
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("invariant", BREAKS)
 async def test_every_contradiction_in_the_books_is_found(
     world: World, money: Money, invariant: Invariant

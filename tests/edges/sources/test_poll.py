@@ -257,6 +257,7 @@ async def test_a_block_that_never_comes_is_given_up_after_a_while() -> None:
     assert [slot for slot, _ in consumer.chain] == [*range(12), *range(14, 30)]
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("number", [*sorted(CODES), -31999])
 async def test_no_answer_about_one_slot_stops_the_stream(number: int) -> None:
     node = node_of(30)

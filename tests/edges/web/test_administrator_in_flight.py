@@ -53,6 +53,7 @@ async def prepared(site: Website, verb: str) -> tuple[SignupId, Session]:
     return number, session
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_former_administrator_changes_nothing(site: Website, verb: str, end: str) -> None:

@@ -135,6 +135,7 @@ def nullable(values: NDArray[np.float64]) -> list[float | None]:
     return [None if isnan(value) else value for value in values.tolist()]
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("name", CANDLES)
 def test_talib_and_talipp(shared_data: Path, name: str) -> None:
     """EMA and RSI of TA-Lib; MACD of talipp, because TA-Lib starts its fast average late."""
