@@ -3,18 +3,26 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from aiosmtplib import SMTPException
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import Email
-from mintscope.edges.mail.transport import EmailRefused, MailServer, SmtpTransport, Unsent
-from support.fakes.mail_server import Security, mail_room, trusting
+from mintscope.edges.mail.transport import (
+    EmailRefused,
+    MailServer,
+    SmtpTransport,
+    Unsent,
+    connected,
+)
+from support.fakes.mail_server import MailRoom, Security, mail_room, mail_room_beside, trusting
 
 NOW: Final = UnixMs(1_700_000_000_000)
 
@@ -198,3 +206,37 @@ async def test_emails_are_never_told_to_a_stranger_that_took_the_port() -> None:
             port = taken.getsockname()[1]
             with pytest.raises(Unsent):
                 await send(room.server("tls", port=port, timeout_s=0.2, context=trusting()))
+
+
+@pytest.mark.parametrize("security", ["none", "starttls", "tls"])
+async def test_a_connection_is_closed_when_its_block_is_left(security: Security) -> None:
+    async with mail_room(security) as room:
+        async with connected(room.server(security)) as client:
+            ours = client.get_transport_info("socket")
+            await client.noop()
+
+        assert ours.fileno() == -1
+
+
+@pytest.mark.parametrize("security", ["none", "starttls", "tls"])
+def test_an_event_loop_that_ends_at_once_leaves_no_connection_behind(security: Security) -> None:
+    async def sign_in(room: MailRoom) -> None:
+        wrong = room.server(security, username="delivery", password="wrong")
+        with pytest.raises((SMTPException, OSError)):
+            async with connected(wrong):
+                pass
+
+    before = open_sockets()
+    with mail_room_beside(security, password="delivery:s3cret") as room:
+        asyncio.run(sign_in(room))
+
+    assert open_sockets() <= before
+
+
+def open_sockets() -> set[str]:
+    """Return the sockets of this process, by what the kernel calls them."""
+    found = set()
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.add(str(each.readlink()))
+    return {name for name in found if name.startswith("socket:")}
