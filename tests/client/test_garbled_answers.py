@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from mintscope.client.auth import PaymentAuth
-from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
+from mintscope.client.buyer import REQUEST_S_MAX, Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.journal import SUFFIX, Journal, JournalUnusable
 from mintscope.client.keypair import UnusableKeypair, parse_keypair
 from mintscope.client.transport import ANSWER_BYTES_MAX, BoundedTransport
@@ -43,6 +43,7 @@ class Street(httpx.AsyncBaseTransport):
         self._chain = world.transport
         self.spoil: Callable[[httpx.Response], httpx.Response] | None = None
         self.demand: Change | None = None
+        self.price: Callable[[], AsyncIterator[bytes]] | None = None
         self.times = 10**9
 
     @override
@@ -50,6 +51,8 @@ class Street(httpx.AsyncBaseTransport):
         if request.url.host == "chain":
             return await self._chain.handle_async_request(request)
         answer = await self._shop.handle_async_request(request)
+        if self.price is not None:
+            return httpx.Response(402, stream=Endless(self.price()))
         if PAYMENT_REQUIRED in answer.headers and self.demand is not None:
             text = self.demand(b64decode(answer.headers[PAYMENT_REQUIRED]))
             return httpx.Response(402, headers={PAYMENT_REQUIRED: b64encode(text).decode()})
@@ -74,7 +77,9 @@ class Endless(httpx.AsyncByteStream):
 class Visit:
     """A buyer with 30,000 atoms to spend."""
 
-    def __init__(self, world: World, journal: Journal | None = None) -> None:
+    def __init__(
+        self, world: World, journal: Journal | None = None, *, request_s_max: float = REQUEST_S_MAX
+    ) -> None:
         self.world = world
         terms = world.terms
         pin = Pin(
@@ -87,7 +92,9 @@ class Visit:
         http = httpx.AsyncClient(
             transport=BoundedTransport(self.street), base_url="https://shop.example"
         )
-        self.buyer = Buyer(http, auth, clock=world.clock, sleep=self.wait)
+        self.buyer = Buyer(
+            http, auth, clock=world.clock, sleep=self.wait, request_s_max=request_s_max
+        )
 
     async def wait(self, seconds: float) -> None:
         self.world.slots(int(min(seconds, 60) / 0.4) + 1)
@@ -99,11 +106,13 @@ class Visit:
             return
 
 
-def in_a_world(story: Callable[[Visit], Coroutine[Any, Any, None]]) -> None:
+def in_a_world(
+    story: Callable[[Visit], Coroutine[Any, Any, None]], *, request_s_max: float = REQUEST_S_MAX
+) -> None:
     async def run() -> None:
         with TemporaryDirectory() as folder:
             async with world_at(Path(folder)) as world:
-                await story(Visit(world))
+                await story(Visit(world, request_s_max=request_s_max))
 
     asyncio.run(run())
 
@@ -158,6 +167,37 @@ def test_an_answer_of_any_length_is_read_up_to_a_bound(encoding: str) -> None:
         assert given_out <= 2 * (ANSWER_BYTES_MAX + 2**20)
 
     in_a_world(story)
+
+
+async def dripping() -> AsyncIterator[bytes]:
+    while True:
+        yield b" "
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.timeout(20)
+def test_an_answer_that_comes_too_slowly_is_given_up_and_its_payment_sent_again() -> None:
+    async def story(visit: Visit) -> None:
+        visit.street.times = 1
+        visit.street.spoil = lambda _: httpx.Response(201, stream=Endless(dripping()))
+        bought = await visit.buyer.buy_credits(10)
+
+        assert bought.credits == 10
+        assert visit.world.received() == PRICE
+
+    in_a_world(story, request_s_max=1.0)
+
+
+@pytest.mark.timeout(20)
+def test_a_price_that_is_told_too_slowly_is_paid_by_no_one() -> None:
+    async def story(visit: Visit) -> None:
+        visit.street.price = dripping
+        with pytest.raises(httpx.RequestError, match="the whole answer within"):
+            await visit.buyer.buy_credits(10)
+
+        assert visit.world.received() == 0
+
+    in_a_world(story, request_s_max=0.2)
 
 
 @pytest.mark.storm

@@ -16,7 +16,8 @@ from mintscope.client.auth import IDEMPOTENCY_KEY, KEY_BYTES, PaymentAuth
 
 PATIENCE_S: Final = 180.0  # within which the chain forgets what it will not take
 RETRY_AFTER_S: Final = 2.0
-TIMEOUT_S: Final = 90.0  # a seller may hold an answer for a minute
+TIMEOUT_S: Final = 90.0  # for each read; a seller may hold an answer for a minute
+REQUEST_S_MAX: Final = 120.0
 ASKED_TO_WAIT: Final = frozenset({408, 425, 429})
 
 
@@ -52,7 +53,12 @@ class BoughtCredits:
 
 
 class Buyer:
-    """Pays for requests and bundles at the service that is the base_url of *http*."""
+    """Pays for requests and bundles at the service that is the base_url of *http*.
+
+    request_s_max   for each sending of a request, with all that it asks the seller and the node,
+                    however slowly they answer.  A payment that was sent by then is not lost: the
+                    request is sent again, with it.  A seller may hold an answer for 60 s
+    """
 
     def __init__(
         self,
@@ -61,11 +67,13 @@ class Buyer:
         *,
         clock: Clock = SystemClock(),  # noqa: B008  has no state
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        request_s_max: float = REQUEST_S_MAX,
     ) -> None:
         self._http = http
         self._auth = auth
         self._clock = clock
         self._sleep = sleep
+        self._request_s_max = request_s_max
 
     async def buy_credits(self, credit_count: int, *, key: str | None = None) -> BoughtCredits:
         """Buy the bundle of *credit_count* credits.
@@ -95,7 +103,7 @@ class Buyer:
                 method, url, headers={IDEMPOTENCY_KEY: key}, timeout=TIMEOUT_S
             )
             try:
-                response = await self._http.send(request, auth=self._auth)
+                response = await self._send(request)
             except httpx.RequestError:
                 if not self._auth.holds(key):
                     raise  # nothing has been paid yet
@@ -111,6 +119,15 @@ class Buyer:
             if self._clock.monotonic_s() + wait_s > until_s:
                 raise PurchasePending(key)
             await self._sleep(wait_s)
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """Send *request* within its time.  Raises httpx.RequestError."""
+        try:
+            async with asyncio.timeout(self._request_s_max):
+                return await self._http.send(request, auth=self._auth)
+        except TimeoutError as cause:
+            expected = f"expected the whole answer within {self._request_s_max:g} s; it goes on"
+            raise httpx.ReadTimeout(expected, request=request) from cause
 
     def _retry_after_s(self, response: httpx.Response) -> float:
         """Return how long the seller asks to be left alone: in seconds, or until a date."""
