@@ -35,7 +35,7 @@ async def serve(port: int, folder: Path) -> None:
             limits=limits,
             clock=clock,
         ) as accounts,
-        running(accounts.run(), "accounts"),
+        running(accounts.run, "accounts"),
     ):
         api = create_api(
             config,

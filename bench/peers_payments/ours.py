@@ -64,7 +64,7 @@ async def serve(port: int, folder: Path, rpc_url: str) -> None:
         open_market(config) as market,
         open_money(config, clock) as money,
         open_sales(config, money=money, reader=market.reader, clock=clock) as sales,
-        running(sales.maintenance.run(), "sales"),
+        running(sales.maintenance.run, "sales"),
     ):
         await sales.expect_ready()
         app = create_app(

@@ -118,6 +118,11 @@ RESTARTS: Final = SetGauge(
     "Times that a process of this service was started again",
     ["process"],
 )
+TASK_FAILURES: Final = Counter(
+    "mintscope_task_failures_total",
+    "Times that a task of a process ended with an error, and was started again",
+    ["task"],
+)
 
 STOP_POLL_S: Final = 0.05
 

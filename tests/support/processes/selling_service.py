@@ -134,7 +134,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
         open_market(config) as market,
         open_money(config, clock) as money,
         open_sales(config, money=money, reader=market.reader, clock=clock) as sales,
-        running(sales.maintenance.run(), "sales"),
+        running(sales.maintenance.run, "sales"),
     ):
         await sales.expect_ready()
         if manner.mistake == "NeverFlushes":

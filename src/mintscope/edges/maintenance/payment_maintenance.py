@@ -23,6 +23,7 @@ from mintscope.base.metrics import (
     PENDING_PAYMENTS,
     SALES_OPEN,
     SALES_OPEN_TO_NEW_PAYERS,
+    TASK_FAILURES,
     TREASURY_AGE_S,
     UNREADABLE,
     VIOLATIONS,
@@ -87,6 +88,7 @@ class PaymentMaintenance:
                     tasks.create_task(self._refresh_prices())
                     tasks.create_task(self._watch_sales())
             except* Exception:
+                TASK_FAILURES.labels("sales").inc()
                 log.exception("looking after payments failed")
             await asyncio.sleep(AUDIT_S)
 

@@ -40,7 +40,6 @@ from mintscope.edges.web.mailbox import SentEmail
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import AccountsConfig, MailConfig, WebConfig
 
-TROUBLE_S: Final = 5.0
 NAME: Final = "mintscope"
 
 Compose: TypeAlias = Callable[[Draft], Email]
@@ -88,15 +87,10 @@ class Accounts:
         )
 
     async def run(self) -> None:
-        """Deliver e-mails and maintain accounts until cancelled; a bug is logged, not raised."""
-        while True:
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self.delivery.run())
-                    tasks.create_task(self.maintenance.run())
-            except* Exception:
-                log.exception("looking after accounts failed")
-            await asyncio.sleep(TROUBLE_S)
+        """Deliver e-mails and maintain accounts until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.delivery.run())
+            tasks.create_task(self.maintenance.run())
 
 
 @asynccontextmanager

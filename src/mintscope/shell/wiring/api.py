@@ -71,7 +71,7 @@ async def _serve(
     origins, limits = origins_of(config.api.origin, host, port), MemoryLimits(clock)
     sold_at = resource_origin(config.api.origin, host, port)
     accounts = await enter(_accounts(config, money, origins[0], limits, clock))
-    await enter(running(accounts.run(), "accounts"))
+    await enter(running(accounts.run, "accounts"))
     api = create_api(
         config,
         reports=follower,
@@ -93,7 +93,7 @@ async def _serve(
     await enter(pages.serving_administrators(_bounds(config.api)))
     app = pages.beside(api, origins)
     server = create_server(config.api, app, clock)
-    await enter(running(follower.run(), "follow"))
+    await enter(running(follower.run, "follow"))
     freeze_startup_objects()
     ready(host, port)
     await server.serve(sockets=[listener])
@@ -109,7 +109,7 @@ async def _selling(
         return
     async with open_sales(config, money=money, reader=reader, clock=clock) as sales:
         await sales.expect_ready(is_restart=is_restart)
-        async with running(sales.maintenance.run(), "sales"):
+        async with running(sales.maintenance.run, "sales"):
             yield sales
 
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -107,7 +108,7 @@ async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> As
     endpoint = replace(node_endpoint(chain), attempts_max=1, requests_in_flight=1)
     async with (
         Rpc(endpoint, clock=clock) as rpc,
-        running(keep_facts(rpc, market.facts, clock), "mint facts"),
+        running(partial(keep_facts, rpc, market.facts, clock), "mint facts"),
     ):
         yield
 

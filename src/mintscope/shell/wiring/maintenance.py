@@ -2,12 +2,20 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeAlias
 
-from mintscope.base.metrics import serve_metrics
+import structlog
+
+from mintscope.base.metrics import TASK_FAILURES, serve_metrics
 from mintscope.shell.config.sections import MetricsConfig
+from mintscope.shell.wiring.processes.backoff import Backoff
+
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+
+log = structlog.get_logger()
 
 
 def serving_metrics(metrics: MetricsConfig, port: int) -> AbstractContextManager[object]:
@@ -16,14 +24,33 @@ def serving_metrics(metrics: MetricsConfig, port: int) -> AbstractContextManager
 
 
 @asynccontextmanager
-async def running(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Run *work*, which has no end, beside the block."""
-    task = asyncio.create_task(work, name=name)
+async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> AsyncIterator[None]:
+    """Run *work*, which has no end, beside the block; when it ends all the same, run it again.
+
+    Only a bug ends it.  The process goes on: what it sells does not depend on this task alone.
+    """
+    task = asyncio.create_task(_run_forever(work, name, sleep), name=name)
     try:
         yield
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def _run_forever(work: Work, name: str, sleep: Sleep) -> None:
+    loop, backoff = asyncio.get_running_loop(), Backoff()
+    TASK_FAILURES.labels(name)  # shown as 0 from the start
+    while True:
+        began_s = loop.time()
+        trouble: Exception | None = None
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must be told
+            trouble = error
+        wait_s = backoff.after(loop.time() - began_s)
+        TASK_FAILURES.labels(name).inc()
+        log.error("task ended", task=name, restart_in_s=round(wait_s, 2), exc_info=trouble)
+        await sleep(wait_s)
 
 
 async def run_until_signalled(work: Coroutine[Any, Any, None]) -> None:
