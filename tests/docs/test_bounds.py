@@ -36,6 +36,9 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "a request line and headers": (BOUNDS.head_bytes_max, ApiConfig().header_bytes_max),
     "the address in a request line": (BOUNDS.url_bytes_max,),
     "headers of a request": (BOUNDS.headers_max,),
+    "bodies that are not whole, and what waits to be parsed, of all connections": (
+        BOUNDS.unread_bytes_max,
+    ),
     "chunks, or packets, of a body": (BOUNDS.body_pieces_max,),
     "an answer that is not read, however short": (BOUNDS.unread_s_max,),
     "a body": (BOUNDS.body_bytes_max, ApiConfig().body_bytes_max, request.BODY_BYTES_MAX),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.limits import SITE_SHARES
@@ -21,6 +22,7 @@ from support.scenes.service import running_service
 HOST = b"Host: x\r\n"
 UNKNOWN = b"GET /x HTTP/1.1\r\n" + HOST + b"\r\n"
 HEALTH = b"GET /v1/health HTTP/1.1\r\n" + HOST + b"\r\n"
+LENGTH = (b"content-length", b"4")
 HALF = b"GET /healthz HTTP/1.1\r\n"
 PAUSE_S = 0.4
 
@@ -185,6 +187,78 @@ def test_refused_connections_linger_up_to_a_number() -> None:
     assert connections.may_linger(refused[4])
 
 
+def test_when_all_keep_too_many_bytes_the_one_that_has_kept_some_for_longest_gives_way() -> None:
+    connections = connections_of(Bounds(unread_bytes_max=100), ManualClock(UnixMs(0)))
+    first, second, third = (opened(connections, f"192.0.2.{number}") for number in range(3))
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    connections.keep(first, 30)
+    connections.keep(second, 40)
+    connections.keep(first, 50)
+    assert not first.is_gone
+
+    connections.keep(third, 11)
+    assert (first.is_gone, second.is_gone, third.is_gone) == (True, False, False)
+    connections.keep(second, 0)
+    connections.keep(third, 100)
+    assert not third.is_gone
+
+
+def body(size: int, sent: int) -> bytes:
+    head = b"POST /x HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % size
+    return head + b"a" * sent
+
+
+async def test_bodies_that_are_not_whole_share_one_bound(tmp_path: Path) -> None:
+    bounds = Bounds(unread_bytes_max=150_000)
+    async with (
+        running_service(tmp_path) as service,
+        served(service.app, bounds) as server,
+        AsyncExitStack() as stack,
+    ):
+        clients = []
+        for _ in range(4):
+            client = await stack.enter_async_context(server.connection())
+            await client.send(body(60_000, 59_999))
+            await asyncio.sleep(0.05)  # so that the server has seen them in this order
+            clients.append(client)
+
+        for gone in clients[:2]:
+            answer = await gone.rest()
+            assert answer.startswith(b"HTTP/1.1 503 ")
+            assert b"\r\nretry-after: " in answer
+        for client in clients[2:]:
+            await client.send(b"a")
+            assert (await client.answer())[0] == 404
+
+
+async def test_a_connection_that_gives_way_is_closed_after_the_response_that_is_under_way() -> None:
+    goes_on = asyncio.Event()
+
+    async def application(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await goes_on.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [LENGTH]})
+        await send({"type": "http.response.body", "body": b"paid"})
+
+    async with (
+        served(application, Bounds(unread_bytes_max=40_000)) as server,
+        server.connection() as client,
+        server.connection() as other,
+    ):
+        await client.send(HEALTH + body(60_000, 30_000))
+        await asyncio.sleep(0.05)
+        await other.send(body(60_000, 30_000))
+        await asyncio.sleep(0.05)
+        goes_on.set()
+
+        answers = await client.rest()
+        assert answers.endswith(b"paid")
+        assert answers.count(b"HTTP/1.1 ") == 1
+        await other.send(b"a" * 30_000)
+        assert (await other.answer())[0] == 200
+
+
 def test_nothing_is_kept_of_connections_that_have_ended() -> None:
     connections = connections_of(Bounds(), ManualClock(UnixMs(0)))
     for number in range(100):
@@ -193,6 +267,7 @@ def test_nothing_is_kept_of_connections_that_have_ended() -> None:
         connections.begin_waiting(connection)
         connections.end_waiting(connection)
         connections.begin_idling(connection, stays_s=1.0)
+        connections.keep(connection, 1)
         connections.leave(connection)
         connections.leave(connection)
         connections.begin_waiting(connection)

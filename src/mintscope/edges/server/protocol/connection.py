@@ -97,6 +97,7 @@ class HttpProtocol(PacedProtocol):
 
     def _take_stock(self) -> None:
         """Hold what has arrived of a request against the bounds, and start its time."""
+        self._keep(len(self._received))
         if self._refused:
             return
         if self._in_head and self._later_bytes > self._bounds.head_bytes_max:
@@ -117,8 +118,6 @@ class HttpProtocol(PacedProtocol):
         self._in_head = True
         self._later_bytes = 0
         self._pieces = 0
-        if self._received:
-            self._received = bytearray()
 
     @override
     def on_url(self, url: bytes) -> None:
@@ -168,7 +167,7 @@ class HttpProtocol(PacedProtocol):
         # uvicorn names the class of its cycles in the middle of a long method.
         self.cycle.__class__ = WholeResponse
         if self._received:
-            self.cycle.body = self._received
+            self.cycle.body, self._received = self._received, bytearray()
         if self.parser.should_upgrade():
             # The parser reads no further, and we speak no other protocol.
             self.cycle.keep_alive = False
@@ -177,12 +176,15 @@ class HttpProtocol(PacedProtocol):
     @override
     def give_way(self) -> None:
         """Close, so that there is room for another connection."""
-        self.open_connections.leave(self)
-        if self._whole or self._refused:
+        is_idle = self._is_idle()
+        if is_idle:
+            self.open_connections.leave(self)
+        if self._refused or (self._whole and not self._keeps):
             self._refused = True
             self.transport.close()
-        else:
-            self._refuse(ServiceUnavailable("Others needed the connection before the request."))
+            return
+        self._refuse(ServiceUnavailable("Others needed the connection before the request."))
+        if is_idle:
             self._linger()
 
     @override
@@ -209,6 +211,8 @@ class HttpProtocol(PacedProtocol):
     def _refuse(self, error: ServiceError) -> None:
         """Send the refusal *error* and close, after the responses that are under way."""
         self._refused = True
+        self._received = bytearray()
+        self._keep(0)
         self._disarm()
         if not self._is_idle():
             self.cycle.keep_alive = False

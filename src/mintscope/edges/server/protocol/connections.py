@@ -24,6 +24,7 @@ class Bounds:
     headers_max                  each is worth six times its bytes in memory, and a callback
     body_pieces_max              in which a body arrives: its chunks, or its packets
     waiting_max                  requests of one connection that wait behind the one under way
+    unread_bytes_max             of bodies that are not whole and of what is not parsed yet, in all
     pause_s                      no request is read so long after one was refused as one too many
     idle_s_min                   an idle connection gives way to a new one only after so long
     connections_per_client_max   of an IPv4 address or an IPv6 /64; four times as many of a /48
@@ -39,6 +40,7 @@ class Bounds:
     unread_s_max: float = 14.0
     keep_alive_s_max: float = 10.0
     waiting_max: int = 16
+    unread_bytes_max: int = 64 * 1024 * 1024
     pause_s: float = 0.5
     idle_s_min: float = 1.0
     connections_max: int = 2_000
@@ -65,7 +67,7 @@ class Connection(Protocol):
     """An open connection, as those who count it know it."""
 
     def give_way(self) -> None:
-        """Close, so that there is room for another: no response is under way."""
+        """Close, so that there is room for another: at once, or after the response under way."""
         ...
 
 
@@ -112,6 +114,8 @@ class Connections:
     _groups: dict[str, Group] = field(default_factory=dict)
     _members: dict[Connection, tuple[Group, ...]] = field(default_factory=dict)
     _lingering: set[Connection] = field(default_factory=set)
+    _kept: dict[Connection, int] = field(default_factory=dict)  # bytes, by the oldest first
+    _kept_bytes: int = 0
 
     def enter(self, connection: Connection, peer: str) -> bool:
         """Count *connection*; say whether there was room for it.  A proxy may open any number."""
@@ -128,6 +132,7 @@ class Connections:
     def leave(self, connection: Connection) -> None:
         """Count the end of *connection*, once."""
         self._lingering.discard(connection)
+        self.keep(connection, 0)
         for group in self._members.pop(connection, ()):
             group.incomplete.pop(connection, None)
             group.idle.pop(connection, None)
@@ -137,7 +142,22 @@ class Connections:
 
     def is_empty(self) -> bool:
         """Say whether nothing is kept of any connection."""
-        return not (self._groups or self._members or self._lingering)
+        return not (self._groups or self._members or self._lingering or self._kept)
+
+    def keep(self, connection: Connection, size: int) -> None:
+        """Note that *connection* keeps *size* bytes of what no route has seen yet.
+
+        Those that have kept some for longest give way while all of them keep too much.
+        """
+        self._kept_bytes += size - self._kept.get(connection, 0)
+        if size:
+            self._kept[connection] = size
+        else:
+            self._kept.pop(connection, None)
+        while self._kept_bytes > self.bounds.unread_bytes_max:
+            oldest = next(iter(self._kept))
+            self._kept_bytes -= self._kept.pop(oldest)
+            oldest.give_way()
 
     def begin_waiting(self, connection: Connection) -> None:
         """Note that a request of *connection* is awaited, and not whole."""

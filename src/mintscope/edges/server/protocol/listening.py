@@ -4,6 +4,7 @@ import socket
 from typing import Final
 
 BACKLOG: Final = 2_048
+RECEIVED_BYTES_MAX: Final = 32 * 1024  # Linux doubles it; what is read at once, by each connection
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -13,7 +14,8 @@ def listen(host: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    # Inherited by what it accepts: a response of several writes never waits for an acknowledgement.
-    # asyncio does that itself only for sockets that name their protocol.
+    # Both are inherited by what it accepts.  A response of several writes never waits for an
+    # acknowledgement: asyncio sees to that only for sockets that name their protocol.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES_MAX)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

@@ -35,6 +35,7 @@ class PacedProtocol(HttpToolsProtocol):
         self._bounds = self.open_connections.bounds
         self._is_slowed = False
         self._has_paid = False
+        self._keeps = 0
         self._whole = True  # no request has begun that has not ended
         self._extensions: dict[str, Any] = {}
 
@@ -70,6 +71,7 @@ class PacedProtocol(HttpToolsProtocol):
         else:
             self.flow.pause_reading()
             turns.wait(partial(self._read_in_turn, data))
+            self._keep(self._keeps + len(data))
 
     def _read(self, data: bytes) -> None:
         """Parse *data*."""
@@ -106,6 +108,12 @@ class PacedProtocol(HttpToolsProtocol):
             self.open_connections.begin_idling(self, stays_s=self._bounds.idle_s_min)
         elif self._is_idle():
             self.open_connections.begin_waiting(self)
+
+    def _keep(self, size: int) -> None:
+        """Note that *size* bytes are kept of what no route has seen yet."""
+        if size != self._keeps:
+            self._keeps = size
+            self.open_connections.keep(self, size)
 
     def _note_paid(self) -> None:
         self._has_paid = True

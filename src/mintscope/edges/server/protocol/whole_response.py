@@ -54,6 +54,8 @@ class WholeResponse(RequestResponseCycle):
         self.response_started = True
         self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINE[head["status"]], lines, body))
         self.response_complete = True
+        if self.body:
+            self.body = bytearray()  # not read; the connection may stay
         self.message_event.set()
         if not self.keep_alive:
             self.transport.close()
