@@ -9,6 +9,7 @@ from bench.peers_http.ours import OneReport
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.base.metrics import configure_logging
+from mintscope.edges.maintenance.memory import give_memory_back
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.rate_limit import AddressLimits
@@ -36,6 +37,7 @@ async def serve(port: int, folder: Path) -> None:
             clock=clock,
         ) as accounts,
         running(accounts.run, "accounts"),
+        running(give_memory_back, "memory"),
     ):
         api = create_api(
             config,

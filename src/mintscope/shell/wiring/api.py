@@ -23,6 +23,7 @@ from mintscope.edges.api.check import Check
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
+from mintscope.edges.maintenance.memory import give_memory_back
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connections import Bounds
@@ -94,6 +95,7 @@ async def _serve(
     app = pages.beside(api, origins)
     server = create_server(config.api, app, clock)
     await enter(running(follower.run, "follow"))
+    await enter(running(give_memory_back, "memory"))
     freeze_startup_objects()
     ready(host, port)
     await server.serve(sockets=[listener])
