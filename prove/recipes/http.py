@@ -68,6 +68,18 @@ FLOODS: Final = Recipe(
             "oldest = None",
         ),
         Mutant(
+            "bodies that are not whole have no bound together",
+            "edges/server/protocol/connections.py",
+            "while self._kept_bytes > self.bounds.unread_bytes_max:",
+            "while False:",
+        ),
+        Mutant(
+            "answers to a burst are lost with what is not read of it",
+            "edges/server/protocol/whole_response.py",
+            "if not self.keep_alive and not self.is_followed_by_end:",
+            "if not self.keep_alive:",
+        ),
+        Mutant(
             "no pause after 429",
             "edges/server/protocol/pace.py",
             "if self._is_slowed and not self.transport.is_closing():",

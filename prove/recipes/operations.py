@@ -111,10 +111,11 @@ RESTORE: Final = Recipe(
         ),
     ),
 )
+RUNNING: Final = "shell/wiring/test_running.py"
 SUPERVISION: Final = Recipe(
     name="supervision",
     proves="whatever dies, fills up or hangs, clients are served or told to wait, and it heals",
-    tests=("e2e/test_supervision.py", "shell/cli/test_children.py"),
+    tests=("e2e/test_supervision.py", "shell/cli/test_children.py", RUNNING),
     mutants=(
         Mutant(
             "what needs an operator is started again and again",
@@ -129,6 +130,13 @@ SUPERVISION: Final = Recipe(
             "if now_s >= child.start_again_s:",
             "if False:",
             ("shell/cli/test_children.py",),
+        ),
+        Mutant(
+            "a task that ended is never started again",
+            "shell/wiring/maintenance.py",
+            "await sleep(wait_s)",
+            "return",
+            (RUNNING,),
         ),
         Mutant(
             "ingest ends when the disk is full",

@@ -46,6 +46,21 @@ async def test_of_a_burst_16_requests_wait_then_the_connection_is_answered_and_c
     assert answers.rpartition(b"HTTP/1.1 ")[2].count(b"connection: close\r\n") == 1
 
 
+async def test_of_a_burst_that_is_longer_than_what_is_read_at_once_no_answer_is_lost(
+    tmp_path: Path,
+) -> None:
+    burst = UNKNOWN * (200_000 // len(UNKNOWN))
+    async with (
+        running_service(tmp_path) as service,
+        served(service.app, Bounds()) as server,
+        server.connection() as client,
+    ):
+        await client.send(burst)
+        answers = await client.rest()
+
+    assert answers.count(b"HTTP/1.1 404 ") == Bounds().waiting_max + 1
+
+
 async def test_17_requests_at_once_are_answered_again_and_again(tmp_path: Path) -> None:
     async with (
         running_service(tmp_path) as service,
@@ -242,20 +257,20 @@ async def test_a_connection_that_gives_way_is_closed_after_the_response_that_is_
         await send({"type": "http.response.body", "body": b"paid"})
 
     async with (
-        served(application, Bounds(unread_bytes_max=40_000)) as server,
+        served(application, Bounds(unread_bytes_max=70_000)) as server,
         server.connection() as client,
         server.connection() as other,
     ):
-        await client.send(HEALTH + body(60_000, 30_000))
+        await client.send(HEALTH + body(60_000, 40_000))
         await asyncio.sleep(0.05)
-        await other.send(body(60_000, 30_000))
+        await other.send(body(60_000, 40_000))
         await asyncio.sleep(0.05)
         goes_on.set()
 
         answers = await client.rest()
         assert answers.endswith(b"paid")
         assert answers.count(b"HTTP/1.1 ") == 1
-        await other.send(b"a" * 30_000)
+        await other.send(b"a" * 20_000)
         assert (await other.answer())[0] == 200
 
 

@@ -59,7 +59,6 @@ class HttpProtocol(PacedProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._fault: ServiceError | None = None  # what made the parser stop
-        self._refused = False
         self._in_head = False
         self._chunk_bytes = 0  # of what is being parsed
         self._later_bytes = 0  # of this request, after the chunk it began in
@@ -87,6 +86,7 @@ class HttpProtocol(PacedProtocol):
     @override
     def _read(self, data: bytes) -> None:
         if self._refused:
+            self._keep(0)
             return
         self.open_connections.end_idling(self)
         self._chunk_bytes = len(data)
@@ -176,15 +176,17 @@ class HttpProtocol(PacedProtocol):
     @override
     def give_way(self) -> None:
         """Close, so that there is room for another connection."""
-        is_idle = self._is_idle()
-        if is_idle:
-            self.open_connections.leave(self)
-        if self._refused or (self._whole and not self._keeps):
+        is_silent = self._whole and not self._keeps
+        refusal = ServiceUnavailable("Others needed the connection before the request.")
+        if not self._is_idle():
+            self._refuse(refusal)
+            return
+        self.open_connections.leave(self)
+        if self._refused or is_silent:
             self._refused = True
             self.transport.close()
-            return
-        self._refuse(ServiceUnavailable("Others needed the connection before the request."))
-        if is_idle:
+        else:
+            self._refuse(refusal)
             self._linger()
 
     @override
@@ -216,9 +218,20 @@ class HttpProtocol(PacedProtocol):
         self._disarm()
         if not self._is_idle():
             self.cycle.keep_alive = False
+            self.cycle.is_followed_by_end = True  # type: ignore[attr-defined]  # a WholeResponse
             self.flow.pause_reading()
             return
         self.transport.write(self.open_connections.refusal(error, path=self.url))
+        self._end()
+
+    @override
+    def _go_on(self) -> None:
+        super()._go_on()
+        if self._refused and self._is_idle() and not self.transport.is_closing():
+            self._end()
+
+    def _end(self) -> None:
+        """Close once the client has read what was sent, or had the time to."""
         if self.transport.can_write_eof():
             # Closing while the client still sends would reset the connection and lose the response.
             self.transport.write_eof()

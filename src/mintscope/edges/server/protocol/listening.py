@@ -4,7 +4,7 @@ import socket
 from typing import Final
 
 BACKLOG: Final = 2_048
-RECEIVED_BYTES_MAX: Final = 32 * 1024  # Linux doubles it; what is read at once, by each connection
+RECEIVED_BYTES_MAX: Final = 16 * 1024  # half as much again is read at once, by each connection
 
 
 def listen(host: str, port: int) -> socket.socket:

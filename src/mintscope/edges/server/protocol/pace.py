@@ -35,6 +35,7 @@ class PacedProtocol(HttpToolsProtocol):
         self._bounds = self.open_connections.bounds
         self._is_slowed = False
         self._has_paid = False
+        self._refused = False
         self._keeps = 0
         self._whole = True  # no request has begun that has not ended
         self._extensions: dict[str, Any] = {}

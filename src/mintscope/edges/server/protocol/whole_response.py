@@ -14,6 +14,7 @@ class WholeResponse(RequestResponseCycle):
     that none of them holds a line end.
     """
 
+    is_followed_by_end = False  # the connection is not closed here, but after what is sent yet
     _head: HTTPResponseStartEvent | None = None
 
     @override
@@ -57,6 +58,6 @@ class WholeResponse(RequestResponseCycle):
         if self.body:
             self.body = bytearray()  # not read; the connection may stay
         self.message_event.set()
-        if not self.keep_alive:
+        if not self.keep_alive and not self.is_followed_by_end:
             self.transport.close()
         self.on_response()
