@@ -55,7 +55,7 @@ report: $(VENV)/dev ## build/report: what bench, prove, fuzz and mutation last f
 bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer
 	@$(BIN)/python -m bench $(ARGS)
 
-mainnet: $(VENV)/bench ## ingest at the load of mainnet, MINUTES=10, behind a node 100 and 250 ms away
+mainnet: $(VENV)/bench ## ingest and api at the load of mainnet, MINUTES=10 each by JSON-RPC and gRPC, 100 and 250 ms away
 	@$(BIN)/python -m bench.mainnet $(or $(MINUTES),10) 100 250
 
 format: $(VENV)/dev ## rewrite the code as `make check` wants it

@@ -55,14 +55,14 @@ def run() -> list[Figure]:
         stack.enter_context(command(settings, "ingest"))
         process = stack.enter_context(command(settings, "api"))
         wait_for(api_port, process)
-        seen = _ask_on_and_on(api_port, _credit_token(settings))
-        confirmed = _confirmed(chain_port)
-    late_ms = _late_ms(confirmed, seen)
+        seen = _ask_on_and_on(api_port, credit_token(settings))
+        confirmed = confirmed_at(chain_port)
+    late = late_ms(confirmed, seen)
     return [
         Figure(
             what=f"{WHAT}, p{percent}",
             who="mintscope",
-            value=late_ms[len(late_ms) * percent // 100],
+            value=late[len(late) * percent // 100],
             unit="ms",
             goal=goal,
         )
@@ -70,7 +70,7 @@ def run() -> list[Figure]:
     ]
 
 
-def _late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
+def late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
     """Return how long each block took to be visible, shortest first."""
     late, answers = [], iter(seen)
     answer = next(answers)
@@ -106,7 +106,8 @@ def _ask_on_and_on(port: int, token: str) -> list[Seen]:
     return seen
 
 
-def _confirmed(port: int) -> dict[int, float]:
+def confirmed_at(port: int) -> dict[int, float]:
+    """Return when the node on *port* had each block to give, by its slot."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     call = {"jsonrpc": "2.0", "id": 1, "method": "bench_confirmed"}
     connection.request("POST", "/", json.dumps(call))
@@ -115,7 +116,8 @@ def _confirmed(port: int) -> dict[int, float]:
     return {int(slot): at_s for slot, at_s in moments.items()}
 
 
-def _credit_token(settings: Mapping[str, str]) -> str:
+def credit_token(settings: Mapping[str, str]) -> str:
+    """Return a token with a million credits."""
     command = [sys.executable, "-m", "mintscope", "credits", "issue", "--credits", "1000000"]
     issued = subprocess.run(command, env=settings, check=True, capture_output=True, text=True)
     return issued.stdout.strip()

@@ -59,8 +59,8 @@ def recorded() -> Sample | None:
     return Sample(RECORDED, entries, gzip.decompress(packed.read_bytes()))
 
 
-def made(seed: int = 1) -> Sample:
-    """Return those of the project's own chain."""
+def made(seed: int = 1, *, dex: int = DEX) -> Sample:
+    """Return those of the project's own chain, *dex* of them trades that succeed."""
     chain = Devchain(seed=seed, now=NOW, mints=MINTS, history_days=HISTORY_DAYS)
     kinds: dict[str, list[Any]] = {"vote": [], "dex": [], "other": []}
     for slot in chain.blockstore.slots:
@@ -69,9 +69,9 @@ def made(seed: int = 1) -> Sample:
         for entry in chain.entries(block):
             kinds[_kind(entry)].append(entry)
     random = Random(seed)
-    trades = random.sample(kinds["dex"], DEX)
+    trades = random.sample(kinds["dex"], dex)
     mixed = [
-        *random.choices(kinds["vote"], k=VOTES),
+        *random.choices(kinds["vote"], k=VOTES + DEX - dex),
         *trades,
         *(_failed(entry) for entry in random.sample(kinds["dex"], FAILED)),
         *random.choices(kinds["other"], k=OTHERS),

@@ -1,6 +1,8 @@
 """What figures are measured on is the same in every clone, and every benchmark can be loaded."""
 
+import gzip
 import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,11 @@ from mintscope.core.dex.decode import decode_block
 from mintscope.edges.sources.json_transactions import JsonTransactions
 
 ROOT = Path(__file__).parents[2]
-MODULES = sorted(f"bench.{path.stem}" for path in (ROOT / "bench").glob("*.py"))
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for folder in ("bench", "bench/mainnet")
+    for path in (ROOT / folder).glob("*.py")
+)
 
 
 class Block(msgspec.Struct):
@@ -41,6 +47,27 @@ def test_the_made_block_has_the_shares_of_mainnet() -> None:
     assert len({swap.program for swap in decoded.swaps}) == 6
     assert sorted(s.signature for s in decoded.swaps) == sorted(s.signature for s in alone.swaps)
     assert not decoded.quarantined
+
+
+@pytest.mark.storm
+def test_a_block_of_the_mainnet_load_has_its_size_and_new_mints() -> None:
+    """7 MB, 1,500 transactions, 400 swaps; 50,000 new mints a day."""
+    chain = importlib.import_module("bench.mainnet.chain").Chain()
+    node = importlib.import_module("bench.mainnet.node").Node(chain)
+    first = chain.head()
+    packed, is_packed = node.answer("getBlock", [first, {"transactionDetails": "full"}])
+    text = gzip.decompress(packed)
+
+    assert is_packed
+    assert 6_500_000 < len(text) < 7_500_000
+    assert len(json.loads(text)["result"]["transactions"]) in {1_500, 1_501}
+    assert chain.swaps >= 400
+    slots = round(0.01 * 86_400 / 0.267)
+    new = [chain.newcomer(first + number) for number in range(slots)]
+    swaps = decode_block(JsonTransactions([msgspec.Raw(one.encode()) for one in new if one])).swaps
+    assert len(swaps) == pytest.approx(500, abs=2)
+    mints = {mint for swap in swaps for mint in (swap.in_mint, swap.out_mint)}
+    assert len(mints) == len(swaps) + 1
 
 
 @pytest.mark.storm

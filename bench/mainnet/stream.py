@@ -1,0 +1,98 @@
+"""The chain as a Yellowstone server streams it: blocks with what touches a DEX, and slots."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from bench.mainnet.chain import FINAL_LAG, FIRST, Chain
+from mintscope.base.primitives import Slot
+from mintscope.base.yellowstone import geyser_pb2
+from mintscope.core.dex.programs import BY_ADDRESS
+from mintscope.devchain.stream.protobuf import to_protobuf
+
+Request = geyser_pb2.SubscribeRequest
+Update = geyser_pb2.SubscribeUpdate
+Context = grpc.aio.ServicerContext[Request, Update]
+
+
+class Stream:
+    """What all blocks share is made once."""
+
+    def __init__(self, chain: Chain, delay_s: float) -> None:
+        self._chain = chain
+        self._delay_s = delay_s
+        touching = (entry for entry in chain.transactions if _touches(entry))
+        self._shared = [_info(entry, at) for at, entry in enumerate(touching)]
+
+    async def subscribe(
+        self, requests: AsyncIterator[Request], _: Context
+    ) -> AsyncIterator[Update]:
+        """Yield each slot from what the request names, or the head, a way's delay after it."""
+        request = await anext(requests)
+        (name,) = request.blocks
+        slot = Slot(request.from_slot) if request.HasField("from_slot") else self._chain.head()
+        while True:
+            await asyncio.sleep(max(0.0, self._chain.wait_s(slot) + self._delay_s / 2))
+            yield _status(slot, geyser_pb2.SLOT_CREATED_BANK)
+            yield Update(filters=[name], block=self._block(slot))
+            self._chain.note_sent(slot)
+            yield _status(slot, geyser_pb2.SLOT_CONFIRMED)
+            yield _status(Slot(slot - FINAL_LAG), geyser_pb2.SLOT_FINALIZED)
+            slot = Slot(slot + 1)
+
+    def _block(self, slot: Slot) -> geyser_pb2.SubscribeUpdateBlock:
+        newcomer = self._chain.newcomer(slot)
+        new = [_info(json.loads(newcomer), len(self._shared))] if newcomer else []
+        block = geyser_pb2.SubscribeUpdateBlock(
+            slot=slot,
+            blockhash=f"h{slot}",
+            parent_slot=slot - 1,
+            parent_blockhash=f"h{slot - 1}",
+            transactions=[*self._shared, *new],
+            executed_transaction_count=len(self._chain.transactions) + len(new),
+        )
+        block.block_time.timestamp = self._chain.block_time(slot)
+        block.block_height.block_height = slot - FIRST
+        return block
+
+
+def _info(entry: dict[str, Any], at: int) -> geyser_pb2.SubscribeUpdateTransactionInfo:
+    info = to_protobuf(entry, at)
+    info.meta.log_messages.extend(entry["meta"]["logMessages"])
+    return info
+
+
+def _touches(entry: dict[str, Any]) -> bool:
+    loaded = entry["meta"].get("loadedAddresses") or {"writable": [], "readonly": []}
+    named = (entry["transaction"]["message"]["accountKeys"], loaded["writable"], loaded["readonly"])
+    return any(BY_ADDRESS.keys() & set(addresses) for addresses in named)
+
+
+def _status(slot: Slot, status: geyser_pb2.SlotStatus) -> Update:
+    return Update(slot=geyser_pb2.SubscribeUpdateSlot(slot=slot, status=status))
+
+
+@asynccontextmanager
+async def stream(chain: Chain, port: int, delay_s: float) -> AsyncIterator[None]:
+    """Serve it on *port* during the block."""
+    server = grpc.aio.server(compression=grpc.Compression.Gzip)
+    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "Subscribe": grpc.stream_stream_rpc_method_handler(
+            Stream(chain, delay_s).subscribe,
+            request_deserializer=Request.FromString,
+            response_serializer=Update.SerializeToString,
+        )
+    }
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("geyser.Geyser", methods),)
+    )
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(0.5)
