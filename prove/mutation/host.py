@@ -90,6 +90,7 @@ class Host:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Try every mutant of every module."""
         self._items = {item.nodeid: item for item in session.items}
+        gc.unfreeze()  # what tests/conftest.py froze is not listed by gc.get_objects
         swappers = {module: Swapper(PACKAGE / module) for module in self._wanted}
         gc.collect()
         gc.freeze()  # the forks share what they do not write to

@@ -11,7 +11,7 @@ from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.engine.engine import Engine, as_trades
 from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import LoadedMint, LogTrimmed, PricedSwap
+from mintscope.core.market.log import LoadedMint, LogTrimmed, PricedSwap, Retracted
 from mintscope.core.market.report import token_report
 from support.fakes.log import FakeLog
 
@@ -240,6 +240,52 @@ def test_a_load_from_before_it_was_expected_is_refused() -> None:
 
     market.expect(MINTS[0])
     assert not market.insert(old)
+
+
+def test_a_load_from_before_a_restart_is_refused() -> None:
+    log = log_of()
+    market = market_of(log)
+    market.expect(MINTS[0])
+    loaded = log.load_at(log.seq, MINTS[0])
+    assert loaded is not None
+    market.restart(log.tip_at(log.seq), log.tracked_at(log.seq))
+
+    assert not market.insert(loaded)
+
+
+def test_a_mint_that_is_no_longer_followed_is_forgotten_and_not_loaded_from_before() -> None:
+    log = log_of()
+    market = market_of(log)
+    load(market, log, MINTS[0])
+    market.expect(MINTS[1])
+    before = log.load_at(log.seq, MINTS[1])
+    assert before is not None
+    for mint in MINTS[:2]:
+        log.untrack(mint)
+        market.apply(log.kept[-1])
+
+    assert MINTS[0] not in market
+    assert not market.insert(before)
+
+
+def test_a_mint_that_is_loaded_twice_takes_one_row() -> None:
+    log = log_of()
+    market = market_of(log, capacity=2)
+    for mint in (MINTS[0], MINTS[0], MINTS[1]):
+        assert load(market, log, mint)
+
+    assert [mint in market for mint in MINTS[:2]] == [True, True]
+
+
+def test_of_what_is_final_the_newest_slot_is_remembered() -> None:
+    log = log_of()
+    log.finalize(11)
+    market = market_of(log)
+    market.apply(Retracted(log.seq + 1, Slot(12), ()))
+    assert market.slot == Slot(11)
+
+    with pytest.raises(LogTrimmed, match="expected a slot before 11, was none"):
+        market.apply(Retracted(log.seq + 2, Slot(11), ()))
 
 
 def test_an_abandoned_load_keeps_nothing() -> None:

@@ -5,7 +5,14 @@ import pytest
 
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Gap, Tip
-from mintscope.core.market.engine.tail import Follows, ForkBelowFinalized, Hole, Known, Tail
+from mintscope.core.market.engine.tail import (
+    TIME_MAX,
+    Follows,
+    ForkBelowFinalized,
+    Hole,
+    Known,
+    Tail,
+)
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.pricing import sol_usd_samples
 from support.fakes.made_chain import START, block, sol_sale
@@ -44,6 +51,7 @@ def dead(place: Known | Hole | Follows) -> list[int]:
         ((A, B), B, Known, None),
         ((A, B, C), A, Known, None),
         ((B, C), A, Known, None),  # from before the log
+        ((A,), block(1, None, fork="'"), Hole, []),  # beside the log's first
         ((A,), C, Hole, []),
         ((A, B), B_FORK, Follows, [2]),  # the same slot, another block
         ((A, B, C), B_FORK, Follows, [4, 2]),
@@ -80,6 +88,27 @@ def test_a_dead_block_repeated_after_finality_is_harmless() -> None:
 
     assert isinstance(tail.place(late), Known)
     assert isinstance(tail.place(C_FORK), Known)
+
+
+def test_a_dead_block_is_harmless_from_the_first_final_slot_after_its_parent_on() -> None:
+    late = block(9, A, fork="'")
+
+    assert dead(tail_of(A, late, B, C, finalized=1).place(late)) == [4, 2]
+    assert isinstance(tail_of(A, late, B, C, finalized=2).place(late), Known)
+
+
+def test_the_tip_is_the_newest_block_and_slots_only_grow() -> None:
+    tail = tail_of(A, B)
+
+    assert Tail().tip is None
+    assert tail.tip == Tip(B.slot, B.blockhash)
+    with pytest.raises(AssertionError):
+        tail.append(tail.header(B_FORK, ()))
+
+
+def test_a_time_counts_up_to_the_last_that_can_be_kept() -> None:
+    assert Tail().effective(UnixS(TIME_MAX)) == TIME_MAX
+    assert Tail().effective(UnixS(TIME_MAX + 1)) == 0
 
 
 def test_finality_names_slots_of_the_log() -> None:
