@@ -1,6 +1,7 @@
 """A mint that was followed late and given its past is what it would be, followed all along."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,9 @@ from mintscope.edges.follow.follower import Follower
 from mintscope.edges.ingest.past import fold_past
 from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.sources.files import FileSource
-from mintscope.edges.sources.history.node import PacedNode
+from mintscope.edges.sources.history import node as history_node
+from mintscope.edges.sources.history import reader as history_reader
+from mintscope.edges.sources.history.node import PacedNode, UnknownSignature
 from mintscope.edges.sources.history.reader import HistoryReader
 from mintscope.edges.storage.folder import MARKET_FILE
 from mintscope.shell.wiring.stores import Market
@@ -34,6 +37,7 @@ pytestmark = pytest.mark.storm  # days of a chain, read again and again
 
 LATE = 60  # blocks that the late service had not yet read when the past was asked for
 RATE_WINDOW_SLOTS = 180
+ATTEMPTS = 5  # at one request
 HEAD = 100  # blocks that it had read of the newest ones
 
 
@@ -94,6 +98,10 @@ async def report(market: Market, mint: Mint) -> bytes:
     return (await follower.read(mint)).body
 
 
+async def no_pause(_: float) -> None:
+    """Do not wait."""
+
+
 def reader(chain: Devchain, market: Market, **more: Any) -> HistoryReader:
     transport = more.pop("transport", httpx.ASGITransport(chain.app))
     node = PacedNode(
@@ -101,6 +109,7 @@ def reader(chain: Devchain, market: Market, **more: Any) -> HistoryReader:
         clock=SystemClock(),
         calls_per_s=1e6,
         transport=transport,
+        sleep=more.pop("sleep", no_pause),
     )
     return HistoryReader(
         node,
@@ -149,6 +158,50 @@ class MortalTransport(httpx.AsyncBaseTransport):
             raise Killed
         self._calls_left -= 1
         return await self._chain.handle_async_request(request)
+
+
+class ForgetfulTransport(httpx.AsyncBaseTransport):
+    """Does not know the first list's last transaction, the first *times* that it is named."""
+
+    def __init__(self, chain: Devchain, times: int) -> None:
+        self._chain = httpx.ASGITransport(chain.app)
+        self._times = times
+        self.forgotten = ""
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        asked = json.loads(await request.aread())
+        before = asked["params"][-1].get("before") if len(asked["params"]) > 1 else None
+        self.forgotten = self.forgotten or before or ""
+        if before and before == self.forgotten and self._times:
+            self._times -= 1
+            error = {"code": -32020, "message": f"Transaction {before} not found"}
+            return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "error": error})
+        return await self._chain.handle_async_request(request)
+
+
+async def test_a_list_whose_next_page_the_node_cannot_find_begins_anew(
+    chain: Devchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_reader, "LINES_MAX", 100)
+    monkeypatch.setattr(history_node, "LINES_MAX", 100)
+    mint = chain.world.listed[0].token.mint
+    listed = []
+    async with market_in(tmp_path) as market:
+        await market.tracking.add(mint)
+        for times in (0, ATTEMPTS):
+            await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+            transport = ForgetfulTransport(chain, times)
+            await reader(chain, market, transport=transport).round(mint, UnixS(0))
+            assert transport.forgotten
+            job = await market.history_jobs.one(mint)
+            assert job is not None
+            listed.append((job.listed, job.read, job.missing))
+        assert listed[0] == listed[1]
+        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+        transport = ForgetfulTransport(chain, 2 * ATTEMPTS)
+        with pytest.raises(UnknownSignature):
+            await reader(chain, market, transport=transport).round(mint, UnixS(0))
 
 
 async def read_at_once(chain: Devchain, folder: Path, mint: Mint) -> None:

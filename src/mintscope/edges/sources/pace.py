@@ -20,11 +20,12 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Trouble(Exception):
-    """One attempt failed; another may not."""
+    """One attempt failed; another may not.  *code* is the one that the node answered, if any."""
 
-    def __init__(self, what: str, retry_after_s: float = 0.0) -> None:
+    def __init__(self, what: str, retry_after_s: float = 0.0, *, code: int = 0) -> None:
         super().__init__(what)
         self.retry_after_s = retry_after_s
+        self.code = code
 
 
 class Pace:

@@ -243,7 +243,7 @@ class Rpc:
         RPC_REQUESTS.labels(method, "unreachable").inc()
         raise Unreachable(
             f"{self._where} {method}: {trouble}, {self._endpoint.attempts_max} times in a row"
-        )
+        ) from trouble
 
     async def _attempt(self, request: bytes, decoder: msgspec.json.Decoder[Answer[T]]) -> Answer[T]:
         try:
@@ -264,7 +264,7 @@ class Rpc:
             if code.treatment is Treatment.STOP:
                 raise RpcRefused(f"{code.advice}; it said {said}")
             if code.treatment is Treatment.RETRY:
-                raise Trouble(f"it said {said}")
+                raise Trouble(f"it said {said}", code=answer.error.code)
         return answer
 
     async def _post(self, request: bytes) -> bytes:

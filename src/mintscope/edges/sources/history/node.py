@@ -12,11 +12,16 @@ from mintscope.base.primitives import Signature, Slot, UnixS
 from mintscope.base.solana import Endpoint
 from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.edges.sources.json_transactions import read_transaction
-from mintscope.edges.sources.pace import Sleep
-from mintscope.edges.sources.rpc import Commitment, Rpc, RpcRefused, T
+from mintscope.edges.sources.pace import Sleep, Trouble
+from mintscope.edges.sources.rpc import Commitment, Rpc, RpcFailure, RpcRefused, T, Unreachable
 from mintscope.edges.sources.wire import Answer, SlotNumber
 
 LINES_MAX: Final = 1_000  # of getSignaturesForAddress
+FILTER_TRANSACTION_NOT_FOUND: Final = -32020
+
+
+class UnknownSignature(RpcFailure):
+    """The node does not know the transaction at which a list was to begin."""
 
 
 class LineWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,7 +57,10 @@ class PastNode(Protocol):
     async def lines(
         self, address: str, *, before: Signature | None, until: Signature | None
     ) -> Sequence[LineWire]:
-        """Return up to 1,000 transactions that name *address*, newest first, the failed too."""
+        """Return up to 1,000 transactions that name *address*, newest first, the failed too.
+
+        Raises UnknownSignature where the node does not know *before* or *until*.
+        """
 
     async def transaction(self, signature: Signature) -> Transaction | UnreadableTransaction | None:
         """Return a transaction that succeeded, None where the node has none."""
@@ -91,11 +99,20 @@ class PacedNode(Rpc):
     async def lines(
         self, address: str, *, before: Signature | None, until: Signature | None
     ) -> Sequence[LineWire]:
-        """Return up to 1,000 transactions that name *address*, newest first, the failed too."""
+        """Return up to 1,000 transactions that name *address*, newest first, the failed too.
+
+        Raises UnknownSignature where the node does not know *before* or *until*.
+        """
         bounds = {"before": before, "until": until}
         options = {"commitment": Commitment.FINALIZED, "limit": LINES_MAX}
         options |= {name: each for name, each in bounds.items() if each is not None}
-        answer = await self._call("getSignaturesForAddress", [address, options], LINES)
+        try:
+            answer = await self._call("getSignaturesForAddress", [address, options], LINES)
+        except Unreachable as failure:
+            trouble = failure.__cause__
+            if isinstance(trouble, Trouble) and trouble.code == FILTER_TRANSACTION_NOT_FOUND:
+                raise UnknownSignature(str(failure)) from failure
+            raise
         return _result(answer, "getSignaturesForAddress") or []
 
     async def transaction(self, signature: Signature) -> Transaction | UnreadableTransaction | None:

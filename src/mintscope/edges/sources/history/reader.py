@@ -20,7 +20,7 @@ from mintscope.core.market.history.store import (
     UnreadTransaction,
 )
 from mintscope.core.market.swap import Swap
-from mintscope.edges.sources.history.node import LINES_MAX, LineWire, PastNode
+from mintscope.edges.sources.history.node import LINES_MAX, LineWire, PastNode, UnknownSignature
 
 BATCH_MAX: Final = 50  # transactions of one commit: what is read twice after a kill
 
@@ -48,6 +48,7 @@ class HistoryReader:
         self._decode = decode
         self._in_flight = asyncio.Semaphore(in_flight)
         self._progress = progress
+        self._unknown: set[Signature] = set()
 
     async def round(self, mint: Mint, from_time: UnixS) -> Slot:
         """Read all of *mint* that is final now and not before *from_time*; return how far.
@@ -64,7 +65,7 @@ class HistoryReader:
     async def _list(self, mint: Mint, cursor: Cursor, reaches: Slot, from_time: UnixS) -> None:
         before, top = cursor.before, None
         while True:
-            wires = await self._node.lines(cursor.address, before=before, until=cursor.until)
+            wires = await self._lines(cursor, before)
             known = [wire for wire in wires if wire.slot <= reaches]
             if top is None and known:
                 top = known[0].signature
@@ -81,6 +82,20 @@ class HistoryReader:
             if page.is_last:
                 return
             before = page.before
+
+    async def _lines(self, cursor: Cursor, before: Signature | None) -> Sequence[LineWire]:
+        """Return what is older than *before*, all from the newest on if the node does not know it.
+
+        Another node may answer than the one that named it; what is listed twice changes nothing.
+        One that is unknown a second time is a failure.
+        """
+        try:
+            return await self._node.lines(cursor.address, before=before, until=cursor.until)
+        except UnknownSignature:
+            if before is None or before in self._unknown:
+                raise
+            self._unknown.add(before)
+            return await self._node.lines(cursor.address, before=None, until=cursor.until)
 
     async def _read(self, mint: Mint, unread: Sequence[UnreadTransaction]) -> None:
         mixed = sorted({one.slot for one in unread if one.is_mixed})

@@ -204,6 +204,9 @@ class _Giving:
             typer.echo(f"joined: followed since {_at(since or self._from_time)} ({calls} calls)")
         else:
             typer.echo(f"read ({calls} calls); it is joined once `mintscope ingest` runs")
+        job = await market.history_jobs.one(self._mint)
+        if job is not None and job.missing:
+            typer.echo(f"{job.missing} transactions are missing: the node never gave them")
 
 
 def _expect_a_past(tracked: TrackedMint | None, mint: Mint, from_time: UnixS) -> None:
