@@ -194,3 +194,19 @@ def test_after_a_gap_only_a_block_behind_the_tip_goes_on(
 
     placed = tail.place(made)
     assert (type(placed), placed) == (place, place(()))
+
+
+@pytest.mark.parametrize(
+    ("window", "width_s"), list(enumerate([60, 300, 900, 3_600, 14_400, 86_400]))
+)
+def test_a_swap_counts_in_a_window_for_exactly_its_width(window: int, width_s: int) -> None:
+    day = 86_400
+    for at in range(20_000 * day, 20_025 * day, day):  # wherever the parts of another width begin
+        ENGINE.clear(WHOLE)
+        made_swaps.apply(ENGINE, WHOLE, [Trade(at, 1.0, 0.1, 10, is_buy=True)])
+        share = [
+            ENGINE.snapshot(WHOLE, UnixS(now))[kernels.SHARES + window]
+            for now in (at + width_s - 1, at + width_s)
+        ]
+        assert share[0] == 1.0
+        assert share[1] != 1.0
