@@ -1,6 +1,6 @@
 """What a paying client sees beside each flood, and what memory the flood leaves behind.
 
-`python -m bench.floods [SECONDS] [FLOOD ...]`; the issue's length is 60 s each.  The server is a
+`python -m bench.floods [SECONDS] [FLOOD ...]`; 60 s each where no number is given.  The server is a
 process of its own, and so are those that flood it, at a lower priority: the figures are the
 server's.  The client pays with credits, 25 requests a second on one connection.
 """
