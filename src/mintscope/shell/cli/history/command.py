@@ -157,10 +157,12 @@ class _Giving:
             with Bar(total) as bar:
                 stage = Stage.READING
                 while stage is Stage.READING:
-                    await reading.read(self._mint, self._from_time, bar)
+                    missing = await reading.read(self._mint, self._from_time, bar)
                     bar.say("read; waiting for ingest to join it")
                     stage = await self._joined(market)
         await self._report(market, stage, reading.calls)
+        if missing:
+            typer.echo(left_out(missing), err=True)
 
     async def _begin(self, market: Market, reading: PastReading) -> Cost:
         addresses = await reading.addresses(
@@ -207,6 +209,12 @@ class _Giving:
         job = await market.history_jobs.one(self._mint)
         if job is not None and job.missing:
             typer.echo(f"{job.missing} transactions are missing: the node never gave them")
+
+
+def left_out(missing: int) -> str:
+    """Say that the node did not give *missing* transactions, and what that means."""
+    transactions = "1 transaction" if missing == 1 else f"{missing} transactions"
+    return f"{transactions} that the node lists it did not give: candles lack their swaps"
 
 
 def _expect_a_past(tracked: TrackedMint | None, mint: Mint, from_time: UnixS) -> None:

@@ -79,17 +79,19 @@ class PastReading:
         rate = self._calls_per_s
         return await cost_of(self._node, addresses, from_time=from_time, calls_per_s=rate)
 
-    async def read(self, mint: Mint, from_time: UnixS, progress: Progress) -> None:
+    async def read(self, mint: Mint, from_time: UnixS, progress: Progress) -> int:
         """Read and fold all of *mint* that is final now; ingest may join it then.
 
-        After a failure call it again: it goes on.
+        After a failure call it again: it goes on.  Return how many transactions were never given.
         """
         node, store = self._node, self._market.history_reading
         reader = HistoryReader(
             node, store, self._decode, in_flight=node.in_flight, progress=progress
         )
         await reader.round(mint, from_time)
+        job = await self._market.history_jobs.one(mint)  # before it is joined: then it is dropped
         await fold_past(self._market.past_folding, mint)
+        return 0 if job is None else job.missing
 
     def _decode(
         self, transactions: Sequence[Transaction | UnreadableTransaction]
