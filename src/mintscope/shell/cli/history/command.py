@@ -206,9 +206,6 @@ class _Giving:
             typer.echo(f"joined: followed since {_at(since or self._from_time)} ({calls} calls)")
         else:
             typer.echo(f"read ({calls} calls); it is joined once `mintscope ingest` runs")
-        job = await market.history_jobs.one(self._mint)
-        if job is not None and job.missing:
-            typer.echo(f"{job.missing} transactions are missing: the node never gave them")
 
 
 def left_out(missing: int) -> str:
