@@ -123,6 +123,7 @@ def documented_service(folder: Path, *, is_troubled: bool = False) -> Iterator[D
             yield service
             serve.send_signal(signal.SIGTERM)
             assert serve.wait(END_S) == 0
+            assert "Fatal" not in (folder / "serve.log").read_text()
 
 
 @contextmanager

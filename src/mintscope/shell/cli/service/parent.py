@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 
@@ -11,8 +10,10 @@ def attach(hear: Callable[[bytes], None]) -> None:
     """Hear the lines of the parent on our standard input; its end becomes a SIGTERM."""
 
     def watch() -> None:
-        for line in sys.stdin.buffer:
-            hear(line)
+        # Not through sys.stdin, whose lock a thread that waits would hold when the process ends.
+        with open(0, "rb", buffering=0, closefd=False) as lines:
+            for line in lines:
+                hear(line)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="parent", daemon=True).start()
