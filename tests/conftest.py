@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 
 from support.scenes.service import Service, running_service
 
@@ -24,6 +25,10 @@ SHARED_DATA: Final = TESTS.parents[1] / "shared" / "data"
 MARK_OF_FOLDER: Final = {"e2e": "process", "browser": "browser"}
 LONG_FILES: Final = {"test_auditing.py", "test_costly_requests.py", "test_source.py"}
 MAY_START_PROCESSES: Final = {"process", "browser"}
+
+# How fast a machine makes up input says nothing of the code.
+settings.register_profile("any machine", settings(), suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 gc.disable()  # until everything is collected: it all stays
 
