@@ -65,7 +65,8 @@ PAYLOAD: Final = official(REQUIRED, b"transaction")
 
 
 def test_the_official_package_reads_our_demand() -> None:
-    decoded = decode_payment_required_header(REQUIRED)
+    required = encode_required(REQUIREMENT, origin="https://api.example", error="pay")
+    decoded = decode_payment_required_header(required)
 
     assert isinstance(decoded, PaymentRequired)
     assert decoded.x402_version == 2

@@ -1,6 +1,6 @@
 """Taking, refusing, adopting and reconciling, over a chain that says what a test tells it to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -90,6 +90,8 @@ class ToldChain:
     sent: list[Signed] = field(default_factory=list)
     looks: int = 0
     lost: int = 0  # so many broadcasts reach no leader
+    waits_s: list[float] = field(default_factory=list)
+    hang: Callable[[], None] = lambda: None  # what happens while it takes a broadcast
 
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         assert source == TERMS.token_account(envelope.accounts[1])
@@ -99,10 +101,11 @@ class ToldChain:
 
     async def broadcast(self, signed: Signed) -> None:
         self.sent.append(signed)
+        self.hang()
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
         assert signature == self.sent[-1].signature
-        assert patience_s in {4, 8, 16, 32}  # a minute in all
+        self.waits_s.append(patience_s)
         if self.waited is None:
             raise ChainUnavailable
         return Unseen() if len(self.sent) <= self.lost else self.waited
@@ -237,6 +240,15 @@ async def test_a_payment_that_was_lost_is_broadcast_again_while_its_buyer_waits(
     assert isinstance(await world.buy(world.quoted()), Settled)
     assert len(world.chain.sent) == lost + 1
     assert len({each.signature for each in world.chain.sent}) == 1
+    assert world.chain.waits_s == [4, 8, 16, 32][: lost + 1]  # a minute in all
+
+
+async def test_a_node_that_hangs_uses_up_the_time_of_its_buyer(world: World) -> None:
+    world.chain.lost = 4
+    world.chain.hang = lambda: world.clock.advance(25_000)
+
+    assert isinstance(await world.buy(world.quoted()), Unresolved)
+    assert world.chain.waits_s == [4, 8, 0, 0]
 
 
 async def test_a_payment_that_was_seen_is_not_broadcast_again(world: World) -> None:

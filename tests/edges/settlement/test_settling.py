@@ -288,6 +288,29 @@ async def test_another_requirement_is_not_ours(world: World) -> None:
     assert world.calls == []
 
 
+async def test_what_is_no_payment_is_refused_with_the_reason(world: World) -> None:
+    facilitator = world.facilitator()
+    requirement = facilitator.require(RESOURCE, AMOUNT)
+    garbled = replace(world.pay(requirement), transaction=b"none")
+    too_little = world.pay(requirement, amount=AMOUNT - 1)
+
+    assert await buy(facilitator, garbled) == Refused(RefusalReason.UNDECODABLE)
+    assert await buy(facilitator, too_little) == Refused(RefusalReason.AMOUNT)
+    assert world.calls == []
+
+
+async def test_a_quote_is_good_for_one_payment(world: World) -> None:
+    facilitator = world.facilitator()
+    requirement = facilitator.require(RESOURCE, AMOUNT)
+    first = world.pay(requirement)
+    world.slots(1)
+    second = world.pay(requirement)
+
+    assert isinstance(await buy(facilitator, first), Settled)
+    assert await buy(facilitator, second, key=OTHER_KEY) == Refused(RefusalReason.QUOTE_USED)
+    assert world.received() == AMOUNT
+
+
 async def test_a_payment_that_reverts_buys_nothing_and_counts(world: World) -> None:
     """The payer empties its account between the simulation and the block."""
     facilitator = world.facilitator()
