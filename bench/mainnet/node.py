@@ -66,9 +66,11 @@ def _deflated(text: bytes, mode: int) -> bytes:
 async def serve(port: int, stream_port: int, delay_s: float) -> None:
     chain = Chain()
     node = Node(chain)
-    print(f"a block: {len(chain.transactions)} transactions, {chain.swaps} swaps,", end=" ")
+    packed_block, _ = node.answer("getBlock", [FIRST, {"transactionDetails": "full"}])
+    size = int.from_bytes(packed_block[-4:], "little")  # gzip ends with it (RFC 1952)
     print(
-        f"{len(node.answer('getBlock', [FIRST, {'transactionDetails': 'full'}])[0]) / 1e6:.1f} MB"
+        f"a block: {len(chain.transactions)} transactions, {chain.swaps} swaps,"
+        f" {size / 1e6:.1f} MB, {len(packed_block) / 1e6:.1f} MB packed"
     )
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

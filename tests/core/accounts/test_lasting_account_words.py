@@ -9,11 +9,15 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import UNDECIDED, ApplicationState, SignupId, UserType
 from mintscope.core.accounts.audit import APPLICANT, COMMAND_LINE, MAILBOX, SERVICE, user_actor
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.keys.api_key import KeyStatus
+from mintscope.core.accounts.keys.api_key import NAME_LENGTH_MAX, KeyStatus
 from mintscope.core.accounts.keys.scope import AREAS, READ_SCOPES, Scope
 from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.core.accounts.people.password import TooManyAttempts
+from mintscope.core.accounts.people.person import NO_USER
 from mintscope.core.accounts.proof import Purpose
+from mintscope.core.accounts.reviews import STANDINGS
 from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.store import NO_HASH
 from mintscope.core.accounts.user import UserKind
 
 ROOT: Final = b"r" * 32
@@ -136,3 +140,23 @@ def test_derived_secrets_differ_by_all_that_they_are_derived_of() -> None:
     assert (len(secrets), len(keys)) == (3, 4)
     assert all(is_well_formed(CredentialKind.APPLICATION_SECRET, each) for each in secrets)
     assert all(is_well_formed(CredentialKind.API_KEY, each) for each in keys)
+
+
+def test_a_key_has_a_name_of_64_characters_at_most() -> None:
+    assert NAME_LENGTH_MAX == 64
+
+
+def test_no_user_has_the_number_0_and_what_stands_for_no_hash_is_as_long_as_one() -> None:
+    assert NO_USER == 0
+    assert len(NO_HASH) == len(SECRETS.hash("a text"))
+
+
+def test_a_person_reads_how_long_to_wait_and_how_an_application_is() -> None:
+    assert str(TooManyAttempts(7)) == "Too many attempts: wait 7 seconds."
+    assert [STANDINGS[state] for state in ApplicationState] == [
+        "awaits the confirmation of its e-mail address",
+        "awaits approval",
+        "was approved",
+        "was rejected",
+        "has got its key",
+    ]

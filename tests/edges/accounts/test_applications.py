@@ -121,7 +121,7 @@ async def test_a_decision_names_its_administrator_and_its_time(
     assert decided.state is STATES.APPROVED
     assert (decided.decided_by, decided.decided_at) == ("user:7", NOW + 5_000)
     assert (decided.scopes, decided.note) == (scopes, "known\nto us")
-    (_, event), *_ = await accounts.review.events()
+    (_, event), *_ = await accounts.review.events(limit=50)
     assert (event.actor, event.action, event.subject) == ("user:7", "approved", "application:1")
     assert event.detail["note"] == "known\nto us"
     assert "trade:write" in event.detail["scopes"]
@@ -313,7 +313,7 @@ async def test_the_log_is_read_newest_first_and_only_added_to(accounts: Accounts
     await approved(accounts)
 
     numbered = await accounts.review.events(limit=2)
-    older = await accounts.review.events(before=numbered[-1][0])
+    older = await accounts.review.events(before=numbered[-1][0], limit=50)
 
     assert [event.action for _, event in numbered] == ["approved", "confirmed"]
     assert [event.action for _, event in older] == ["applied"]
@@ -339,8 +339,8 @@ async def test_an_administrator_is_made_and_the_last_one_stays(accounts: Account
     )
     await review.remove_user(alice.user_id, actor=user_actor(bob.user_id))
 
-    assert await review.users() == [bob]
-    assert await review.users(before=bob.user_id) == []
+    assert await review.users(limit=50) == [bob]
+    assert await review.users(before=bob.user_id, limit=50) == []
     again, was_made = await review.make_administrator(
         alice.email, password_hash="three", actor=COMMAND_LINE
     )

@@ -43,7 +43,7 @@ async def kept(accounts: Accounts, made: Signup) -> Application | None:
 
 
 async def events(accounts: Accounts) -> list[tuple[str, str]]:
-    found = await accounts.review.events()
+    found = await accounts.review.events(limit=50)
     return [(event.actor, event.action) for _, event in reversed(found)]
 
 
@@ -91,6 +91,14 @@ async def test_an_application_is_disowned_once(accounts: Accounts) -> None:
     assert sorted(found) == [False] * 4 + [True]
     assert await kept(accounts, made) is None
     assert await events(accounts) == [("applicant", "applied"), ("mailbox", "disowned")]
+
+
+async def test_of_a_confirmation_and_a_disowning_at_once_one_counts(accounts: Accounts) -> None:
+    await applied(accounts)
+    link = accounts.link(EMAIL)
+    answers = (accounts.signup.confirm_by_link(link), accounts.signup.disown(link))
+
+    assert sorted(await asyncio.gather(*answers)) == [False, True]
 
 
 async def test_a_lapsed_application_makes_room_for_the_next(

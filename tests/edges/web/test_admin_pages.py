@@ -27,7 +27,7 @@ async def administrator(site: Website) -> AsyncIterator[Person]:
 
 
 async def only_user(site: Website) -> User:
-    (user,) = await site.accounts.review.users()
+    (user,) = await site.accounts.review.users(limit=50)
     return user
 
 

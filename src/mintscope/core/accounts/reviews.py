@@ -73,7 +73,7 @@ class Reviews:
         state: ApplicationState | None = None,
         *,
         after: SignupId | None = None,
-        limit: int = 50,
+        limit: int,
     ) -> Sequence[Application]:
         """Return those behind *after*: the longest waiting first in a *state*, or the newest."""
         return await self.store.read(lambda rows: rows.applications.page(state, after, limit))
@@ -121,7 +121,7 @@ class Reviews:
         now = self.clock.now()
         await self.store.transact(lambda rows: _forget(rows, signup_id, actor, now))
 
-    async def users(self, *, before: UserId | None = None, limit: int = 50) -> Sequence[User]:
+    async def users(self, *, before: UserId | None = None, limit: int) -> Sequence[User]:
         """Return the users who were not removed, newest first."""
         return await self.store.read(lambda rows: rows.users.newest(before, limit))
 
@@ -154,9 +154,7 @@ class Reviews:
         )
         return await self.store.transact(lambda rows: promote(rows, new, actor))
 
-    async def events(
-        self, *, before: int | None = None, limit: int = 50
-    ) -> Sequence[tuple[int, Event]]:
+    async def events(self, *, before: int | None = None, limit: int) -> Sequence[tuple[int, Event]]:
         """Return the audit log with its row numbers, newest first."""
         return await self.store.read(lambda rows: rows.events.newest(before, limit))
 
