@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.primitives import Mint, Signature, Slot, UnixS
-from mintscope.base.solana import WSOL
+from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
+from mintscope.base.solana import WSOL, Gap
 from mintscope.core.market.history.store import (
     Cursor,
     Kind,
@@ -144,6 +144,30 @@ async def test_what_the_node_does_not_give_is_asked_for_three_times(market: Mark
     job = await market.history_jobs.one(A)
     assert job is not None
     assert (job.listed, job.read, job.missing, job.stage) == (2, 1, 1, Stage.READING)
+
+
+async def test_the_next_round_asks_again_for_what_was_asked_for_in_vain(market: Market) -> None:
+    reading = market.history_reading
+    await reading.round(A, Slot(50))
+    await reading.listed(A, page(POOL, line(30, "b")))
+    for _ in range(3):
+        await reading.save(A, [read(30, "b", is_there=False)])
+
+    await reading.round(A, Slot(50))
+
+    assert [one.signature for one in await reading.unread(A, 10)] == ["b"]
+
+
+async def test_a_gap_that_was_filled_is_open_no_more(market: Market) -> None:
+    await market.store.start(mints=[], follows_files=False)
+    gaps = [Gap(Slot(5), Slot(9), "lost"), Gap(Slot(12), Slot(12), "lost")]
+    await market.store.write(gaps)
+
+    await market.history_jobs.filled(gaps[0], UnixMs(7))
+
+    assert await market.reader.gaps(10) == gaps[1:]
+    overview = await market.reader.overview()
+    assert (overview.gap_count, overview.gap_slots, overview.newest_gap) == (1, 1, 12)
 
 
 async def test_it_goes_with_the_mint(market: Market) -> None:

@@ -6,6 +6,8 @@ import pytest
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Gap, Tip
 from mintscope.core.market.engine.tail import (
+    DEAD_MAX,
+    GAPS_MAX,
     TIME_MAX,
     Follows,
     ForkBelowFinalized,
@@ -200,3 +202,7 @@ def test_samples_are_kept_in_the_header() -> None:
     assert Tail().header(A, ((1.5, 7),)).samples == ((1.5, 7),)
     assert Tail().time is None
     assert tail_of(A).time == UnixS(START + 1)
+
+
+def test_what_is_kept_of_the_dead_and_the_missing_is_bounded_and_time_ends_in_2242() -> None:
+    assert (DEAD_MAX, GAPS_MAX, TIME_MAX) == (1_024, 1_024, 8_589_934_592)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import httpx
+import pytest
 from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
@@ -12,9 +13,9 @@ from mintscope.base.solana import Endpoint
 from mintscope.core.market.history.store import Kind, Stage
 from mintscope.devchain.chain import Devchain
 from mintscope.edges.sources.history.node import PacedNode
-from mintscope.shell.cli.history.command import left_out
 from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.sources.history import PastReading
+from mintscope.shell.wiring.sources.history import Incomplete, PastReading, left_out
+from mintscope.shell.wiring.stores import Market
 from support.oracles.devchain_blocks import NOW
 from support.scenes.stores import market_in
 
@@ -24,7 +25,7 @@ class Forgetful(httpx.AsyncBaseTransport):
 
     def __init__(self, chain: Devchain, lost_max: int) -> None:
         self._chain = httpx.ASGITransport(chain.app)
-        self._lost_max = lost_max
+        self.lost_max = lost_max
         self.asked: dict[str, int] = {}
 
     @override
@@ -32,39 +33,73 @@ class Forgetful(httpx.AsyncBaseTransport):
         call = json.loads(await request.aread())
         if call["method"] == "getTransaction":
             signature = call["params"][0]
-            if signature in self.asked or len(self.asked) < self._lost_max:
+            if signature in self.asked or len(self.asked) < self.lost_max:
                 self.asked[signature] = self.asked.get(signature, 0) + 1
                 return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": None})
         return await self._chain.handle_async_request(request)
+
+
+def progress(_what: str, _count: int) -> None:
+    """Show nothing."""
+
+
+async def begun(
+    chain: Devchain, market: Market, transport: httpx.AsyncBaseTransport
+) -> PastReading:
+    """Return what reads the past of the only mint, of all its pools, over *transport*."""
+    listed = chain.world.listed[0]
+    addresses = {pool.address: Kind.RATE for pool in chain.world.sol_pools}
+    addresses |= {pool.address: Kind.POOL for pool in listed.pools}
+    node = PacedNode(
+        Endpoint(url="http://devchain"), clock=SystemClock(), calls_per_s=1e6, transport=transport
+    )
+    await market.tracking.add(listed.token.mint)
+    await market.history_reading.begin(listed.token.mint, UnixS(0), addresses)
+    return PastReading(Config(), market, node, 1e6)
 
 
 async def test_what_the_node_never_gives_is_counted_and_the_rest_is_read(
     tmp_path: Path,
 ) -> None:
     chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
-    listed = chain.world.listed[0]
-    addresses = {pool.address: Kind.RATE for pool in chain.world.sol_pools}
-    addresses |= {pool.address: Kind.POOL for pool in listed.pools}
+    mint = chain.world.listed[0].token.mint
     forgetful = Forgetful(chain, lost_max=3)
-    node = PacedNode(
-        Endpoint(url="http://devchain"), clock=SystemClock(), calls_per_s=1e6, transport=forgetful
-    )
-    mint = listed.token.mint
-
     async with market_in(tmp_path) as market:
-        await market.tracking.add(mint)
-        await market.history_reading.begin(mint, UnixS(0), addresses)
-        reading = PastReading(Config(), market, node, 1e6)
-        missing = await reading.read(mint, UnixS(0), lambda _what, _count: None)
+        reading = await begun(chain, market, forgetful)
+        with pytest.raises(Incomplete, match="3 transactions"):
+            await reading.read(mint, UnixS(0), progress)
+        assert list(forgetful.asked.values()) == [3, 3, 3]
+        job = await market.history_jobs.one(mint)
+        assert job is not None
+        assert (job.stage, job.missing) == (Stage.READING, 3)
+
+        missing = await reading.read(mint, UnixS(0), progress, incomplete=True)
+        assert list(forgetful.asked.values()) == [6, 6, 6]
         job = await market.history_jobs.one(mint)
 
     assert missing == 3
-    assert list(forgetful.asked.values()) == [3, 3, 3]
     assert job is not None
     assert (job.stage, job.listed - job.read) == (Stage.READY, 3)
+
+
+async def test_what_is_given_later_makes_the_past_whole(tmp_path: Path) -> None:
+    chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
+    mint = chain.world.listed[0].token.mint
+    forgetful = Forgetful(chain, lost_max=2)
+    async with market_in(tmp_path) as market:
+        reading = await begun(chain, market, forgetful)
+        with pytest.raises(Incomplete):
+            await reading.read(mint, UnixS(0), progress)
+        forgetful.asked.clear()
+        forgetful.lost_max = 0
+        assert await reading.read(mint, UnixS(0), progress) == 0
+        job = await market.history_jobs.one(mint)
+
+    assert job is not None
+    assert (job.stage, job.missing) == (Stage.READY, 0)
 
 
 def test_the_command_says_how_many_and_what_that_means() -> None:
     assert left_out(1).startswith("1 transaction that the node lists")
     assert left_out(12).startswith("12 transactions that the node lists")
-    assert left_out(12).endswith("candles lack their swaps")
+    assert left_out(12).endswith("candles would lack their swaps")

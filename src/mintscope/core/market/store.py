@@ -278,7 +278,7 @@ class MarketReader(LogReader, Protocol):
         """
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
-        """Return up to *limit* gaps, newest first.  Raises ServiceUnavailable."""
+        """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable."""
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
         """Return up to *limit* kinds of the newest block's day, the most volume first.

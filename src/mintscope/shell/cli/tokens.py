@@ -21,7 +21,14 @@ from mintscope.core.market.report import CandleCounts, Price, TokenReport, repor
 from mintscope.core.market.store import TrackedMint
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.shell.cli.config import ConfigFile, configured
-from mintscope.shell.cli.history.command import DAYS_MAX, CallsPerS, Yes, give_past
+from mintscope.shell.cli.history.command import (
+    DAYS_MAX,
+    CallsPerS,
+    Giving,
+    Yes,
+    days_ago,
+    give_past,
+)
 from mintscope.shell.cli.output import (
     AsJson,
     moment,
@@ -99,9 +106,8 @@ def add(
     for mint, is_new in with_market(config, work):
         typer.echo(f"{mint}  {'tracked from now on' if is_new else 'was tracked already'}")
     for mint in parsed if days is not None else ():
-        give_past(
-            mint, config, days=days or 0, pools=[], rate_pools=[], calls_per_s=calls_per_s, yes=yes
-        )
+        begin = days_ago(days or 0)
+        give_past(Giving(mint=mint, from_time=begin, calls_per_s=calls_per_s, yes=yes), config)
 
 
 @token_commands.command()

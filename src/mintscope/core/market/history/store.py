@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from mintscope.base.primitives import Mint, Signature, Slot, UnixS
+from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
+from mintscope.base.solana import Gap
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import CandleRow, PricedSwap
 from mintscope.core.market.swap import Swap
@@ -141,7 +142,10 @@ class HistoryReading(Protocol):
         """Read the past of *mint*, a tracked one, anew; what was read before is dropped."""
 
     async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[Cursor]]:
-        """Return how far the present round reaches, *slot* if it begins now, and what is left."""
+        """Return how far the present round reaches, *slot* if it begins now, and what is left.
+
+        What was asked for in vain before is asked for again.
+        """
 
     async def listed(self, mint: Mint, page: ListPage) -> None:
         """Keep a page, and that it was listed; a line that is known already changes nothing."""
@@ -180,6 +184,9 @@ class HistoryJobs(Protocol):
 
     async def pools(self, mint: Mint) -> Mapping[str, int]:
         """Return the pools of *mint* in the log, each with its number of swaps."""
+
+    async def filled(self, gap: Gap, at: UnixMs) -> None:
+        """Note that the tokens which traded in *gap* were read anew: it is open no more."""
 
 
 class HistoryJoin(Protocol):

@@ -42,7 +42,7 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
         yield warn(
             f"market: {overview.gap_count} gaps, {overview.gap_slots} slots without blocks, the"
             f" newest at slot {overview.newest_gap}",
-            "candles lack their swaps: mintscope gaps list; a second node: chain.second_rpc_url",
+            "candles lack their swaps: mintscope gaps fill; a second node: chain.second_rpc_url",
         )
     unnamed = [one for one in not_read if one.reason in NEW]
     if unnamed:

@@ -1,6 +1,8 @@
 """`mintscope history`: give a mint its past."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
@@ -14,19 +16,19 @@ from mintscope.base.solana import WSOL, SourceError
 from mintscope.base.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.core.market.engine.fold import read_state
 from mintscope.core.market.history.store import HistoryJob, Stage
-from mintscope.core.market.store import TrackedMint
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.history.bar import Bar
 from mintscope.shell.cli.output import moment, refusing, stop, visible
 from mintscope.shell.cli.stores import EXIT_NOT_DONE, with_market
 from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.sources.history import Cost, PastReading, open_past
+from mintscope.shell.wiring.sources.history import Cost, PastReading, left_out, open_past
 from mintscope.shell.wiring.stores import Market
 
 DAYS_MAX: Final = 180
 JOIN_WAIT_S: Final = 60
 LOOK_S: Final = 0.5
 AGAIN_S: Final = 5.0
+BEFORE_THE_FIRST_S: Final = 3_600  # what is read anew begins so long before: rates rest on a minute
 
 app = typer.Typer()
 
@@ -47,6 +49,14 @@ history_commands = typer.Typer(
 app.add_typer(history_commands, name="history")
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Read without asking.")]
+RatePools = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rate-pool",
+        metavar="ADDRESS",
+        help="A pool of SOL and dollars; by default the busiest in the log.",
+    ),
+]
 CallsPerS = Annotated[
     float,
     typer.Option(
@@ -75,13 +85,17 @@ def read(
         list[str] | None,
         typer.Option(metavar="ADDRESS", help="A pool of MINT; by default those that are found."),
     ] = None,
-    rate_pool: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ADDRESS", help="A pool of SOL and dollars; by default the busiest in the log."
-        ),
-    ] = None,
+    rate_pool: RatePools = None,
     calls_per_s: CallsPerS = 10,
+    again: Annotated[
+        bool, typer.Option("--again", help="Read anew what is there; it is replaced.")
+    ] = False,
+    incomplete: Annotated[
+        bool,
+        typer.Option(
+            "--incomplete", help="Join it though the node does not give every transaction."
+        ),
+    ] = False,
     yes: Yes = False,
     config: ConfigFile = None,
 ) -> None:
@@ -93,29 +107,19 @@ def read(
     with refusing("MINT", InvalidTokenAddress):
         parsed = parse_mint(mint)
     give_past(
-        parsed, config, days=days, pools=pool or [], rate_pools=rate_pool or [],
-        calls_per_s=calls_per_s, yes=yes,
+        Giving(
+            mint=parsed, from_time=days_ago(days), pools=pool or [], rate_pools=rate_pool or [],
+            calls_per_s=calls_per_s, yes=yes, again=again, incomplete=incomplete,
+        ),
+        config,
     )  # fmt: skip
 
 
-def give_past(
-    mint: Mint,
-    config: ConfigFile,
-    *,
-    days: float,
-    pools: list[str],
-    rate_pools: list[str],
-    calls_per_s: float,
-    yes: bool,
-) -> None:
-    """Read the past of *mint*, as `history MINT` does; ends the command where it cannot."""
+def give_past(giving: "Giving", config: ConfigFile) -> None:
+    """Read a past, as `history MINT` does; ends the command where it cannot."""
     settings = configured(config).config
     if settings.chain.source == "files":
         stop("a past is read from a node: chain.source is files")
-    if mint == WSOL:
-        stop("expected another mint: every price rests on that of SOL, which is followed always")
-    from_time = UnixS(SystemClock().now() // SECOND_MS - int(days * DAY_S))
-    giving = _Giving(mint, from_time, pools, rate_pools, calls_per_s=calls_per_s, yes=yes)
     try:
         with_market(config, lambda market: giving.run(market, settings))
     except ValueError as error:
@@ -124,73 +128,111 @@ def give_past(
         stop(f"{visible(str(error))}\nThe same command goes on where it was.", EXIT_NOT_DONE)
 
 
-class _Giving:
-    """One run of the command."""
+def days_ago(days: float) -> UnixS:
+    """Return the moment *days* before now."""
+    return UnixS(SystemClock().now() // SECOND_MS - int(days * DAY_S))
 
-    def __init__(
-        self,
-        mint: Mint,
-        from_time: UnixS,
-        pools: list[str],
-        rate_pools: list[str],
-        *,
-        calls_per_s: float,
-        yes: bool,
-    ) -> None:
-        self._mint = mint
-        self._from_time = from_time
-        self._pools = pools
-        self._rate_pools = rate_pools
-        self._calls_per_s = calls_per_s
-        self._yes = yes
 
-    async def run(self, market: Market, config: Config) -> None:
-        """Survey, ask, read, and wait until ingest has joined what was read."""
-        _expect_a_past(await market.tracking.one(self._mint), self._mint, self._from_time)
-        async with open_past(config, market, self._calls_per_s) as reading:
-            job = await market.history_jobs.one(self._mint)
-            if job is not None and _goes_on(job, self._from_time):
-                self._from_time, total = job.from_time, job.listed
+@dataclass(kw_only=True)
+class Giving:
+    """One past to read, and how.
+
+    from_time    where it begins
+    pools        those of the mint; by default those that are found
+    rate_pools   those of SOL and dollars; by default the busiest in the log
+    again        read it though the mint has candles since then: they are replaced
+    incomplete   join it though the node does not give every transaction
+    """
+
+    mint: Mint
+    from_time: UnixS
+    pools: Sequence[str] = ()
+    rate_pools: Sequence[str] = ()
+    calls_per_s: float
+    yes: bool
+    again: bool = False
+    incomplete: bool = False
+
+    async def run(self, market: Market, config: Config) -> Stage:
+        """Survey, ask, read, and wait until ingest has joined what was read.
+
+        Raises    ValueError where there is nothing to read; SourceError
+        """
+        first = await self._expect_a_past(market)
+        async with open_past(config, market, self.calls_per_s) as reading:
+            job = await market.history_jobs.one(self.mint)
+            if job is not None and _goes_on(job, self.from_time):
+                self.from_time, total = job.from_time, job.listed
                 typer.echo(f"going on: {job.read} of {job.listed} transactions are read")
             else:
-                total = (await self._begin(market, reading)).transactions
+                total = (await self._begin(market, reading, first)).transactions
             with Bar(total) as bar:
                 stage = Stage.READING
                 while stage is Stage.READING:
-                    missing = await reading.read(self._mint, self._from_time, bar)
+                    missing = await reading.read(
+                        self.mint, self.from_time, bar, incomplete=self.incomplete
+                    )
                     bar.say("read; waiting for ingest to join it")
                     stage = await self._joined(market)
         await self._report(market, stage, reading.calls)
         if missing:
             typer.echo(left_out(missing), err=True)
+        return stage
 
-    async def _begin(self, market: Market, reading: PastReading) -> Cost:
-        addresses = await reading.addresses(
-            self._mint, pools=self._pools, rate_pools=self._rate_pools
-        )
+    async def _expect_a_past(self, market: Market) -> UnixS | None:
+        """Return when the first candle of the mint is, None without one.
+
+        Raises    ValueError where there is nothing to read
+        """
+        mint, tracked = self.mint, await market.tracking.one(self.mint)
+        if mint == WSOL:
+            raise ValueError(
+                "expected another mint: every price rests on that of SOL, which is followed always"
+            )
+        if tracked is None:
+            raise ValueError(f"{mint} is not tracked: mintscope tokens add {mint}")
+        if tracked.state is None:
+            return None
+        first = UnixS(int(read_state(tracked.state)["first"][0]))
+        if self.again:
+            self.from_time = min(self.from_time, UnixS(first - BEFORE_THE_FIRST_S))
+        elif first <= self.from_time:
+            raise ValueError(
+                f"{mint} has candles since {_at(first)}: nothing is missing (--again reads them"
+                " anew)"
+            )
+        return first
+
+    async def _begin(self, market: Market, reading: PastReading, first: UnixS | None) -> Cost:
+        addresses = await reading.addresses(self.mint, pools=self.pools, rate_pools=self.rate_pools)
         for address, kind in addresses.items():
             typer.echo(f"{address}  {kind}")
         oldest = await reading.oldest()
-        if oldest is not None and oldest > self._from_time:
+        if oldest is not None and oldest > self.from_time:
             typer.echo(f"the node reaches back to {_at(oldest)}")
-            self._from_time = oldest
-        cost = await reading.cost(addresses, self._from_time)
+            self.from_time = oldest
+        if first is not None and self.from_time > first:
+            raise ValueError(
+                f"{self.mint} has candles since {_at(first)}, which would be lost: expected a node"
+                " that reaches back before them"
+            )
+        cost = await reading.cost(addresses, self.from_time)
         typer.echo(
-            f"from {_at(self._from_time)}: about {cost.transactions} transactions,"
-            f" {cost.calls} calls, {_duration(cost.seconds)} at {self._calls_per_s:g} a second"
+            f"from {_at(self.from_time)}: about {cost.transactions} transactions,"
+            f" {cost.calls} calls, {_duration(cost.seconds)} at {self.calls_per_s:g} a second"
         )
-        if not self._yes and not typer.confirm("Read them?"):
+        if not self.yes and not typer.confirm("Read them?"):
             raise typer.Exit(EXIT_NOT_DONE)
-        await market.history_reading.begin(self._mint, self._from_time, addresses)
+        await market.history_reading.begin(self.mint, self.from_time, addresses)
         return cost
 
     async def _joined(self, market: Market) -> Stage:
         """Return what became of it: joined, to be read on, or waiting for an ingest that runs."""
         stage = Stage.READY
         for _ in range(int(JOIN_WAIT_S / LOOK_S)):
-            job = await market.history_jobs.one(self._mint)
+            job = await market.history_jobs.one(self.mint)
             if job is None:
-                raise ValueError(f"{self._mint} is no longer tracked")
+                raise ValueError(f"{self.mint} is no longer tracked")
             stage = job.stage
             if stage is not Stage.READY:
                 break
@@ -200,27 +242,12 @@ class _Giving:
         return stage
 
     async def _report(self, market: Market, stage: Stage, calls: int) -> None:
-        tracked = await market.tracking.one(self._mint)
+        tracked = await market.tracking.one(self.mint)
         since = None if tracked is None else tracked.since_time
         if stage is Stage.JOINED:
-            typer.echo(f"joined: followed since {_at(since or self._from_time)} ({calls} calls)")
+            typer.echo(f"joined: followed since {_at(since or self.from_time)} ({calls} calls)")
         else:
             typer.echo(f"read ({calls} calls); it is joined once `mintscope ingest` runs")
-
-
-def left_out(missing: int) -> str:
-    """Say that the node did not give *missing* transactions, and what that means."""
-    transactions = "1 transaction" if missing == 1 else f"{missing} transactions"
-    return f"{transactions} that the node lists it did not give: candles lack their swaps"
-
-
-def _expect_a_past(tracked: TrackedMint | None, mint: Mint, from_time: UnixS) -> None:
-    """Raise ValueError where there is nothing to read."""
-    if tracked is None:
-        raise ValueError(f"{mint} is not tracked: mintscope tokens add {mint}")
-    first = 0 if tracked.state is None else int(read_state(tracked.state)["first"][0])
-    if 0 < first <= from_time:
-        raise ValueError(f"{mint} has candles since {_at(UnixS(first))}: nothing is missing")
 
 
 def _goes_on(job: HistoryJob, from_time: UnixS) -> bool:

@@ -6,11 +6,12 @@ from typing import Final
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import Mint, UnixS
-from mintscope.base.solana import WSOL
+from mintscope.base.solana import WSOL, Gap, SourceError
 from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.market.history.store import Kind
-from mintscope.core.market.swap import Swap
+from mintscope.core.market.swap import Swap, oriented
 from mintscope.edges.ingest.past import fold_past
+from mintscope.edges.sources.history.gaps import blocks_of
 from mintscope.edges.sources.history.gecko import GECKO_URL, gecko_candles
 from mintscope.edges.sources.history.node import PacedNode
 from mintscope.edges.sources.history.reader import HistoryReader, Progress
@@ -20,9 +21,13 @@ from mintscope.shell.wiring.decoding import decoder
 from mintscope.shell.wiring.ingest import node_endpoint
 from mintscope.shell.wiring.stores import Market
 
-__all__ = ["GECKO_URL", "Cost", "PastReading", "Progress", "gecko_candles", "open_past"]
+__all__ = ["GECKO_URL", "Cost", "PastReading", "Progress", "gecko_candles", "left_out", "open_past"]
 
 POOLS_MAX: Final = 20
+
+
+class Incomplete(SourceError):
+    """The node lists transactions that it does not give."""
 
 
 @asynccontextmanager
@@ -79,10 +84,21 @@ class PastReading:
         rate = self._calls_per_s
         return await cost_of(self._node, addresses, from_time=from_time, calls_per_s=rate)
 
-    async def read(self, mint: Mint, from_time: UnixS, progress: Progress) -> int:
+    async def traded(self, gap: Gap) -> Collection[Mint]:
+        """Return the mints with a swap in *gap*.  Raises SourceError where it is not whole here."""
+        found = set()
+        async for block in blocks_of(self._node, gap):
+            seen = map(oriented, self._block(block.transactions).swaps)
+            found |= {each.base for each in seen if each is not None}
+        return found
+
+    async def read(
+        self, mint: Mint, from_time: UnixS, progress: Progress, *, incomplete: bool = False
+    ) -> int:
         """Read and fold all of *mint* that is final now; ingest may join it then.
 
-        After a failure call it again: it goes on.  Return how many transactions were never given.
+        After a failure call it again: it goes on.  Return how many transactions were never given:
+        unless an *incomplete* past will do, Incomplete is raised where there is one.
         """
         node, store = self._node, self._market.history_reading
         reader = HistoryReader(
@@ -90,10 +106,19 @@ class PastReading:
         )
         await reader.round(mint, from_time)
         job = await self._market.history_jobs.one(mint)  # before it is joined: then it is dropped
+        missing = 0 if job is None else job.missing
+        if missing and not incomplete:
+            raise Incomplete(left_out(missing))
         await fold_past(self._market.past_folding, mint)
-        return 0 if job is None else job.missing
+        return missing
 
     def _decode(
         self, transactions: Sequence[Transaction | UnreadableTransaction]
     ) -> Sequence[Swap]:
         return self._block(transactions).swaps
+
+
+def left_out(missing: int) -> str:
+    """Say that a node did not give *missing* transactions, and what that means."""
+    transactions = "1 transaction" if missing == 1 else f"{missing} transactions"
+    return f"{transactions} that the node lists it did not give: candles would lack their swaps"

@@ -11,7 +11,8 @@ import apsw
 import msgspec
 from msgspec.structs import astuple
 
-from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.base.solana import Gap
 from mintscope.core.market.history.store import (
     Cursor,
     FoldedPast,
@@ -45,6 +46,7 @@ ROUND: Final = """
 UPDATE history_job SET round_slot = coalesce(round_slot, ?), stage = 'reading' WHERE mint = ?
 RETURNING round_slot
 """
+TRY_AGAIN: Final = "UPDATE history_transaction SET tries = 0 WHERE mint = ? AND swaps IS NULL"
 TO_LIST: Final = """
 SELECT address, before, until FROM history_address
  WHERE mint = ? AND listed_slot IS NOT ?
@@ -113,6 +115,7 @@ SELECT from_time, stage, history_job.slot,
  WHERE mint = ?
  GROUP BY mint
 """
+FILLED: Final = "UPDATE gap SET filled_at = ? WHERE first = ? AND last = ?"
 
 _swaps: Final = msgspec.msgpack.Decoder(list[Swap])
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -138,6 +141,7 @@ class SqliteHistory:
         with _answering(), transaction(self._db) as db:
             mint_id = number(db, mint)
             reaches = db.execute(ROUND, (slot, mint_id)).get
+            db.execute(TRY_AGAIN, (mint_id,))
             return Slot(reaches), [Cursor(*row) for row in db.execute(TO_LIST, (mint_id, reaches))]
 
     async def listed(self, mint: Mint, page: ListPage) -> None:
@@ -243,6 +247,11 @@ class SqliteHistory:
             rows = db.execute("SELECT swaps FROM swap WHERE mint = ?", (_id(db, mint),))
             swaps = (swap for (blob,) in rows for swap in swaps_of(mint, blob))
             return Counter(swap.pool for swap in swaps if swap.pool is not None)
+
+    async def filled(self, gap: Gap, at: UnixMs) -> None:
+        """Note that the tokens which traded in *gap* were read anew: it is open no more."""
+        with _answering(), transaction(self._db) as db:
+            db.execute(FILLED, (at, gap.first, gap.last))
 
     async def close(self) -> None:
         """Let go of the file."""

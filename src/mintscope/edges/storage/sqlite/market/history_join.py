@@ -48,6 +48,12 @@ SELECT bucket, open, high, low, close, buy_volume, sell_volume, count FROM histo
  WHERE mint = ? AND timeframe = ? AND count > 0
  ORDER BY bucket DESC LIMIT 1
 """
+# A longer own past may leave room for fewer of them: they are joined again, before it.
+KEEP_IMPORTED: Final = """
+INSERT OR IGNORE INTO import_candle
+SELECT mint, timeframe, bucket, open, high, low, close, provider_volume, provider FROM candle
+ WHERE mint = ? AND provider IS NOT NULL
+"""
 TAKE_CANDLES: Final = """
 INSERT INTO candle
        (mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count)
@@ -121,6 +127,7 @@ class SqliteHistoryJoin:
         state, last_swap = ready.state, ready.last_swap
         decided = None if ready.deciding is None else deciding_of(ready.deciding)
         if ready.since_slot is not None:
+            db.execute(KEEP_IMPORTED, (ready.mint_id,))
             db.execute("DELETE FROM candle WHERE mint = ?", (ready.mint_id,))
             db.execute("DELETE FROM deciding_pool WHERE mint = ?", (ready.mint_id,))
             db.execute("UPDATE swap SET deciding = NULL WHERE mint = ?", (ready.mint_id,))

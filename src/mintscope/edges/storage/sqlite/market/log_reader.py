@@ -85,8 +85,12 @@ SELECT header.slot, header.time, progress.folded_slot, progress.follows_files
        (SELECT max(seq) FROM header WHERE NOT is_dead)
 """
 TRACKED_COUNT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL"
-GAPS: Final = "SELECT count(*), coalesce(sum(last - first + 1), 0), max(last) FROM gap"
-NEWEST_GAPS: Final = "SELECT first, last, reason FROM gap ORDER BY last DESC, first DESC LIMIT ?"
+GAPS: Final = """
+SELECT count(*), coalesce(sum(last - first + 1), 0), max(last) FROM gap WHERE filled_at IS NULL
+"""
+NEWEST_GAPS: Final = """
+SELECT first, last, reason FROM gap WHERE filled_at IS NULL ORDER BY last DESC, first DESC LIMIT ?
+"""
 UNREAD: Final = """
 SELECT program, reason, count(*) FROM quarantine GROUP BY program, reason ORDER BY 3 DESC, 1, 2
 """
@@ -125,7 +129,7 @@ class SqliteLogReader:
         return await self._read(_overview)
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
-        """Return up to *limit* gaps, newest first."""
+        """Return up to *limit* open gaps, newest first."""
         return await self._read(lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))])
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:

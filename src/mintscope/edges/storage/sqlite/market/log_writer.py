@@ -64,7 +64,7 @@ UPDATE mint SET since_slot = coalesce((SELECT max(slot) FROM header WHERE NOT is
 
 CHOSEN_BY_RULE: Final = "SELECT address FROM mint WHERE since_slot IS NOT NULL AND NOT is_listed"
 
-ADD_GAP: Final = "INSERT INTO gap VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+ADD_GAP: Final = "INSERT INTO gap (first, last, reason) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 ADD_UNREAD: Final = "INSERT INTO quarantine (slot, signature, program, reason) VALUES (?, ?, ?, ?)"
 
