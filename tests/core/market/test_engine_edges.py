@@ -146,10 +146,11 @@ def test_a_fold_that_saw_nothing_writes_nothing() -> None:
     """Rows of every version hold this: a bucket of -1 is none."""
     record = read_state(MintFold().state())[0]
 
-    assert (record["version"], record["first"], record["price_sol"]) == (1, 0, 0.0)
+    assert (record["version"], record["first"], record["price_sol"]) == (2, 0, 0.0)
     for frame in record["frames"]:
         assert (frame["count"], frame["bucket"], frame["buy"], frame["sell"]) == (0, -1, 0, 0)
         assert not frame["acc"].any()
+        assert (frame["open_bucket"], frame["trades"]) == (-1, 0)
 
 
 def test_time_may_begin_at_nothing() -> None:

@@ -36,7 +36,7 @@ class Kept:
         self.state: bytes | None = None
 
     def fold(self, swaps: Sequence[Timed]) -> None:
-        fold = MintFold.from_state(self.state, self._open_candles())
+        fold = MintFold.from_state(self.state)
         for time, swap in swaps:
             fold.apply(time, swap)
         for timeframe, rows in fold.changed().items():
@@ -62,9 +62,6 @@ class Kept:
                 if n >= folded or time > tip - TAIL_S
             ],
         )
-
-    def _open_candles(self) -> dict[Timeframe, CandleRow]:
-        return {t: self._priced(t)[-1] for t in Timeframe if self._priced(t)}
 
     def _priced(self, timeframe: Timeframe) -> list[CandleRow]:
         return [row for row in self.rows[timeframe].values() if row.count]

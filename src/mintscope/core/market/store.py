@@ -119,15 +119,27 @@ class Kept(NamedTuple):
 
     since_slot   swaps of later slots count; None: not tracked
     is_removed   by an operator: no rule follows it
-    open         per timeframe the newest candle with a price
     activity     counted while mints are followed by a floor
     """
 
     since_slot: Slot | None
     is_removed: bool
     state: bytes | None
-    open: dict[Timeframe, CandleRow]
     activity: Activity | None
+
+
+class FoldedMint(NamedTuple):
+    """What a batch changes of one mint.
+
+    changed     its changed rows per timeframe, oldest first
+    opened      the timeframes in which a row began
+    last_swap   when it last traded
+    """
+
+    state: bytes
+    changed: Mapping[Timeframe, Sequence[CandleRow]]
+    opened: Sequence[Timeframe]
+    last_swap: UnixS
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,14 +148,14 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint   the last slot of the batch
     untracked    dropped by the rule, before everything else
     tracked      followed from a slot on
-    states       per touched mint: its state, its changed rows, the time of its last swap
+    mints        those touched that are followed
     """
 
     checkpoint: FinalizedSlot
     untracked: Sequence[Mint]
     tracked: Mapping[Mint, FinalizedSlot]
     activity: Mapping[Mint, Activity]
-    states: Mapping[Mint, tuple[bytes, Mapping[Timeframe, Sequence[CandleRow]], UnixS]]
+    mints: Mapping[Mint, FoldedMint]
 
 
 class Folding(Protocol):

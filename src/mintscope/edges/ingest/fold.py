@@ -10,7 +10,14 @@ from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.registry import Activity, Floor, count, day_of, is_dead, is_lively
-from mintscope.core.market.store import FinalizedSlot, Folded, Folding, Kept, MarketStore
+from mintscope.core.market.store import (
+    FinalizedSlot,
+    Folded,
+    FoldedMint,
+    Folding,
+    Kept,
+    MarketStore,
+)
 
 SLOTS_MAX: Final = 25
 
@@ -64,7 +71,7 @@ class _Batch:
             untracked = [m for m, was in followed.items() if is_dead(was, today=today, floor=floor)]
         kept = await folding.kept({mint for slot in slots for mint in slot.swaps})
         for mint in kept.keys() & set(untracked):
-            kept[mint] = kept[mint]._replace(since_slot=None, state=None, open={})
+            kept[mint] = kept[mint]._replace(since_slot=None, state=None)
         return cls(slots=slots, kept=kept, untracked=untracked, floor=floor)
 
     def apply(self, slot: FinalizedSlot) -> None:
@@ -87,8 +94,8 @@ class _Batch:
             untracked=self._untracked,
             tracked=self._tracked,
             activity={mint: was for mint, was in self._activity.items() if was is not None},
-            states={
-                mint: (fold.state(), fold.changed(), self._last_swap[mint])
+            mints={
+                mint: FoldedMint(fold.state(), fold.changed(), fold.opened(), self._last_swap[mint])
                 for mint, fold in self._folds.items()
             },
         )
@@ -96,8 +103,7 @@ class _Batch:
     def _fold(self, mint: Mint) -> MintFold:
         fold = self._folds.get(mint)
         if fold is None:
-            kept = self._kept[mint]
-            fold = self._folds[mint] = MintFold.from_state(kept.state, kept.open)
+            fold = self._folds[mint] = MintFold.from_state(self._kept[mint].state)
         return fold
 
     def _count(

@@ -8,6 +8,7 @@ loads the same bytes: both close candles with one kernel.
 """
 
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from mintscope.core.market.engine.kernels import ACC, SERVICE, close_candle, set
 from mintscope.core.market.log import CandleRow, PricedSwap
 from mintscope.core.market.timeframe import Timeframe, bucket
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 STATE: Final = np.dtype(
     [
         ("version", "<i8"),
@@ -32,15 +33,24 @@ STATE: Final = np.dtype(
                 ("bucket", "<i8"),
                 ("buy", "<i8"),
                 ("sell", "<i8"),
+                ("open_bucket", "<i8"),
+                ("prices", "<f8", 4),
+                ("trades", "<i8"),
             ],
             len(Timeframe),
         ),
     ]
 )
+FRAME_VALUES: Final = ACC + 10
+PACKED: Final = Struct("<qqd" + f"{ACC}d5q4dq" * len(Timeframe))  # STATE, at a tenth of its price
+assert PACKED.size == STATE.itemsize
 
 
 def read_state(state: bytes) -> NDArray[Any]:
     """Return *state* as one STATE record.
+
+    Per timeframe: accumulators, candles with a price, the newest bucket and its flow, and the
+    newest candle with a price: its bucket (-1: none), open, high, low, close, and its trades.
 
     Raises ValueError for bytes of another length or version.
     """
@@ -61,29 +71,19 @@ class MintFold:
         self._frames = {timeframe: _Frame(timeframe) for timeframe in Timeframe}
 
     @classmethod
-    def from_state(
-        cls, state: bytes | None, open_candles: dict[Timeframe, CandleRow]
-    ) -> "MintFold":
-        """Go on from what was written.
+    def from_state(cls, state: bytes | None) -> "MintFold":
+        """Go on from *state*, the newest written `state()`; None for a mint without one.
 
-        state          the newest written `state()`, None for a mint without one
-        open_candles   per timeframe the newest written row with a price (count >= 1);
-                       a timeframe without one has no entry
+        Raises ValueError as `read_state` does.
         """
         fold = cls()
         if state is None:
             return fold
-        record = read_state(state)
-        fold._first = UnixS(int(record["first"][0]))
-        fold._price_sol = float(record["price_sol"][0])
-        for (timeframe, frame), kept in zip(fold._frames.items(), record["frames"][0], strict=True):
-            frame.acc[:] = kept["acc"]
-            frame.count = int(kept["count"])
-            frame.bucket = UnixS(int(kept["bucket"]))
-            frame.buy = int(kept["buy"])
-            frame.sell = int(kept["sell"])
-            if timeframe in open_candles:
-                frame.reopen(open_candles[timeframe])
+        if len(state) != PACKED.size or state[0] != STATE_VERSION:
+            read_state(state)
+        _, fold._first, fold._price_sol, *values = PACKED.unpack(state)
+        for n, frame in enumerate(fold._frames.values()):
+            frame.unpack(values[n * FRAME_VALUES : (n + 1) * FRAME_VALUES])
         return fold
 
     def apply(self, time: UnixS, swap: PricedSwap) -> None:
@@ -106,19 +106,16 @@ class MintFold:
         """
         return {timeframe: frame.changed() for timeframe, frame in self._frames.items()}
 
+    def opened(self) -> list[Timeframe]:
+        """Return the timeframes in which a row began since the last call."""
+        return [timeframe for timeframe, frame in self._frames.items() if frame.has_opened()]
+
     def state(self) -> bytes:
-        """Return what `from_state` needs besides the open candles: at most 600 bytes."""
-        record = np.zeros(1, STATE)
-        record["version"] = STATE_VERSION
-        record["first"] = self._first
-        record["price_sol"] = self._price_sol
-        for kept, frame in zip(record["frames"][0], self._frames.values(), strict=True):
-            kept["acc"] = frame.acc
-            kept["count"] = frame.count
-            kept["bucket"] = frame.bucket
-            kept["buy"] = frame.buy
-            kept["sell"] = frame.sell
-        return record.tobytes()
+        """Return all that `from_state` needs: at most 700 bytes."""
+        values = [STATE_VERSION, self._first, self._price_sol]
+        for frame in self._frames.values():
+            values += frame.packed()
+        return PACKED.pack(*values)
 
 
 class _Frame:
@@ -136,36 +133,62 @@ class _Frame:
         self._candle: _Open | None = None
         self._timeframe = timeframe
         self._changed: dict[UnixS, CandleRow] = {}
+        self._is_changed = False
+        self._newest_row = UnixS(-1)
+        self._has_opened = False
 
-    def reopen(self, row: CandleRow) -> None:
-        """Take *row* as the open candle."""
-        prices = (row.open, row.high, row.low, row.close)
-        open_, high, low, close = (price for price in prices if price is not None)
-        self._candle = _Open(row.bucket, open_, high, low, close, row.count)
+    def unpack(self, values: list[Any]) -> None:
+        """Take what was packed."""
+        self.acc[:] = values[:ACC]
+        self.count, self.bucket, self.buy, self.sell, open_bucket, *candle = values[ACC:]
+        if open_bucket >= 0:
+            self._candle = _Open(open_bucket, *candle)
+        if self._has_row():  # it was written with the state
+            self._newest_row = self.bucket
+
+    def packed(self) -> list[float]:
+        """Return its part of STATE."""
+        c = self._candle or NO_CANDLE
+        candle = (c.bucket, c.open, c.high, c.low, c.close, c.count)
+        return [*self.acc.tolist(), self.count, self.bucket, self.buy, self.sell, *candle]
 
     def apply(self, time: UnixS, price: float | None, swap: PricedSwap) -> None:
         """Add one swap; *price* is None where it sets no candle."""
-        self._flow(bucket(self._timeframe, time), swap)
-        if price is not None:
-            self._trade(price)
-        row = self._row()
-        if row is not None:
-            self._changed[row.bucket] = row
-
-    def changed(self) -> list[CandleRow]:
-        """Return the touched rows and forget that they were."""
-        rows = list(self._changed.values())
-        self._changed.clear()
-        return rows
-
-    def _flow(self, bucket: UnixS, swap: PricedSwap) -> None:
-        if bucket != self.bucket:
-            assert bucket > self.bucket, f"expected times in order, was {bucket}"
-            self.bucket, self.buy, self.sell = bucket, 0, 0
+        at = bucket(self._timeframe, time)
+        if at != self.bucket:
+            self._open(at)
+        self._is_changed = True
         if swap.is_buy:
             self.buy += swap.volume
         else:
             self.sell += swap.volume
+        if price is not None:
+            self._trade(price)
+
+    def changed(self) -> list[CandleRow]:
+        """Return the touched rows and forget that they were."""
+        self._note()
+        rows = list(self._changed.values())
+        self._changed.clear()
+        return rows
+
+    def has_opened(self) -> bool:
+        """Say whether a row began since the last call."""
+        has_opened, self._has_opened = self._has_opened, False
+        return has_opened
+
+    def _open(self, bucket: UnixS) -> None:
+        assert bucket > self.bucket, f"expected times in order, was {bucket}"
+        self._note()
+        self.bucket, self.buy, self.sell = bucket, 0, 0
+
+    def _note(self) -> None:
+        """Keep the row of the newest bucket if it was touched."""
+        if self._is_changed and self._has_row():
+            self._changed[self.bucket] = self._row()
+            if self._newest_row != self.bucket:
+                self._newest_row, self._has_opened = self.bucket, True
+        self._is_changed = False
 
     def _trade(self, price: float) -> None:
         candle = self._candle
@@ -180,14 +203,17 @@ class _Frame:
         self.count += 1
         self._candle = _Open(self.bucket, price, price, price, price, 1)
 
-    def _row(self) -> CandleRow | None:
-        """Return the row of the newest bucket, None where it has none."""
+    def _has_row(self) -> bool:
+        """Say whether the newest bucket has a row: a price, or in m1 volume."""
+        if self._candle is not None and self._candle.bucket == self.bucket:
+            return True
+        return self._timeframe is Timeframe.M1 and self.buy + self.sell > 0
+
+    def _row(self) -> CandleRow:
         c = self._candle
         if c is not None and c.bucket == self.bucket:
             return CandleRow(c.bucket, c.open, c.high, c.low, c.close, self.buy, self.sell, c.count)
-        if self._timeframe is Timeframe.M1 and self.buy + self.sell:
-            return CandleRow(self.bucket, None, None, None, None, self.buy, self.sell, 0)
-        return None
+        return CandleRow(self.bucket, None, None, None, None, self.buy, self.sell, 0)
 
 
 @dataclass(slots=True)
@@ -200,3 +226,6 @@ class _Open:
     low: float
     close: float
     count: int
+
+
+NO_CANDLE: Final = _Open(UnixS(-1), 0.0, 0.0, 0.0, 0.0, 0)

@@ -11,6 +11,7 @@ import apsw
 import structlog
 
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
+from mintscope.edges.storage.sqlite import old_states
 
 # Older versions can corrupt a write-ahead log that two connections checkpoint at once.
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
@@ -143,6 +144,7 @@ def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
     """Run the migrations *db* has not seen, all in one transaction."""
     if not _missing(db, kind, path):
         return
+    old_states.offer(db)
     with transaction(db):
         db.execute(
             "CREATE TABLE IF NOT EXISTS migration"

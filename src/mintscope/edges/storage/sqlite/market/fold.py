@@ -1,18 +1,25 @@
 """One transaction of the finalized fold on SQLite."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import apsw
 from msgspec.structs import astuple
 
 from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.core.market.log import CandleRow, PricedSwap
+from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.registry import Activity, day_of
-from mintscope.core.market.store import CANDLES_MIN, FinalizedSlot, Folded, Kept, Retention
+from mintscope.core.market.store import (
+    CANDLES_MIN,
+    FinalizedSlot,
+    Folded,
+    FoldedMint,
+    Kept,
+    Retention,
+)
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.sqlite.market.mints import number, track, untrack
-from mintscope.edges.storage.sqlite.market.rows import newest_candles, swaps_of
+from mintscope.edges.storage.sqlite.market.rows import swaps_of
 
 FINAL_SLOTS: Final = """
 SELECT seq, slot, time FROM header
@@ -91,6 +98,7 @@ class SqliteFolding:
         self._db = db
         self._retention = retention
         self.forgot = False
+        self._ids: dict[Mint, int] = {}
         self.tracked: int = db.execute(COUNT_TRACKED).get
         self.day: int | None = db.execute("SELECT folded_day FROM progress").get
         self.slots: Sequence[FinalizedSlot] = [
@@ -115,11 +123,7 @@ class SqliteFolding:
             track(self._db, mint, (Slot(slot.slot - 1), slot.time), by_rule=True)
         for mint, activity in folded.activity.items():
             self._db.execute(SAVE_ACTIVITY, (number(self._db, mint), *activity))
-        for mint, (state, changed, last_swap) in folded.states.items():
-            mint_id = number(self._db, mint)
-            self._db.execute(SAVE_STATE, (mint_id, state, last_swap))
-            for timeframe, rows in changed.items():
-                self._save_candles(mint_id, timeframe, rows)
+        self._save_mints(folded.mints)
         last = folded.checkpoint
         day = day_of(last.time)
         self._db.execute(CHECKPOINT, (last.slot, day, last.slot))
@@ -134,22 +138,30 @@ class SqliteFolding:
 
     def _kept(self, mint: Mint) -> Kept:
         mint_id, since_slot, is_removed, state, *counted = self._db.execute(KEPT, (mint,)).get
-        newest = {
-            timeframe: newest_candles(self._db, mint_id, timeframe, 1) for timeframe in Timeframe
-        }
+        self._ids[mint] = mint_id
         return Kept(
             since_slot=since_slot,
             is_removed=bool(is_removed),
             state=state,
-            open={timeframe: rows[0] for timeframe, rows in newest.items() if rows},
             activity=None if counted[0] is None else Activity(*counted),
         )
 
-    def _save_candles(self, mint_id: int, timeframe: Timeframe, rows: Sequence[CandleRow]) -> None:
-        if not rows:
-            return
-        self._db.executemany(SAVE_CANDLE, ((mint_id, timeframe, *astuple(row)) for row in rows))
-        drop_old(self._db, self._retention, mint_id, timeframe, rows[-1].bucket)
+    def _save_mints(self, mints: Mapping[Mint, FoldedMint]) -> None:
+        of = [(self._ids[mint], one) for mint, one in mints.items()]
+        self._db.executemany(SAVE_STATE, ((id_, one.state, one.last_swap) for id_, one in of))
+        self._db.executemany(
+            SAVE_CANDLE,
+            (
+                (id_, timeframe, *astuple(row))
+                for id_, one in of
+                for timeframe, rows in one.changed.items()
+                for row in rows
+            ),
+        )
+        for id_, one in of:  # what is too old grows with the newest bucket alone
+            for timeframe in one.opened:
+                if rows := one.changed[timeframe]:
+                    drop_old(self._db, self._retention, id_, timeframe, rows[-1].bucket)
 
 
 def drop_old(

@@ -1,7 +1,7 @@
 """HistoryJoin on SQLite: a past becomes the mint's own, in one transaction."""
 
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import apsw
 from msgspec.structs import astuple
@@ -10,10 +10,8 @@ from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.history.past import decide_again
-from mintscope.core.market.log import CandleRow
 from mintscope.core.market.pricing import RATE_WINDOW_S
 from mintscope.core.market.store import Retention
-from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.sqlite.connection import open_store, transaction
 from mintscope.edges.storage.sqlite.market.fold import SAVE_CANDLE, SAVE_STATE, drop_old
 from mintscope.edges.storage.sqlite.market.imports import join_imported
@@ -42,12 +40,6 @@ AGAIN: Final = "UPDATE history_job SET stage = 'reading' WHERE mint = ?"
 OLDEST: Final = "SELECT time FROM header WHERE NOT is_dead ORDER BY seq LIMIT 1"
 TIME_AT: Final = "SELECT max(time) FROM header WHERE NOT is_dead AND slot <= ?"
 
-# The candle that is still open, and everything before it.
-NEWEST: Final = """
-SELECT bucket, open, high, low, close, buy_volume, sell_volume, count FROM history_candle
- WHERE mint = ? AND timeframe = ? AND count > 0
- ORDER BY bucket DESC LIMIT 1
-"""
 # A longer own past may leave room for fewer of them: they are joined again, before it.
 KEEP_IMPORTED: Final = """
 INSERT OR IGNORE INTO import_candle
@@ -123,7 +115,7 @@ class SqliteHistoryJoin:
         self._db.close()
 
     def _join(self, db: apsw.Connection, ready: _Ready) -> None:
-        fold = MintFold.from_state(ready.state, _open(db, ready.mint_id))
+        fold = MintFold.from_state(ready.state)
         state, last_swap = ready.state, ready.last_swap
         decided = None if ready.deciding is None else deciding_of(ready.deciding)
         if ready.since_slot is not None:
@@ -187,10 +179,3 @@ def _meets_the_log(db: apsw.Connection, ready: _Ready) -> bool:
     if oldest is None or reached is None or ready.followed_since > ready.slot:
         return False
     return reached - oldest > RATE_WINDOW_S
-
-
-def _open(db: apsw.Connection, mint_id: int) -> dict[Timeframe, CandleRow]:
-    found: dict[Timeframe, Any] = {
-        timeframe: db.execute(NEWEST, (mint_id, timeframe)).fetchone() for timeframe in Timeframe
-    }
-    return {timeframe: CandleRow(*row) for timeframe, row in found.items() if row is not None}

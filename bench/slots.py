@@ -1,0 +1,143 @@
+"""What a slot of the whole market costs ingest and the follower, by stage.
+
+`python -m bench.slots [SLOTS]`: 400 swaps a slot over 20,000 mints, all followed; the n-th most
+traded mint has 1/n of the swaps of the first.  Decoding is measured by `bench.decode`.
+"""
+
+import asyncio
+import hashlib
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import apsw
+import numpy as np
+from based58 import b58encode
+
+from bench.figure import Figure, tell
+from mintscope.base.clock import SystemClock
+from mintscope.base.primitives import Mint, Signature, Slot, UnixS
+from mintscope.base.solana import WSOL
+from mintscope.core.market.engine.fold import read_state
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.log import SlotHeader
+from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
+from mintscope.core.market.store import Change, FinalSlot, NewSlot
+from mintscope.core.market.swap import Swap
+from mintscope.edges.follow.follower import Follower
+from mintscope.edges.ingest.fold import fold_once
+from mintscope.edges.storage.folder import MARKET_FILE
+from mintscope.edges.storage.sqlite.openers import Market, open_market
+
+SWAPS: Final = 400
+MINTS: Final = 20_000
+SLOTS: Final = 500
+FINAL_LAG: Final = 32
+TRIM_EVERY: Final = 64
+START: Final = 1_700_000_000
+RATE: Final = Rate(150.0, UnixS(START))
+
+
+class Slots:
+    """Slots of made swaps, the same for a seed."""
+
+    def __init__(self) -> None:
+        made = random.Random(1)
+        self.mints = [Mint(b58encode(made.randbytes(32)).decode()) for _ in range(MINTS)]
+        shares = 1 / np.arange(1, MINTS + 1)
+        self._cumulative = np.cumsum(shares / shares.sum())
+        self._random = np.random.default_rng(1)
+
+    def swaps(self) -> list[Swap]:
+        """Return the swaps of the next slot."""
+        at = np.searchsorted(self._cumulative, self._random.random(SWAPS))
+        amounts = self._random.integers(10**9, 11 * 10**8, SWAPS)
+        picked = zip(np.minimum(at, MINTS - 1).tolist(), amounts.tolist(), strict=True)
+        return [self._swap(n, self.mints[mint], amount) for n, (mint, amount) in enumerate(picked)]
+
+    def _swap(self, n: int, mint: Mint, amount: int) -> Swap:
+        sides = [(WSOL, 10**8 + n, 9), (mint, amount, 6)]
+        if n % 2:
+            sides.reverse()
+        pool = f"pool of {mint}"
+        return Swap(Signature("s"), n, 0, -1, 0, "pumpswap", pool, *sides[0], *sides[1], "signer")
+
+
+class Stages:
+    """Processor time of this thread by stage."""
+
+    def __init__(self) -> None:
+        self.ns: Counter[str] = Counter()
+        self.longest_ns: Counter[str] = Counter()
+
+    @contextmanager
+    def of(self, stage: str) -> Iterator[None]:
+        """Count what is done within as *stage*."""
+        begun = time.thread_time_ns()
+        yield
+        took = time.thread_time_ns() - begun
+        self.ns[stage] += took
+        self.longest_ns[stage] = max(self.longest_ns[stage], took)
+
+
+async def measure(market: Market, slots: int) -> Stages:
+    """Let *slots* slots go through price, append, fold and follow."""
+    stages, made = Stages(), Slots()
+    await market.store.start(mints=[WSOL, *made.mints], follows_files=True)
+    follower = Follower(market.reader, LiveMarket(10_000), SystemClock())
+    await follower.catch_up()
+    for slot in range(1, slots + 1):
+        swaps, at = made.swaps(), UnixS(START + slot * 4 // 15)
+        with stages.of("price"):
+            sol_usd_samples(swaps)
+            priced = price_slot(swaps, RATE).swaps
+        header = SlotHeader(Slot(slot), Slot(slot - 1), str(slot), at, RATE.usd, at)
+        changes: list[Change] = [NewSlot(header, priced)]
+        if slot > FINAL_LAG:
+            changes.append(FinalSlot(Slot(slot - FINAL_LAG)))
+        with stages.of("append"):
+            await market.store.write(changes)
+        with stages.of("fold"):
+            while await fold_once(market.store, None):
+                pass
+        if slot % TRIM_EVERY == 0:
+            await market.store.trim(2_500)
+        with stages.of("follow"):
+            await follower.catch_up()
+    return stages
+
+
+def kept(file: Path) -> str:
+    """Return a digest of all candles and states."""
+    db, digest = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY), hashlib.sha256()
+    for row in db.execute("SELECT * FROM candle ORDER BY 1, 2, 3"):
+        digest.update(repr(row).encode())
+    for mint, state, last_swap in db.execute("SELECT mint, state, last_swap FROM state ORDER BY 1"):
+        record = read_state(state)[0]
+        head = (mint, last_swap, int(record["first"]), float(record["price_sol"]))
+        digest.update(repr(head).encode())
+        for name in ("acc", "count", "bucket", "buy", "sell"):
+            digest.update(record["frames"][name].tobytes())
+    db.close()
+    return digest.hexdigest()[:16]
+
+
+async def main(slots: int) -> None:
+    with TemporaryDirectory() as folder:
+        async with open_market(Path(folder), follows_all=False) as market:
+            stages = await measure(market, slots)
+        for stage, ns in stages.ns.items():
+            longest = stages.longest_ns[stage] / 1e6
+            what = f"{stage}, CPU a slot (longest {longest:.0f} ms)"
+            tell(Figure(what=what, who="mintscope", value=ns / slots / 1e6, unit="ms"))
+        print(f"candles and states after {slots} slots: {kept(Path(folder) / MARKET_FILE)}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]) if sys.argv[1:] else SLOTS))
