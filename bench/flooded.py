@@ -8,7 +8,7 @@ import uvloop
 from bench.peers_http.ours import OneReport
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
-from mintscope.base.metrics import configure_logging
+from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.edges.maintenance.memory import give_memory_back
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.listening import listen

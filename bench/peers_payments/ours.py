@@ -13,7 +13,7 @@ from bench.peers_payments.moments import SEED, Heart
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import TokenNotFound
 from mintscope.base.limits import Limit, MemoryLimits
-from mintscope.base.metrics import configure_logging
+from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.base.primitives import Mint
 from mintscope.core.market.report import ReadReport
 from mintscope.devchain.svm.genesis import Genesis

@@ -9,7 +9,8 @@ import httpx
 import pytest
 import structlog
 
-from mintscope.base.metrics import CHAIN_SLOT, configure_logging, serve_metrics
+from mintscope.base.metrics import CHAIN_SLOT, serve_metrics
+from mintscope.shell.wiring.processes.log_lines import configure_logging
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mintscope.core.dex.programs import TABLE
-from mintscope.shell.cli.app import COMMANDS, app
+from mintscope.shell.cli.app import app
+from mintscope.shell.cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()

@@ -1,22 +1,15 @@
-"""What an operator sees: log lines, and the metrics everyone counts into.
+"""The metrics that everything counts into, in the default Prometheus registry of the process."""
 
-Log events are fixed phrases with fields; no credential ever appears in one.
-Metrics live in the default Prometheus registry of the process.
-"""
-
-import logging
 import socket
-import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import accumulate
 from socketserver import ThreadingMixIn
 from typing import ClassVar, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-import structlog
 from prometheus_client import REGISTRY, Counter, Gauge, Metric, make_wsgi_app
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
@@ -160,40 +153,6 @@ class RequestTally(Collector):
 
 REQUESTS: Final = RequestTally()
 REGISTRY.register(REQUESTS)
-
-
-def configure_logging(level: str, *, json_lines: bool) -> None:
-    """Send every log line of this process to stderr, as JSON lines or for people."""
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer()
-        if json_lines
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[level.upper()]
-        ),
-        logger_factory=lambda *_: _Logger(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-
-
-class _Logger(structlog.PrintLogger):
-    """Prints to standard error; a line that cannot be written, on a full disk say, is lost."""
-
-    @override
-    def msg(self, message: str) -> None:
-        with suppress(OSError):
-            super().msg(message)
-
-    debug = info = warning = error = critical = exception = msg
 
 
 @contextmanager

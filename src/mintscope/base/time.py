@@ -1,6 +1,7 @@
 """Lengths of time in seconds and milliseconds, and the one way to write a moment."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from mintscope.base.primitives import UnixMs
@@ -21,9 +22,14 @@ def utc(at: UnixMs) -> datetime:
 
 def iso_time(at: UnixMs) -> str:
     """Return *at* as ISO 8601 in whole seconds: 2026-11-22T06:13:20Z."""
-    return f"{utc(at):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{_second(at // SECOND_MS)}Z"
 
 
 def iso_time_ms(at: UnixMs) -> str:
     """Return *at* as ISO 8601 with milliseconds: 2026-11-22T06:13:20.007Z."""
-    return f"{utc(at):%Y-%m-%dT%H:%M:%S}.{at % SECOND_MS:03d}Z"
+    return f"{_second(at // SECOND_MS)}.{at % SECOND_MS:03d}Z"
+
+
+@lru_cache(maxsize=256)  # thousands of answers a second bear the same one
+def _second(at_s: int) -> str:
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%S}"

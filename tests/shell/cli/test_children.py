@@ -13,7 +13,7 @@ import pytest
 
 from mintscope.shell.cli.service.children import Children, Role
 from mintscope.shell.cli.service.running import EXIT_OPERATOR, ChildEnded
-from mintscope.shell.wiring.processes.siblings import Sibling
+from mintscope.shell.wiring.processes.sibling import Sibling
 
 GIVE_UP_S = 20
 

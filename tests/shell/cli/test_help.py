@@ -11,7 +11,8 @@ from typer import Context
 from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command, get_group
 
-from mintscope.shell.cli.app import COMMANDS, app
+from mintscope.shell.cli.app import app
+from mintscope.shell.cli.commands import COMMANDS
 
 Parameter = TyperArgument | TyperOption
 
@@ -45,31 +46,76 @@ def test_every_value_has_a_name_in_capitals_and_a_sentence(words: str) -> None:
 
 
 def test_every_command_of_a_module_is_listed_once() -> None:
-    modules = {import_module(f"mintscope.shell.cli.{module}") for module in COMMANDS.values()}
+    modules = {import_module(f"mintscope.shell.cli.{each.module}") for each in COMMANDS.values()}
 
     assert sorted(COMMANDS) == sorted(
         name for module in modules for name in get_group(module.app).commands
     )
 
 
-@pytest.mark.process
-def test_a_command_loads_what_it_needs_alone() -> None:
-    """The rest takes most of a second; an operator waits for it, and so does a restart."""
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_the_help_of_each_begins_with(name: str) -> None:
+    commands = get_command(app)
+    assert isinstance(commands, TyperGroup)
+    command = commands.get_command(Context(commands), name)
+
+    assert command is not None
+    assert COMMANDS[name].summary == " ".join(str(command.help).split("\n\n")[0].split())
+
+
+def loaded_by(*words: str) -> set[str]:
+    """Return every module that `mintscope` with *words* has loaded when it ends."""
     program = """
 import sys
 from mintscope.shell.cli.app import main
-sys.argv = ["mintscope", "serve", "--help"]
+sys.argv = sys.argv[1:]
 try:
     main()
 finally:
-    print(sorted({"numba", "starlette", "x402"} & set(sys.modules)), file=sys.stderr)
+    print(*sys.modules, file=sys.stderr)
 """
     told = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program, "mintscope", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
+    assert "Usage: mintscope" in told.stdout
+    return set(told.stderr.split())
 
-    assert "Run ingest and api" in told.stdout
-    assert told.stderr == "[]\n"
+
+@pytest.mark.process
+def test_the_list_of_commands_loads_no_command() -> None:
+    """All of them together take a second."""
+    loaded = loaded_by("--help")
+
+    assert {name for name in loaded if name.startswith("mintscope.")} == {
+        "mintscope.shell",
+        "mintscope.shell.cli",
+        "mintscope.shell.cli.app",
+        "mintscope.shell.cli.commands",
+        "mintscope.shell.cli.service",
+        "mintscope.shell.cli.service.parent",
+    }
+    assert not loaded & {"asyncio", "msgspec", "pydantic", "structlog"}
+
+
+@pytest.mark.process
+def test_the_parent_of_serve_loads_what_it_needs_alone() -> None:
+    """The rest takes a second and 90 MB; an operator waits for it, and so does a restart."""
+    loaded = loaded_by("serve", "--help")
+
+    assert "mintscope.shell.cli.service.children" in loaded
+    assert not loaded & {"numba", "numpy", "starlette", "uvicorn", "x402", "httpx"}
+    assert not loaded & {"apsw", "jinja2", "prometheus_client", "uvloop", "wsgiref"}
+    assert not {name for name in loaded if name.startswith("mintscope.edges.")} - {
+        "mintscope.edges.server",
+        "mintscope.edges.server.protocol",
+        "mintscope.edges.server.protocol.listening",
+        "mintscope.edges.storage",
+        "mintscope.edges.storage.folder",
+    }
 
 
 def test_there_are_values() -> None:

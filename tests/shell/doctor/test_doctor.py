@@ -35,7 +35,7 @@ from mintscope.shell.config.sections import (
     CreditsConfig,
     MetricsConfig,
 )
-from mintscope.shell.wiring.stores import held
+from mintscope.shell.wiring.processes.holding import held
 from support.scenes.stores import market_in, money_in
 
 NOW = 1_750_000_000

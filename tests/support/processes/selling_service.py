@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
-from mintscope.base.metrics import configure_logging
+from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.base.primitives import Signature
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unseen

@@ -3,45 +3,19 @@
 import gc
 import resource
 from importlib import import_module
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typing_extensions import override
 
 from mintscope import __version__
+from mintscope.shell.cli.commands import COMMANDS
 from mintscope.shell.cli.service.parent import attach
-from mintscope.shell.wiring.processes.siblings import Siblings
-
-# Each command and the module that has it, below shell/cli, in the order of `--help`.
-COMMANDS: Final = {
-    "demo": "demo.demo",
-    "serve": "service.serve",
-    "ingest": "service.ingest",
-    "api": "service.api",
-    "tokens": "tokens",
-    "history": "history.imports",
-    "gaps": "chain.gaps",
-    "programs": "chain.programs",
-    "credits": "credits",
-    "buy": "buy",
-    "sales": "sales",
-    "applications": "accounts.applications",
-    "users": "accounts.users",
-    "admin": "accounts.users",
-    "decode": "chain.decode",
-    "indicators": "indicators",
-    "report": "indicators",
-    "config": "config",
-    "doctor": "doctor.doctor",
-    "devchain": "demo.devchain",
-    "faucet": "demo.devchain",
-    "faults": "demo.devchain",
-}
 
 
 class _Commands(TyperGroup):
-    """Imports the module of a command when it is called: all of them take most of a second.
+    """Imports the module of a command when it is called: all of them take a second.
 
     Typed with Any where typer has types that it does not publish.
     """
@@ -54,8 +28,21 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"mintscope.shell.cli.{COMMANDS[cmd_name]}")
+        module = import_module(f"mintscope.shell.cli.{COMMANDS[cmd_name].module}")
         return typer.main.get_group(module.app).commands[cmd_name]
+
+    @override
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        listed = {name: TyperCommand(name, help=each.summary) for name, each in COMMANDS.items()}
+        shown = TyperGroup(
+            name=self.name,
+            commands=dict(listed),
+            help=self.help,
+            params=self.params,
+            rich_markup_mode=self.rich_markup_mode,
+            context_settings=self.context_settings,
+        )
+        shown.format_help(ctx, formatter)
 
 
 app = typer.Typer(
@@ -90,8 +77,12 @@ def root(
 ) -> None:
     """Set up what every command needs."""
     gc.enable()
-    context.obj = siblings = Siblings(has_parent=attached)
     if attached:
+        from mintscope.shell.wiring.processes.siblings import (  # noqa: PLC0415 - loads the metrics
+            Siblings,
+        )
+
+        context.obj = siblings = Siblings(has_parent=True)
         attach(siblings.hear)
 
 

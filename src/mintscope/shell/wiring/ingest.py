@@ -26,7 +26,8 @@ from mintscope.shell.config.sections import ChainConfig, MarketConfig
 from mintscope.shell.wiring.decoding import decoder
 from mintscope.shell.wiring.maintenance import run_until_signalled, running, serving_metrics
 from mintscope.shell.wiring.processes.backoff import Backoff
-from mintscope.shell.wiring.stores import Market, held, open_market
+from mintscope.shell.wiring.processes.holding import held
+from mintscope.shell.wiring.stores import Market, open_market
 
 __all__ = ["WrongChain", "node_endpoint", "run_ingest"]
 

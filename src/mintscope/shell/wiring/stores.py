@@ -1,13 +1,12 @@
 """The stores of an installation, as it is configured: the only module that names an engine."""
 
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from mintscope.base.clock import Clock
 from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.market.store import Retention
 from mintscope.core.market.timeframe import Timeframe
-from mintscope.edges.storage import folder
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, OTHERS, PEPPER_FILE, load_pepper
 from mintscope.edges.storage.sqlite import openers
 from mintscope.edges.storage.sqlite.connection import engine_version
@@ -15,12 +14,6 @@ from mintscope.edges.storage.sqlite.openers import Market, Money
 from mintscope.shell.config.config import Config
 
 __all__ = ["OTHERS", "Market", "Money", "engine_version", "open_market", "open_money"]
-
-
-def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractContextManager[None]:
-    """Hold the folder of all files for *role*.  Raises FolderInUse, FolderOpen."""
-    may_be_open = config.data_dir_may_be_open
-    return folder.held(config.data_dir, role, may_be_open=may_be_open, patience_s=patience_s)
 
 
 def market_file(config: Config) -> Path:

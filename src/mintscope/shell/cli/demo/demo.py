@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import httpx
 import typer
 
-from mintscope.base.metrics import configure_logging
+from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL
 from mintscope.devchain.market.world import World

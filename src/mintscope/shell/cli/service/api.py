@@ -26,7 +26,7 @@ def api(
     again: Annotated[bool, typer.Option("--again", hidden=True, help="It ran before.")] = False,
 ) -> None:
     """Serve clients: the API and the pages."""
-    siblings: Siblings = context.obj
+    siblings: Siblings = context.obj or Siblings(has_parent=False)
     siblings.is_restart = again
     settings = configured(config).config
     start_logging(settings.log)

@@ -19,7 +19,7 @@ import structlog
 from mintscope.shell.cli.service.out_of_service import LINGER_S, OutOfService
 from mintscope.shell.cli.service.running import EXIT_OPERATOR, ChildEnded
 from mintscope.shell.wiring.processes.backoff import Backoff
-from mintscope.shell.wiring.processes.siblings import Sibling
+from mintscope.shell.wiring.processes.sibling import Sibling
 
 STOP_TIMEOUT_S: Final = 15.0
 POLL_S: Final = 0.05

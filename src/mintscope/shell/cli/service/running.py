@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from mintscope.base.errors import NeedsOperator, StoreUnavailable, UnusableStore
-from mintscope.base.metrics import configure_logging
+from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.base.solana import SourceError
 from mintscope.shell.cli.output import stop
 from mintscope.shell.config.sections import LogConfig

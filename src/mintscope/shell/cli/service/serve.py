@@ -8,8 +8,8 @@ import typer
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.service.children import STOP_TIMEOUT_S, Children, Role
 from mintscope.shell.cli.service.running import EXIT_FAILED, ending_in_words, start_logging
+from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
-from mintscope.shell.wiring.stores import held
 
 app = typer.Typer()
 

@@ -7,19 +7,9 @@ import msgspec
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import RESTARTS
 from mintscope.edges.api.check import Check
+from mintscope.shell.wiring.processes.sibling import Sibling
 
 PARENT_SAYS: Final = "processes"
-
-
-class Sibling(msgspec.Struct, frozen=True):
-    """How one process is.
-
-    restarts     how often it was started again
-    is_stopped   it has ended, and is not started again before an operator has decided
-    """
-
-    restarts: int = 0
-    is_stopped: bool = False
 
 
 class Siblings:

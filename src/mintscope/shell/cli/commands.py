@@ -1,0 +1,73 @@
+"""Each command, in the order of `mintscope --help`, and the module that is imported to run it."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+
+class Command(NamedTuple):
+    """A command.
+
+    module    where it is, below shell/cli
+    summary   the first sentence of its help, so that a list of all commands imports none
+    """
+
+    module: str
+    summary: str
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "demo": Command(
+        "demo.demo", "Run everything on a local Solana whose market trades, until Ctrl-C."
+    ),
+    "serve": Command(
+        "service.serve",
+        "Run ingest and api side by side until Ctrl-C; one that ends is started again.",
+    ),
+    "ingest": Command(
+        "service.ingest", "Read the chain and write the market; one process per installation."
+    ),
+    "api": Command("service.api", "Serve clients: the API and the pages."),
+    "tokens": Command("tokens", "Choose which mints are tracked, and look at one."),
+    "history": Command("history.imports", "Give a mint its past."),
+    "gaps": Command("chain.gaps", "Which slots no source could deliver."),
+    "programs": Command(
+        "chain.programs",
+        "List the programs whose swaps are read, those that the configuration adds among them.",
+    ),
+    "credits": Command("credits", "Issue credit tokens, and look at them."),
+    "buy": Command("buy", "Pay a mintscope service from a wallet."),
+    "sales": Command(
+        "sales", "Look at sales, resume them, and settle payments that a restore lost."
+    ),
+    "applications": Command("accounts.applications", "Review applications for access."),
+    "users": Command("accounts.users", "List accounts, and remove one."),
+    "admin": Command(
+        "accounts.users", "Make administrators, who review applications in the browser."
+    ),
+    "decode": Command(
+        "chain.decode", "Print one JSON line per swap; quarantined transactions go to stderr."
+    ),
+    "indicators": Command(
+        "indicators", "Print the indicators of a series of candles as JSON."
+    ),
+    "report": Command(
+        "indicators",
+        "Print price, indicators, pressure and candle counts of a token's swaps as JSON.",
+    ),
+    "config": Command(
+        "config", "Print every setting with its value and its origin; secrets are masked."
+    ),
+    "doctor": Command(
+        "doctor.doctor",
+        "Check the installation; exit 1 if something keeps the service from working.",
+    ),
+    "devchain": Command(
+        "demo.devchain", "Serve a simulated Solana over JSON-RPC, or write its blocks to a file."
+    ),
+    "faucet": Command(
+        "demo.devchain", "Give a wallet SOL and payment tokens of a running devchain."
+    ),
+    "faults": Command(
+        "demo.devchain", "Show the faults of a running devchain, or replace them."
+    ),
+}
