@@ -8,7 +8,6 @@ import uvloop
 from bench.peers_http.ours import OneReport
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
-from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.edges.maintenance.memory import give_memory_back
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.listening import listen
@@ -18,6 +17,7 @@ from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.accounts import open_accounts
 from mintscope.shell.wiring.api import create_api, create_server, other_limit
 from mintscope.shell.wiring.maintenance import running
+from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.shell.wiring.site import Pages
 from mintscope.shell.wiring.stores import open_money
 

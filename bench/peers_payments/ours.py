@@ -13,7 +13,6 @@ from bench.peers_payments.moments import SEED, Heart
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import TokenNotFound
 from mintscope.base.limits import Limit, MemoryLimits
-from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.base.primitives import Mint
 from mintscope.core.market.report import ReadReport
 from mintscope.devchain.svm.genesis import Genesis
@@ -28,6 +27,7 @@ from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
 from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.payments import open_sales
+from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.shell.wiring.stores import open_market, open_money
 
 ROOT = bytes(range(32))

@@ -16,7 +16,6 @@ from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
-from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.base.primitives import Signature
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unseen
@@ -31,6 +30,7 @@ from mintscope.shell.config.sections import ApiConfig, ChainConfig, CreditsConfi
 from mintscope.shell.wiring.api import create_api, create_server
 from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.payments import Sales, open_sales
+from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.shell.wiring.stores import open_market, open_money
 from support.fakes.reports import FakeReports
 from support.processes.processes import running as running_process

@@ -47,9 +47,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "decode": Command(
         "chain.decode", "Print one JSON line per swap; quarantined transactions go to stderr."
     ),
-    "indicators": Command(
-        "indicators", "Print the indicators of a series of candles as JSON."
-    ),
+    "indicators": Command("indicators", "Print the indicators of a series of candles as JSON."),
     "report": Command(
         "indicators",
         "Print price, indicators, pressure and candle counts of a token's swaps as JSON.",
@@ -67,7 +65,5 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "faucet": Command(
         "demo.devchain", "Give a wallet SOL and payment tokens of a running devchain."
     ),
-    "faults": Command(
-        "demo.devchain", "Show the faults of a running devchain, or replace them."
-    ),
+    "faults": Command("demo.devchain", "Show the faults of a running devchain, or replace them."),
 }

@@ -34,10 +34,10 @@ from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
 from mintscope.shell.wiring.maintenance import running, serving_metrics
 from mintscope.shell.wiring.payments import Sales, open_sales
+from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
 from mintscope.shell.wiring.processes.siblings import Siblings
 from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
-from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.stores import Money, open_market, open_money
 
 Ready: TypeAlias = Callable[[str, int], None]

@@ -13,7 +13,6 @@ from typing import Annotated, Final
 import httpx
 import typer
 
-from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL
 from mintscope.devchain.market.world import World
@@ -27,6 +26,7 @@ from mintscope.shell.cli.service.serve import start_api
 from mintscope.shell.config.load import child_environment
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.processes.listening import bind
+from mintscope.shell.wiring.processes.log_lines import configure_logging
 
 SEED: Final = 0
 MINTS: Final = 20

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from typing import Final
 
 from mintscope.base.errors import NeedsOperator, StoreUnavailable, UnusableStore
-from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.base.solana import SourceError
 from mintscope.shell.cli.output import stop
 from mintscope.shell.config.sections import LogConfig
+from mintscope.shell.wiring.processes.log_lines import configure_logging
 
 EXIT_FAILED: Final = 1
 EXIT_OPERATOR: Final = 3  # starting it again is of no use until an operator has decided
