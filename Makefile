@@ -10,6 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] 2>/dev/null && echo /dev/shm)
 SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
 APT_INSTALL := apt-get -qq install --yes --no-install-recommends
+KERNELS := $(addprefix src/mintscope/core/,market/engine/kernels.py market/engine/prefetch.py dex/base58.py)
 PACKAGES := tests/browser src/mintscope/edges/web/assets
 
 .PHONY: help setup demo quick test check bench mainnet storm prove fuzz mutation report protocol lock format clean
@@ -17,7 +18,7 @@ PACKAGES := tests/browser src/mintscope/edges/web/assets
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
 
-setup: $(VENV)/run ## install mintscope into .venv
+setup: $(VENV)/compiled ## install mintscope into .venv
 
 demo: $(VENV)/demo ## devchain, ingest and api, a market that trades and a buyer who pays
 	@exec $(BIN)/mintscope demo
@@ -87,12 +88,17 @@ $(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/demo: $(VENV)/run requirements/demo.txt
+# What computes becomes machine code here, and not at the first start, which would wait for it.
+$(VENV)/compiled: $(VENV)/run $(KERNELS)
+	@$(BIN)/python -m mintscope.shell.wiring.kernels >/dev/null
+	@touch $@
+
+$(VENV)/demo: $(VENV)/compiled requirements/demo.txt
 	@echo "installing the buyer ..."
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/demo.txt
 	@touch $@
 
-$(VENV)/dev: $(VENV)/run requirements/dev.txt $(PACKAGES:=/package-lock.json)
+$(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.json)
 	@echo "installing the test tools ..."
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
 	@for folder in $(PACKAGES); do \

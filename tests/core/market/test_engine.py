@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import UnixS
+from mintscope.core.compiled import kernel
 from mintscope.core.market.engine.engine import Engine
-from mintscope.core.market.engine.kernels import ROW, kernel
+from mintscope.core.market.engine.kernels import ROW
 from mintscope.core.market.report import report_of, token_report
 from support.oracles import definitions
 from support.oracles.definitions import Trade

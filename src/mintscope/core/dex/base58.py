@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 from based58 import b58decode
-from numba import njit
 from numpy.typing import NDArray
 
+from mintscope.core.compiled import kernel
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 
 ALPHABET: Final = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -78,7 +78,7 @@ def head(text: str | bytes) -> bytes:
     return decode(text)[:HEAD_SIZE]
 
 
-@njit(cache=True)
+@kernel
 def _write(limbs: NDArray[np.uint64], out: NDArray[np.uint8]) -> int:
     """Write the bytes of the number *limbs* to *out*, most significant first; return how many."""
     length = 0
@@ -91,7 +91,7 @@ def _write(limbs: NDArray[np.uint64], out: NDArray[np.uint8]) -> int:
     return length
 
 
-@njit(cache=True)
+@kernel
 def convert(digits: bytes, out: NDArray[np.uint8]) -> int:
     """Write the bytes of *digits* to *out* and return how many, or -1 for a bad digit."""
     zeros = 0

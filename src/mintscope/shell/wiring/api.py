@@ -32,6 +32,7 @@ from mintscope.edges.server.server import freeze_startup_objects, make_server
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
+from mintscope.shell.wiring.kernels import telling_what_is_compiled
 from mintscope.shell.wiring.maintenance import running, serving_metrics
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.processes.holding import held
@@ -183,9 +184,11 @@ def create_server(config: ApiConfig, app: ASGIApp, clock: Clock) -> Server:
 
 
 def _follower(config: Config, reader: LogReader, clock: Clock) -> Follower:
+    with telling_what_is_compiled():
+        market = LiveMarket(config.market.live_mints_max)
     return Follower(
         reader,
-        LiveMarket(config.market.live_mints_max),
+        market,
         clock,
         poll_interval_s=config.api.poll_interval_ms / 1000,
     )

@@ -24,6 +24,7 @@ from mintscope.edges.sources.rpc import Rpc
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, MarketConfig
 from mintscope.shell.wiring.decoding import decoder
+from mintscope.shell.wiring.kernels import load_ingest_kernels, telling_what_is_compiled
 from mintscope.shell.wiring.maintenance import run_until_signalled, running, serving_metrics
 from mintscope.shell.wiring.processes.backoff import Backoff
 from mintscope.shell.wiring.processes.holding import held
@@ -46,6 +47,8 @@ async def run_ingest(config: Config, progress: Progress) -> None:
     """
     clock, metrics = SystemClock(), config.metrics
     with held(config, "ingest"), serving_metrics(metrics, metrics.ingest_port):
+        with telling_what_is_compiled():
+            load_ingest_kernels()
         await run_until_signalled(_run(config, progress, clock))
 
 

@@ -19,30 +19,18 @@ never folded into `acc`: a read folds it into copies.
 A row of zeros is a mint that has not traded.
 """
 
-from collections.abc import Callable
 from math import nan
-from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mintscope.core.compiled import kernel
 from mintscope.core.market.engine.prefetch import prefetch
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-
-def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile *function*, and keep the machine code where a folder can be written."""
-    try:
-        compiled: Callable[P, R] = njit(cache=True)(function)
-    except RuntimeError:  # a read-only installation compiles anew in every process
-        compiled = njit()(function)
-    return compiled
 
 
 class Periods(NamedTuple):
