@@ -1,5 +1,6 @@
 # The only task runner.  Each target makes .venv from the hash-pinned lock by itself.
-PYTHON ?= python3
+# An interpreter built with profile-guided optimisation, where PATH has one.
+PYTHON ?= $(shell python3 bench/interpreter.py || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 # Errors only: pip also warns of every place that it looks into.
@@ -53,8 +54,8 @@ mutation: $(VENV)/dev ## change one thing at a time in what handles money, keys 
 report: $(VENV)/dev ## build/report: what bench, prove, fuzz and mutation last found, as one page
 	@$(BIN)/python -m prove.report
 
-bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer
-	@$(BIN)/python -m bench $(ARGS)
+bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer; COMPARE=REV: beside that revision
+	@$(BIN)/python -m bench $(addprefix --compare ,$(COMPARE)) $(ARGS)
 
 mainnet: $(VENV)/bench ## ingest and api at the load of mainnet, MINUTES=10 each by JSON-RPC and gRPC, 100 and 250 ms away
 	@$(BIN)/python -m bench.mainnet $(or $(MINUTES),10) 100 250

@@ -4,16 +4,12 @@ import argparse
 import subprocess
 import sys
 
-from bench.figure import KEPT
+from bench import head
+from bench.compare import compare
+from bench.figure import HEAD, KEPT
 
-NAMES = ("decode", "engine", "http", "freshness", "payments", "accounts", "forgot")
+NAMES = ("decode", "engine", "http", "freshness", "payments", "accounts", "forgot", "starting")
 FLOODS = "floods"
-
-
-DATA = (
-    "made: transactions of the project's own chain, the same in every clone; recorded: mainnet's,\n"
-    "where ../shared/data is; all other figures: seeded random numbers or traffic of their own.\n"
-)
 
 
 def main() -> int:
@@ -26,13 +22,21 @@ def main() -> int:
         metavar="NAME",
         help=f"one or more of {', '.join(NAMES)}, by default all of them; or floods: a minute each",
     )
-    names = parser.parse_args().names or NAMES
+    parser.add_argument(
+        "--compare", metavar="REV", help="a revision to run beside this one: figure by figure"
+    )
+    asked = parser.parse_args()
+    names = asked.names or NAMES
     if unknown := set(names) - {*NAMES, FLOODS}:
         parser.error(f"expected names of {', '.join(NAMES)}; there were {', '.join(unknown)}")
-    print(DATA)
-    print(f"{'what':44} {'who':34} {'value':>14} {'unit':14} {'ours is':>11}  goal")
+    for what, which in head.rows():
+        print(f"{what:12} {which}")
+    print(flush=True)
     for name in names:  # what was kept of an earlier run is no figure of this one
         (KEPT / f"{name}.jsonl").unlink(missing_ok=True)
+    if asked.compare:
+        return compare(asked.compare, names)
+    print(HEAD, flush=True)
     codes = [
         subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode
         for name in names

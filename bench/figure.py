@@ -7,14 +7,21 @@ from pathlib import Path
 from typing import Final
 
 KEPT: Final = Path(__file__).resolve().parents[1] / "build" / "bench"
+HEAD: Final = (
+    f"{'what':44} {'who':34} {'value':>14} {'unit':14} {'spread':>7} {'CPU us':>10} {'wall us':>10}"
+    f" {'ours is':>11}  goal"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A measurement of ours or of a peer.
+    """A measurement of ours or of a peer, the median of its turns.
 
-    ratio    how many times better ours is than this peer; None on our own rows
-    goal     what we set out to reach, in words; empty where there is none
+    ratio     how many times better ours is than this peer or floor; None on our own rows
+    goal      what we set out to reach, in words; empty where there is none
+    spread    half the distance between the quartiles of its turns, as a share of the median
+    cpu_us    processor time of one, of all threads
+    wall_us   time of one by the clock
     """
 
     what: str
@@ -23,18 +30,24 @@ class Figure:
     unit: str
     ratio: float | None = None
     goal: str = ""
+    spread: float | None = None
+    cpu_us: float | None = None
+    wall_us: float | None = None
 
 
 def line(figure: Figure) -> str:
     """Return *figure* as one aligned line."""
-    ratio = "" if figure.ratio is None else f"{figure.ratio:10.2f}x"
     value = f"{figure.value:14,.2f}"
-    return f"{figure.what:44} {figure.who:34} {value} {figure.unit:14} {ratio:12} {figure.goal}"
+    spread = "" if figure.spread is None else f"{figure.spread:.1%}"
+    cpu, wall = ("" if us is None else f"{us:,.1f}" for us in (figure.cpu_us, figure.wall_us))
+    ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}x"
+    measured = f"{value} {figure.unit:14} {spread:>7} {cpu:>10} {wall:>10} {ratio:>11}"
+    return f"{figure.what:44} {figure.who:34} {measured}  {figure.goal}".rstrip()
 
 
 def tell(figure: Figure) -> None:
     """Print *figure*, and keep it in build/bench/ under the name of the benchmark that runs."""
-    print(line(figure))
+    print(line(figure), flush=True)
     KEPT.mkdir(parents=True, exist_ok=True)
     with (KEPT / f"{Path(sys.argv[0]).stem}.jsonl").open("a") as file:
         file.write(json.dumps(asdict(figure)) + "\n")

@@ -56,15 +56,22 @@ def _benchmarks() -> Section:
     return Section(
         title="Benchmarks",
         text=BENCHMARKS if figures else "Nothing was measured yet: `make bench` does it.",
-        head=("what", "who", "value", "unit", "ours is", "goal"),
+        head=("what", "who", "value", "unit", "spread", "CPU, us", "wall, us", "ours is", "goal"),
         rows=[_figure_row(each) for each in figures],
         svg=bars(compared),
     )
 
 
 def _figure_row(each: dict[str, Any]) -> tuple[str, ...]:
-    ratio = "" if each["ratio"] is None else f"{each['ratio']:,.2f}x"
-    return each["what"], each["who"], f"{each['value']:,.2f}", each["unit"], ratio, each["goal"]
+    def shown(name: str, form: str) -> str:
+        return "" if each.get(name) is None else format(each[name], form)
+
+    ratio = shown("ratio", ",.2f")
+    return (
+        *(each["what"], each["who"], f"{each['value']:,.2f}", each["unit"]),
+        *(shown("spread", ".1%"), shown("cpu_us", ",.1f"), shown("wall_us", ",.1f")),
+        *(f"{ratio}x" if ratio else "", each["goal"]),
+    )
 
 
 def _recipes() -> Section:

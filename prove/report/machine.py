@@ -6,10 +6,10 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Final
 
 import apsw
+from bench.head import interpreter, processor
 
 from prove.recipe import ROOT
 
@@ -24,9 +24,10 @@ def rows() -> Iterator[tuple[str, str]]:
     """Yield (what, which)."""
     yield "commit", _commit()
     yield "Python", platform.python_version()
+    yield "interpreter", interpreter()
     yield "SQLite", apsw.sqlitelibversion()
     yield "kernel", f"{platform.system()} {platform.release().split('-')[0]}"
-    yield "processor", f"{_processor()}, {len(os.sched_getaffinity(0))} cores for us"
+    yield "processor", processor()
     yield "memory", f"{_memory_gib():.0f} GiB"
     for package in PACKAGES:
         try:
@@ -45,13 +46,6 @@ def _commit() -> str:
         return done.stdout.strip()
 
     return ask("rev-parse", "HEAD") + (", with changes" if ask("status", "--porcelain") else "")
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def _memory_gib() -> float:

@@ -107,3 +107,74 @@ def test_one_figure_is_asked_for_by_its_name() -> None:
     assert all(f"bench.{name}" in MODULES and f"| `{name}` |" in page for name in main.NAMES)
     assert asked.returncode == 2
     assert "expected names of decode, engine" in asked.stderr
+
+
+OLD_LINE = (
+    "decode a block of 1,500 (recorded)           mintscope                          "
+    "        1,012.50 ms                          <= 9 ms"
+)
+
+
+def test_two_revisions_are_compared_by_what_each_prints_of_ours() -> None:
+    """Older revisions print fewer columns; peers are not compared."""
+    compare = importlib.import_module("bench.compare")
+    figure = importlib.import_module("bench.figure")
+    new = figure.Figure(
+        what="decode a block of 1,500 (recorded)",
+        who="mintscope",
+        value=1012.5,
+        unit="ms",
+        spread=0.01,
+        cpu_us=8.5,
+    )
+    peer = figure.Figure(what=new.what, who="node", value=4.0, unit="ms", ratio=4.0)
+    rate = figure.Figure(what="decode", who="mintscope", value=35_000.0, unit="tx/s per core")
+
+    expected = [((new.what, "ms"), 1012.5)]
+    assert list(compare.figures(OLD_LINE)) == expected
+    assert list(compare.figures(f"{figure.HEAD}\n{figure.line(new)}\n")) == expected
+    assert list(compare.figures(figure.line(peer))) == []
+    assert list(compare.figures(figure.line(rate))) == [(("decode", "tx/s per core"), 35_000.0)]
+
+
+def test_a_higher_rate_and_a_shorter_time_are_better() -> None:
+    compare = importlib.import_module("bench.compare")
+
+    assert compare.ratio("tx/s per core", 120.0, 100.0) == pytest.approx(1.2)
+    assert compare.ratio("ms", 100.0, 120.0) == pytest.approx(1.2)
+
+
+def test_ours_and_its_floor_take_turns() -> None:
+    turns = importlib.import_module("bench.turns")
+    called: list[str] = []
+    taken = turns.take_turns(
+        {"ours": lambda: called.append("ours"), "floor": lambda: called.append("floor")}, rounds=5
+    )
+
+    assert [{*called[n : n + 2]} for n in range(0, 12, 2)] == [{"ours", "floor"}] * 6
+    assert len(taken["ours"].cpu_s) == len(taken["floor"].wall_s) == 5
+    assert turns.spread([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(0.5)
+
+
+@pytest.mark.process
+def test_the_makefile_takes_an_interpreter_that_mintscope_runs_on(tmp_path: Path) -> None:
+    """Here the only one on PATH; one of another version is passed over, and the choice is said."""
+    too_old = tmp_path / "old" / "python3"
+    too_old.parent.mkdir()
+    too_old.write_text("#!/bin/sh\nexit 0\n")
+    too_old.chmod(0o755)
+    ours = tmp_path / "ours" / "python3"
+    ours.parent.mkdir()
+    ours.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    ours.chmod(0o755)
+    told = subprocess.run(
+        [sys.executable, ROOT / "bench" / "interpreter.py"],
+        env={"PATH": f"{too_old.parent}:{ours.parent}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert told.stdout == f"{ours}\n"
+    assert "profile-guided optimisation" in told.stderr

@@ -1,0 +1,140 @@
+"""Two revisions beside each other: `make bench COMPARE=REV`.
+
+Each revision runs its own benchmarks on its own code, in turns.  REV is a worktree in a temporary
+folder.  It uses this venv through PYTHONPATH, or one of its own where its lock differs.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SLOWER: Final = 0.95
+TURNS: Final = 3
+OURS: Final = re.compile(
+    r"(?P<what>\S.*?) +mintscope +(?P<value>[\d,]+\.\d\d) (?P<unit>\S+(?: \S+)*)(?:  |$)"
+)
+RATE: Final = "/s"  # more of it is better; of everything else less is
+
+Measured = dict[tuple[str, str], list[float]]
+
+
+@dataclass(frozen=True)
+class Build:
+    """A revision as it lies in *folder*, run by *python*."""
+
+    folder: Path
+    python: Path
+
+    def measure(self, name: str) -> Iterator[tuple[tuple[str, str], float]]:
+        """Yield our figures of the benchmark *name*, each as ((what, unit), value)."""
+        if not (self.folder / "bench" / f"{name}.py").is_file():
+            return
+        environment = dict(os.environ)  # noqa: TID251 - handed on, not read
+        environment["PYTHONPATH"] = f"{self.folder / 'src'}:{self.folder}"
+        ran = subprocess.run(
+            [self.python, "-m", f"bench.{name}"],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        yield from figures(ran.stdout)
+
+
+def figures(printed: str) -> Iterator[tuple[tuple[str, str], float]]:
+    """Yield our figures in what a benchmark *printed*, in the form of any revision."""
+    for line in printed.splitlines():
+        if found := OURS.match(line):
+            yield (found["what"], found["unit"]), float(found["value"].replace(",", ""))
+
+
+def compare(revision: str, names: Sequence[str]) -> int:
+    """Print the ratio of each figure of ours, now against *revision*; 1 if one is slower."""
+    ours, theirs = Measured(), Measured()
+    with revision_at(revision) as before:
+        for name in names:
+            for turn in range(TURNS):
+                sides = [(Build(ROOT, Path(sys.executable)), ours), (before, theirs)]
+                for build, measured in sides if turn % 2 else reversed(sides):
+                    for key, value in build.measure(name):
+                        measured.setdefault(key, []).append(value)
+    slower = [key for key in ours if _tell(key, ours[key], theirs.get(key), revision)]
+    rule = f"nothing slower than {SLOWER}"
+    print(f"\n{rule}: {len(slower)} of {len(ours)} are" if slower else f"\n{rule}: kept")
+    return int(bool(slower))
+
+
+def ratio(unit: str, now: float, before: float) -> float:
+    """Return how many times better *now* is than *before*."""
+    return now / before if RATE in unit else before / now
+
+
+def _tell(
+    key: tuple[str, str], now: Sequence[float], before: Sequence[float] | None, revision: str
+) -> bool:
+    """Print one figure; return whether it is slower than the rule allows."""
+    what, unit = key
+    if before is None:
+        print(f"{what:52} {median(now):14,.2f} {unit:14}  not measured at {revision}")
+        return False
+    better = ratio(unit, median(now), median(before))
+    is_slower = better < SLOWER and unit != "p"
+    print(
+        f"{what:52} {median(now):14,.2f} {unit:14} before {median(before):14,.2f}"
+        f" {better:8.2f}x{'  slower' if is_slower else ''}"
+    )
+    return is_slower
+
+
+@contextmanager
+def revision_at(revision: str) -> Iterator[Build]:
+    """Have *revision* in a temporary folder; the folder and its worktree are removed at the end."""
+    with TemporaryDirectory() as name:
+        folder = Path(name) / "revision"
+        _git("worktree", "add", "--quiet", "--detach", str(folder), revision)
+        try:
+            if (ROOT.parent / "shared").is_dir():  # the recorded data, where a revision looks
+                (folder.parent / "shared").symlink_to(ROOT.parent / "shared")
+            yield Build(folder, _python(folder))
+        finally:
+            _git("worktree", "remove", "--force", str(folder))
+
+
+def _python(folder: Path) -> Path:
+    """Return the interpreter that has what the revision in *folder* needs."""
+    if _locks(folder) == _locks(ROOT):
+        modules = Path("bench", "peers", "node_modules")
+        if (ROOT / modules).is_dir():
+            (folder / modules).symlink_to(ROOT / modules)
+        return Path(sys.executable)
+    make = shutil.which("make")
+    if make is None:
+        raise SystemExit("bench: that revision has another lock: expected make to install it")
+    print("the lock differs: installing that revision ...", flush=True)
+    python = Path(sys.executable).resolve()
+    command = [make, "--silent", "--directory", str(folder), f"PYTHON={python}", ".venv/bench"]
+    subprocess.run(command, check=True)
+    return folder / ".venv" / "bin" / "python"
+
+
+def _locks(folder: Path) -> Mapping[str, bytes]:
+    files = [*(folder / "requirements").glob("*.txt"), folder / "bench/peers/package-lock.json"]
+    return {file.name: file.read_bytes() for file in files}
+
+
+def _git(*words: str) -> None:
+    git = shutil.which("git")
+    if git is None:
+        raise SystemExit("bench: expected git, which is missing")
+    subprocess.run([git, *words], cwd=ROOT, check=True)

@@ -1,0 +1,40 @@
+"""What figures are measured on: interpreter, processor, load, data; no names and no paths."""
+
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.interpreter import is_optimised
+from bench.transactions import SHARED_DATA
+
+MADE = "made: transactions of the project's own chain, the same in every clone"
+RECORDED = "; recorded: mainnet's, where ../shared/data is (it is here)"
+NOT_RECORDED = "; recorded: mainnet's, where ../shared/data is (it is not here)"
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    """Yield (what, which)."""
+    yield "interpreter", interpreter()
+    yield "processor", processor()
+    yield "load", f"{os.getloadavg()[0]:.1f} before the first benchmark"
+    yield "data", MADE + (RECORDED if SHARED_DATA.is_dir() else NOT_RECORDED)
+    yield "", "all other figures: seeded random numbers or traffic of their own"
+
+
+def interpreter() -> str:
+    """Return the version of Python and how it was built."""
+    built = "built" if is_optimised() else "not built"
+    implementation = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{implementation}, {built} with profile-guided optimisation"
+
+
+def processor() -> str:
+    """Return the model, and how many cores we may use."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    else:
+        model = platform.machine()
+    return f"{model}, {len(os.sched_getaffinity(0))} cores for us"
