@@ -31,6 +31,7 @@ from mintscope.core.market.store import (
     DEFAULT_RETENTION,
     DeadSlot,
     FinalSlot,
+    Folded,
     MarketOverview,
     MarketReader,
     MarketStore,
@@ -240,20 +241,33 @@ async def test_only_final_slots_are_folded_and_each_once(market: Market) -> None
     assert [one.slot for one in after.tail if one.folded] == list(range(1, 41))
 
 
-async def test_a_fold_that_fails_changes_nothing(market: Market) -> None:
+async def test_a_fold_that_ends_early_changes_nothing(market: Market) -> None:
     await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
     before = await market.reader.load(A)
 
-    async def broken() -> None:
-        async with market.store.fold(25) as folding:
-            assert len(folding.slots) == 1
-            raise KeyError
+    folding = await market.store.fold(25)
+    (only,) = folding.slots
+    assert A in await folding.swaps(only)
+    assert (await folding.kept([A]))[A].state is None
 
-    with pytest.raises(KeyError):
-        await broken()
     assert await market.reader.load(A) == before
     await fold(market)
     assert (await loaded(market, A)).state is not None
+
+
+async def test_a_fold_that_was_overtaken_by_an_operator_is_not_written(market: Market) -> None:
+    await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
+    folding = await market.store.fold(25)
+    folded = Folded(checkpoint=folding.slots[0], untracked=[], tracked={}, activity={}, mints={})
+    await market.tracking.remove(A)
+    assert await folding.save(folded) is None
+    assert len((await market.store.fold(25)).slots) == 1
+
+    await market.store.write([slot(2)])
+    folding = await market.store.fold(25)
+    await market.store.write([slot(3)])  # what is appended beside it does not count
+    assert await folding.save(folded) == 1
+    assert (await market.store.fold(25)).slots == []
 
 
 async def test_dead_slots_are_never_folded(market: Market) -> None:

@@ -8,6 +8,7 @@ from random import Random
 
 import msgspec
 import pytest
+from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import InsufficientData, TokenNotFound
@@ -18,7 +19,7 @@ from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.report import token_report
 from mintscope.core.market.store import Change, DeadSlot, FinalSlot, NewSlot
 from mintscope.edges.follow.follower import Follower
-from mintscope.edges.ingest.fold import fold_once
+from mintscope.edges.ingest.fold import FinalFold
 from support.scenes.stores import market_in
 
 MINTS = [Mint(f"mint{number}") for number in range(5)]
@@ -100,6 +101,18 @@ class Oracle:
         )
 
 
+VERBS = {"write": 9, "fold": 2, "fold a little": 8, "trim": 1, "add": 2, "remove": 1, "read": 3}
+
+
+class HurryingClock(ManualClock):
+    """A clock by which every look takes longer than there is time for."""
+
+    @override
+    def monotonic_s(self) -> float:
+        self.advance(15)
+        return super().monotonic_s()
+
+
 async def compare(follower: Follower, oracle: Oracle, mint: Mint) -> None:
     try:
         expected = oracle.report(mint)
@@ -118,17 +131,22 @@ async def test_both_agree(seed: int, follows_all: bool, tmp_path: Path) -> None:
     oracle = Oracle(random)
     async with market_in(tmp_path, follows_all=follows_all) as market:
         store, tracking = market.store, market.tracking
+        clock = HurryingClock(UnixMs(0))
+        beside = FinalFold(store, None, clock)
         follower = Follower(market.reader, LiveMarket(3), ManualClock(UnixMs(START * 1000)))
         for _ in range(STEPS):
             mint = random.choice(MINTS)
             match random.choices(
-                ["write", "fold", "trim", "add", "remove", "read"], [9, 3, 1, 2, 1, 3]
+                ["write", "fold", "fold a little", "trim", "add", "remove", "read"],
+                [9, 2, 8, 1, 2, 1, 3],
             ):
                 case ["write"]:
                     await store.write(oracle.changes())
                 case ["fold"]:
-                    while await fold_once(store, None):
-                        pass
+                    await beside.finish()
+                case ["fold a little"]:
+                    clock.advance(11_000)  # a batch is due, and there is time for one step of it
+                    await beside.go_on()
                 case ["trim"]:
                     await store.trim(random.choice([3, 1_000]))
                 case ["add"]:

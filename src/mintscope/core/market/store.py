@@ -1,7 +1,6 @@
 """The ports of the market store: its one writer, the list of mints, its status."""
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -107,11 +106,11 @@ DEFAULT_RETENTION: Final = Retention(
 
 
 class FinalizedSlot(NamedTuple):
-    """A slot to fold; *swaps* by mint, each in order."""
+    """A slot to fold; *seq* is its place in the log."""
 
     slot: Slot
     time: UnixS
-    swaps: Mapping[Mint, Sequence[PricedSwap]]
+    seq: int
 
 
 class Kept(NamedTuple):
@@ -159,16 +158,17 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Folding(Protocol):
-    """One transaction of the finalized fold; it commits when its context ends.
+    """One batch of the finalized fold: read at leisure, written in one transaction.
 
     slots    final slots not folded yet, oldest first
     day      of the checkpoint, None before the first
-    tracked  how many mints are followed
     """
 
     slots: Sequence[FinalizedSlot]
-    tracked: int
     day: int | None
+
+    async def swaps(self, slot: FinalizedSlot) -> Mapping[Mint, Sequence[PricedSwap]]:
+        """Return the swaps of *slot* by mint, each in order."""
 
     async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
         """Return what is kept of each of *mints*."""
@@ -176,8 +176,11 @@ class Folding(Protocol):
     async def followed(self) -> dict[Mint, Activity]:
         """Return the mints a rule may drop: tracked, and not listed by an operator."""
 
-    async def save(self, folded: Folded) -> None:
-        """Write *folded* and move the checkpoint to its last slot."""
+    async def save(self, folded: Folded) -> int | None:
+        """Write *folded*, move the checkpoint to its last slot; return how many are followed.
+
+        None, and nothing is written, if a mint was tracked or untracked since the batch was read.
+        """
 
 
 class MarketStore(Protocol):
@@ -203,8 +206,8 @@ class MarketStore(Protocol):
     async def write(self, changes: Sequence[Change]) -> None:
         """Add *changes* to the log, all or none of them."""
 
-    def fold(self, slots_max: int) -> AbstractAsyncContextManager[Folding]:
-        """Open the transaction that folds up to *slots_max* final slots."""
+    async def fold(self, slots_max: int) -> Folding:
+        """Return a batch of up to *slots_max* final slots; one at a time."""
 
     async def trim(self, events_max: int) -> int:
         """Forget up to *events_max* of the oldest events that are not needed; return how many."""

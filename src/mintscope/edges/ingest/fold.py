@@ -1,10 +1,10 @@
 """The finalized fold: final slots into candles, in slot order, exactly once."""
 
-import asyncio
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Final
 
+from mintscope.base.clock import Clock
 from mintscope.base.metrics import FINALIZED_SLOT, TRACKED_MINTS
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.engine.fold import MintFold
@@ -19,7 +19,54 @@ from mintscope.core.market.store import (
     MarketStore,
 )
 
-SLOTS_MAX: Final = 25
+SLOTS_MIN: Final = 25  # that wait for each other: what they share is written once
+SLOTS_MAX: Final = 100
+WAIT_S: Final = 10.0
+STEP_S: Final = 0.02  # after each append
+PACKED_MAX: Final = 500  # mints, in one step
+
+
+class FinalFold:
+    """Folds beside appends: a batch of slots at a time, some milliseconds of it after each."""
+
+    def __init__(self, store: MarketStore, floor: Floor | None, clock: Clock) -> None:
+        """With *floor* follow every mint that reaches it; None: only those listed."""
+        self._store = store
+        self._floor = floor
+        self._clock = clock
+        self._under_way: _Batch | None = None
+        self._is_behind = False
+        self._begun_s = clock.monotonic_s()
+
+    async def go_on(self) -> None:
+        """Do a part of what is due; all of it where too many slots wait."""
+        end_s = self._clock.monotonic_s() + STEP_S
+        while self._clock.monotonic_s() < end_s or self._is_behind:
+            if self._under_way is None and not await self._begin():
+                return
+            await self._step()
+
+    async def finish(self) -> None:
+        """Fold everything that is final."""
+        while self._under_way is not None:
+            await self._step()
+        while await fold_once(self._store, self._floor):
+            pass
+
+    async def _begin(self) -> bool:
+        """Begin a batch if one is due."""
+        folding, now_s = await self._store.fold(SLOTS_MAX), self._clock.monotonic_s()
+        waiting = len(folding.slots)
+        self._is_behind = waiting == SLOTS_MAX
+        if not waiting or (waiting < SLOTS_MIN and now_s - self._begun_s < WAIT_S):
+            return False
+        self._begun_s, self._under_way = now_s, await _Batch.begin(folding, self._floor)
+        return True
+
+    async def _step(self) -> None:
+        batch, self._under_way = self._under_way, None  # one that fails is begun anew
+        if batch is not None and await batch.step():
+            self._under_way = batch
 
 
 async def fold_once(store: MarketStore, floor: Floor | None) -> bool:
@@ -27,41 +74,39 @@ async def fold_once(store: MarketStore, floor: Floor | None) -> bool:
 
     floor   follow every mint that reaches it; None: only those listed
     """
-    async with store.fold(SLOTS_MAX) as folding:
-        TRACKED_MINTS.set(folding.tracked)
-        if not folding.slots:
-            return False
-        batch = await _Batch.load(folding, floor)
-        for slot in batch.slots:
-            batch.apply(slot)
-        await folding.save(batch.folded())
-    FINALIZED_SLOT.set(batch.slots[-1].slot)
-    await asyncio.sleep(0)  # between two transactions others may have their turn
+    folding = await store.fold(SLOTS_MIN)
+    if not folding.slots:
+        return False
+    batch = await _Batch.begin(folding, floor)
+    while await batch.step():
+        pass
     return True
 
 
 class _Batch:
-    """Some slots of one day, and what they change."""
+    """Some slots of one day, and what they change; between two steps others may write."""
 
     def __init__(
         self,
-        *,
+        folding: Folding,
         slots: Sequence[FinalizedSlot],
-        kept: dict[Mint, Kept],
         untracked: Sequence[Mint],
         floor: Floor | None,
     ) -> None:
-        self.slots = slots
+        self._slots = slots
+        self._applied = 0
+        self._folds: dict[Mint, MintFold] = {}
+        self._folding = folding
         self._floor = floor
         self._untracked = untracked
         self._tracked: dict[Mint, FinalizedSlot] = {}
-        self._activity = {mint: was.activity for mint, was in kept.items()}
-        self._folds: dict[Mint, MintFold] = {}
+        self._kept: dict[Mint, Kept] = {}
+        self._activity: dict[Mint, Activity | None] = {}
         self._last_swap: dict[Mint, UnixS] = {}
-        self._kept = kept
+        self._packed: dict[Mint, FoldedMint] = {}
 
     @classmethod
-    async def load(cls, folding: Folding, floor: Floor | None) -> "_Batch":
+    async def begin(cls, folding: Folding, floor: Floor | None) -> "_Batch":
         """Take the slots of one day, and drop first the mints that died before it."""
         today = day_of(folding.slots[0].time)
         slots = list(takewhile(lambda slot: day_of(slot.time) == today, folding.slots))
@@ -69,14 +114,27 @@ class _Batch:
         if floor is not None and folding.day != today:
             followed = await folding.followed()
             untracked = [m for m, was in followed.items() if is_dead(was, today=today, floor=floor)]
-        kept = await folding.kept({mint for slot in slots for mint in slot.swaps})
-        for mint in kept.keys() & set(untracked):
-            kept[mint] = kept[mint]._replace(since_slot=None, state=None)
-        return cls(slots=slots, kept=kept, untracked=untracked, floor=floor)
+        return cls(folding, slots, untracked, floor)
 
-    def apply(self, slot: FinalizedSlot) -> None:
-        """Fold one slot."""
-        for mint, swaps in slot.swaps.items():
+    async def step(self) -> bool:
+        """Fold a slot, or make a part of what is to be written, or write it; False at the end."""
+        if self._applied < len(self._slots):
+            await self._apply(self._slots[self._applied])
+            self._applied += 1
+            return True
+        if len(self._packed) < len(self._folds):
+            self._pack(list(islice(self._folds, len(self._packed), len(self._packed) + PACKED_MAX)))
+            return True
+        tracked = await self._folding.save(self._folded())
+        if tracked is not None:
+            TRACKED_MINTS.set(tracked)
+            FINALIZED_SLOT.set(self._slots[-1].slot)
+        return False
+
+    async def _apply(self, slot: FinalizedSlot) -> None:
+        swaps_of = await self._folding.swaps(slot)
+        await self._load([mint for mint in swaps_of if mint not in self._kept])
+        for mint, swaps in swaps_of.items():
             if self._floor is not None:
                 self._count(mint, slot, swaps, self._floor)
             since = self._kept[mint].since_slot
@@ -87,18 +145,27 @@ class _Batch:
                 fold.apply(slot.time, swap)
             self._last_swap[mint] = slot.time
 
-    def folded(self) -> Folded:
-        """Return what to write."""
+    def _pack(self, mints: Sequence[Mint]) -> None:
+        for mint in mints:
+            fold = self._folds[mint]
+            changed, last = fold.changed(), self._last_swap[mint]
+            self._packed[mint] = FoldedMint(fold.state(), changed, fold.opened(), last)
+
+    def _folded(self) -> Folded:
         return Folded(
-            checkpoint=self.slots[-1],
+            checkpoint=self._slots[-1],
             untracked=self._untracked,
             tracked=self._tracked,
             activity={mint: was for mint, was in self._activity.items() if was is not None},
-            mints={
-                mint: FoldedMint(fold.state(), fold.changed(), fold.opened(), self._last_swap[mint])
-                for mint, fold in self._folds.items()
-            },
+            mints=self._packed,
         )
+
+    async def _load(self, mints: Sequence[Mint]) -> None:
+        kept = await self._folding.kept(mints)
+        for mint in kept.keys() & set(self._untracked):
+            kept[mint] = kept[mint]._replace(since_slot=None, state=None)
+        self._kept |= kept
+        self._activity |= {mint: was.activity for mint, was in kept.items()}
 
     def _fold(self, mint: Mint) -> MintFold:
         fold = self._folds.get(mint)

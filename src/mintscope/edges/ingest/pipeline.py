@@ -15,8 +15,8 @@ from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.history.store import HistoryJoin
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import Change, MarketStore
-from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.ingest.read_ahead import read_ahead
+from mintscope.edges.ingest.fold import FinalFold
+from mintscope.edges.ingest.read_ahead import ReadAhead, read_ahead
 from mintscope.edges.ingest.slots import Decode, Slots
 
 log = structlog.get_logger()
@@ -61,12 +61,13 @@ class Ingest:
         tail = await self.store.start(mints=self.mints, follows_files=self.follows_files)
         deciding = DecidingPools(await self.store.deciding_pools())
         chain = Slots(tail, self.decode, deciding)
-        await self._catch_up(chain)
+        fold = FinalFold(self.store, self.floor, self.clock)
+        await self._finish(fold, chain)
         await self._expect_same_chain()
         holes = 0
         while True:
             before = chain.tip
-            hole = await self._follow(chain)
+            hole = await self._follow(chain, fold)
             if hole is None:
                 return
             holes = holes + 1 if chain.tip == before else 1
@@ -89,36 +90,49 @@ class Ingest:
                 f" was {genesis_hash}: another cluster? Use its own data_dir"
             )
 
-    async def _follow(self, chain: Slots) -> Block | None:
+    async def _follow(self, chain: Slots, fold: FinalFold) -> Block | None:
         """Apply what the source yields; return a block that cannot join, None at the end."""
+        try:
+            async with read_ahead(self.source.updates(chain.tip)) as queue:
+                hole = await self._apply(queue, chain, fold)
+        except Exception:
+            await fold.finish()  # nothing that is final waits for the next start
+            raise
+        await self._finish(fold, chain)
+        return hole
+
+    async def _apply(self, queue: ReadAhead, chain: Slots, fold: FinalFold) -> Block | None:
         batches = 0
-        async with read_ahead(self.source.updates(chain.tip)) as queue:
-            while updates := await queue.take():
-                changes: list[Change] = []
-                try:
-                    hole = chain.apply(updates, changes)
-                finally:
-                    await self._write(chain, changes)
-                batches += 1
-                if batches % TRIM_EVERY == 0:
-                    await self.store.trim(TRIM_EVENTS_MAX)
-                if hole is not None:
-                    return hole
+        while updates := await queue.take():
+            changes: list[Change] = []
+            try:
+                hole = chain.apply(updates, changes)
+            finally:
+                await self._write(chain, changes, fold)
+            batches += 1
+            if batches % TRIM_EVERY == 0:
+                await self.store.trim(TRIM_EVENTS_MAX)
+            if hole is not None:
+                return hole
         return None
 
-    async def _write(self, chain: Slots, changes: Sequence[Change]) -> None:
+    async def _write(self, chain: Slots, changes: Sequence[Change], fold: FinalFold) -> None:
         if not changes:
             return
         await self.store.write(changes)
         if chain.tip is not None and chain.time is not None:
             INGEST_SLOT.set(chain.tip.slot)
             INGEST_LAG_S.set(self.clock.now() / 1000 - chain.time)
-        await self._catch_up(chain)
+        await fold.go_on()
+        await self._join(chain)
 
-    async def _catch_up(self, chain: Slots) -> None:
+    async def _finish(self, fold: FinalFold, chain: Slots) -> None:
         """Fold everything that is final, and join the pasts that reach to it."""
-        while await fold_once(self.store, self.floor):
-            pass
+        await fold.finish()
+        await self._join(chain)
+
+    async def _join(self, chain: Slots) -> None:
+        """Join the pasts that are ready and folded up to."""
         while self.history is not None and (mint := await self.history.join()) is not None:
             chain.deciding = DecidingPools(await self.store.deciding_pools())
             log.info("history_joined", mint=mint)

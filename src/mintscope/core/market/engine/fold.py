@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mintscope.base.primitives import UnixS
 from mintscope.core.market.engine.kernels import ACC, SERVICE, close_candle, sets_candle
 from mintscope.core.market.log import CandleRow, PricedSwap
-from mintscope.core.market.timeframe import Timeframe, bucket
+from mintscope.core.market.timeframe import TIMEFRAMES, Timeframe, bucket
 
 STATE_VERSION: Final = 2
 STATE: Final = np.dtype(
@@ -68,7 +68,7 @@ class MintFold:
     def __init__(self) -> None:
         self._first = UnixS(0)
         self._price_sol = 0.0
-        self._frames = {timeframe: _Frame(timeframe) for timeframe in Timeframe}
+        self._frames = {timeframe: _Frame(timeframe) for timeframe in TIMEFRAMES}
 
     @classmethod
     def from_state(cls, state: bytes | None) -> "MintFold":

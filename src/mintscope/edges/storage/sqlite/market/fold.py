@@ -1,6 +1,6 @@
 """One transaction of the finalized fold on SQLite."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import apsw
@@ -18,11 +18,12 @@ from mintscope.core.market.store import (
     Retention,
 )
 from mintscope.core.market.timeframe import Timeframe
-from mintscope.edges.storage.sqlite.market.mints import number, track, untrack
-from mintscope.edges.storage.sqlite.market.rows import swaps_of
+from mintscope.edges.storage.sqlite.connection import transaction
+from mintscope.edges.storage.sqlite.market.mints import track, untrack
+from mintscope.edges.storage.sqlite.market.rows import last_seq, swaps_of
 
 FINAL_SLOTS: Final = """
-SELECT seq, slot, time FROM header
+SELECT slot, time, seq FROM header
  WHERE seq > (SELECT folded_seq FROM progress)
    AND slot <= (SELECT finalized_slot FROM progress)
    AND NOT is_dead
@@ -30,6 +31,10 @@ SELECT seq, slot, time FROM header
  LIMIT ?
 """
 
+# By an operator, or by a past that was joined: what was read is no longer so.
+OVERTAKEN: Final = """
+SELECT EXISTS (SELECT 1 FROM event WHERE seq > ? AND kind IN ('track', 'untrack'))
+"""
 COUNT_TRACKED: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL"
 
 SWAPS: Final = """
@@ -89,22 +94,31 @@ DELETE FROM mint
 
 
 class SqliteFolding:
-    """Implements market.store.Folding inside a transaction that others hold.
+    """Implements market.store.Folding; *on_forget* is called once mints have lost their numbers."""
 
-    forgot   True once mints have lost their numbers
-    """
-
-    def __init__(self, db: apsw.Connection, *, slots_max: int, retention: Retention) -> None:
+    def __init__(
+        self,
+        db: apsw.Connection,
+        *,
+        slots_max: int,
+        retention: Retention,
+        on_forget: Callable[[], None],
+    ) -> None:
         self._db = db
         self._retention = retention
-        self.forgot = False
+        self._on_forget = on_forget
         self._ids: dict[Mint, int] = {}
-        self.tracked: int = db.execute(COUNT_TRACKED).get
+        self._seq = last_seq(db)
         self.day: int | None = db.execute("SELECT folded_day FROM progress").get
         self.slots: Sequence[FinalizedSlot] = [
-            FinalizedSlot(Slot(slot), UnixS(time), self._swaps(seq))
-            for seq, slot, time in list(db.execute(FINAL_SLOTS, (slots_max,)))
+            FinalizedSlot(Slot(slot), UnixS(time), seq)
+            for slot, time, seq in db.execute(FINAL_SLOTS, (slots_max,))
         ]
+
+    async def swaps(self, slot: FinalizedSlot) -> dict[Mint, list[PricedSwap]]:
+        """Return the swaps of *slot* by mint, each in order."""
+        rows = self._db.execute(SWAPS, (slot.seq,))
+        return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
 
     async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
         """Return what is kept of each of *mints*."""
@@ -115,26 +129,36 @@ class SqliteFolding:
         rows = self._db.execute(FOLLOWED)
         return {Mint(address): Activity(*counted) for address, *counted in rows}
 
-    async def save(self, folded: Folded) -> None:
-        """Write *folded* and move the checkpoint to its last slot."""
+    async def save(self, folded: Folded) -> int | None:
+        """Write *folded*, move the checkpoint to its last slot; return how many are followed.
+
+        None, and nothing is written, if a mint was tracked or untracked since the batch was read.
+        """
+        with transaction(self._db) as db:
+            if db.execute(OVERTAKEN, (self._seq,)).get:
+                return None
+            self._follow(folded)
+            self._save_mints(folded.mints)
+            last = folded.checkpoint
+            day = day_of(last.time)
+            db.execute(CHECKPOINT, (last.slot, day, last.slot))
+            if day != self.day:
+                db.execute(FORGET_ACTIVITY, (day,))
+                db.execute(FORGET_MINTS)
+            tracked: int = db.execute(COUNT_TRACKED).get
+        if day != self.day:
+            self._on_forget()
+        return tracked
+
+    def _follow(self, folded: Folded) -> None:
         for mint in folded.untracked:
             untrack(self._db, mint)
         for mint, slot in folded.tracked.items():
             track(self._db, mint, (Slot(slot.slot - 1), slot.time), by_rule=True)
-        for mint, activity in folded.activity.items():
-            self._db.execute(SAVE_ACTIVITY, (number(self._db, mint), *activity))
-        self._save_mints(folded.mints)
-        last = folded.checkpoint
-        day = day_of(last.time)
-        self._db.execute(CHECKPOINT, (last.slot, day, last.slot))
-        if day != self.day:
-            self._db.execute(FORGET_ACTIVITY, (day,))
-            self._db.execute(FORGET_MINTS)
-            self.forgot = True
-
-    def _swaps(self, seq: int) -> dict[Mint, list[PricedSwap]]:
-        rows = self._db.execute(SWAPS, (seq,))
-        return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
+        self._db.executemany(
+            SAVE_ACTIVITY,
+            ((self._ids[mint], *activity) for mint, activity in folded.activity.items()),
+        )
 
     def _kept(self, mint: Mint) -> Kept:
         mint_id, since_slot, is_removed, state, *counted = self._db.execute(KEPT, (mint,)).get

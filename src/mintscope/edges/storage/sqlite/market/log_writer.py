@@ -1,7 +1,6 @@
 """MarketStore on SQLite: the swap log's one writer."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -181,14 +180,14 @@ class SqliteMarketStore:
                     case NotRead():
                         not_read.add(db, change)
 
-    @asynccontextmanager
-    async def fold(self, slots_max: int) -> AsyncIterator[Folding]:
-        """Open the transaction that folds up to *slots_max* final slots."""
-        with transaction(self._db) as db:
-            folding = SqliteFolding(db, slots_max=slots_max, retention=self._retention)
-            yield folding
-        if folding.forgot:
-            self._mints.forget()
+    async def fold(self, slots_max: int) -> Folding:
+        """Return a batch of up to *slots_max* final slots; one at a time."""
+        return SqliteFolding(
+            self._db,
+            slots_max=slots_max,
+            retention=self._retention,
+            on_forget=self._mints.forget,
+        )
 
     async def trim(self, events_max: int) -> int:
         """Forget up to *events_max* of the oldest events that are not needed; return how many."""
