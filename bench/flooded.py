@@ -8,11 +8,10 @@ import uvloop
 from bench.peers_http.ours import OneReport
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
-from mintscope.edges.maintenance.memory import give_memory_back
+from mintscope.edges.maintenance.memory import freeze_startup_objects, give_memory_back
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.server.server import freeze_startup_objects
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.accounts import open_accounts
 from mintscope.shell.wiring.api import create_api, create_server, other_limit

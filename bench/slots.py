@@ -31,7 +31,8 @@ from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.store import Change, FinalSlot, NewSlot
 from mintscope.core.market.swap import Swap
 from mintscope.edges.follow.follower import Follower
-from mintscope.edges.ingest.fold import fold_once
+from mintscope.edges.ingest.fold import FinalFold
+from mintscope.edges.maintenance.memory import expect_batches
 from mintscope.edges.storage.folder import MARKET_FILE
 from mintscope.edges.storage.sqlite.openers import Market, open_market
 
@@ -92,6 +93,7 @@ async def measure(market: Market, slots: int) -> Stages:
     await market.store.start(mints=[WSOL, *made.mints], follows_files=True)
     follower = Follower(market.reader, LiveMarket(10_000), SystemClock())
     await follower.catch_up()
+    fold = FinalFold(market.store, None, SystemClock())
     for slot in range(1, slots + 1):
         swaps, at = made.swaps(), UnixS(START + slot * 4 // 15)
         with stages.of("price"):
@@ -104,12 +106,12 @@ async def measure(market: Market, slots: int) -> Stages:
         with stages.of("append"):
             await market.store.write(changes)
         with stages.of("fold"):
-            while await fold_once(market.store, None):
-                pass
+            await fold.go_on()
         if slot % TRIM_EVERY == 0:
             await market.store.trim(2_500)
         with stages.of("follow"):
             await follower.catch_up()
+    await fold.finish()
     return stages
 
 
@@ -131,6 +133,7 @@ def kept(file: Path) -> str:
 async def main(slots: int) -> None:
     with TemporaryDirectory() as folder:
         async with open_market(Path(folder), follows_all=False) as market:
+            expect_batches()
             stages = await measure(market, slots)
         for stage, ns in stages.ns.items():
             longest = stages.longest_ns[stage] / 1e6

@@ -18,11 +18,12 @@ from mintscope.core.market.report import ReadReport
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
+from mintscope.edges.maintenance.memory import freeze_startup_objects
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.server.server import freeze_startup_objects, make_server
+from mintscope.edges.server.server import make_server
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
 from mintscope.shell.wiring.maintenance import running

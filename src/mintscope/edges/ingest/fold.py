@@ -45,6 +45,8 @@ class FinalFold:
             if self._under_way is None and not await self._begin():
                 return
             await self._step()
+            if self._under_way is not None and self._under_way.is_packed:
+                end_s = min(end_s, self._clock.monotonic_s())  # to write takes long enough
 
     async def finish(self) -> None:
         """Fold everything that is final."""
@@ -116,13 +118,18 @@ class _Batch:
             untracked = [m for m, was in followed.items() if is_dead(was, today=today, floor=floor)]
         return cls(folding, slots, untracked, floor)
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether the next step writes."""
+        return self._applied == len(self._slots) and len(self._packed) == len(self._folds)
+
     async def step(self) -> bool:
         """Fold a slot, or make a part of what is to be written, or write it; False at the end."""
         if self._applied < len(self._slots):
             await self._apply(self._slots[self._applied])
             self._applied += 1
             return True
-        if len(self._packed) < len(self._folds):
+        if not self.is_packed:
             self._pack(list(islice(self._folds, len(self._packed), len(self._packed) + PACKED_MAX)))
             return True
         tracked = await self._folding.save(self._folded())

@@ -1,7 +1,6 @@
 """Running an application: one uvicorn server on one socket."""
 
 import asyncio
-import gc
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -19,16 +18,6 @@ from mintscope.edges.server.protocol.connections import Bounds, Connections, Ref
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 GRACE_S: Final = 10  # for responses under way when the server is told to stop
-
-
-def freeze_startup_objects() -> None:
-    """Take what the start has made out of every later garbage collection.
-
-    It stays until the end anyway, and looking through all of it stops the
-    loop for 75 ms; called once, before the first client comes.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 class Server(uvicorn.Server):

@@ -23,12 +23,12 @@ from mintscope.edges.api.check import Check
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
-from mintscope.edges.maintenance.memory import give_memory_back
+from mintscope.edges.maintenance.memory import freeze_startup_objects, give_memory_back
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.connections import Bounds
 from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.server.server import freeze_startup_objects, make_server
+from mintscope.edges.server.server import make_server
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts

@@ -16,6 +16,7 @@ from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import WSOL, Endpoint, Source
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
+from mintscope.edges.maintenance.memory import expect_batches
 from mintscope.edges.sources.accounts.mint_facts import keep_facts
 from mintscope.edges.sources.files import FileSource, Progress
 from mintscope.edges.sources.node import Node, PreferredNodes
@@ -73,6 +74,7 @@ async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
         _keeping_facts(config.chain, market, clock),
         _source(config, clock, progress) as source,
     ):
+        expect_batches()
         await Ingest(
             source=source,
             store=market.store,

@@ -7,10 +7,10 @@ was written goes on bit for bit as if it had never stopped, and the engine
 loads the same bytes: both close candles with one kernel.
 """
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,6 +64,8 @@ def read_state(state: bytes) -> NDArray[Any]:
 
 class MintFold:
     """One mint between two writes."""
+
+    __slots__ = ("_first", "_frames", "_price_sol")
 
     def __init__(self) -> None:
         self._first = UnixS(0)
@@ -124,22 +126,27 @@ class _Frame:
     The flow runs ahead of the candle while a bucket has volume but no price yet.
     """
 
+    __slots__ = (
+        "_candle", "_changed", "_has_opened", "_is_changed", "_newest_row", "_timeframe",
+        "acc", "bucket", "buy", "count", "sell",
+    )  # fmt: skip
+
     def __init__(self, timeframe: Timeframe) -> None:
-        self.acc = np.zeros(ACC)
+        self.acc = [0.0] * ACC
         self.count = 0
         self.bucket = UnixS(-1)
         self.buy = 0
         self.sell = 0
         self._candle: _Open | None = None
         self._timeframe = timeframe
-        self._changed: dict[UnixS, CandleRow] = {}
+        self._changed: list[CandleRow] = []
         self._is_changed = False
         self._newest_row = UnixS(-1)
         self._has_opened = False
 
     def unpack(self, values: list[Any]) -> None:
         """Take what was packed."""
-        self.acc[:] = values[:ACC]
+        self.acc = values[:ACC]
         self.count, self.bucket, self.buy, self.sell, open_bucket, *candle = values[ACC:]
         if open_bucket >= 0:
             self._candle = _Open(open_bucket, *candle)
@@ -150,7 +157,7 @@ class _Frame:
         """Return its part of STATE."""
         c = self._candle or NO_CANDLE
         candle = (c.bucket, c.open, c.high, c.low, c.close, c.count)
-        return [*self.acc.tolist(), self.count, self.bucket, self.buy, self.sell, *candle]
+        return [*self.acc, self.count, self.bucket, self.buy, self.sell, *candle]
 
     def apply(self, time: UnixS, price: float | None, swap: PricedSwap) -> None:
         """Add one swap; *price* is None where it sets no candle."""
@@ -168,8 +175,7 @@ class _Frame:
     def changed(self) -> list[CandleRow]:
         """Return the touched rows and forget that they were."""
         self._note()
-        rows = list(self._changed.values())
-        self._changed.clear()
+        rows, self._changed = self._changed, []
         return rows
 
     def has_opened(self) -> bool:
@@ -185,7 +191,7 @@ class _Frame:
     def _note(self) -> None:
         """Keep the row of the newest bucket if it was touched."""
         if self._is_changed and self._has_row():
-            self._changed[self.bucket] = self._row()
+            self._changed.append(self._row())
             if self._newest_row != self.bucket:
                 self._newest_row, self._has_opened = self.bucket, True
         self._is_changed = False
@@ -199,7 +205,9 @@ class _Frame:
             candle.count += 1
             return
         if candle is not None:
-            close_candle(self.acc, self.count - 1, candle.close, SERVICE)
+            acc = np.array(self.acc)
+            close_candle(acc, self.count - 1, candle.close, SERVICE)
+            self.acc = acc.tolist()
         self.count += 1
         self._candle = _Open(self.bucket, price, price, price, price, 1)
 
@@ -216,8 +224,7 @@ class _Frame:
         return CandleRow(self.bucket, None, None, None, None, self.buy, self.sell, 0)
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct, gc=False):
     """The prices of the candle still being formed."""
 
     bucket: UnixS

@@ -1,5 +1,6 @@
 """One transaction of the finalized fold on SQLite."""
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -42,9 +43,9 @@ SELECT address, swaps FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? O
 """
 
 KEPT: Final = """
-SELECT id, since_slot, is_removed, state, day, swaps, volume, lively_day
-  FROM mint LEFT JOIN state ON state.mint = id LEFT JOIN activity ON activity.mint = id
- WHERE address = ?
+SELECT address, mint.id, since_slot, is_removed, state, day, swaps, volume, lively_day
+  FROM json_each(?) JOIN mint ON address = value
+  LEFT JOIN state ON state.mint = mint.id LEFT JOIN activity ON activity.mint = mint.id
 """
 
 FOLLOWED: Final = """
@@ -122,7 +123,15 @@ class SqliteFolding:
 
     async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
         """Return what is kept of each of *mints*."""
-        return {mint: self._kept(mint) for mint in mints}
+        found = {}
+        for address, mint_id, since_slot, is_removed, state, *counted in self._db.execute(
+            KEPT, (json.dumps(list(mints)),)
+        ):
+            mint = Mint(address)
+            self._ids[mint] = mint_id
+            activity = None if counted[0] is None else Activity(*counted)
+            found[mint] = Kept(since_slot, bool(is_removed), state, activity)
+        return found
 
     async def followed(self) -> dict[Mint, Activity]:
         """Return the mints a rule may drop: tracked, and not listed by an operator."""
@@ -158,16 +167,6 @@ class SqliteFolding:
         self._db.executemany(
             SAVE_ACTIVITY,
             ((self._ids[mint], *activity) for mint, activity in folded.activity.items()),
-        )
-
-    def _kept(self, mint: Mint) -> Kept:
-        mint_id, since_slot, is_removed, state, *counted = self._db.execute(KEPT, (mint,)).get
-        self._ids[mint] = mint_id
-        return Kept(
-            since_slot=since_slot,
-            is_removed=bool(is_removed),
-            state=state,
-            activity=None if counted[0] is None else Activity(*counted),
         )
 
     def _save_mints(self, mints: Mapping[Mint, FoldedMint]) -> None:
