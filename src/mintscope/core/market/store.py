@@ -128,12 +128,7 @@ class Kept(NamedTuple):
 
 
 class FoldedMint(NamedTuple):
-    """What a batch changes of one mint.
-
-    changed     its changed rows per timeframe, oldest first
-    opened      the timeframes in which a row began
-    last_swap   when it last traded
-    """
+    """What a batch changes of one mint: rows, oldest first, and in which timeframes one began."""
 
     state: bytes
     changed: Mapping[Timeframe, Sequence[CandleRow]]
@@ -177,9 +172,9 @@ class Folding(Protocol):
         """Return the mints a rule may drop: tracked, and not listed by an operator."""
 
     async def save(self, folded: Folded) -> int | None:
-        """Write *folded*, move the checkpoint to its last slot; return how many are followed.
+        """Write *folded* and move the checkpoint; return how many mints are followed.
 
-        None, and nothing is written, if a mint was tracked or untracked since the batch was read.
+        None, and nothing is written, if that has changed since the batch was read.
         """
 
 

@@ -211,7 +211,7 @@ class Giving:
         if oldest is not None and oldest > self.from_time:
             typer.echo(f"the node reaches back to {_at(oldest)}")
             self.from_time = oldest
-        if first is not None and self.from_time > first:
+        if first is not None and self.from_time >= first + MINUTE_S:  # the candle of a minute
             raise ValueError(
                 f"{self.mint} has candles since {_at(first)}, which would be lost: expected a node"
                 " that reaches back before them"
