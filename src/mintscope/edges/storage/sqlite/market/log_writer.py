@@ -136,6 +136,7 @@ class SqliteMarketStore:
             if db.execute("SELECT NOT EXISTS (SELECT 1 FROM header)").get:
                 for mint in mints:
                     track(db, mint)
+            self._mints.forget()
             return Tail(
                 headers=map(header_of, db.execute(TAIL_HEADERS, (RATE_WINDOW_S,))),
                 finalized=db.execute("SELECT finalized_slot FROM progress").get,

@@ -10,7 +10,8 @@ from mintscope.edges.storage.sqlite.market.rows import last_seq, mints_blob
 KNOWN_MAX: Final = 200_000
 
 ADD_EVENT: Final = "INSERT INTO event (seq, kind, mints) VALUES (?, ?, ?)"
-ADD_MINT: Final = "INSERT INTO mint (address) VALUES (?) ON CONFLICT DO NOTHING"
+ADD_MINT: Final = "INSERT INTO mint (address) VALUES (?) RETURNING id"
+TRACKED: Final = "SELECT id FROM mint WHERE address = ? AND since_slot IS NOT NULL"
 
 FOLLOW: Final = """
 UPDATE mint SET since_slot = ?, since_time = ? WHERE address = ? AND since_slot IS NULL
@@ -28,10 +29,10 @@ BEFORE_ALL: Final = Slot(-1)
 
 
 class MintIds:
-    """The numbers of the mints whose swaps are logged.
+    """The numbers of the mints whose swaps are logged, as they are asked for.
 
-    Kept from one transaction to the next, and read again once another process,
-    an operator's command, has changed the file.
+    Kept from one transaction to the next, and forgotten once another process, an operator's
+    command, has changed the file.
     """
 
     def __init__(self, db: apsw.Connection, *, creates: bool) -> None:
@@ -39,33 +40,32 @@ class MintIds:
         self._db = db
         self._creates = creates
         self._version = -1
-        self._ids: dict[Mint, int] = {}
+        self._ids: dict[Mint, int | None] = {}
 
     def refresh(self) -> None:
         """Forget what another process may have changed; inside a transaction."""
         version = self._db.execute("PRAGMA data_version").get
-        if version == self._version and len(self._ids) < KNOWN_MAX:
-            return
-        rows = self._db.execute("SELECT address, id FROM mint WHERE since_slot IS NOT NULL")
-        self._ids = {Mint(address): mint_id for address, mint_id in rows}
-        self._version = version
+        if version != self._version or len(self._ids) >= KNOWN_MAX:
+            self._ids.clear()
+            self._version = version
 
     def forget(self) -> None:
-        """Read again at the next refresh: this process has changed what is tracked."""
+        """Ask anew after the next refresh: this process has changed what is tracked."""
         self._version = -1
 
     def id_of(self, mint: Mint) -> int | None:
         """Return the number of *mint*, None if its swaps are not logged."""
-        mint_id = self._ids.get(mint)
-        if mint_id is None and self._creates:
-            mint_id = self._ids[mint] = number(self._db, mint)
-        return mint_id
+        if mint not in self._ids:
+            self._ids[mint] = (
+                number(self._db, mint) if self._creates else self._db.execute(TRACKED, (mint,)).get
+            )
+        return self._ids[mint]
 
 
 def number(db: apsw.Connection, mint: Mint) -> int:
     """Return the number of *mint*, giving it one if it has none."""
-    db.execute(ADD_MINT, (mint,))
-    return int(db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get)
+    found = db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get
+    return int(db.execute(ADD_MINT, (mint,)).get if found is None else found)
 
 
 def track(
