@@ -37,6 +37,7 @@ def test_the_kernel_means_the_same_uncompiled(text: str) -> None:
 @given(DIGITS, st.sampled_from(["", "z" * 13, "1" * 13, "HDwcJBJXjL9"]))
 def test_a_head_is_the_first_eight_bytes(text: str, start: str) -> None:
     assert base58.head(start + text) == unb58(start + text)[:8]
+    assert base58.head(start + text, 1) == unb58(start + text)[:1]
 
 
 @pytest.mark.parametrize(

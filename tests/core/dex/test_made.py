@@ -1,10 +1,12 @@
 """Programs and shapes that no recorded transaction shows, made from layouts and event bytes."""
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
 
+from mintscope.core.dex import base58
 from mintscope.core.dex.outcome import Decoded
 from mintscope.core.market.swap import Swap
 from support.scenes.json_transactions import decode_transaction
@@ -267,6 +269,18 @@ def test_a_closed_program_that_mints_or_burns_was_not_swapping(kind: int) -> Non
 
 
 # --- who moved what --------------------------------------------------------------------------
+
+
+def test_amounts_behind_a_head_of_one_byte_are_not_remembered() -> None:
+    """No two swaps have the same: each would take the place of one that comes again."""
+    base58.common_head.cache_clear()
+    random = Random(1)
+    for _ in range(500):
+        swap = raydium(*EXCHANGE)
+        swap.data = swap.data[:1] + u64(random.getrandbits(40), random.getrandbits(40))
+        assert len(decode(raydium_tx(swap)).swaps) == 1
+
+    assert base58.common_head.cache_info().currsize < 100
 
 
 def test_a_router_counts_once_and_its_own_transfers_do_not() -> None:

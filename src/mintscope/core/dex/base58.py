@@ -12,6 +12,7 @@ import numpy as np
 from based58 import b58decode
 from numpy.typing import NDArray
 
+from mintscope.base.transaction import Instruction
 from mintscope.core.compiled import kernel
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 
@@ -20,7 +21,9 @@ SHORT_MAX: Final = 60
 # A CPI carries at most 10 KiB, which is 13,985 digits; anything longer is not an instruction.
 LENGTH_MAX: Final = 14_000
 HEAD_SIZE: Final = 8
-HEAD_DIGITS: Final = 13  # 58 ** 13 is over 2 ** 76: all 64 bits, and seldom on an edge between two
+# By size of a head: 58 ** 13 is over 2 ** 76, which is all 64 bits, and seldom on an edge between
+# two; behind a head of 1 byte stand amounts, and every further digit would tell those apart.
+HEAD_DIGITS: Final = {1: 2, HEAD_SIZE: 13}
 DIGITS_A_STEP: Final = 5  # 58 ** 5 is the largest power that keeps limb * power inside 64 bits
 BASE: Final = np.uint64(58)
 POWER: Final = np.uint64(58**DIGITS_A_STEP)
@@ -53,29 +56,42 @@ def decode(text: str | bytes) -> bytes:
     return out[:length].tobytes()
 
 
+def data_of(instruction: Instruction) -> bytes:
+    """Return the data of *instruction*, which holds it as bytes from then on.
+
+    Several readings look at the same transfers and events: base58 is undone once.
+    Raises Unreadable as `decode` does.
+    """
+    data = instruction.data
+    if isinstance(data, str):
+        data = instruction.data = decode(data)
+    return data
+
+
 @lru_cache(maxsize=16_384)
-def _head(first: str, length: int) -> bytes | None:
-    """Return the leading bytes of every text of *length* that begins with *first*.
+def common_head(first: str, length: int, size: int) -> bytes | None:
+    """Return the leading *size* bytes of every text of *length* that begins with *first*.
 
     None where they differ: the lowest and the highest such text decide.
     """
     rest = length - len(first)
     low, high = decode(first + "1" * rest), decode(first + "z" * rest)
-    is_sure = len(low) == len(high) and low[:HEAD_SIZE] == high[:HEAD_SIZE]
-    return low[:HEAD_SIZE] if is_sure else None
+    is_sure = len(low) == len(high) and low[:size] == high[:size]
+    return low[:size] if is_sure else None
 
 
-def head(text: str | bytes) -> bytes:
-    """Return the first 8 bytes of `decode(text)`, all of them if there are fewer.
+def head(text: str | bytes, size: int = HEAD_SIZE) -> bytes:
+    """Return the first *size* bytes of `decode(text)`, 1 or 8; all of them if there are fewer.
 
     The same few instructions come again and again, each with amounts of its
     own; their first digits settle the first bytes, and are remembered.
     """
-    if isinstance(text, str) and len(text) > HEAD_DIGITS:
-        known = _head(text[:HEAD_DIGITS], len(text))
+    digits = HEAD_DIGITS[size]
+    if isinstance(text, str) and len(text) > digits:
+        known = common_head(text[:digits], len(text), size)
         if known is not None:
             return known
-    return decode(text)[:HEAD_SIZE]
+    return decode(text)[:size]
 
 
 @kernel

@@ -88,7 +88,7 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     swaps, read = call.program.swaps, call.program.read
     legs = swaps.get(b"")
     if legs is None:
-        head = base58.head(call.instruction.data)
+        head = base58.head(call.instruction.data, call.program.head_size)
         legs = swaps.get(head)
         if legs is None:
             legs = swaps.get(head[:1])

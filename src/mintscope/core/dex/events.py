@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from mintscope.core.dex import base58
+from mintscope.core.dex.base58 import data_of
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.market.swap import Swap
@@ -64,17 +64,16 @@ def verify(call: Call, swaps: list[Swap]) -> None:
 
     Raises Unreadable where they differ.
     """
-    if len(swaps) != 1:
+    if len(swaps) != 1 or call.program.name not in LAYOUTS:
         return
     for data, layout in told(call):
         aside = 0 if layout.aside is None else u64(data, layout.aside)
         gained, lost = swaps[0].in_amount, swaps[0].out_amount
         received = [u64(data, at) for at in layout.received]
         paid = u64(data, layout.paid)
-        if not (gained in received or gained + aside in received) or lost not in {
-            paid,
-            paid + aside,
-        }:
+        if not (gained in received or gained + aside in received) or (
+            lost != paid and lost != paid + aside
+        ):
             raise Unreadable(QuarantineReason.EVENT_DISAGREES)
         return
 
@@ -85,7 +84,7 @@ def told(call: Call) -> Iterator[tuple[bytes, Layout]]:
     if layouts is None:
         return
     for instruction in call.events:
-        data = base58.decode(instruction.data)
+        data = data_of(instruction)
         layout = layouts.get(data[8:FIELDS_AT])
         if layout is not None and data[:8] == SELF_CALL:
             yield data, layout

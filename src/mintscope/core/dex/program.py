@@ -1,12 +1,13 @@
 """A DEX program: how its swaps look, and one call of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
 
 from mintscope.base.transaction import Instruction
+from mintscope.core.dex.base58 import HEAD_SIZE
 from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.market.swap import Swap
 
@@ -56,6 +57,7 @@ class Program:
     proven      a recorded transaction was decoded and agreed
     no_swaps    first bytes of instructions that may look like a swap by what moved, and are none
     how         for people: where the amounts come from
+    head_size   how many bytes tell its instructions apart: 1 or 8
 
     A dataclass: `isinstance` of a struct type takes twice as long where the answer is no.
     """
@@ -68,3 +70,9 @@ class Program:
     proven: bool = True
     no_swaps: frozenset[bytes] = frozenset()
     how: str = "transfers"
+    head_size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Take the size of the heads: behind a head of 1 byte stand amounts, never alike."""
+        is_short = all(len(head) == 1 for head in self.swaps)
+        object.__setattr__(self, "head_size", 1 if is_short else HEAD_SIZE)

@@ -7,8 +7,8 @@ from based58 import b58encode
 
 from mintscope.base.primitives import PUBKEY_BYTES
 from mintscope.base.solana import WSOL
-from mintscope.base.transaction import Instruction
 from mintscope.core.dex import base58, transfers
+from mintscope.core.dex.base58 import data_of
 from mintscope.core.dex.events import FIELDS_AT, SELF_CALL, u64
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Leg
@@ -59,7 +59,11 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     if len(accounts) <= max(layout.user, layout.curve):
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     key = token_accounts.key
-    mint, user, curve = (key(accounts[at]) for at in (layout.mint, layout.user, layout.curve))
+    mint, user, curve = (
+        key(accounts[layout.mint]),
+        key(accounts[layout.user]),
+        key(accounts[layout.curve]),
+    )
     quote = WSOL if layout.quote is None else key(accounts[layout.quote])
     if event[FIELDS_AT : FIELDS_AT + PUBKEY_BYTES] != _public_key(mint):
         raise Unreadable(QuarantineReason.EVENT_DISAGREES)
@@ -92,7 +96,10 @@ def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def _trade(call: Call) -> bytes | None:
-    return next((e for e in map(_data, call.events) if e.startswith(TRADE_EVENT)), None)
+    for event in map(data_of, call.events):
+        if event.startswith(TRADE_EVENT):
+            return event
+    return None
 
 
 def _address(event: bytes, at: int) -> str:
@@ -134,10 +141,6 @@ def _told(call: Call, event: bytes, parties: Parties, token_accounts: TokenAccou
     ]
 
 
-def _data(instruction: Instruction) -> bytes:
-    return base58.decode(instruction.data)
-
-
 @lru_cache(maxsize=4096)
 def _public_key(mint: str) -> bytes:
     return base58.decode(mint)
@@ -150,7 +153,7 @@ def _confirm(call: Call, tokens: int) -> None:
     """
     moved = {
         int.from_bytes(data[1:9], "little")
-        for data in map(_data, call.tokens)
+        for data in map(data_of, call.tokens)
         if data[:1] in TRANSFERS
     }
     if moved and tokens not in moved:

@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 
 from mintscope.base.solana import WSOL
 from mintscope.base.transaction import Instruction
-from mintscope.core.dex import base58, events
+from mintscope.core.dex import events
+from mintscope.core.dex.base58 import data_of
 from mintscope.core.dex.events import U64
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Leg
@@ -94,7 +95,7 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:
     """Return every transfer of tokens and lamports under *call*."""
     found: list[Move] = []
     for instruction in call.tokens:
-        data = base58.decode(instruction.data)
+        data = data_of(instruction)
         shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
         if shape is not None:
             found.append(_move(data, shape, instruction.accounts, token_accounts))
@@ -139,7 +140,7 @@ def _lamport_moves(
 ) -> Iterator[Move]:
     """Yield the transfers of lamports among *instructions* of the system program."""
     for instruction in instructions:
-        data = base58.decode(instruction.data)
+        data = data_of(instruction)
         if data[:4] != SYSTEM_TRANSFER:
             continue
         if len(data) < SYSTEM_TRANSFER_SIZE or len(instruction.accounts) < PARTIES:
@@ -165,7 +166,10 @@ def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, .
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     if call.program.authority is not None:
         return (call.program.authority,)
-    return tuple([token_accounts.key(accounts[owner]) for owner in leg.owners])
+    key, owners = token_accounts.key, leg.owners
+    if len(owners) == 1:  # most pools own their vaults
+        return (key(accounts[owners[0]]),)
+    return tuple([key(accounts[owner]) for owner in owners])
 
 
 def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
@@ -249,7 +253,7 @@ def _trader(exchange: Exchange, moved: list[Move], token_accounts: TokenAccounts
 
 def changes_supply(call: Call) -> bool:
     """Return whether tokens were made or destroyed under *call*."""
-    return any(base58.decode(token.data)[:1] in SUPPLY for token in call.tokens)
+    return any(data_of(token)[:1] in SUPPLY for token in call.tokens)
 
 
 def swap_of(  # noqa: PLR0913 - where, what and who
