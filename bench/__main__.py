@@ -8,7 +8,10 @@ from bench import head
 from bench.compare import compare
 from bench.figure import HEAD, KEPT
 
-NAMES = ("decode", "engine", "http", "freshness", "payments", "accounts", "forgot", "starting")
+NAMES = (
+    *("decode", "engine", "slots", "http", "freshness"),
+    *("payments", "accounts", "forgot", "starting"),
+)
 FLOODS = "floods"
 
 

@@ -24,6 +24,7 @@ OURS: Final = re.compile(
     r"(?P<what>\S.*?) +mintscope +(?P<value>[\d,]+\.\d\d) (?P<unit>\S+(?: \S+)*)(?:  |$)"
 )
 RATE: Final = "/s"  # more of it is better; of everything else less is
+NO_RULE: Final = frozenset({"p", "ms at most"})  # probabilities and single turns
 
 Measured = dict[tuple[str, str], list[float]]
 
@@ -89,7 +90,7 @@ def _tell(
         print(f"{what:52} {median(now):14,.2f} {unit:14}  not measured at {revision}")
         return False
     better = ratio(unit, median(now), median(before))
-    is_slower = better < SLOWER and unit != "p"
+    is_slower = better < SLOWER and unit not in NO_RULE
     print(
         f"{what:52} {median(now):14,.2f} {unit:14} before {median(before):14,.2f}"
         f" {better:8.2f}x{'  slower' if is_slower else ''}"
