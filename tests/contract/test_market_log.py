@@ -327,6 +327,24 @@ async def test_loading_reads_a_hundred_candles_and_a_day_of_minutes(market: Mark
     assert all(one.folded for one in of_a.tail)
 
 
+async def test_of_folded_slots_loading_reads_what_was_traded_in_each_second(
+    market: Market,
+) -> None:
+    seconds = [10, 10, 10, 11, 13, 13]
+    slots = [
+        slot(n, trade(A, volume=10**n), trade(B), time=START + second)
+        for n, second in enumerate(seconds, 1)
+    ]
+    await market.store.write([*slots, FinalSlot(Slot(5))])
+    await fold(market)
+    tail = (await loaded(market, A)).tail
+
+    assert [(one.slot, one.time - START, one.folded, one.swap.volume) for one in tail] == [
+        (3, 10, True, 1_110), (4, 11, True, 10_000), (5, 13, True, 100_000),
+        (6, 13, False, 1_000_000),
+    ]  # fmt: skip
+
+
 async def test_of_folded_swaps_loading_reads_their_volume_alone(market: Market) -> None:
     """A busy mint has hundreds of thousands of them in 15 minutes."""
     swaps = [trade(A, 1.0 + index, volume=10 + index, index=index) for index in range(100)]

@@ -46,6 +46,14 @@ def swap(mint: Mint, n: int) -> PricedSwap:
     return made_swaps.swap(Trade(0, price, price, 5 + n, is_buy=n % 3 == 0), mint=mint)
 
 
+def volumes(folder: Path) -> list[tuple[int, ...]]:
+    """Return what was bought and sold of each mint in each slot of the log."""
+    db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
+    found = list(db.execute("SELECT mint, seq, bought, sold FROM swap ORDER BY seq, mint"))
+    db.close()
+    return found
+
+
 def states(folder: Path) -> list[tuple[int, bytes]]:
     db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
     found = list(db.execute("SELECT mint, state FROM state ORDER BY mint"))
@@ -83,6 +91,22 @@ def test_they_are_what_the_fold_would_have_written_and_go_on_so(tmp_path: Path) 
     for folder in (aged, calm):
         asyncio.run(trade(folder, 120, 160))
     assert states(aged) == states(calm)
+
+
+def test_the_volumes_of_logged_slots_are_what_would_have_been_written(tmp_path: Path) -> None:
+    asyncio.run(trade(tmp_path, 1, 9))
+    written = volumes(tmp_path)
+    assert {bought + sold for *_, bought, sold in written} > {6, 7}
+    db = apsw.Connection(str(tmp_path / MARKET_FILE))
+    db.execute("DROP INDEX swap_by_mint")
+    for column in ("bought", "sold"):
+        db.execute(f"ALTER TABLE swap DROP COLUMN {column}")
+    db.execute("CREATE INDEX swap_by_mint ON swap (mint, seq)")
+    db.execute("DELETE FROM migration WHERE name LIKE '%volumes_of_slots%'")
+    db.close()
+
+    asyncio.run(trade(tmp_path, 9, 9))
+    assert volumes(tmp_path) == written
 
 
 def test_what_is_no_state_of_version_1_is_refused() -> None:

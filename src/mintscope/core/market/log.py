@@ -115,7 +115,7 @@ class TailSwap(msgspec.Struct, frozen=True, gc=False):
     """One logged swap of a mint being loaded, with its slot's effective time.
 
     folded   True if the state and candles already contain it: then it is all the
-             volume of its slot on one side, without a price
+             volume of a second on one side, without a price, and its slot the newest of these
     """
 
     slot: Slot

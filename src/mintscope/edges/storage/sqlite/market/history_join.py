@@ -23,6 +23,7 @@ from mintscope.edges.storage.sqlite.market.rows import (
     mints_blob,
     swaps_blob,
     swaps_of,
+    volumes_of,
 )
 
 READY: Final = """
@@ -54,10 +55,12 @@ SELECT * FROM history_candle WHERE mint = ?
 NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timeframe = ?"
 
 # What the log lacks because the mint was not followed then, and what was decided otherwise.
-TAKE_SWAPS: Final = """
-INSERT OR REPLACE INTO swap (seq, mint, swaps, deciding)
+READ_SWAPS: Final = """
 SELECT seq, mint, swaps, deciding FROM history_swap JOIN header USING (slot)
  WHERE mint = ? AND NOT is_dead
+"""
+TAKE_SWAPS: Final = """
+INSERT OR REPLACE INTO swap (seq, mint, swaps, deciding, bought, sold) VALUES (?, ?, ?, ?, ?, ?)
 """
 LATER: Final = """
 SELECT seq, time, swaps FROM swap JOIN header USING (seq)
@@ -124,7 +127,11 @@ class SqliteHistoryJoin:
             db.execute("DELETE FROM deciding_pool WHERE mint = ?", (ready.mint_id,))
             db.execute("UPDATE swap SET deciding = NULL WHERE mint = ?", (ready.mint_id,))
             db.execute(TAKE_CANDLES, (ready.mint_id,))
-            db.execute(TAKE_SWAPS, (ready.mint_id,))
+            taken = list(db.execute(READ_SWAPS, (ready.mint_id,)))
+            volumes = (volumes_of(swaps_of(ready.mint, row[2])) for row in taken)
+            db.executemany(
+                TAKE_SWAPS, ((*row, *of) for row, of in zip(taken, volumes, strict=True))
+            )
             if decided is not None:
                 db.execute(KEEP_DECIDING, (ready.mint_id, deciding_blob(decided)))
             newest = self._go_on(db, ready, fold, decided)

@@ -1,7 +1,7 @@
 """MarketReader on SQLite: one thread and one connection, beside the writer."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -29,7 +29,6 @@ from mintscope.edges.storage.sqlite.market.rows import (
     mints_of,
     newest_candles,
     swaps_of,
-    volumes_of,
 )
 
 Result = TypeVar("Result")
@@ -67,13 +66,26 @@ SELECT bucket, buy_volume, sell_volume
  ORDER BY bucket
 """
 
-TAIL: Final = """
-SELECT slot, time, seq <= :folded, swaps
+# All of it is in the index `swap_by_mint`: no swap is read.
+FOLDED_SECONDS: Final = """
+SELECT max(slot), time, sum(bought), sum(sold)
   FROM swap CROSS JOIN header USING (seq)
  WHERE swap.mint = :mint
    AND NOT is_dead
    AND slot > :since
-   AND (seq > :folded OR time >= :recent)
+   AND seq <= :folded
+   AND time >= :recent
+ GROUP BY time
+ ORDER BY time
+"""
+
+NOT_FOLDED: Final = """
+SELECT slot, time, swaps
+  FROM swap CROSS JOIN header USING (seq)
+ WHERE swap.mint = :mint
+   AND NOT is_dead
+   AND slot > :since
+   AND seq > :folded
  ORDER BY seq
 """
 
@@ -245,17 +257,23 @@ def _tail(
         "recent": final - RECENT_S,
         "folded": db.execute("SELECT folded_seq FROM progress").get,
     }
-    return [
-        log.TailSwap(Slot(slot), UnixS(time), bool(is_folded), swap)
-        for slot, time, is_folded, blob in db.execute(TAIL, bounds)
-        for swap in (_volumes if is_folded else swaps_of)(mint, blob)
+    folded = [
+        log.TailSwap(slot, time, folded=True, swap=swap)
+        for slot, time, *volumes in db.execute(FOLDED_SECONDS, bounds)
+        for swap in _volumes(mint, volumes)
     ]
+    ahead = [
+        log.TailSwap(slot, time, folded=False, swap=swap)
+        for slot, time, blob in db.execute(NOT_FOLDED, bounds)
+        for swap in swaps_of(mint, blob)
+    ]
+    return folded + ahead
 
 
-def _volumes(mint: Mint, blob: bytes) -> list[log.PricedSwap]:
-    """Return what was bought and what was sold of *mint* in one slot."""
+def _volumes(mint: Mint, volumes: Iterable[int]) -> list[log.PricedSwap]:
+    """Return what was bought and what was sold of *mint* in one second."""
     return [
         log.PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)
-        for is_buy, volume in zip((True, False), volumes_of(blob), strict=True)
+        for is_buy, volume in zip((True, False), volumes, strict=True)
         if volume
     ]

@@ -35,13 +35,16 @@ from mintscope.edges.storage.sqlite.market.rows import (
     last_seq,
     mints_blob,
     swaps_blob,
+    volumes_of,
 )
 
 QUARANTINE_MAX: Final = 10_000
 
 ADD_EVENT: Final = "INSERT INTO event (seq, kind, slot, mints) VALUES (?, ?, ?, ?)"
 ADD_HEADER: Final = "INSERT INTO header VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
-ADD_SWAPS: Final = "INSERT INTO swap VALUES (?, ?, ?, ?)"
+ADD_SWAPS: Final = """
+INSERT INTO swap (seq, mint, swaps, deciding, bought, sold) VALUES (?, ?, ?, ?, ?, ?)
+"""
 
 # Only the newest living slot dies, so nothing that lives ever follows a dead one.
 KILL: Final = """
@@ -216,7 +219,10 @@ class SqliteMarketStore:
         for swap in new.swaps:
             by_mint.setdefault(swap.mint, []).append(swap)
         rows = (
-            (seq, mint_id, swaps_blob(swaps), deciding_blob(new.deciding.get(mint)))
+            (
+                *(seq, mint_id, swaps_blob(swaps), deciding_blob(new.deciding.get(mint))),
+                *volumes_of(swaps),
+            )
             for mint, swaps in by_mint.items()
             if (mint_id := self._mints.id_of(mint)) is not None
         )

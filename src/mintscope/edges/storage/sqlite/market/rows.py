@@ -39,11 +39,11 @@ def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
     return [PricedSwap(mint, *fields) for fields in _swaps.decode(blob)]
 
 
-def volumes_of(blob: bytes) -> tuple[int, int]:
-    """Return the volume bought and the volume sold in the swaps that *blob* holds."""
+def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
+    """Return the volume bought and the volume sold in *swaps*."""
     volumes = [0, 0]
-    for _, _, _, _, is_buy, volume, *_ in _swaps.decode(blob):
-        volumes[not is_buy] += volume
+    for swap in swaps:
+        volumes[not swap.is_buy] += swap.volume
     return volumes[0], volumes[1]
 
 
