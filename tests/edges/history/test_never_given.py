@@ -5,11 +5,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from test_late_mint import HEAD, follow, write
 from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import UnixS
-from mintscope.base.solana import Endpoint
+from mintscope.base.solana import WSOL, Endpoint
 from mintscope.core.market.history.store import Kind, Stage
 from mintscope.devchain.chain import Devchain
 from mintscope.edges.sources.history.node import PacedNode
@@ -103,3 +104,23 @@ def test_the_command_says_how_many_and_what_that_means() -> None:
     assert left_out(1).startswith("1 transaction that the node lists")
     assert left_out(12).startswith("12 transactions that the node lists")
     assert left_out(12).endswith("candles would lack their swaps")
+
+
+async def test_how_many_were_never_given_is_known_after_the_past_was_joined(
+    tmp_path: Path,
+) -> None:
+    chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
+    mint, blocks = chain.world.listed[0].token.mint, tmp_path / "blocks.jsonl"
+    async with market_in(tmp_path) as market:
+        reading = await begun(chain, market, Forgetful(chain, lost_max=3))
+        write(chain, blocks)
+        await follow(blocks, market, [WSOL])
+        await reading.read(mint, UnixS(0), progress, incomplete=True)
+        for _ in range(HEAD):
+            chain.tick()
+        write(chain, blocks)
+        await follow(blocks, market, [WSOL])
+        job = await market.history_jobs.one(mint)
+
+    assert job is not None
+    assert (job.stage, job.missing) == (Stage.JOINED, 3)

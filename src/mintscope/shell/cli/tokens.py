@@ -62,6 +62,7 @@ class Shown(msgspec.Struct, rename="camel"):
     price           None while no swap has set one
     last_swap       time of the newest swap that counted
     imported        candles of providers before the first own one, by timeframe
+    history_missing transactions of its past that the node listed and never gave
     facts           what the mint is, with the slot it was read at; None before it was read
     """
 
@@ -72,6 +73,7 @@ class Shown(msgspec.Struct, rename="camel"):
     candle_counts: CandleCounts
     last_swap: UnixS | None
     imported: Mapping[Timeframe, Imported]
+    history_missing: int
     facts: MintFacts | None
 
 
@@ -198,6 +200,7 @@ def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
 async def _show(market: Market, mint: Mint) -> Shown | None:
     tracked = await market.tracking.one(mint)
     loaded, tip = await market.reader.load(mint), await market.reader.tip()
+    past = await market.history_jobs.one(mint)
     if tracked is None or loaded is None:
         return None
     report = _report(loaded, tip.time or UnixS(0))
@@ -209,6 +212,7 @@ async def _show(market: Market, mint: Mint) -> Shown | None:
         candle_counts=NO_CANDLES if report is None else report.data_span.candle_counts,
         last_swap=loaded.tail[-1].time if loaded.tail else tracked.last_swap,
         imported=await market.imports.counts(mint),
+        history_missing=0 if past is None else past.missing,
         facts=await market.facts.one(mint),
     )
 

@@ -124,7 +124,7 @@ class HistoryJob(NamedTuple):
     slot      how far it was read, None before the first round ended
     listed    transactions
     read      of them
-    missing   of them that the node did not give, however often it was asked
+    missing   of them that the node did not give, however often it was asked; known when joined too
     """
 
     from_time: UnixS

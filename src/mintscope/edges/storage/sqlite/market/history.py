@@ -105,12 +105,14 @@ INSERT OR REPLACE INTO history_candle VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 FINISH: Final = """
 UPDATE history_job
    SET stage = 'ready', slot = round_slot, round_slot = NULL, time = :time, state = :state,
-       since_slot = :since_slot, last_swap = :last_swap, deciding = :deciding
+       since_slot = :since_slot, last_swap = :last_swap, deciding = :deciding,
+       missing = (SELECT count(*) FROM history_transaction WHERE mint = :mint AND swaps IS NULL)
  WHERE mint = :mint
 """
 JOB: Final = """
 SELECT from_time, stage, history_job.slot,
-       count(signature), count(swaps), coalesce(sum(swaps IS NULL AND tries >= ?), 0)
+       count(signature), count(swaps),
+       iif(stage = 'joined', missing, coalesce(sum(swaps IS NULL AND tries >= ?), 0))
   FROM history_job LEFT JOIN history_transaction USING (mint)
  WHERE mint = ?
  GROUP BY mint
