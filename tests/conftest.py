@@ -27,7 +27,9 @@ LONG_FILES: Final = {"test_auditing.py", "test_costly_requests.py", "test_source
 MAY_START_PROCESSES: Final = {"process", "browser"}
 
 # How fast a machine makes up input says nothing of the code.
-settings.register_profile("any machine", settings(), suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any machine")
 
 gc.disable()  # until everything is collected: it all stays

@@ -119,6 +119,10 @@ def test_a_state_is_small_and_only_a_state_is_read() -> None:
         read_state(state[:-1])
     with pytest.raises(ValueError, match="expected state version 2, was 1"):
         read_state(b"\x01" + state[1:])
+    with pytest.raises(ValueError, match="expected a state of 664 bytes, was 663"):
+        MintFold.from_state(state[:-1])
+    with pytest.raises(ValueError, match="expected state version 2, was 1"):
+        MintFold.from_state(b"\x01" + state[1:])
 
 
 def test_candles_that_contradict_the_state_are_not_loaded() -> None:

@@ -27,9 +27,9 @@ from support.oracles.devchain_blocks import NOW
 from support.processes.chain_node import node_at
 from support.scenes.stores import market_in
 
-pytestmark = pytest.mark.storm
+pytestmark = [pytest.mark.storm, pytest.mark.timeout(900)]
 
-ROUNDS_MAX: Final = 200
+ROUNDS_MAX: Final = 1_000
 BEFORE: Final = NOW // 1_000 - NOW // 1_000 % HOUR_S - HOUR_S  # the chain begins after it
 SKIPPED: Final = {"error": {"code": -32007, "message": "skipped"}}
 

@@ -22,7 +22,7 @@ from support.scenes.stores import market_in
 
 CALLS_BEFORE_A_KILL: Final = [1, 3, 40, 90, 150]
 ROUNDS_MAX: Final = 60
-ROUND_S: Final = 60
+ROUND_S: Final = 300
 LOOK_S: Final = 0.01
 READ: Final = """
 from mintscope.shell.cli.history.command import Giving, give_past
@@ -65,6 +65,7 @@ async def run_and_kill(
 
 @pytest.mark.process
 @pytest.mark.storm
+@pytest.mark.timeout(900)
 async def test_killed_anywhere_and_started_again_it_is_bit_identical(tmp_path: Path) -> None:
     chain = Devchain(seed=7, now=NOW, mints=3, history_days=0.1)
     for _ in range(60):

@@ -81,9 +81,11 @@ class MintFold:
         fold = cls()
         if state is None:
             return fold
-        if len(state) != PACKED.size or state[0] != STATE_VERSION:
+        if len(state) != PACKED.size:
             read_state(state)
-        _, fold._first, fold._price_sol, *values = PACKED.unpack(state)
+        version, fold._first, fold._price_sol, *values = PACKED.unpack(state)
+        if version != STATE_VERSION:
+            read_state(state)
         for n, frame in enumerate(fold._frames.values()):
             frame.unpack(values[n * FRAME_VALUES : (n + 1) * FRAME_VALUES])
         return fold
