@@ -182,3 +182,31 @@ def test_volume_before_the_first_price_is_in_its_candle() -> None:
 
     row = CandleRow(UnixS(3600), 2.0, 2.0, 2.0, 2.0, 7, 5, 1)
     assert fold.changed() == {timeframe: [row] for timeframe in Timeframe}
+
+
+def test_a_row_that_begins_is_told_once() -> None:
+    """Old candles are looked for then, and only then."""
+    fold = MintFold()
+    for time, opened in [
+        (60, list(Timeframe)),
+        (90, []),
+        (120, [Timeframe.M1]),
+        (300, [Timeframe.M1, Timeframe.M5]),
+        (3_600, list(Timeframe)),
+    ]:
+        fold.apply(UnixS(time), made_swaps.swap(Trade(time, 2.0, 0.01, 5, is_buy=True)))
+        fold.changed()
+        assert fold.opened() == opened
+        assert fold.opened() == []
+        again = MintFold.from_state(fold.state())
+        again.apply(UnixS(time), made_swaps.swap(Trade(time, 3.0, 0.01, 5, is_buy=True)))
+        again.changed()
+        assert again.opened() == []
+
+
+def test_a_swap_without_volume_and_price_makes_no_row() -> None:
+    fold = MintFold()
+    fold.apply(UnixS(60), made_swaps.swap(Trade(60, None, None, 0, is_buy=True)))
+
+    assert not any(fold.changed().values())
+    assert fold.opened() == []
