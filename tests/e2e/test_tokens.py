@@ -236,6 +236,7 @@ def test_before_any_swap_there_is_no_price(config: Path) -> None:
         "candleCounts": {"m1": 0, "m5": 0, "m15": 0, "h1": 0},
         "imported": {},
         "lastSwap": None,
+        "historyMissing": 0,
         "facts": None,
     }
 

@@ -1,10 +1,12 @@
 """A real SMTP server on the loopback address, for tests, and a stand-in for one."""
 
 import asyncio
+import socket
 import ssl
 import threading
+from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import EmailMessage
@@ -120,6 +122,7 @@ class Served(SMTP):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self.socket: TransportSocket = transport.get_extra_info("socket")
         self.event_handler.open.add(self)
 
     @override
@@ -128,8 +131,9 @@ class Served(SMTP):
         self.event_handler.open.discard(self)
 
     def abort(self) -> None:
-        assert isinstance(self.transport, asyncio.WriteTransport)
-        self.transport.abort()
+        # By its socket: a TLS transport that was closed twice can no longer be aborted.
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
 
 
 async def end(server: asyncio.Server, room: MailRoom) -> None:
