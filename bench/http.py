@@ -1,11 +1,13 @@
-"""GET /v1/token with a durable debit, beside the bare server and the usual build.
+"""GET /v1/token with a durable debit, beside bare servers and the usual build.
 
 One worker each, 64 keep-alive connections, the limit of 30 a minute and credit
-token in force, so the load walks over many tokens.  The load generator is a
-process of its own; the three servers take turns, and the median round counts.
+token in force, so the load walks over many tokens; each was asked for once before.
+The load generator is a process of its own; the servers take turns, and the median
+round counts.
 
-    bare    uvicorn sends the same bytes from memory, through the same parser
-    usual   the same endpoint with FastAPI, pydantic, SQLAlchemy's ORM and slowapi
+    protocol  a bare asyncio.Protocol writes the same bytes as soon as a head has ended
+    bare      uvicorn sends the same bytes from memory, through the same parser
+    usual     the same endpoint with FastAPI, pydantic, SQLAlchemy's ORM and slowapi
 
 The report is encoded beforehand in ours, as the cache of reports does it;
 `bench.engine` measures that part.
@@ -18,7 +20,9 @@ import json
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from operator import truediv
 from pathlib import Path
@@ -30,7 +34,8 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from bench.figure import Figure, tell
-from bench.process import python_running
+from bench.process import Running, server_running
+from bench.turns import spread
 from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import make_credit_token
 from mintscope.base.primitives import UnixS
@@ -49,44 +54,82 @@ from mintscope.core.market.report import (
 from mintscope.edges.storage.folder import MONEY_FILE, PEPPER_FILE, load_pepper
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 
-TOKENS, CREDITS = 12_000, 1_000_000
-ROUNDS, ROUND_S = 7, 1.0
+TOKENS, CREDITS = 30_000, 1_000_000
+ROUNDS, ROUND_S = 7, 3.0
 CONNECTIONS = 64
 OURS, BARE, USUAL = "mintscope", "uvicorn alone, same bytes", "FastAPI, pydantic, SQLAlchemy"
-GOALS = {BARE: ">= 0.5x", USUAL: ">= 40x"}
+PROTOCOL = "asyncio.Protocol alone, same bytes"
+PEERS = {BARE: "bare", PROTOCOL: "protocol", USUAL: "usual"}
+GOALS = {BARE: ">= 0.85x", USUAL: ">= 80x"}
+CPU_GOALS = {BARE: ">= 0.87x"}
 WHAT = "GET /v1/token, durable debit, 64 connections"
+WHAT_CPU = "its processor time, all threads"
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What each round of one server gave: requests a second, and CPU of one."""
+
+    rates: list[float] = field(default_factory=list)
+    cpu_us: list[float] = field(default_factory=list)
 
 
 def run() -> list[Figure]:
-    """Return requests per second of ours and of both peers."""
+    """Return requests per second, and the processor time of one, of ours and of the peers."""
     with TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         tokens = prepare(folder)
-        ports = {OURS: stack.enter_context(python_running("bench.peers_http.ours", str(folder)))}
-        _record_answer(folder, ports[OURS], tokens[0])
-        ports[BARE] = stack.enter_context(python_running("bench.peers_http.bare", str(folder)))
-        if find_spec("fastapi") is not None:
-            ports[USUAL] = stack.enter_context(
-                python_running("bench.peers_http.usual", str(folder))
-            )
+        servers = {OURS: stack.enter_context(server_running("bench.peers_http.ours", str(folder)))}
+        _record_answer(folder, servers[OURS].port, tokens[0])
+        for who, module in PEERS.items():
+            if who != USUAL or find_spec("fastapi") is not None:
+                command = server_running(f"bench.peers_http.{module}", str(folder))
+                servers[who] = stack.enter_context(command)
         requests = [_request(token) for token in tokens]
-        measured: dict[str, list[float]] = {who: [] for who in ports}
-        for number in range(ROUNDS + 1):
-            for who, port in ports.items():
-                rate = _load(port, requests, seed=number)
-                if number > 0:  # the first round warms up
-                    measured[who].append(rate)
-    return [
-        Figure(
-            what=WHAT,
-            who=who,
-            value=median(rates),
-            unit="requests/s",
-            ratio=None if who == OURS else median(map(truediv, measured[OURS], rates)),
-            goal=GOALS.get(who, ""),
-        )
-        for who, rates in measured.items()
-    ]
+        _ask_for_each(servers[OURS].port, requests)
+        measured = _take_turns(servers, requests)
+    ours = measured[OURS]
+    rates = [_rate(who, rounds, ours) for who, rounds in measured.items()]
+    return rates + [_cpu(who, rounds, ours) for who, rounds in measured.items()]
+
+
+def _take_turns(servers: Mapping[str, Running], requests: Sequence[bytes]) -> dict[str, Rounds]:
+    measured = {who: Rounds() for who in servers}
+    for number in range(ROUNDS + 1):
+        for who, server in servers.items():
+            cpu_s = server.cpu_s()
+            answers, elapsed_s = _load(server.port, requests, seed=number)
+            cpu_s = server.cpu_s() - cpu_s
+            if number > 0:  # the first round warms up
+                measured[who].rates.append(answers / elapsed_s)
+                measured[who].cpu_us.append(cpu_s / answers * 1e6)
+    return measured
+
+
+def _rate(who: str, rounds: Rounds, ours: Rounds) -> Figure:
+    return Figure(
+        what=WHAT,
+        who=who,
+        value=median(rounds.rates),
+        unit="requests/s",
+        ratio=None if who == OURS else median(map(truediv, ours.rates, rounds.rates)),
+        goal=GOALS.get(who, ""),
+        spread=spread(rounds.rates),
+        cpu_us=median(rounds.cpu_us),
+        wall_us=1e6 / median(rounds.rates),
+    )
+
+
+def _cpu(who: str, rounds: Rounds, ours: Rounds) -> Figure:
+    return Figure(
+        what=WHAT_CPU,
+        who=who,
+        value=median(rounds.cpu_us),
+        unit="us",
+        ratio=None if who == OURS else median(map(truediv, rounds.cpu_us, ours.cpu_us)),
+        goal=CPU_GOALS.get(who, ""),
+        spread=spread(rounds.cpu_us),
+    )
 
 
 def prepare(folder: Path) -> list[str]:
@@ -150,9 +193,20 @@ def _record_answer(folder: Path, port: int, token: str) -> None:
     (folder / "body").write_bytes(body)
 
 
-def _load(port: int, requests: list[bytes], *, seed: int) -> float:
-    """Return answers per second; every one of them must be a 200."""
-    shuffled = requests[:]
+def _ask_for_each(port: int, requests: Sequence[bytes]) -> None:
+    """Ask once with each token, so that all of them are known."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        for request in requests:
+            connection.sendall(request)
+            answer = b""
+            while b"}}" not in answer[-4:]:
+                answer += connection.recv(65_536)
+            assert answer.startswith(b"HTTP/1.1 200"), answer
+
+
+def _load(port: int, requests: Sequence[bytes], *, seed: int) -> tuple[int, float]:
+    """Return how many answers came in how many seconds; every one of them must be a 200."""
+    shuffled = list(requests)
     Random(seed).shuffle(shuffled)
     result = subprocess.run(
         [sys.executable, "-m", "bench.load", str(port), str(ROUND_S), str(CONNECTIONS)],
@@ -162,7 +216,7 @@ def _load(port: int, requests: list[bytes], *, seed: int) -> float:
     )
     answer = json.loads(result.stdout)
     assert set(answer["statuses"]) == {"200"}, answer
-    return float(answer["answers"]) / float(answer["elapsed_s"])
+    return int(answer["answers"]), float(answer["elapsed_s"])
 
 
 if __name__ == "__main__":

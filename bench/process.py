@@ -6,21 +6,43 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 START_S_MAX = 30.0
 
 
+@dataclass(frozen=True)
+class Running:
+    """A process of ours, and the port it listens on."""
+
+    port: int
+    pid: int
+
+    def cpu_s(self) -> float:
+        """Return what its threads, as they are now, have had of processors."""
+        schedules = Path("/proc", str(self.pid), "task").glob("*/schedstat")
+        return sum(int(schedule.read_text().split()[0]) for schedule in schedules) / 1e9
+
+
 @contextmanager
-def python_running(module: str, *arguments: str) -> Iterator[int]:
-    """Run *module* with a free port and *arguments* until the block ends; yield the port."""
+def server_running(module: str, *arguments: str) -> Iterator[Running]:
+    """Run *module* with a free port and *arguments* until the block ends."""
     port = free_port()
     command = [sys.executable, "-m", module, str(port), *arguments]
     with subprocess.Popen(command) as process:
         try:
             wait_for(port, process)
-            yield port
+            yield Running(port, process.pid)
         finally:
             process.terminate()
+
+
+@contextmanager
+def python_running(module: str, *arguments: str) -> Iterator[int]:
+    """Run *module* with a free port and *arguments* until the block ends; yield the port."""
+    with server_running(module, *arguments) as running:
+        yield running.port
 
 
 def free_port() -> int:

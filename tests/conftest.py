@@ -3,13 +3,17 @@
 import gc
 import sys
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import httpx
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from mintscope.edges.server.protocol.bounds import Bounds
+from support.processes.served import served
 from support.scenes.service import Service, running_service
 
 pytest_plugins = [
@@ -24,6 +28,7 @@ TESTS: Final = Path(__file__).resolve().parent
 SHARED_DATA: Final = TESTS.parents[1] / "shared" / "data"
 MARK_OF_FOLDER: Final = {"e2e": "process", "browser": "browser"}
 LONG_FILES: Final = {"test_auditing.py", "test_costly_requests.py", "test_source.py"}
+CONNECTED: Final = pytest.param("connection", marks=pytest.mark.storm)
 MAY_START_PROCESSES: Final = {"process", "browser"}
 
 # How fast a machine makes up input says nothing of the code.
@@ -96,8 +101,25 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Hold the specification both ways: by the application alone, and over a connection."""
+    if "service" in metafunc.fixturenames and metafunc.definition.path.parent.name == "spec":
+        metafunc.parametrize("service", ["application", CONNECTED], indirect=True)
+
+
 @pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    """The API over a real ledger, with its real limits."""
+async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Service]:
+    """The API over a real ledger, with its real limits.
+
+    Over a connection a server with its bounds stands before it, and plain requests are answered by
+    the express: credit tokens that a test issues are known to it from the first request.
+    """
     async with running_service(tmp_path) as service:
-        yield service
+        if getattr(request, "param", "application") == "application":
+            yield service
+            return
+        async with (
+            served(service.app, Bounds(pause_s=0.0), clock=service.clock) as server,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client,
+        ):
+            yield replace(service, client=client, remembers=True)

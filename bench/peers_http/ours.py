@@ -11,11 +11,13 @@ import uvloop
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import Mint, Slot
+from mintscope.base.solana import WSOL
 from mintscope.core.market.report import ReadReport
 from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
+from mintscope.edges.maintenance.memory import freeze_startup_objects
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import make_server
@@ -28,6 +30,9 @@ class OneReport:
 
     def __init__(self, body: bytes) -> None:
         self._report = ReadReport(body, Slot(350_000_000), 412)
+
+    def ready(self, mint: str) -> ReadReport | None:
+        return self._report if mint == WSOL else None
 
     async def read(self, _mint: Mint) -> ReadReport:
         return self._report
@@ -49,7 +54,9 @@ async def serve(port: int, folder: Path) -> None:
             addresses=ClientAddresses(),
             bounds=Bounds(),
             write_refusal=write_refusal,
+            express=app.express,
         )
+        freeze_startup_objects()
         await server.serve(sockets=[listen("127.0.0.1", port)])
 
 

@@ -20,7 +20,7 @@ from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.maintenance.memory import freeze_startup_objects
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import make_server
@@ -37,6 +37,9 @@ RAISED = Limit(name="public", count=1_000_000, window_s=60)
 
 class NoReports:
     """Tracks nothing: credits are sold here."""
+
+    def ready(self, _mint: str) -> ReadReport | None:
+        return None
 
     async def read(self, mint: Mint) -> ReadReport:
         raise TokenNotFound(f"{mint} is not tracked")

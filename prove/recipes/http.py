@@ -4,6 +4,7 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
+EXPRESS: Final = "edges/api/express.py"
 CONNECTION: Final = "edges/server/protocol/connection.py"
 
 ABUSE: Final = Recipe(
@@ -24,7 +25,7 @@ ABUSE: Final = Recipe(
         Mutant(
             "several hosts",
             "edges/server/protocol/head.py",
-            'if len(by_name) < len(headers) and [name for name, _ in headers].count(b"host") > 1:',
+            'if head.is_repetitive() and [name for name, _ in head.headers].count(b"host") > 1:',
             "if False:",
         ),
         Mutant(
@@ -37,6 +38,37 @@ ABUSE: Final = Recipe(
             "a trailer is a header",
             CONNECTION,
             "self.headers = []  # a trailer is no header: it must not reach the application",
+            "pass",
+        ),
+    ),
+)
+BOTH_WAYS: Final = Recipe(
+    name="both ways of a request",
+    proves="what is answered from the parser's callback is answered as the application would",
+    tests=("spec/test_both_ways.py",),
+    mutants=(
+        Mutant(
+            "old data is sold",
+            EXPRESS,
+            "if report is None or not self._freshness.allows(report):",
+            "if report is None:",
+        ),
+        Mutant(
+            "each rotation has a window of its own",
+            EXPRESS,
+            "verdict = self.limiter.take_now(remembered.root)",
+            "verdict = self.limiter.take_now(-remembered.root)",
+        ),
+        Mutant(
+            "a payment beside the credit is not seen",
+            EXPRESS,
+            "if head.is_repetitive() or not UNUSUAL.isdisjoint(head.by_name):",
+            "if head.is_repetitive():",
+        ),
+        Mutant(
+            "an empty account keeps its place in the window",
+            EXPRESS,
+            "self._express.limiter.give_back_now(self._root)",
             "pass",
         ),
     ),
@@ -100,4 +132,4 @@ FLOODS: Final = Recipe(
     ),
 )
 
-RECIPES: Final = (ABUSE, SPELLINGS, FLOODS)
+RECIPES: Final = (ABUSE, BOTH_WAYS, SPELLINGS, FLOODS)

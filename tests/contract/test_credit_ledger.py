@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
+from mintscope.core.credits.instant import InstantLedger, Remembered
 from mintscope.core.credits.ledger import (
     CreditAccount,
     CreditLedger,
@@ -167,3 +168,72 @@ async def test_a_statement_tells_what_came_and_what_was_spent(ledger: CreditLedg
         balance=2, spent=3, entries=[LedgerEntry(kind="grant", delta=5, balance=5, at=NOW)]
     )
     assert (await ledger.statement(other)).spent == 1
+
+
+class Waiting:
+    """Waits for a debit without a task."""
+
+    def __init__(self) -> None:
+        self.told: list[Spent | Empty | Exception] = []
+        self.has_left = False
+
+    def done(self) -> bool:
+        return self.has_left or bool(self.told)
+
+    def set_result(self, outcome: Spent | Empty, /) -> None:
+        self.told.append(outcome)
+
+    def set_exception(self, failure: Exception, /) -> None:
+        self.told.append(failure)
+
+
+def instant(ledger: CreditLedger) -> InstantLedger:
+    assert isinstance(ledger, InstantLedger)
+    return ledger
+
+
+async def test_what_was_found_is_recalled_and_nothing_else(ledger: CreditLedger) -> None:
+    account = await ledger.issue(FIRST, 2, "")
+    recall = instant(ledger).recall
+    assert recall(FIRST.encode()) is None
+
+    await ledger.find(FIRST)
+    assert recall(FIRST.encode()) is None  # not whose window it counts in
+
+    root = await ledger.root(account)
+    assert recall(FIRST.encode()) == Remembered(account, root)
+    for text in (SECOND.encode(), b"", FIRST.upper().encode(), FIRST.encode() + b" ", b"\xff"):
+        assert recall(text) is None
+
+
+async def test_an_account_that_was_empty_is_not_recalled(ledger: CreditLedger) -> None:
+    account = await ledger.issue(FIRST, 1, "")
+    await ledger.find(FIRST)
+    await ledger.root(account)
+    for _ in range(2):
+        await ledger.spend(account)
+        assert instant(ledger).recall(FIRST.encode()) is None
+
+
+async def test_debits_are_told_in_turn(ledger: CreditLedger) -> None:
+    account = await ledger.issue(FIRST, 2, "")
+    waiting = [Waiting() for _ in range(3)]
+    for each in waiting:
+        instant(ledger).spend_for(account, each)
+    assert [each.told for each in waiting] == [[]] * 3
+
+    assert await ledger.spend(account) == Empty()
+
+    assert [each.told for each in waiting] == [[Spent(1)], [Spent(0)], [Empty()]]
+
+
+async def test_one_that_has_left_is_not_charged(ledger: CreditLedger) -> None:
+    account = await ledger.issue(FIRST, 2, "")
+    waiting = Waiting()
+    instant(ledger).spend_for(account, waiting)
+    waiting.has_left = True
+    await ledger.expect_writable()
+    await ledger.spend(account)
+
+    assert waiting.told == []
+    assert await ledger.balance(account) == 1

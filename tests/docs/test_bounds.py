@@ -14,7 +14,7 @@ from mintscope.edges.follow.follower import LOADS_AT_ONCE
 from mintscope.edges.maintenance import passwords
 from mintscope.edges.server import request
 from mintscope.edges.server.client_address import network_key
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.storage import group_commit
 from mintscope.edges.storage.sqlite.money import credit_ledger
 from mintscope.edges.web.app import FORMS

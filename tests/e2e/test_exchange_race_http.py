@@ -11,7 +11,7 @@ from typing import Any, Final
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.core.accounts.signups.form import parse_form
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.shell.config.sections import AccountsConfig
 from mintscope.shell.wiring.accounts import open_accounts
 from mintscope.shell.wiring.api import create_api

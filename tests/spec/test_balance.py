@@ -48,7 +48,7 @@ async def test_zero_is_200_with_0(service: Service) -> None:
     [
         ({}, (401, "MISSING_TOKEN")),
         ({"authorization": ""}, (401, "MISSING_TOKEN")),
-        ({"authorization": "Bearer "}, (401, "MISSING_TOKEN")),
+        ({"authorization": "Bearer"}, (401, "MISSING_TOKEN")),
         ({"authorization": "Basic dTpw"}, (401, "MISSING_TOKEN")),
         (bearer("svc_credit_123"), (401, "INVALID_TOKEN")),
         (bearer("svc_live_" + "0" * 80), (401, "INVALID_TOKEN")),

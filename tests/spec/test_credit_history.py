@@ -50,7 +50,11 @@ async def test_others_are_not_shown(service: Service) -> None:
 
 @pytest.mark.parametrize(
     ("headers", "code"),
-    [({}, "MISSING_TOKEN"), (bearer(""), "MISSING_TOKEN"), (bearer("x"), "INVALID_TOKEN")],
+    [
+        ({}, "MISSING_TOKEN"),
+        ({"authorization": "Bearer"}, "MISSING_TOKEN"),
+        (bearer("x"), "INVALID_TOKEN"),
+    ],
 )
 async def test_without_a_credit_token_it_is_401(
     service: Service, headers: dict[str, str], code: str

@@ -6,7 +6,7 @@ from support.fakes.reports import TRACKED
 from support.scenes.service import Service, bearer
 
 TOKEN = f"/v1/token/{TRACKED}"
-METHODS = ["OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "X"]
+METHODS = ["OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"]
 
 
 @pytest.mark.parametrize("method", METHODS)

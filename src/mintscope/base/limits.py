@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Network
 from math import ceil
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -61,6 +61,17 @@ class Limiter(Protocol):
 
     async def give_back(self, key: LimitKey) -> None:
         """Count one admitted request of *key* less, if any still counts."""
+
+
+@runtime_checkable
+class InstantLimiter(Limiter, Protocol):
+    """A limiter that has its windows at hand, and so need not be awaited."""
+
+    def take_now(self, key: LimitKey) -> Admitted | Denied:
+        """Do what `take` does, at once."""
+
+    def give_back_now(self, key: LimitKey) -> None:
+        """Do what `give_back` does, at once."""
 
 
 async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:
@@ -120,9 +131,17 @@ class MovingWindow:
 
     async def take(self, key: LimitKey) -> Admitted | Denied:
         """Admit one request of *key* if its window has room, and count it."""
+        return self.take_now(key)
+
+    async def give_back(self, key: LimitKey) -> None:
+        """Count the newest admitted request of *key* less, if any still counts."""
+        self.give_back_now(key)
+
+    def take_now(self, key: LimitKey) -> Admitted | Denied:
+        """Do what `take` does, at once."""
         now = self._clock.monotonic_s()
         window_s = self.limit.window_s
-        admitted = self._admitted(key, now)
+        admitted = self._young.get(key) or self._admitted(key, now)
         while admitted and now - admitted[0] >= window_s:
             del admitted[0]
         if len(admitted) >= self.limit.count:
@@ -130,8 +149,8 @@ class MovingWindow:
         admitted.append(now)
         return Admitted(self.limit.count - len(admitted), ceil(window_s - (now - admitted[0])))
 
-    async def give_back(self, key: LimitKey) -> None:
-        """Count the newest admitted request of *key* less, if any still counts."""
+    def give_back_now(self, key: LimitKey) -> None:
+        """Do what `give_back` does, at once."""
         admitted = self._young.get(key) or self._old.get(key)
         if admitted:
             admitted.pop()

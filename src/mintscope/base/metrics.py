@@ -15,6 +15,8 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+DISCONNECTED_STATUS: Final = 499  # in the metrics only: there is no client to receive it
+
 
 class SetGauge(Gauge):
     """A gauge that is shown once it is set: each process shows those that it keeps itself."""

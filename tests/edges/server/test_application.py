@@ -14,7 +14,7 @@ from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.content import etag_of
 from mintscope.edges.server.cors import Cors
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import AnyResponse, Response, StreamingResponse

@@ -14,7 +14,8 @@ from mintscope.base.limits import SITE_SHARES
 from mintscope.base.primitives import UnixMs
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.connections import Bounds, Connections
+from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.connections import Connections
 from mintscope.shell.config.sections import ApiConfig
 from support.processes.served import served
 from support.scenes.service import running_service

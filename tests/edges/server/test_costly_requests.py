@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from support.processes.served import served
 from support.scenes.service import running_service
 

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from mintscope.base.credentials import CreditToken, hint
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from support.processes.served import Client, Served, served
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import PURCHASE, SellingApi

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.shell.config.sections import ApiConfig
 from support.fakes.reports import TRACKED
 from support.processes.served import PATIENCE_S, Client, Served, served

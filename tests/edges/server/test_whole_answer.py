@@ -10,8 +10,9 @@ from typing_extensions import override
 from mintscope.base.clock import SystemClock
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.connection import protocol_of
-from mintscope.edges.server.protocol.connections import Bounds, Connections
+from mintscope.edges.server.protocol.connections import Connections
 from mintscope.edges.server.server import make_server
 from support.processes.served import served
 

@@ -213,3 +213,52 @@ async def test_it_rests_when_no_request_waits(writer: Writer, group: GroupCommit
     await group.submit(1)
 
     assert await asyncio.to_thread(writer.rested.wait, 5)
+
+
+class Told:
+    """Waits without a task; may have left, may fail when it is told."""
+
+    def __init__(self, *, has_left: bool = False, failure: Exception | None = None) -> None:
+        self.has_left = has_left
+        self.failure = failure
+        self.results: list[int] = []
+
+    def done(self) -> bool:
+        return self.has_left
+
+    def set_result(self, outcome: int, /) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.results.append(outcome)
+
+    def set_exception(self, failure: Exception, /) -> None:
+        raise failure
+
+
+async def test_a_waiter_that_fails_is_unheard_and_keeps_nothing_from_the_others(
+    writer: Writer, group: GroupCommit[int, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("CRITICAL")
+    waiters = [Told(), Told(failure=ZeroDivisionError("a bug")), Told()]
+    for item, waiter in enumerate(waiters):
+        group.submit_for(item, waiter)
+    await group.submit(3)
+
+    assert [waiter.results for waiter in waiters] == [[0], [], [4]]
+    assert writer.unheard == [(1, 2)]
+
+
+async def test_one_that_has_left_is_left_out(writer: Writer, group: GroupCommit[int, int]) -> None:
+    group.submit_for(1, Told(has_left=True))
+    await group.submit(2)
+
+    assert writer.batches == [[2]]
+    assert writer.unheard == []
+
+
+async def test_what_came_in_one_turn_of_the_loop_is_one_batch(
+    writer: Writer, group: GroupCommit[int, int]
+) -> None:
+    await asyncio.gather(*map(group.submit, range(50)))
+
+    assert writer.batches == [list(range(50))]

@@ -12,7 +12,7 @@ from mintscope.base.errors import ServiceUnavailable, UnusableStore
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
 from mintscope.edges.storage.sqlite.connection import transaction
 from mintscope.edges.storage.sqlite.money.credit_book import (
-    CHECKPOINT_PAGES,
+    CHECKPOINT_DEBITS,
     CreditBook,
 )
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
@@ -148,13 +148,13 @@ def test_the_write_ahead_log_is_folded_in_when_no_request_waits(
     book: CreditBook, path: Path
 ) -> None:
     account = book.issue(TOKEN, 10_000, note="", at=NOW)
-    for _ in range(CHECKPOINT_PAGES):
+    for _ in range(CHECKPOINT_DEBITS):
         book.spend([account], NOW)
     log = path.with_name("money.sqlite-wal").stat().st_size
     book.rest()
     book.spend([account], NOW)
 
-    assert log > CHECKPOINT_PAGES * 4096
+    assert log > CHECKPOINT_DEBITS * 1024
     assert path.with_name("money.sqlite-wal").stat().st_size == log  # begun afresh, not extended
 
 

@@ -13,7 +13,7 @@ from mintscope.client.keypair import UnusableKeypair
 from mintscope.core.accounts.mail.outbox import LEASE_MS
 from mintscope.core.market.store import DEFAULT_RETENTION, Retention
 from mintscope.core.market.timeframe import Timeframe
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.sources.poll import Polling
 from mintscope.shell.cli.config import app, toml_template
 from mintscope.shell.config.config import Config

@@ -16,6 +16,12 @@ class FakeReports:
         self.reads = 0
         self.bug: Exception | None = None
 
+    def ready(self, mint: str) -> ReadReport | None:
+        if self.bug is not None or mint != WSOL:
+            return None
+        self.reads += 1
+        return ReadReport(REPORT, Slot(350_000_000), self.age_ms)
+
     async def read(self, mint: Mint) -> ReadReport:
         self.reads += 1
         if self.bug is not None:

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.limits import MemoryLimits
+from mintscope.core.credits.instant import DebitWaiter
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
@@ -31,6 +32,13 @@ class AnswersFirst(SqliteCreditLedger):
         balance = await self.balance(account)
         asyncio.get_running_loop().call_later(3_600, super().spend, account)
         return Spent(balance - 1) if balance else Empty()
+
+    @override
+    def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
+        """Do the same for an answer that is not awaited."""
+        left = self._reading.balance(account)
+        asyncio.get_running_loop().call_later(3_600, super().spend_for, account, waiter)
+        waiter.set_result(Spent(left - 1) if left else Empty())
 
 
 class NeverFlushes(SqliteCreditLedger):
@@ -68,7 +76,7 @@ async def _serve(folder: Path, ledger_name: str, tell: Callable[[int], object]) 
         clock=clock,
     )
     listener = listen("127.0.0.1", 0)
-    server = create_server(config.api, app, clock)
+    server = create_server(config.api, app, clock, app.express)
     tell(listener.getsockname()[1])
     await server.serve(sockets=[listener])
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
-from mintscope.base.clock import SystemClock
+from mintscope.base.clock import Clock, SystemClock
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.server import make_server
 
@@ -74,6 +74,7 @@ async def served(
     app: ASGIApp,
     bounds: Bounds,
     *,
+    clock: Clock | None = None,
     proxies: tuple[str, ...] = (),
     send_buffer_bytes: int | None = None,
 ) -> AsyncIterator[Served]:
@@ -83,10 +84,11 @@ async def served(
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
     server = make_server(
         app,
-        clock=SystemClock(),
+        clock=clock or SystemClock(),
         addresses=ClientAddresses(proxies),
         bounds=bounds,
         write_refusal=write_refusal,
+        express=getattr(app, "express", None),
     )
     ended = asyncio.Event()
     running = asyncio.ensure_future(server.serve(sockets=[listener]))

@@ -48,12 +48,16 @@ class Service:
     failing_check: list[str]
     accounts: Accounts
     issued_count: int = 0
+    remembers: bool = False  # issued credit tokens are in memory before they are first presented
 
     async def issue(self, credit_count: int) -> CreditToken:
         """Hand out another credit token."""
         self.issued_count += 1
         token = credit_token(self.issued_count)
-        await self.ledger.issue(token, credit_count, "")
+        account = await self.ledger.issue(token, credit_count, "")
+        if self.remembers:
+            await self.ledger.find(token)
+            await self.ledger.root(account)
         return token
 
     async def left(self, token: CreditToken) -> int:

@@ -18,7 +18,7 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.session import Browser
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.web.app import groups_of
 from mintscope.edges.web.pages.render import Features

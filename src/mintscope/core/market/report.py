@@ -176,3 +176,6 @@ class Reports(Protocol):
         Raises TokenNotFound for a mint that is not tracked and InsufficientData
         for one without a priced swap or with fewer than 9 m1 candles.
         """
+
+    def ready(self, mint: str) -> ReadReport | None:
+        """Return the report of *mint* if it is at hand; None says nothing of why it is not."""

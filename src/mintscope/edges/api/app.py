@@ -1,12 +1,14 @@
 """The HTTP surface in one screen: every route of the API."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
-from mintscope.base.limits import Limit
+from mintscope.base.limits import InstantLimiter, Limit, Limiter
 from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.credits.instant import InstantLedger
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports, TokenReport
 from mintscope.core.payments.pricing.price_list import BUNDLES
@@ -15,6 +17,7 @@ from mintscope.edges.api.accounts.routes import AccountParts, account_operations
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
+from mintscope.edges.api.express import TokenExpress
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.health import HealthRoutes
@@ -69,6 +72,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     freshness: Freshness | None = None,
     merchant: Merchant | None = None,
     accounts: AccountParts | None = None,
+    has_express: bool = True,
 ) -> HttpApplication:
     """Return the API.
 
@@ -76,6 +80,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     limits     counts requests; other_limit is for what has none of its own
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
+    has_express  plain requests for a token's data are answered before the application is asked
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits)
     resource_server = ResourceServer(ledger=ledger, merchant=merchant, gate=gate)
@@ -144,14 +149,28 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         operations += account_operations(accounts, limits=limits, clock=clock)
     document = OpenApiDocument(operations)
     router: Router[Route] = Router([*operations, Route("GET", "/openapi.json", document.get)])
+    express = _express(v1, ledger, limits.limits.limiter(public_limit)) if has_express else None
+    other, errors = limits.of(other_limit), ErrorWriter(partial(_format_at, router), clock)
+    return HttpApplication(router, limit=other, write_error=errors, cors=CORS, express=express)
 
-    def format_at(path: str) -> ErrorFormat:
-        methods = router.methods(path) or {}
-        found = next(iter(methods.values()), None)
-        return found.error_format if isinstance(found, Operation) else ENVELOPE
 
-    errors = ErrorWriter(format_at, clock)
-    return HttpApplication(router, limit=limits.of(other_limit), write_error=errors, cors=CORS)
+def _format_at(router: Router[Route], path: str) -> ErrorFormat:
+    methods = router.methods(path) or {}
+    found = next(iter(methods.values()), None)
+    return found.error_format if isinstance(found, Operation) else ENVELOPE
+
+
+def _express(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenExpress | None:
+    """Return what answers plain requests; None where ledger or limiter must be awaited."""
+    if not isinstance(ledger, InstantLedger) or not isinstance(limiter, InstantLimiter):
+        return None
+    return TokenExpress(
+        ledger=ledger,
+        reports=v1.reports,
+        limiter=limiter,
+        freshness=v1.freshness,
+        clock=v1.clock,
+    )
 
 
 def _rotate_operations(rotate: RotateRoutes) -> list[Operation]:

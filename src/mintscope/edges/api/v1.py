@@ -42,11 +42,15 @@ class Freshness:
 
     def expect(self, report: ReadReport) -> None:
         """Raise DataStale if *report* is too old to be sold."""
-        if report.age_ms > self.stale_after_s * 1000:
+        if not self.allows(report):
             raise DataStale(
                 f"The newest data is {report.age_ms // 1000} s old;"
                 f" older than {self.stale_after_s:g} s is not sold. Nothing was charged."
             )
+
+    def allows(self, report: ReadReport) -> bool:
+        """Say whether *report* is fresh enough to be sold."""
+        return report.age_ms <= self.stale_after_s * 1000
 
     def headers(self, *, slot: int, age_ms: int) -> tuple[Header, ...]:
         """Return the headers that say how fresh a report is."""

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import ServiceUnavailable, TokenNotFound
+from mintscope.base.errors import InsufficientData, ServiceUnavailable, TokenNotFound
 from mintscope.base.metrics import LIVE_MINTS
 from mintscope.base.primitives import Mint
 from mintscope.core.market.engine.live import LiveMarket
@@ -91,6 +91,15 @@ class Follower:
             load.add_done_callback(lambda done: self._forget(mint, done))
         # One client that hangs up must not end the load that others wait for.
         return await asyncio.shield(load)
+
+    def ready(self, mint: str) -> ReadReport | None:
+        """Return the report of *mint* if it is in memory and can be told."""
+        if not self._started or mint not in self._market.tracked or mint not in self._market:
+            return None
+        try:
+            return self._report(Mint(mint))
+        except InsufficientData:
+            return None
 
     def is_tracked(self, mint: Mint) -> bool:
         """Return whether *mint* is followed, as of the last applied event."""

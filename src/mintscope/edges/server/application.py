@@ -10,15 +10,15 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from mintscope.base.errors import NotFound, ServiceError
-from mintscope.base.metrics import REQUESTS
+from mintscope.base.metrics import DISCONNECTED_STATUS, REQUESTS
 from mintscope.edges.server.content import finish
 from mintscope.edges.server.cors import Cors
+from mintscope.edges.server.protocol.express import Express
 from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import HAS_PAID, SLOW_DOWN, ClientDisconnected, Request
 from mintscope.edges.server.response import AnyResponse, Header, Response, StreamingResponse
 from mintscope.edges.server.routes import Route, Router
 
-DISCONNECTED_STATUS: Final = 499  # in the metrics only: there is no client to receive it
 TOO_MANY_REQUESTS: Final = 429
 CLOSE_S_MAX: Final = 5.0  # for what the chunks of a stream must give back
 WITHOUT_BODY: Final = {204, 304}
@@ -35,6 +35,7 @@ class HttpApplication:
     limit         counts by address what no route counts itself, unknown paths included
     write_error   returns the response that tells an error; its status is 500 for a bug
     cors          which paths pages of other origins may read; None for none
+    express       what a server may ask before it asks this application; None for nothing
     """
 
     def __init__(
@@ -44,7 +45,9 @@ class HttpApplication:
         limit: AddressLimit,
         write_error: ErrorWriter,
         cors: Cors | None = None,
+        express: Express | None = None,
     ) -> None:
+        self.express = express
         self.router = router
         self._limit = limit
         self._write_error = write_error

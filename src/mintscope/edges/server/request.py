@@ -22,6 +22,11 @@ SLOW_DOWN: Final = "mintscope.slow_down"  # and one that delays what the client 
 _numbers = count()
 
 
+def next_request_id() -> bytes:
+    """Return the id of a request that begins."""
+    return b"%b%08x" % (PROCESS, next(_numbers))
+
+
 class ClientDisconnected(Exception):
     """The client closed the connection before the response; nothing was charged or changed."""
 
@@ -50,7 +55,7 @@ class Request:
         self.scope = scope
         self.receive = receive
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.request_id = b"%b%08x" % (PROCESS, next(_numbers))
+        self.request_id = next_request_id()
         self.response_headers: list[Header] = []
         self.route = UNROUTED
         self.path_params: Mapping[str, str] = NO_PARAMS

@@ -13,8 +13,10 @@ from typing_extensions import override
 
 from mintscope.base.clock import Clock
 from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.connection import protocol_of
-from mintscope.edges.server.protocol.connections import Bounds, Connections, RefusalWriter
+from mintscope.edges.server.protocol.connections import Connections, RefusalWriter
+from mintscope.edges.server.protocol.express import Express
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 GRACE_S: Final = 10  # for responses under way when the server is told to stop
@@ -42,13 +44,14 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
 
-def make_server(
+def make_server(  # noqa: PLR0913 - one argument for each part
     app: ASGIApp,
     *,
     clock: Clock,
     addresses: ClientAddresses,
     bounds: Bounds,
     write_refusal: RefusalWriter,
+    express: Express | None = None,
 ) -> Server:
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
 
@@ -56,9 +59,14 @@ def make_server(
     responses under way are sent.
 
     write_refusal   returns what is sent where no route has seen the request
+    express         answers plain requests before *app* is asked
     """
     connections = Connections(
-        clock=clock, write_refusal=write_refusal, addresses=addresses, bounds=bounds
+        clock=clock,
+        write_refusal=write_refusal,
+        addresses=addresses,
+        bounds=bounds,
+        express=express,
     )
     return Server(
         uvicorn.Config(
@@ -71,7 +79,6 @@ def make_server(
             access_log=False,
             log_config=None,
             log_level="error",
-            timeout_keep_alive=int(bounds.keep_alive_s_max),
             timeout_graceful_shutdown=GRACE_S,
         )
     )

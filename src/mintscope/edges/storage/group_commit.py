@@ -5,12 +5,12 @@ A durable commit costs a disk flush, whether it holds one item or a thousand.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-import msgspec
+import structlog
 
 from mintscope.base.errors import ServiceUnavailable
 
@@ -22,20 +22,45 @@ WAITING_MAX: Final = 10_000
 PATIENCE_S: Final = 5.0
 REST_AFTER_S: Final = 0.05
 
-
-class _Job(msgspec.Struct, frozen=True):
-    """Anything else to be done in the writer's thread, between two batches."""
-
-    work: Callable[[], Any]
-
-
-# An item or a job, and the future of its waiter.
-Waiter = tuple[Any, asyncio.Future[Any]]
 Commit = Callable[[Sequence[Any]], Sequence[Any]]
+Told_contra = TypeVar("Told_contra", contravariant=True)
+
+log = structlog.get_logger()
+
+
+class Waiter(Protocol[Told_contra]):
+    """Is told once, in the event loop; a future is one.
+
+    What it does then is short: others of its batch are told after it.
+    """
+
+    def done(self) -> bool:
+        """Say whether it waits no longer: it was told, or it has left."""
+
+    def set_result(self, outcome: Told_contra, /) -> None:
+        """Tell it the outcome."""
+
+    def set_exception(self, failure: Exception, /) -> None:
+        """Tell it why there is none."""
+
+
+class _Turn:
+    """What the writer does at once: a batch of items, or one job between two batches."""
+
+    __slots__ = ("commit", "items", "waiters")
+
+    def __init__(self, commit: Commit) -> None:
+        self.commit = commit
+        self.items: list[Any] = []
+        self.waiters: list[Waiter[Any]] = []
 
 
 class GroupCommit(Generic[Item, Outcome]):
-    """Turns `commit(items) -> outcomes` into an awaitable per item.
+    """Turns `commit(items) -> outcomes` into an outcome per item.
+
+    A batch is what came in one turn of the event loop, or while the batch before it was written.
+    It is handed to the writer at once, and its outcomes come back at once: the threads wake each
+    other once a batch, however many items it holds.
 
     commit      runs in the writer's thread, first come first served; an outcome that is an
                 exception is raised to its waiter, and what it raises to every waiter
@@ -58,8 +83,11 @@ class GroupCommit(Generic[Item, Outcome]):
         self._unheard = unheard
         self._rest = rest
         self._patience_s = patience_s
-        self._queue: SimpleQueue[Waiter | None] = SimpleQueue()  # None ends it
-        self._waiting: deque[asyncio.Future[Any]] = deque()  # in the order of the queue
+        self._queue: SimpleQueue[_Turn | None] = SimpleQueue()  # of one; None ends the writer
+        self._under_way: _Turn | None = None
+        self._turns: deque[_Turn | None] = deque()  # that wait for the writer
+        self._is_planned = False  # the first of them is handed over in the next turn of the loop
+        self._waiting_count = 0
         self._delivered_count = 0
         self._watch: asyncio.TimerHandle | None = None
         self._thread: Thread | None = None
@@ -72,29 +100,53 @@ class GroupCommit(Generic[Item, Outcome]):
         Cancelling it before the writer takes it leaves it out.
         Raises ServiceUnavailable when the queue is full, stuck or closed.
         """
-        future: asyncio.Future[Outcome] = self._line_up()
-        self._queue.put((item, future))
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.submit_for(item, future)
         return future
+
+    def submit_for(self, item: Item, waiter: Waiter[Outcome]) -> None:
+        """Queue *item*; *waiter* is told once its batch is done.
+
+        One that has left before the writer takes the batch leaves it out.
+        Raises ServiceUnavailable when the queue is full, stuck or closed.
+        """
+        self._line_up(self._commit, item, waiter)
 
     async def run(self, work: Callable[[], Answer]) -> Answer:
         """Return what *work* returns from the writer's thread, between two batches."""
-        future: asyncio.Future[Answer] = self._line_up()
-        self._queue.put((_Job(work), future))
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._line_up(_do, work, future)
         return await future
 
     async def close(self) -> None:
         """Refuse new items, wait for those that are queued, and end the thread."""
         self._closed = True
         if self._thread is not None:
-            self._queue.put(None)
+            self._turns.append(None)
+            self._hand_over()
             await asyncio.to_thread(self._thread.join)  # and hear what it told the loop before
         if self._watch is not None:
             self._watch.cancel()
 
-    def _line_up(self) -> asyncio.Future[Any]:
-        if self._stuck or self._closed or len(self._waiting) >= WAITING_MAX:
+    def _line_up(self, commit: Commit, item: object, waiter: Waiter[Any]) -> None:
+        if self._stuck or self._closed or self._waiting_count >= WAITING_MAX:
             raise ServiceUnavailable("The ledger does not keep up; this request charged nothing.")
-        loop = asyncio.get_running_loop()
+        if self._thread is None or self._watch is None:
+            self._begin(asyncio.get_running_loop())
+        turns = self._turns
+        last = turns[-1] if turns else None
+        if last is None or commit is _do or last.commit is not commit:
+            last = _Turn(commit)
+            turns.append(last)
+        last.items.append(item)
+        last.waiters.append(waiter)
+        self._waiting_count += 1
+        if self._under_way is None and not self._is_planned:
+            self._is_planned = True
+            asyncio.get_running_loop().call_soon(self._hand_over)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the writer, and watch it."""
         if self._thread is None:
             self._thread = Thread(
                 target=self._write, args=(loop,), name="group-commit", daemon=True
@@ -104,82 +156,68 @@ class GroupCommit(Generic[Item, Outcome]):
             self._watch = loop.call_later(
                 self._patience_s, self._expect_progress, self._delivered_count
             )
-        future = loop.create_future()
-        self._waiting.append(future)
-        return future
 
     def _expect_progress(self, delivered_count: int) -> None:
         """Refuse every waiter if nothing was delivered since *delivered_count*."""
         self._watch = None
-        if not self._waiting:
+        if not self._waiting_count:
             return
         if self._delivered_count == delivered_count:
             self._stuck = True
             overdue = ServiceUnavailable(
                 "The ledger does not answer in time; this request charged nothing."
             )
-            for future in self._waiting:
-                if not future.done():
-                    future.set_exception(overdue)
+            for turn in (self._under_way, *self._turns):
+                for waiter in () if turn is None else turn.waiters:
+                    if not waiter.done():
+                        _tell(waiter, overdue)
         self._watch = asyncio.get_running_loop().call_later(
             self._patience_s, self._expect_progress, self._delivered_count
         )
 
-    def _deliver(
-        self, taken_count: int, told: Sequence[Waiter], outcomes: Sequence[Any] | Exception
-    ) -> None:
-        """Wake those whose turn it was; in the event loop."""
+    def _hand_over(self) -> None:
+        """Give the writer what waits longest, unless it is at work."""
+        self._is_planned = False
+        if self._under_way is None and self._turns:
+            self._under_way = self._turns.popleft()
+            self._queue.put(self._under_way)
+
+    def _deliver(self, staying: Sequence[int], outcomes: Sequence[Any] | Exception) -> None:
+        """Tell those whose turn it was; in the event loop.
+
+        staying    the places in the turn of those that were not left out
+        """
+        turn, self._under_way = self._under_way, None
+        assert turn is not None
+        if self._turns:
+            self._is_planned = True
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._hand_over)
         self._stuck = False
         self._delivered_count += 1
-        for _ in range(taken_count):
-            self._waiting.popleft()
+        self._waiting_count -= len(turn.waiters)
         if isinstance(outcomes, Exception):
-            for _, future in told:
-                if not future.done():
-                    future.set_exception(outcomes)
-            return
+            outcomes = [outcomes] * len(staying)
         unheard = []
-        for (item, future), outcome in zip(told, outcomes, strict=True):
-            if future.done():
-                if not isinstance(outcome, Exception):
-                    unheard.append((item, outcome))
-            elif isinstance(outcome, Exception):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+        for place, outcome in zip(staying, outcomes, strict=True):
+            waiter = turn.waiters[place]
+            is_told = not waiter.done() and _tell(waiter, outcome)
+            if not is_told and not isinstance(outcome, Exception):
+                unheard.append((turn.items[place], outcome))
         if unheard:
             self._unheard(unheard)
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         """Do one turn after the other; the body of the writer's thread."""
-        for taken, commit in self._turns():
+        while (turn := self._take()) is not None:
             # Waiters that left meanwhile, or were refused, are left out.
-            staying = [waiter for waiter in taken if not waiter[1].done()]
-            outcomes = _attempt(commit, [item for item, _ in staying])
-            loop.call_soon_threadsafe(self._deliver, len(taken), staying, outcomes)
+            staying = [place for place, waiter in enumerate(turn.waiters) if not waiter.done()]
+            outcomes = _attempt(turn.commit, [turn.items[place] for place in staying])
+            loop.call_soon_threadsafe(self._deliver, staying, outcomes)
         self._rest()
 
-    def _turns(self) -> Iterator[tuple[list[Waiter], Commit]]:
-        """Yield what has gathered and what to do with it, until the queue ends."""
-        waiter = self._take()
-        while waiter is not None:
-            if isinstance(waiter[0], _Job):
-                yield [waiter], _do
-                waiter = self._take()
-                continue
-            batch = []
-            try:
-                while waiter is not None and not isinstance(waiter[0], _Job):
-                    batch.append(waiter)
-                    waiter = self._queue.get_nowait()
-            except Empty:
-                yield batch, self._commit
-                waiter = self._take()
-            else:
-                yield batch, self._commit
-
-    def _take(self) -> Waiter | None:
-        """Wait for the next in the queue; rest once if it takes long to come."""
+    def _take(self) -> _Turn | None:
+        """Wait for the next turn; rest once if it takes long to come."""
         try:
             return self._queue.get(timeout=REST_AFTER_S)
         except Empty:
@@ -187,8 +225,21 @@ class GroupCommit(Generic[Item, Outcome]):
             return self._queue.get()
 
 
-def _do(jobs: Sequence[_Job]) -> Sequence[Any]:
-    return [job.work() for job in jobs]
+def _tell(waiter: Waiter[Any], outcome: object) -> bool:
+    """Tell *waiter* its outcome; False for a bug of its own, which harms no other."""
+    try:
+        if isinstance(outcome, Exception):
+            waiter.set_exception(outcome)
+        else:
+            waiter.set_result(outcome)
+    except Exception:
+        log.exception("a waiter failed when it was told its outcome")
+        return False
+    return True
+
+
+def _do(jobs: Sequence[Callable[[], Any]]) -> Sequence[Any]:
+    return [job() for job in jobs]
 
 
 def _attempt(commit: Commit, items: Sequence[Any]) -> Sequence[Any] | Exception:

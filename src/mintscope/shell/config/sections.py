@@ -125,7 +125,10 @@ class ApiConfig(Section):
     answer_timeout_s: values.Seconds = 14.0
     """How long a client may take to read its response."""
     keep_alive_s: values.Seconds = 10.0
-    """An idle connection is closed after this."""
+    """An idle connection is closed after this, within a second."""
+    express: bool = True
+    """Answer plain requests for a token's data before the rest of the service is asked. Answers
+    are the same without it, and cost twice the processor time."""
     connections_max: int = Field(default=2_000, ge=1, le=100_000)
     """Open connections in all."""
     connections_per_client_max: int = Field(default=256, ge=1, le=100_000)

@@ -26,7 +26,8 @@ from mintscope.edges.follow.follower import Follower
 from mintscope.edges.maintenance.memory import freeze_startup_objects, give_memory_back
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.express import Express
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import make_server
 from mintscope.shell.config.config import Config
@@ -95,7 +96,7 @@ async def _serve(
     )
     await enter(pages.serving_administrators(_bounds(config.api)))
     app = pages.beside(api, origins)
-    server = create_server(config.api, app, clock)
+    server = create_server(config.api, app, clock, api.express)
     await enter(running(follower.run, "follow"))
     await enter(running(give_memory_back, "memory"))
     freeze_startup_objects()
@@ -164,6 +165,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
         merchant=merchant,
         accounts=None if accounts is None else account_parts(config.accounts, accounts),
+        has_express=api.express,
     )
 
 
@@ -172,7 +174,7 @@ def other_limit(api: ApiConfig) -> Limit:
     return replace(OTHER, count=api.other_limit_requests, window_s=api.other_limit_window_s)
 
 
-def create_server(config: ApiConfig, app: ASGIApp, clock: Clock) -> Server:
+def create_server(config: ApiConfig, app: ASGIApp, clock: Clock, express: Express | None) -> Server:
     """Return a server of *app*, with the bounds of *config*; it does not listen yet."""
     return make_server(
         app,
@@ -180,6 +182,7 @@ def create_server(config: ApiConfig, app: ASGIApp, clock: Clock) -> Server:
         addresses=ClientAddresses(config.trusted_proxies),
         bounds=_bounds(config),
         write_refusal=write_refusal,
+        express=express,
     )
 
 

@@ -12,7 +12,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.application import HttpApplication
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import make_server, serving_beside

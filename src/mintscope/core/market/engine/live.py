@@ -65,7 +65,7 @@ class LiveMarket:
         """Return how many mints are in memory."""
         return len(self._live)
 
-    def __contains__(self, mint: Mint) -> bool:
+    def __contains__(self, mint: str) -> bool:
         return mint in self._live
 
     @property

@@ -27,20 +27,21 @@ from mintscope.base.errors import (
     ServiceUnavailable,
 )
 from mintscope.edges.server.protocol.connections import Connections
+from mintscope.edges.server.protocol.dispatch import DispatchingProtocol
 from mintscope.edges.server.protocol.head import (
+    NO_HEAD,
+    Head,
     body_too_large,
     fault_of,
     head_too_large,
     too_many_headers,
     url_too_long,
 )
-from mintscope.edges.server.protocol.pace import PacedProtocol
-from mintscope.edges.server.protocol.whole_response import WholeResponse
 
 LINGER_S: Final = 1.0  # a refused client may go on sending this long, so that it reads why
 
 
-class HttpProtocol(PacedProtocol):
+class HttpProtocol(DispatchingProtocol):
     """One connection.
 
     Refusals that no route sees are written here.  They never overtake a
@@ -60,6 +61,7 @@ class HttpProtocol(PacedProtocol):
         self._unread: asyncio.TimerHandle | None = None
         self._fault: ServiceError | None = None  # what made the parser stop
         self._in_head = False
+        self._head = NO_HEAD
         self._chunk_bytes = 0  # of what is being parsed
         self._later_bytes = 0  # of this request, after the chunk it began in
         self._received = bytearray()
@@ -97,6 +99,8 @@ class HttpProtocol(PacedProtocol):
 
     def _take_stock(self) -> None:
         """Hold what has arrived of a request against the bounds, and start its time."""
+        if self._whole and not (self._keeps or self._refused or self._is_idle()):
+            return  # most requests come in one piece
         self._keep(len(self._received))
         if self._refused:
             return
@@ -112,8 +116,9 @@ class HttpProtocol(PacedProtocol):
         if len(self.pipeline) >= self._bounds.waiting_max:
             many = self._bounds.waiting_max
             self._stop(BadRequest(f"expected at most {many} requests that wait"))
-        super().on_message_begin()
-        self.scope["extensions"] = self._extensions
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._whole = False
         self._in_head = True
         self._later_bytes = 0
@@ -121,30 +126,30 @@ class HttpProtocol(PacedProtocol):
 
     @override
     def on_url(self, url: bytes) -> None:
-        super().on_url(url)
+        self.url += url
         if len(self.url) > self._bounds.url_bytes_max:
             self._stop(url_too_long(self._bounds))
 
     @override
     def on_header(self, name: bytes, value: bytes) -> None:
-        if len(self.headers) >= self._bounds.headers_max:
+        headers = self.headers
+        if len(headers) >= self._bounds.headers_max:
             self._stop(too_many_headers(self._bounds))
-        super().on_header(name, value)
+        headers.append((name.lower(), value))
 
     @override
     def on_headers_complete(self) -> None:
         """Judge the head; the application is started by `on_message_complete`."""
         self._in_head = False
-        fault = fault_of(
-            self.headers,
-            url=self.url,
-            version=self.parser.get_http_version(),
-            read_bytes=self._chunk_bytes + self._later_bytes,
-            bounds=self._bounds,
-        )
+        headers = self.headers
+        head = Head(self.url, self.parser.get_http_version(), headers, dict(headers))
+        self._head = head
+        read_bytes = self._chunk_bytes + self._later_bytes
+        fault = fault_of(head, read_bytes=read_bytes, bounds=self._bounds)
         if fault is not None:
             self._stop(fault)
         self.headers = []  # a trailer is no header: it must not reach the application
+        self.expect_100_continue = head.by_name.get(b"expect", b"").lower() == b"100-continue"
         if self.expect_100_continue and self._is_idle():
             self.expect_100_continue = False
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -163,15 +168,10 @@ class HttpProtocol(PacedProtocol):
     def on_message_complete(self) -> None:
         self._whole = True
         self._disarm()
-        super().on_headers_complete()
-        # uvicorn names the class of its cycles in the middle of a long method.
-        self.cycle.__class__ = WholeResponse
-        if self._received:
-            self.cycle.body, self._received = self._received, bytearray()
-        if self.parser.should_upgrade():
-            # The parser reads no further, and we speak no other protocol.
-            self.cycle.keep_alive = False
-        super().on_message_complete()
+        body = self._received
+        if body:
+            self._received = bytearray()
+        self._dispatch(self._head, body)
 
     @override
     def give_way(self) -> None:

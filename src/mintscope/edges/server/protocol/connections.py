@@ -1,9 +1,11 @@
 """The open connections of a server, counted in all and by client, and what each may take."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from secrets import token_hex
-from typing import Protocol
+from typing import Final, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
@@ -13,44 +15,11 @@ from mintscope.base.fair_queue import FairQueue
 from mintscope.base.limits import SITE_SHARES, site_key
 from mintscope.base.primitives import UnixMs
 from mintscope.edges.server.client_address import ClientAddresses, network_key
-from mintscope.edges.server.response import Response
+from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.express import Express
+from mintscope.edges.server.response import Header, Response
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """What a client may take.
-
-    url_bytes_max                of the address in the request line
-    headers_max                  each is worth six times its bytes in memory, and a callback
-    body_pieces_max              in which a body arrives: its chunks, or its packets
-    waiting_max                  requests of one connection that wait behind the one under way
-    unread_bytes_max             of bodies that are not whole and of what is not parsed yet, in all
-    pause_s                      no request is read so long after one was refused as one too many
-    idle_s_min                   an idle connection gives way to a new one only after so long
-    connections_per_client_max   of an IPv4 address or an IPv6 /64; four times as many of a /48
-    lingering_max                refused connections that are kept open until the client has read
-    """
-
-    head_bytes_max: int = 16 * 1024
-    url_bytes_max: int = 2 * 1024
-    headers_max: int = 100
-    body_bytes_max: int = 64 * 1024
-    body_pieces_max: int = 1_024
-    request_s_max: float = 14.0
-    unread_s_max: float = 14.0
-    keep_alive_s_max: float = 10.0
-    waiting_max: int = 16
-    unread_bytes_max: int = 64 * 1024 * 1024
-    pause_s: float = 0.5
-    idle_s_min: float = 1.0
-    connections_max: int = 2_000
-    connections_per_client_max: int = 256
-    lingering_max: int = 256
-
-    @property
-    def request_bytes_max(self) -> int:
-        """What a request may take on the wire: its head, and its body in chunks of any size > 4."""
-        return self.head_bytes_max + 2 * self.body_bytes_max
+SWEEP_S: Final = 1.0  # between two looks for connections that have rested too long
 
 
 class RefusalWriter(Protocol):
@@ -103,6 +72,7 @@ class Connections:
     """What all connections of a server share.
 
     write_refusal   returns the response that tells a refusal, which no route has seen
+    express         answers plain requests before the application; None: nothing does
     turns           in which connections are read that have not paid
     """
 
@@ -110,10 +80,15 @@ class Connections:
     write_refusal: RefusalWriter
     bounds: Bounds
     addresses: ClientAddresses
+    express: Express | None = None
     turns: FairQueue = field(default_factory=FairQueue)
     _groups: dict[str, Group] = field(default_factory=dict)
     _members: dict[Connection, tuple[Group, ...]] = field(default_factory=dict)
     _lingering: set[Connection] = field(default_factory=set)
+    _resting: dict[Connection, float] = field(default_factory=dict)  # until when, soonest first
+    _sweeping: asyncio.TimerHandle | None = None
+    _dated: Sequence[Header] = ()
+    _date_lines: bytes = b""
     _kept: dict[Connection, int] = field(default_factory=dict)  # bytes, by the oldest first
     _kept_bytes: int = 0
 
@@ -132,6 +107,7 @@ class Connections:
     def leave(self, connection: Connection) -> None:
         """Count the end of *connection*, once."""
         self._lingering.discard(connection)
+        self._resting.pop(connection, None)
         self.keep(connection, 0)
         for group in self._members.pop(connection, ()):
             group.incomplete.pop(connection, None)
@@ -142,7 +118,7 @@ class Connections:
 
     def is_empty(self) -> bool:
         """Say whether nothing is kept of any connection."""
-        return not (self._groups or self._members or self._lingering or self._kept)
+        return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:
         """Note that *connection* keeps *size* bytes of what no route has seen yet.
@@ -177,8 +153,32 @@ class Connections:
 
     def end_idling(self, connection: Connection) -> None:
         """Note that *connection* has sent something."""
+        self._resting.pop(connection, None)
         for group in self._members.get(connection, ()):
             group.idle.pop(connection, None)
+
+    def begin_resting(self, connection: Connection) -> None:
+        """Note that *connection* was answered and awaits nothing: it is closed after a while."""
+        groups = self._members.get(connection)
+        if groups is None:
+            return
+        now_s, bounds = self.clock.monotonic_s(), self.bounds
+        self._resting[connection] = now_s + bounds.keep_alive_s_max
+        for group in groups:
+            group.idle[connection] = now_s + bounds.idle_s_min
+        if self._sweeping is None:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Close what has rested too long, and look again: one timer for all connections."""
+        now_s, self._sweeping = self.clock.monotonic_s(), None
+        overdue = list(takewhile(lambda each: self._resting[each] <= now_s, self._resting))
+        for connection in overdue:
+            del self._resting[connection]
+            connection.give_way()
+        if self._resting:
+            pause_s = min(SWEEP_S, self.bounds.keep_alive_s_max)
+            self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def may_linger(self, connection: Connection) -> bool:
         """Say whether *connection* may stay open until its client has read why it was refused."""
@@ -198,6 +198,13 @@ class Connections:
         )
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         return b"%b%b\r\n%b" % (STATUS_LINE[response.status], lines, response.body)
+
+    def lines_of(self, headers: Sequence[Header]) -> bytes:
+        """Return *headers* as lines; those of one second are written once."""
+        if headers is not self._dated:
+            self._dated = headers
+            self._date_lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+        return self._date_lines
 
     def _groups_of(self, peer: str) -> Iterator[Group]:
         """Yield the groups that *peer* counts in, the narrowest first."""

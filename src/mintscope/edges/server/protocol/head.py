@@ -1,34 +1,48 @@
 """What makes a request unacceptable, as far as its head tells."""
 
-from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from mintscope.base.errors import BadRequest, HeadersTooLarge, PayloadTooLarge, ServiceError
-from mintscope.edges.server.protocol.connections import Bounds
+from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.response import Header
 
 HEADER_OVERHEAD_BYTES: Final = 4  # the colon, the space, the line end
 
 
-def fault_of(
-    headers: Sequence[Header], *, url: bytes, version: str, read_bytes: int, bounds: Bounds
-) -> ServiceError | None:
+class Head(msgspec.Struct, frozen=True):
+    """The head of a request: names in lower case, *by_name* with the last value of each."""
+
+    url: bytes
+    version: str
+    headers: list[Header]
+    by_name: dict[bytes, bytes]
+
+    def is_repetitive(self) -> bool:
+        """Say whether some header came twice."""
+        return len(self.by_name) < len(self.headers)
+
+
+NO_HEAD: Final = Head(b"", "1.1", [], {})
+
+
+def fault_of(head: Head, *, read_bytes: int, bounds: Bounds) -> ServiceError | None:
     """Return what is wrong with a head, None if nothing is.
 
     read_bytes   at least the length of the head: most need no counting
     """
-    by_name = dict(headers)
     if read_bytes > bounds.head_bytes_max:
-        head_bytes = len(url) + sum(
-            len(name) + len(value) + HEADER_OVERHEAD_BYTES for name, value in headers
+        head_bytes = len(head.url) + sum(
+            len(name) + len(value) + HEADER_OVERHEAD_BYTES for name, value in head.headers
         )
         if head_bytes > bounds.head_bytes_max:
             return head_too_large(bounds)
-    if len(by_name) < len(headers) and [name for name, _ in headers].count(b"host") > 1:
+    if head.is_repetitive() and [name for name, _ in head.headers].count(b"host") > 1:
         return BadRequest("expected one Host header; there were several")
-    if b"host" not in by_name and version != "1.0":
+    if b"host" not in head.by_name and head.version != "1.0":
         return BadRequest("expected a Host header; there was none")
-    if int(by_name.get(b"content-length", 0)) > bounds.body_bytes_max:
+    if int(head.by_name.get(b"content-length", 0)) > bounds.body_bytes_max:
         return body_too_large(bounds)
     return None
 

@@ -5,6 +5,7 @@ from abc import abstractmethod
 from functools import partial
 from typing import Any
 
+from httptools import HttpParserError, HttpParserUpgrade
 from typing_extensions import override
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -56,7 +57,6 @@ class PacedProtocol(HttpToolsProtocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()
         # What refers to this connection and back is not left to the garbage collector: after a
         # flood of connections it stopped the loop for 100 ms.
         self.pipeline.clear()
@@ -66,17 +66,21 @@ class PacedProtocol(HttpToolsProtocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        turns = self.open_connections.turns
-        if self._has_paid or turns.take():
+        if self._has_paid or self.open_connections.turns.take():
             self._read(data)
         else:
             self.flow.pause_reading()
-            turns.wait(partial(self._read_in_turn, data))
+            self.open_connections.turns.wait(partial(self._read_in_turn, data))
             self._keep(self._keeps + len(data))
 
     def _read(self, data: bytes) -> None:
         """Parse *data*."""
-        super().data_received(data)
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade:
+            pass  # the request was answered; what follows is another protocol's
+        except HttpParserError as error:
+            self.send_400_response(str(error))
 
     def _read_in_turn(self, data: bytes) -> bool:
         if self.transport.is_closing():
@@ -92,7 +96,7 @@ class PacedProtocol(HttpToolsProtocol):
             self._is_slowed = False
             self.flow.pause_reading()
             self.open_connections.begin_idling(self, stays_s=0)
-            self.loop.call_later(self._bounds.pause_s, self._go_on)
+            self.loop.call_later(self._bounds.pause_s, self._go_on_after_pause)
         else:
             self._go_on()
 
@@ -100,14 +104,24 @@ class PacedProtocol(HttpToolsProtocol):
     def give_way(self) -> None:
         """Close, so that there is room for another connection."""
 
-    def _go_on(self) -> None:
+    def _go_on_after_pause(self) -> None:
         self.open_connections.end_idling(self)
-        super().on_response_complete()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
         if self.pipeline:
-            self.flow.pause_reading()  # those that wait come first
-        elif self._is_idle() and self._whole:
-            self.open_connections.begin_idling(self, stays_s=self._bounds.idle_s_min)
-        elif self._is_idle():
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+        if not self.pipeline:  # those that wait come first
+            self.flow.resume_reading()
+        if not self._is_idle():
+            return
+        if self._whole:
+            self.open_connections.begin_resting(self)
+        else:
             self.open_connections.begin_waiting(self)
 
     def _keep(self, size: int) -> None:

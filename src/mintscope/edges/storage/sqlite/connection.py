@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +18,19 @@ from mintscope.edges.storage.sqlite import old_states
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
 BUSY_TIMEOUT_MS: Final = 10_000
 WAL_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How a file is read and written: in pages, of which a connection keeps some in memory."""
+
+    page_bytes: int = 4_096
+    cache_bytes: int = 2 * 1024 * 1024
+
+
+USUAL_SIZES: Final = Sizes()
+# A debit changes a row on a page of its own, which the log takes whole; any account may be next.
+SIZES: Final = {"money": Sizes(page_bytes=1_024, cache_bytes=16 * 1024 * 1024)}
 
 log = structlog.get_logger()
 
@@ -52,7 +66,7 @@ def open_store(path: Path, kind: str, *, read_only: bool = False) -> apsw.Connec
     except apsw.CantOpenError as cause:
         raise UnusableStore(f"expected a database file at {path}; cannot open it") from cause
     try:
-        _configure(db, read_only=read_only)
+        _configure(db, read_only=read_only, sizes=SIZES.get(kind, USUAL_SIZES))
         if read_only:
             _expect_migrated(db, kind, path)
         else:
@@ -117,13 +131,15 @@ def unavailable_on_error(message: str, *, kind: str = "money") -> Iterator[None]
         raise ServiceUnavailable(message) from cause
 
 
-def _configure(db: apsw.Connection, *, read_only: bool) -> None:
+def _configure(db: apsw.Connection, *, read_only: bool, sizes: Sizes) -> None:
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     db.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA temp_store = MEMORY")
     if not read_only:
+        db.execute(f"PRAGMA page_size = {sizes.page_bytes}")  # of a file that is new
+        db.execute(f"PRAGMA cache_size = {-sizes.cache_bytes // 1024}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")

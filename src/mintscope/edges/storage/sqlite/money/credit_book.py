@@ -39,7 +39,8 @@ SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked
 
 # One row, not RETURNING: each row fetched would be a fight for the interpreter's lock.
 SPENT: Final = """
-SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry WHERE id > ?
+SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry
+ WHERE id > ? AND id <= ?
 """
 
 ADD: Final = """
@@ -94,8 +95,9 @@ SELECT a.id FROM credit_account AS a
  WHERE a.balance <> coalesce(entry.balance, iif(:after = 0, 0, a.balance))
 """
 
-CHECKPOINT_PAGES: Final = 1_000  # of the write-ahead log, when there is nothing else to do
-CHECKPOINT_PAGES_MAX: Final = 16_000  # even if there is
+# A debit writes a page of the write-ahead log, of its account, and a share of the journal's.
+CHECKPOINT_DEBITS: Final = 1_000  # when there is nothing else to do
+CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024  # of the log, even if there is
 EMPTY: Final = Empty()
 NOTHING: Final[Iterator[int]] = iter(())
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
@@ -107,8 +109,9 @@ class CreditBook:
     def __init__(self, path: Path, *, pepper: bytes) -> None:
         self._db = open_store(path, "money")
         self._pepper = pepper
-        self._wal_pages = 0
-        self._db.set_wal_hook(self._note_wal)  # replaces SQLite's own automatic checkpoints
+        self._debit_count = 0  # since the last checkpoint
+        self._debits_max = CHECKPOINT_BYTES_MAX // int(self._db.pragma("page_size"))
+        self._db.wal_autocheckpoint(0)  # not in the middle of a batch
         _expect_pepper(self._db, path, pepper)
 
     def issue(
@@ -138,12 +141,13 @@ class CreditBook:
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, first come first served, in one commit."""
-        with transaction(self._db):
-            self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
-            # Ids are contiguous: the transaction holds the write lock.
-            count, last = self._db.changes(), self._db.last_insert_rowid()
-            spent = decode_spent(self._db.execute(SPENT, (last - count,)).get) if count else []
-        self._checkpoint(CHECKPOINT_PAGES_MAX)
+        # A statement of its own begins, changes and commits without the interpreter's lock.
+        self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
+        # Ids are contiguous: it held the write lock.
+        count, last = self._db.changes(), self._db.last_insert_rowid()
+        spent = decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
+        self._debit_count += count
+        self._checkpoint(self._debits_max)
         if len(spent) == len(accounts):  # one credit each
             left = {account: Spent(balance) for account, _, balance in spent}
             return [left[account] for account in accounts]
@@ -185,7 +189,7 @@ class CreditBook:
 
     def rest(self) -> None:
         """Move the write-ahead log into the file, while no request waits."""
-        self._checkpoint(CHECKPOINT_PAGES)
+        self._checkpoint(CHECKPOINT_DEBITS)
 
     def wait_at_most(self, milliseconds: int) -> None:
         """Set how long a statement waits for other connections."""
@@ -195,13 +199,9 @@ class CreditBook:
         """Close the connection."""
         self._db.close()
 
-    def _note_wal(self, _db: apsw.Connection, _name: str, pages: int) -> int:
-        self._wal_pages = pages
-        return apsw.SQLITE_OK
-
-    def _checkpoint(self, pages: int) -> None:
-        if self._wal_pages >= pages:
-            self._wal_pages = 0
+    def _checkpoint(self, debit_count: int) -> None:
+        if self._debit_count >= debit_count:
+            self._debit_count = 0
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 

@@ -14,6 +14,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.credentials import CreditToken
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import DEBITS
+from mintscope.core.credits.instant import DebitWaiter, Remembered
 from mintscope.core.credits.ledger import (
     AccountLine,
     CreditAccount,
@@ -36,7 +37,7 @@ log = structlog.get_logger()
 
 
 class SqliteCreditLedger:
-    """Implements CreditLedger; lives in one event loop.
+    """Implements InstantLedger; lives in one event loop.
 
     Reads are made on the loop itself: indexed, of pages in memory, and never
     blocked by a writer.  Spends are committed in groups, in a thread.
@@ -48,6 +49,8 @@ class SqliteCreditLedger:
         self._clock = clock
         self._known: dict[bytes, CreditAccount] = {}
         self._roots: dict[CreditAccount, CreditAccount] = {}
+        self._remembered: dict[bytes, Remembered] = {}
+        self._drained: set[CreditAccount] = set()  # empty when they last spent
         self._owed: deque[CreditAccount] = deque()
         self._writing = CreditBook(path, pepper=pepper)
         self._reading = CreditBook(path, pepper=pepper)
@@ -88,6 +91,16 @@ class SqliteCreditLedger:
         """Take one credit if there is one; return once that is durable."""
         return await self._group.submit(account)
 
+    def recall(self, bearer: bytes) -> Remembered | None:
+        """Return what `find` and `root` told of *bearer* before; None for an empty account."""
+        digest = sha256(bearer).digest()
+        remembered = self._remembered.get(digest) or self._remember(digest)
+        return None if remembered is None or remembered.account in self._drained else remembered
+
+    def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
+        """Take one credit if there is one; *waiter* is told once that is durable."""
+        self._group.submit_for(account, waiter)
+
     async def balance(self, account: CreditAccount) -> int:
         """Return the credits left."""
         with unavailable_on_error(UNAVAILABLE):
@@ -117,10 +130,32 @@ class SqliteCreditLedger:
         except ServiceUnavailable:
             DEBITS.labels("failed").inc(len(accounts))
             raise
+        self._note_drained(accounts, outcomes)
         empty_count = outcomes.count(EMPTY)
         DEBITS.labels("empty").inc(empty_count)
         DEBITS.labels("spent").inc(len(outcomes) - empty_count)
         return outcomes
+
+    def _remember(self, digest: bytes) -> Remembered | None:
+        account = self._known.get(digest)
+        root = None if account is None else self._roots.get(account)
+        if account is None or root is None:
+            return None
+        if len(self._remembered) >= KNOWN_MAX:
+            self._remembered.clear()
+        remembered = self._remembered[digest] = Remembered(account, root)
+        return remembered
+
+    def _note_drained(
+        self, accounts: Sequence[CreditAccount], outcomes: Sequence[Spent | Empty]
+    ) -> None:
+        for account, outcome in zip(accounts, outcomes, strict=True):
+            if isinstance(outcome, Empty) or not outcome.balance:
+                if len(self._drained) >= KNOWN_MAX:
+                    self._drained.clear()
+                self._drained.add(account)
+            elif account in self._drained:
+                self._drained.discard(account)
 
     def _issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
         with unavailable_on_error(UNAVAILABLE):

@@ -1,0 +1,41 @@
+"""The least that Python can do: the same bytes as soon as the head of a request has ended.
+
+`python -m bench.peers_http.protocol PORT FOLDER`, where FOLDER holds `headers` and `body`.
+No parser, no bounds, no date: what is left is the event loop and the kernel.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import cast
+
+import uvloop
+from typing_extensions import override
+
+
+class Writes(asyncio.Protocol):
+    """Writes *response* for each head that ends."""
+
+    def __init__(self, response: bytes) -> None:
+        self._response = response
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's does not inherit it
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if data.endswith(b"\r\n\r\n"):
+            self._transport.write(self._response)
+
+
+async def serve(port: int, folder: Path) -> None:
+    headers, body = (folder / "headers").read_bytes(), (folder / "body").read_bytes()
+    response = b"HTTP/1.1 200 OK\r\n%b\r\n\r\n%b" % (headers, body)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Writes(response), "127.0.0.1", port)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    uvloop.run(serve(int(sys.argv[1]), Path(sys.argv[2])))
