@@ -24,14 +24,26 @@ SLOTS_MAX: Final = 100
 WAIT_S: Final = 10.0
 STEP_S: Final = 0.02  # after each append
 PACKED_MAX: Final = 500  # mints, in one step
+MINTS_MAX: Final = 1_500  # of a batch: to write so many takes less than 100 ms
 
 
 class FinalFold:
     """Folds beside appends: a batch of slots at a time, some milliseconds of it after each."""
 
-    def __init__(self, store: MarketStore, floor: Floor | None, clock: Clock) -> None:
-        """With *floor* follow every mint that reaches it; None: only those listed."""
+    def __init__(
+        self,
+        store: MarketStore,
+        floor: Floor | None,
+        clock: Clock,
+        *,
+        mints_max: int = MINTS_MAX,
+    ) -> None:
+        """With *floor* follow every mint that reaches it; None: only those listed.
+
+        mints_max   a batch ends with the slot in which it has touched so many
+        """
         self._store = store
+        self._mints_max = mints_max
         self._floor = floor
         self._clock = clock
         self._under_way: _Batch | None = None
@@ -62,7 +74,9 @@ class FinalFold:
         self._is_behind = waiting == SLOTS_MAX
         if not waiting or (waiting < SLOTS_MIN and now_s - self._begun_s < WAIT_S):
             return False
-        self._begun_s, self._under_way = now_s, await _Batch.begin(folding, self._floor)
+        mints_max = None if self._is_behind else self._mints_max
+        self._begun_s = now_s
+        self._under_way = await _Batch.begin(folding, self._floor, mints_max)
         return True
 
     async def _step(self) -> None:
@@ -94,8 +108,10 @@ class _Batch:
         slots: Sequence[FinalizedSlot],
         untracked: Sequence[Mint],
         floor: Floor | None,
+        mints_max: int | None,
     ) -> None:
         self._slots = slots
+        self._mints_max = mints_max
         self._applied = 0
         self._folds: dict[Mint, MintFold] = {}
         self._folding = folding
@@ -108,15 +124,20 @@ class _Batch:
         self._packed: dict[Mint, FoldedMint] = {}
 
     @classmethod
-    async def begin(cls, folding: Folding, floor: Floor | None) -> "_Batch":
-        """Take the slots of one day, and drop first the mints that died before it."""
+    async def begin(
+        cls, folding: Folding, floor: Floor | None, mints_max: int | None = None
+    ) -> "_Batch":
+        """Take the slots of one day, and drop first the mints that died before it.
+
+        mints_max   no slot follows one with which so many are touched; None: any number
+        """
         today = day_of(folding.slots[0].time)
         slots = list(takewhile(lambda slot: day_of(slot.time) == today, folding.slots))
         untracked: list[Mint] = []
         if floor is not None and folding.day != today:
             followed = await folding.followed()
             untracked = [m for m, was in followed.items() if is_dead(was, today=today, floor=floor)]
-        return cls(folding, slots, untracked, floor)
+        return cls(folding, slots, untracked, floor, mints_max)
 
     @property
     def is_packed(self) -> bool:
@@ -128,6 +149,8 @@ class _Batch:
         if self._applied < len(self._slots):
             await self._apply(self._slots[self._applied])
             self._applied += 1
+            if self._mints_max is not None and len(self._folds) >= self._mints_max:
+                self._slots = self._slots[: self._applied]
             return True
         if not self.is_packed:
             self._pack(list(islice(self._folds, len(self._packed), len(self._packed) + PACKED_MAX)))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 import apsw
@@ -56,11 +57,18 @@ SELECT address, day, swaps, volume, lively_day
 """
 
 SAVE_ACTIVITY: Final = "INSERT OR REPLACE INTO activity VALUES (?, ?, ?, ?, ?)"
-SAVE_STATE: Final = "INSERT OR REPLACE INTO state VALUES (?, ?, ?)"
+# Most rows are there already: to change one in its place takes less than to replace it.
+SAVE_STATE: Final = """
+INSERT INTO state VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET state = excluded.state, last_swap = excluded.last_swap
+"""
 SAVE_CANDLE: Final = """
-INSERT OR REPLACE INTO candle
+INSERT INTO candle
        (mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE
+   SET open = excluded.open, high = excluded.high, low = excluded.low, close = excluded.close,
+       buy_volume = excluded.buy_volume, sell_volume = excluded.sell_volume, count = excluded.count
 """
 
 CHECKPOINT: Final = """
@@ -171,6 +179,7 @@ class SqliteFolding:
 
     def _save_mints(self, mints: Mapping[Mint, FoldedMint]) -> None:
         of = [(self._ids[mint], one) for mint, one in mints.items()]
+        of.sort(key=itemgetter(0))  # as they lie in the file
         self._db.executemany(SAVE_STATE, ((id_, one.state, one.last_swap) for id_, one in of))
         self._db.executemany(
             SAVE_CANDLE,

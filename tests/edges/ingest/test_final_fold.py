@@ -1,0 +1,111 @@
+"""When final slots are folded, and how many at a time."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.store import FinalSlot, NewSlot
+from mintscope.edges.ingest.fold import SLOTS_MIN, WAIT_S, FinalFold
+from mintscope.edges.storage.folder import MARKET_FILE
+from mintscope.shell.wiring.stores import Market
+from support.oracles.definitions import Trade
+from support.scenes.made_swaps import swap
+from support.scenes.stores import market_in
+
+START = 1_700_000_000
+MINTS = [Mint(f"mint{number}") for number in range(60)]
+STORED = ("SELECT * FROM candle ORDER BY 1, 2, 3", "SELECT * FROM state ORDER BY 1")
+
+
+@pytest.fixture
+async def market(tmp_path: Path) -> AsyncIterator[Market]:
+    async with market_in(tmp_path) as market:
+        await market.store.start(mints=MINTS, follows_files=False)
+        yield market
+
+
+async def add(market: Market, slots: range) -> None:
+    """Append final slots, each with swaps of two mints that no slot before had."""
+    for slot in slots:
+        at = UnixS(START + slot)
+        header = SlotHeader(Slot(slot), Slot(slot - 1), str(slot), at, 150.0, at)
+        swaps = [trade(at, number) for number in (2 * slot, 2 * slot + 1)]
+        await market.store.write([NewSlot(header, swaps), FinalSlot(Slot(slot))])
+
+
+def trade(at: UnixS, number: int) -> PricedSwap:
+    """Return a swap at *at* of the mint of *number*."""
+    made = Trade(time=at, price=150.0, price_sol=1.0 + number, volume=7, is_buy=True)
+    return swap(made, mint=MINTS[number % len(MINTS)])
+
+
+async def waiting(market: Market) -> int:
+    """Return how many final slots are not folded."""
+    return len((await market.store.fold(1_000)).slots)
+
+
+async def go_on(fold: FinalFold) -> None:
+    """Do what is done after two appends: what is made after one is written after the next."""
+    for _ in range(2):
+        await fold.go_on()
+
+
+async def test_slots_are_folded_once_enough_wait(market: Market) -> None:
+    fold = FinalFold(market.store, None, ManualClock(UnixMs(START * 1000)))
+    await add(market, range(1, SLOTS_MIN))
+    await go_on(fold)
+    assert await waiting(market) == SLOTS_MIN - 1
+
+    await add(market, range(SLOTS_MIN, SLOTS_MIN + 1))
+    await go_on(fold)
+    assert await waiting(market) == 0
+
+
+async def test_few_slots_are_folded_after_a_while(market: Market) -> None:
+    clock = ManualClock(UnixMs(START * 1000))
+    fold = FinalFold(market.store, None, clock)
+    await add(market, range(1, 4))
+    clock.advance(int(WAIT_S * 1000) - 1)
+    await go_on(fold)
+    assert await waiting(market) == 3
+
+    clock.advance(1)
+    await go_on(fold)
+    assert await waiting(market) == 0
+
+
+async def test_a_batch_ends_where_it_has_touched_enough_mints(
+    market: Market, tmp_path: Path
+) -> None:
+    fold = FinalFold(market.store, None, ManualClock(UnixMs(START * 1000)), mints_max=8)
+    await add(market, range(1, SLOTS_MIN + 1))
+    await go_on(fold)
+    assert await waiting(market) == SLOTS_MIN - 4  # four slots of two mints each
+
+    await fold.finish()
+    assert await waiting(market) == 0
+    in_parts = stored(tmp_path)
+
+    assert in_parts == await folded_at_once(tmp_path / "other")
+
+
+async def folded_at_once(folder: Path) -> list[tuple[object, ...]]:
+    folder.mkdir()  # noqa: ASYNC240 - a folder of the test
+    async with market_in(folder) as other:
+        await other.store.start(mints=MINTS, follows_files=False)
+        await add(other, range(1, SLOTS_MIN + 1))
+        await FinalFold(other.store, None, ManualClock(UnixMs(START * 1000))).finish()
+    return stored(folder)
+
+
+def stored(folder: Path) -> list[tuple[object, ...]]:
+    """Return all candles and states."""
+    db = apsw.Connection(str(folder / MARKET_FILE))
+    rows = [row for statement in STORED for row in db.execute(statement)]
+    db.close()
+    return rows
