@@ -91,6 +91,19 @@ async def test_a_job_takes_its_turn_between_two_batches(
     assert (await before, await after) == (4, 6)
 
 
+async def test_jobs_need_no_turn_of_the_loop_between_them(
+    writer: Writer, group: GroupCommit[int, int]
+) -> None:
+    await held(writer, group, 1)
+    done = threading.Event()
+    jobs = [asyncio.ensure_future(group.run(work)) for work in (lambda: None, done.set)]
+    await asyncio.sleep(0)
+    writer.go_on.set()
+
+    assert done.wait(10)  # the loop stands still here
+    assert await asyncio.gather(*jobs) == [None, None]
+
+
 async def test_a_failed_commit_fails_every_waiter_of_its_batch_and_no_other(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:

@@ -83,10 +83,10 @@ class GroupCommit(Generic[Item, Outcome]):
         self._unheard = unheard
         self._rest = rest
         self._patience_s = patience_s
-        self._queue: SimpleQueue[_Turn | None] = SimpleQueue()  # of one; None ends the writer
-        self._under_way: _Turn | None = None
-        self._turns: deque[_Turn | None] = deque()  # that wait for the writer
-        self._is_planned = False  # the first of them is handed over in the next turn of the loop
+        self._queue: SimpleQueue[_Turn | None] = SimpleQueue()  # None ends the writer
+        self._under_way: deque[_Turn] = deque()  # with the writer, as it will take them
+        self._turns: deque[_Turn | None] = deque()  # that wait to be handed over
+        self._is_planned = False  # they are handed over soon
         self._waiting_count = 0
         self._delivered_count = 0
         self._watch: asyncio.TimerHandle | None = None
@@ -141,7 +141,9 @@ class GroupCommit(Generic[Item, Outcome]):
         last.items.append(item)
         last.waiters.append(waiter)
         self._waiting_count += 1
-        if self._under_way is None and not self._is_planned:
+        if commit is _do:
+            self._hand_over()  # no other joins it, so that it need not wait
+        elif not (self._under_way or self._is_planned):
             self._is_planned = True
             asyncio.get_running_loop().call_soon(self._hand_over)
 
@@ -167,7 +169,7 @@ class GroupCommit(Generic[Item, Outcome]):
             overdue = ServiceUnavailable(
                 "The ledger does not answer in time; this request charged nothing."
             )
-            for turn in (self._under_way, *self._turns):
+            for turn in (*self._under_way, *self._turns):
                 for waiter in () if turn is None else turn.waiters:
                     if not waiter.done():
                         _tell(waiter, overdue)
@@ -176,20 +178,22 @@ class GroupCommit(Generic[Item, Outcome]):
         )
 
     def _hand_over(self) -> None:
-        """Give the writer what waits longest, unless it is at work."""
+        """Give the writer all that waits."""
         self._is_planned = False
-        if self._under_way is None and self._turns:
-            self._under_way = self._turns.popleft()
-            self._queue.put(self._under_way)
+        while self._turns:
+            turn = self._turns.popleft()
+            if turn is not None:
+                self._under_way.append(turn)
+            self._queue.put(turn)
 
     def _deliver(self, staying: Sequence[int], outcomes: Sequence[Any] | Exception) -> None:
         """Tell those whose turn it was; in the event loop.
 
         staying    the places in the turn of those that were not left out
         """
-        turn, self._under_way = self._under_way, None
-        assert turn is not None
-        if self._turns:
+        turn = self._under_way.popleft()
+        if self._turns and not (self._under_way or self._is_planned):
+            # Those that are answered now ask again: what the loop reads next is of the same batch.
             self._is_planned = True
             loop = asyncio.get_running_loop()
             loop.call_soon(loop.call_soon, self._hand_over)
