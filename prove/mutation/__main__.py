@@ -126,7 +126,7 @@ def _try(tests: tuple[str, ...], runs: dict[str, Run], *, quick: bool) -> None:
                 case Untried():
                     untried.append(each)
                 case LeftOut(test=test):
-                    print(f"    left out: it fails or takes long without a mutant: {test}")
+                    print(f"    left out: it fails or takes too much without a mutant: {test}")
         for each in [] if quick else untried:
             began_s = time.monotonic()
             change = runs[each.module].change(each.name)

@@ -49,3 +49,39 @@ async def test_it_is_given_back_to_the_older_generation_too() -> None:
     await window.give_back("early")
 
     assert isinstance(await window.take("early"), Admitted)
+
+
+async def test_a_key_counts_until_its_newest_request_is_a_window_old() -> None:
+    clock = ManualClock(START)
+    window = MovingWindow(Limit(name="test", count=2, window_s=60), clock)
+    assert not window.is_counting("one")
+    await window.take("one")
+    clock.advance(30_000)
+    await window.take("one")
+    clock.advance(59_999)
+    assert window.is_counting("one")
+    clock.advance(1)
+
+    assert not window.is_counting("one")
+
+
+async def test_a_key_counts_while_its_newest_admission_does_in_either_generation() -> None:
+    clock = ManualClock(START)
+    window = MovingWindow(Limit(name="test", count=3, window_s=60), clock)
+    assert not window.is_counting("one")
+    for _ in range(3):
+        await window.take("one")
+        clock.advance(20_000)
+    clock.advance(1_000)
+    await window.take("other")  # turns the generations
+    clock.advance(38_875)
+    assert window.is_counting("one")  # by its newest admission
+    clock.advance(125)
+    assert not window.is_counting("one")
+
+
+async def test_a_key_whose_admission_was_given_back_counts_no_more() -> None:
+    window = MovingWindow(Limit(name="test", count=3, window_s=60), ManualClock(START))
+    await window.take("one")
+    window.give_back_now("one")
+    assert not window.is_counting("one")

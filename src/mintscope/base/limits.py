@@ -155,6 +155,13 @@ class MovingWindow:
         if admitted:
             admitted.pop()
 
+    def is_counting(self, key: LimitKey) -> bool:
+        """Say whether any admitted request of *key* still counts."""
+        admitted = self._young.get(key) or self._old.get(key)
+        if not admitted:
+            return False
+        return self._clock.monotonic_s() - admitted[-1] < self.limit.window_s
+
     def _admitted(self, key: LimitKey, now: float) -> "array[float]":
         """Return the times at which *key* was admitted, oldest first."""
         admitted = self._young.get(key)

@@ -184,6 +184,23 @@ def test_volume_before_the_first_price_is_in_its_candle() -> None:
     assert fold.changed() == {timeframe: [row] for timeframe in Timeframe}
 
 
+def test_a_mint_without_a_price_has_zeros_in_the_place_of_its_candles() -> None:
+    fold = MintFold.from_state(None)
+    fold.apply(UnixS(3600), PricedSwap(made_swaps.MINT, 0, 0, -1, 0, is_buy=True, volume=7,
+                                       price_usd=None, price_sol=None))  # fmt: skip
+    (record,) = read_state(fold.state())
+    for frame in record["frames"]:
+        assert frame["open_bucket"] == -1
+        assert (frame["prices"].tolist(), frame["trades"]) == ([0.0] * 4, 0)
+
+
+def test_what_was_loaded_and_not_touched_has_no_row_to_write() -> None:
+    fold = MintFold()
+    fold.apply(UnixS(60), made_swaps.swap(Trade(60, 2.0, 0.01, 5, is_buy=True)))
+    loaded = MintFold.from_state(fold.state())
+    assert loaded.changed() == {timeframe: [] for timeframe in Timeframe}
+
+
 def test_a_row_that_begins_is_told_once() -> None:
     """Old candles are looked for then, and only then."""
     fold = MintFold()
