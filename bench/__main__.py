@@ -9,8 +9,8 @@ from bench.compare import compare
 from bench.figure import HEAD, KEPT
 
 NAMES = (
-    *("decode", "engine", "slots", "http", "freshness"),
-    *("payments", "accounts", "forgot", "starting"),
+    *("decode", "catch_up", "engine", "slots", "http", "freshness"),
+    *("payments", "accounts", "forgot", "starting", "limits"),
 )
 FLOODS = "floods"
 

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -26,6 +26,7 @@ CATCH_UP_S = 10.0  # from the first answer that is live
 PAUSE_S = 0.002
 READY_S_MAX = 60.0
 WHAT = "block confirmed to visible in an answer"
+FLOOR = "floor: fetch and parse the block"
 GOALS = {50: "", 99: "goal <= 250 ms"}
 
 
@@ -57,17 +58,37 @@ def run() -> list[Figure]:
         wait_for(api_port, process)
         seen = _ask_on_and_on(api_port, credit_token(settings))
         confirmed = confirmed_at(chain_port)
+        fetched = fetched_ms(chain_port, [one.slot for one in seen])
     late = late_ms(confirmed, seen)
     return [
-        Figure(
-            what=f"{WHAT}, p{percent}",
-            who="mintscope",
-            value=late[len(late) * percent // 100],
-            unit="ms",
-            goal=goal,
-        )
-        for percent, goal in GOALS.items()
+        figure for percent, goal in GOALS.items() for figure in _pair(percent, goal, late, fetched)
     ]
+
+
+def _pair(
+    percent: int, goal: str, late: Sequence[float], fetched: Sequence[float]
+) -> Iterator[Figure]:
+    what = f"{WHAT}, p{percent}"
+    ours, floor = (times[len(times) * percent // 100] for times in (late, fetched))
+    yield Figure(what=what, who="mintscope", value=ours, unit="ms", goal=goal)
+    yield Figure(what=what, who=FLOOR, value=floor, unit="ms", ratio=floor / ours)
+
+
+def fetched_ms(port: int, slots: Sequence[int]) -> list[float]:
+    """Return how long a client needs to have each block that is there, shortest first."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
+    options = {"maxSupportedTransactionVersion": 1, "rewards": False, "commitment": "confirmed"}
+    took = []
+    for slot in slots:
+        call = {"jsonrpc": "2.0", "id": 1, "method": "getBlock", "params": [slot, options]}
+        begun_s = time.monotonic()
+        connection.request("POST", "/", json.dumps(call), {"Content-Type": "application/json"})
+        answer = json.loads(connection.getresponse().read())
+        took.append(1_000 * (time.monotonic() - begun_s))
+        if "result" not in answer:
+            raise RuntimeError(f"expected block {slot}; was {answer}")
+    connection.close()
+    return sorted(took)
 
 
 def late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:

@@ -10,7 +10,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,12 +21,13 @@ import numpy as np
 from based58 import b58encode
 
 from bench.figure import Figure, tell
+from bench.slots_floors import floors
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import WSOL
 from mintscope.core.market.engine.fold import read_state
 from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import SlotHeader
+from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.store import Change, FinalSlot, NewSlot
 from mintscope.core.market.swap import Swap
@@ -43,6 +44,12 @@ FINAL_LAG: Final = 32
 TRIM_EVERY: Final = 64
 START: Final = 1_700_000_000
 RATE: Final = Rate(150.0, UnixS(START))
+FLOORS: Final = {
+    "price": "floor: make its records",
+    "append": "floor: SQLite, the same rows",
+    "fold": "floor: SQLite, each row once",
+    "follow": "floor: read and decode the rows",
+}
 
 
 class Slots:
@@ -61,6 +68,10 @@ class Slots:
         amounts = self._random.integers(10**9, 11 * 10**8, SWAPS)
         picked = zip(np.minimum(at, MINTS - 1).tolist(), amounts.tolist(), strict=True)
         return [self._swap(n, self.mints[mint], amount) for n, (mint, amount) in enumerate(picked)]
+
+    def priced(self) -> Sequence[PricedSwap]:
+        """Return the next slot's with their prices."""
+        return price_slot(self.swaps(), RATE).swaps
 
     def _swap(self, n: int, mint: Mint, amount: int) -> Swap:
         sides = [(WSOL, 10**8 + n, 9), (mint, amount, 6)]
@@ -135,11 +146,13 @@ async def main(slots: int) -> None:
         async with open_market(Path(folder), follows_all=False) as market:
             expect_batches()
             stages = await measure(market, slots)
+        least = floors(Path(folder) / MARKET_FILE, Slots().priced(), slots=slots)
         for stage, ns in stages.ns.items():
             mean, longest = ns / slots / 1e6, stages.longest_ns[stage] / 1e6
-            what = f"{stage}, CPU a slot"
+            what, floor = f"{stage}, CPU a slot", least[stage]
             tell(Figure(what=what, who="mintscope", value=mean, unit="ms"))
             tell(Figure(what=what, who="mintscope", value=longest, unit="ms at most"))
+            tell(Figure(what=what, who=FLOORS[stage], value=floor, unit="ms", ratio=floor / mean))
         print(f"candles and states after {slots} slots: {kept(Path(folder) / MARKET_FILE)}")
 
 

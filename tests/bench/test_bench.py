@@ -106,7 +106,7 @@ def test_one_figure_is_asked_for_by_its_name() -> None:
 
     assert all(f"bench.{name}" in MODULES and f"| `{name}` |" in page for name in main.NAMES)
     assert asked.returncode == 2
-    assert "expected names of decode, engine" in asked.stderr
+    assert f"expected names of {', '.join(main.NAMES)}; there were nothing" in asked.stderr
 
 
 OLD_LINE = (

@@ -15,6 +15,7 @@ from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.history.store import HistoryJoin
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import Change, MarketStore
+from mintscope.edges.ingest.decode_ahead import DecodeAhead
 from mintscope.edges.ingest.fold import FinalFold
 from mintscope.edges.ingest.read_ahead import ReadAhead, read_ahead
 from mintscope.edges.ingest.slots import Decode, Slots
@@ -42,6 +43,7 @@ class Ingest:
     floor           follow every mint that reaches it; None: only those listed
     follows_files   the market's clock is that of the files being replayed
     history         joins the pasts of mints that a command has read
+    ahead           decodes in a second process while several blocks wait; None: nothing does
     """
 
     source: Source
@@ -52,6 +54,7 @@ class Ingest:
     floor: Floor | None = None
     follows_files: bool = False
     history: HistoryJoin | None = None
+    ahead: DecodeAhead | None = None
 
     async def run(self) -> None:
         """Ingest until the source ends, or for ever; stops cleanly when cancelled.
@@ -60,7 +63,8 @@ class Ingest:
         """
         tail = await self.store.start(mints=self.mints, follows_files=self.follows_files)
         deciding = DecidingPools(await self.store.deciding_pools())
-        chain = Slots(tail, self.decode, deciding)
+        decode_block = None if self.ahead is None else self.ahead.decoded
+        chain = Slots(tail, self.decode, deciding, decode_block=decode_block)
         fold = FinalFold(self.store, self.floor, self.clock)
         await self._finish(fold, chain)
         await self._expect_same_chain()
@@ -93,11 +97,15 @@ class Ingest:
     async def _follow(self, chain: Slots, fold: FinalFold) -> Block | None:
         """Apply what the source yields; return a block that cannot join, None at the end."""
         try:
-            async with read_ahead(self.source.updates(chain.tip)) as queue:
+            offer = None if self.ahead is None else self.ahead.offer
+            async with read_ahead(self.source.updates(chain.tip), offer=offer) as queue:
                 hole = await self._apply(queue, chain, fold)
         except Exception:
             await fold.finish()  # nothing that is final waits for the next start
             raise
+        finally:
+            if self.ahead is not None:
+                self.ahead.forget()
         await self._finish(fold, chain)
         return hole
 

@@ -2,23 +2,30 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 from mintscope.base.solana import Block, Update
+
+Offer: TypeAlias = Callable[[Block], None]
 
 UPDATES_MAX: Final = 32
 # A real block is about 7 MB; one is always taken, however large.
 BYTES_MAX: Final = 128 * 1024 * 1024
+# Of what is offered; more is read, and decoded ahead, while these are written.
+TAKEN_MAX: Final = 16
 CANCEL_AGAIN_S: Final = 1.0
 
 
 class ReadAhead:
     """Updates in order, until the source ends."""
 
-    def __init__(self, updates: AsyncIterator[Update], bytes_max: int) -> None:
+    def __init__(
+        self, updates: AsyncIterator[Update], bytes_max: int, offer: Offer | None = None
+    ) -> None:
         self._updates = updates
+        self._offer = offer
         self._bytes_max = bytes_max
         self._held: deque[Update] = deque()
         self._bytes = 0
@@ -33,6 +40,8 @@ class ReadAhead:
             async for update in self._updates:
                 async with self._changed:
                     await self._changed.wait_for(self._has_room)
+                    if self._offer is not None and self._held and isinstance(update, Block):
+                        self._offer(update)
                     self._held.append(update)
                     self._bytes += _size(update)
                     self._changed.notify_all()
@@ -43,15 +52,15 @@ class ReadAhead:
             self._changed.notify_all()
 
     async def take(self) -> list[Update]:
-        """Return the next updates, at least one; none at the end.
+        """Return the next updates, at least one; none at the end, and not too many if offered.
 
         Raises what the source raised, after everything it yielded before.
         """
         async with self._changed:
             await self._changed.wait_for(lambda: self._held or self._has_ended)
-            updates = list(self._held)
-            self._held.clear()
-            self._bytes = 0
+            count = len(self._held) if self._offer is None else TAKEN_MAX
+            updates = [self._held.popleft() for _ in range(min(count, len(self._held)))]
+            self._bytes -= sum(map(_size, updates))
             self._changed.notify_all()
         if not updates and self._failure is not None:
             raise self._failure
@@ -63,10 +72,13 @@ class ReadAhead:
 
 @asynccontextmanager
 async def read_ahead(
-    updates: AsyncIterator[Update], *, bytes_max: int = BYTES_MAX
+    updates: AsyncIterator[Update], *, bytes_max: int = BYTES_MAX, offer: Offer | None = None
 ) -> AsyncIterator[ReadAhead]:
-    """Let the source work while blocks are decoded; no task is left behind."""
-    ahead = ReadAhead(updates, bytes_max)
+    """Let the source work while blocks are decoded; no task is left behind.
+
+    offer   told of each block that others wait before
+    """
+    ahead = ReadAhead(updates, bytes_max, offer)
     reading = asyncio.create_task(ahead.pump(), name="read-ahead")
     try:
         yield ahead

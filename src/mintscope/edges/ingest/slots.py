@@ -1,5 +1,6 @@
 """What a source says, as changes of the log."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeAlias
@@ -30,6 +31,8 @@ log = structlog.get_logger()
 
 Decode: TypeAlias = Callable[[Iterable[Transaction | UnreadableTransaction]], Decoded]
 
+DecodeBlock: TypeAlias = Callable[[Block], Decoded]
+
 DECODER_BUG: Final = "decoder_bug"
 # A row each would be a way to fill the disk.
 UNREAD_PER_BLOCK_MAX: Final = 100
@@ -40,12 +43,21 @@ DISCRIMINATORS_MAX: Final = 200
 class Slots:
     """The log's tail, moved on by updates.
 
-    deciding   which pool decides the price of each mint, as of the newest block
+    deciding       which pool decides the price of each mint, as of the newest block
+    decode_block   decodes a whole block; None: *decode* does
     """
 
-    def __init__(self, tail: Tail, decode: Decode, deciding: DecidingPools | None = None) -> None:
+    def __init__(
+        self,
+        tail: Tail,
+        decode: Decode,
+        deciding: DecidingPools | None = None,
+        *,
+        decode_block: DecodeBlock | None = None,
+    ) -> None:
         self._tail = tail
         self._decode = decode
+        self._decode_block = decode_block or _at_once(decode)
         self.deciding = deciding or DecidingPools()
         self._unknown: set[tuple[str, str]] = set()
 
@@ -120,7 +132,7 @@ class Slots:
         """Decode *block*; a bug in the decoder costs the transaction that shows it, no more."""
         kinds = Kinds()
         try:
-            decoded = self._decode(block.transactions)
+            decoded = self._decode_block(block)
         except Exception:
             log.exception("decoder_failed", slot=block.slot)
             swaps, unread = self._read_one_by_one(block)
@@ -134,8 +146,8 @@ class Slots:
             for q in decoded.quarantined:
                 if q.head:
                     self._count_unknown(q.program, q.head)
-        for swap in swaps:
-            SWAPS.labels(swap.program).inc()
+        for program, count in Counter(swap.program for swap in swaps).items():
+            SWAPS.labels(program).inc(count)
         for one in unread:
             QUARANTINED.labels(one.program, one.reason).inc()
         return swaps, unread, kinds
@@ -166,6 +178,10 @@ class Slots:
             else:
                 swaps.extend(decoded.swaps)
         return swaps, unread
+
+
+def _at_once(decode: Decode) -> DecodeBlock:
+    return lambda block: decode(block.transactions)
 
 
 def _rate(header: SlotHeader) -> Rate | None:

@@ -47,6 +47,9 @@ class ChainConfig(Section):
     """How long to ask for a block that must exist before its slots are recorded as a gap."""
     max_gap_s: int = Field(default=86_400, ge=0)
     """A longer absence is not caught up but becomes a gap; 0: always caught up."""
+    decode_ahead: bool = True
+    """While several blocks wait, decode in a second process, too, if there is a processor for it;
+    it takes about 80 MB meanwhile."""
     max_transaction_version: int = Field(default=1, ge=0, le=127)
     """Newest transaction version to ask for; rises by itself where a block holds a newer one."""
 
@@ -128,7 +131,8 @@ class ApiConfig(Section):
     """An idle connection is closed after this, within a second."""
     express: bool = True
     """Answer plain requests for a token's data before the rest of the service is asked. Answers
-    are the same without it, and cost twice the processor time."""
+    are the same without it, and cost twice the processor time. Only where each api process counts
+    limits alone."""
     connections_max: int = Field(default=2_000, ge=1, le=100_000)
     """Open connections in all."""
     connections_per_client_max: int = Field(default=256, ge=1, le=100_000)

@@ -2,8 +2,10 @@
 
 import asyncio
 import math
+import os
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -24,6 +26,7 @@ from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, MarketConfig
+from mintscope.shell.wiring.decode_worker import decoding_ahead
 from mintscope.shell.wiring.decoding import decoder
 from mintscope.shell.wiring.kernels import load_ingest_kernels, telling_what_is_compiled
 from mintscope.shell.wiring.maintenance import run_until_signalled, running, serving_metrics
@@ -73,18 +76,28 @@ async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
         open_market(config) as market,
         _keeping_facts(config.chain, market, clock),
         _source(config, clock, progress) as source,
+        AsyncExitStack() as stack,
     ):
         expect_batches()
+        decode = decoder(config.dex)
+        ahead = stack.enter_context(decoding_ahead(config.dex, decode)) if has_two(config) else None
         await Ingest(
             source=source,
             store=market.store,
-            decode=decoder(config.dex),
+            decode=decode,
             clock=clock,
             mints=_first_mints(config),
             floor=_floor(config.market),
             follows_files=config.chain.source == "files",
             history=market.history_join,
+            ahead=ahead,
         ).run()
+
+
+def has_two(config: Config) -> bool:
+    """Say whether a second process may decode: there is a processor for it, and shared memory."""
+    is_possible = sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
+    return config.chain.decode_ahead and is_possible
 
 
 def node_endpoint(chain: ChainConfig) -> Endpoint:

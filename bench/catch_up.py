@@ -1,0 +1,110 @@
+"""Blocks a second while ingest catches up: in one process, and with one that decodes beside it.
+
+`python -m bench.catch_up`: blocks of 1,500 transactions, 300 trades among them, wait in memory; all
+that ingest does with them is done, into a store in a temporary folder.  The two take turns.  One
+process with two free cores is compared with two.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from operator import truediv
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+from bench.figure import Figure, tell
+from bench.mainnet.chain import Chain
+from bench.turns import spread
+from mintscope.base.clock import SystemClock
+from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.solana import WSOL, Block, Finalized, Tip, Update
+from mintscope.core.market.registry import Floor
+from mintscope.edges.ingest.pipeline import Ingest
+from mintscope.edges.maintenance.memory import expect_batches
+from mintscope.edges.sources.json_transactions import JsonTransactions
+from mintscope.edges.storage.sqlite.openers import open_market
+from mintscope.shell.config.dex import DexConfig
+from mintscope.shell.wiring.decode_worker import decoding_ahead
+from mintscope.shell.wiring.decoding import decoder
+
+BLOCKS: Final = 350
+WARM: Final = 150  # of them, until the other process has started
+ROUNDS: Final = 3
+START: Final = 1_700_000_000
+ALONE, BESIDE = "one process", "mintscope"
+
+
+class Waiting:
+    """A source whose blocks are all there."""
+
+    def __init__(self, entries: list[msgspec.Raw]) -> None:
+        self._entries = entries
+        self._size = sum(memoryview(entry).nbytes for entry in entries)
+        self.begun_s = 0.0
+
+    async def genesis_hash(self) -> str | None:
+        return None
+
+    async def updates(self, _tip: Tip | None) -> AsyncIterator[Update]:
+        for slot in range(1, BLOCKS + 1):
+            if slot == WARM:
+                self.begun_s = time.perf_counter()
+            yield Block(
+                slot=Slot(slot),
+                parent_slot=Slot(slot - 1),
+                blockhash=str(slot),
+                parent_blockhash=str(slot - 1),
+                time=UnixS(START + slot * 4 // 15),
+                transactions=JsonTransactions(self._entries),
+                size=self._size,
+            )
+            if slot > 32:
+                yield Finalized(Slot(slot - 32))
+
+
+async def blocks_per_s(entries: list[msgspec.Raw], *, beside: bool) -> float:
+    """Return how many blocks a second were taken in, once all processes had started."""
+    decode, source = decoder(DexConfig()), Waiting(entries)
+    ahead = decoding_ahead(DexConfig(), decode) if beside else nullcontext()
+    with TemporaryDirectory() as folder, ahead as helping:
+        async with open_market(Path(folder), follows_all=True) as market:
+            await Ingest(
+                source=source,
+                store=market.store,
+                decode=decode,
+                clock=SystemClock(),
+                mints=[WSOL],
+                floor=Floor(swaps_min=1, volume_min=1, dead_after_days=7),
+                ahead=helping,
+            ).run()
+            return (BLOCKS - WARM) / (time.perf_counter() - source.begun_s)
+
+
+def main() -> None:
+    entries = [msgspec.Raw(msgspec.json.encode(each)) for each in Chain().transactions]
+    expect_batches()
+    rates: dict[str, list[float]] = {BESIDE: [], ALONE: []}
+    for _ in range(ROUNDS):
+        for who, measured in rates.items():
+            measured.append(asyncio.run(blocks_per_s(entries, beside=who == BESIDE)))
+    for who, measured in rates.items():
+        tell(
+            Figure(
+                what="catching up, blocks of 1,500",
+                who=who,
+                value=median(measured),
+                unit="blocks/s",
+                ratio=None if who == BESIDE else median(map(truediv, rates[BESIDE], measured)),
+                goal="" if who == BESIDE else ">= 1.7x",
+                spread=spread(measured),
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""A second process decodes as this one does, in both forms that blocks come in."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Final
+
+import msgspec
+import pytest
+
+from mintscope.base.transaction import Transactions
+from mintscope.base.yellowstone import geyser_pb2
+from mintscope.devchain.chain import Devchain
+from mintscope.devchain.stream.protobuf import to_protobuf
+from mintscope.edges.ingest.decode_worker import (
+    PLACE_BYTES,
+    PLACES,
+    DecodeWorker,
+    Heard,
+    WorkerLost,
+)
+from mintscope.edges.sources.geyser.transactions import ProtobufTransactions
+from mintscope.edges.sources.json_transactions import JsonTransactions
+from mintscope.shell.config.dex import DexConfig
+from mintscope.shell.wiring.decode_worker import worker_of
+from mintscope.shell.wiring.decoding import decoder
+from support.oracles.devchain_blocks import NOW, shown
+
+BLOCKS: Final = 30
+WAIT_S: Final = 30.0
+DECODE: Final = decoder(DexConfig())
+
+
+@cache
+def by_json() -> list[Transactions]:
+    chain = Devchain(seed=2, now=NOW, mints=8, history_days=0.02)
+    return [
+        JsonTransactions([msgspec.Raw(json.dumps(entry).encode()) for entry in shown(chain, slot)])
+        for slot in list(chain.blockstore.slots)[-BLOCKS:]
+    ]
+
+
+def by_protobuf() -> list[Transactions]:
+    return [
+        ProtobufTransactions(
+            [
+                geyser_pb2.SubscribeUpdateTransactionInfo.FromString(
+                    to_protobuf(json.loads(bytes(memoryview(entry))), index).SerializeToString()
+                )
+                for index, entry in enumerate(block.entries)
+            ]
+        )
+        for block in by_json()
+        if isinstance(block, JsonTransactions)
+    ]
+
+
+@pytest.fixture
+def worker() -> Iterator[DecodeWorker]:
+    worker = worker_of(DexConfig())
+    worker.start()
+    assert worker.hear(WAIT_S) == Heard(None)
+    yield worker
+    worker.end()
+
+
+@pytest.mark.parametrize("blocks", [by_json, by_protobuf], ids=["json", "protobuf"])
+def test_it_decodes_as_this_process_does(
+    worker: DecodeWorker, blocks: Callable[[], list[Transactions]]
+) -> None:
+    swaps = 0
+    for block in blocks():
+        worker.ask(block)
+        expected = DECODE(block)
+        assert worker.hear(WAIT_S) == Heard(expected)
+        swaps += len(expected.swaps)
+    assert swaps > 0
+
+
+def test_several_questions_are_answered_in_their_order(worker: DecodeWorker) -> None:
+    blocks = by_json()[:PLACES]
+    for block in blocks:
+        worker.ask(block)
+    assert [worker.hear(WAIT_S) for _ in blocks] == [Heard(DECODE(block)) for block in blocks]
+
+
+def test_what_it_cannot_read_is_said_so(worker: DecodeWorker) -> None:
+    worker.ask(JsonTransactions([msgspec.Raw(b"{")]))
+    heard = worker.hear(WAIT_S)
+    assert heard is not None
+    assert heard.decoded is not None
+    assert [each.reason for each in heard.decoded.quarantined] == ["malformed"]
+
+
+def test_a_block_that_finds_no_room_has_no_answer(worker: DecodeWorker) -> None:
+    (block,) = by_json()[:1]
+    worker.ask(JsonTransactions([msgspec.Raw(b"0" * (PLACE_BYTES // 2))] * 3))
+    worker.ask(block)
+    assert worker.hear(WAIT_S) == Heard(None)
+    assert worker.hear(WAIT_S) == Heard(DECODE(block))
+
+
+def test_an_answer_that_is_not_there_yet_is_none(worker: DecodeWorker) -> None:
+    assert worker.hear(0.0) is None
+
+
+def test_a_process_that_was_killed_is_lost_and_starts_anew(worker: DecodeWorker) -> None:
+    (block,) = by_json()[:1]
+    worker.ask(block)
+    worker.hear(WAIT_S)
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises(WorkerLost):
+        worker.hear(WAIT_S)
+    worker.end()
+    worker.start()
+    worker.hear(WAIT_S)
+    worker.ask(block)
+    assert worker.hear(WAIT_S) == Heard(DECODE(block))
