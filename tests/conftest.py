@@ -39,11 +39,14 @@ settings.load_profile("any machine")
 
 gc.disable()  # until everything is collected: it all stays
 
+# The platform module asks uname; servers that a whole run shares are there before its tests.
+NO_PROCESS_OF_OURS: Final = {"uname", "initdb", "postgres", "valkey-server"}
+
 started: list[str] = []  # processes that tests have started
 
 
 def _note_process(event: str, arguments: tuple[object, ...]) -> None:
-    if event == "subprocess.Popen" and arguments[0] != "uname":  # the platform module asks it
+    if event == "subprocess.Popen" and Path(str(arguments[0])).name not in NO_PROCESS_OF_OURS:
         started.append(str(arguments[1]))
 
 

@@ -51,7 +51,7 @@ DISK: Final = Recipe(
     mutants=(
         Mutant(
             "the probe of readiness writes nothing",
-            "edges/storage/sqlite/money/credit_ledger.py",
+            "edges/storage/credit_ledger.py",
             "await self._group.run(self._expect_writable)",
             "return",
         ),

@@ -4,7 +4,7 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
-LEDGER: Final = "edges/storage/sqlite/money/credit_ledger.py"
+LEDGER: Final = "edges/storage/credit_ledger.py"
 
 LOST: Final = "core/payments/lost.py"
 FOREIGN: Final = "base/foreign.py"
@@ -97,7 +97,7 @@ RESTORE: Final = Recipe(
         ),
         Mutant(
             "what was refunded is handed out, too",
-            "edges/storage/sqlite/money/payment_table.py",
+            "edges/storage/sql/money/payment_table.py",
             "if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:",
             "if False:",
             ("edges/settlement/test_orphans.py",),

@@ -6,15 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import psycopg
 import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.core.credits.ledger import CreditAccounts, CreditLedger, KindLine
+from mintscope.edges.storage.postgres.money.credit_ledger import (
+    PostgresCreditAccounts,
+    PostgresCreditLedger,
+)
 from mintscope.edges.storage.sqlite.money.credit_ledger import (
     SqliteCreditAccounts,
     SqliteCreditLedger,
 )
+from support.scenes.postgres import dsn_in
 from support.scenes.service import NOW, credit_token
 from support.scenes.stores import PEPPER
 
@@ -38,7 +44,19 @@ def sqlite(folder: Path) -> tuple[Engine, list[Any]]:
     ), [accounts, ledger]
 
 
-ENGINES = {"sqlite": sqlite}
+def postgres(folder: Path) -> tuple[Engine, list[Any]]:
+    dsn = dsn_in(folder)
+    ledger = PostgresCreditLedger(dsn, pepper=PEPPER, clock=ManualClock(NOW))
+    accounts = PostgresCreditAccounts(dsn, pepper=PEPPER)
+
+    def spoil() -> None:
+        with psycopg.connect(dsn, autocommit=True) as raw:
+            raw.execute("ALTER TABLE credit_entry RENAME TO elsewhere")
+
+    return Engine(accounts, ledger, spoil), [accounts, ledger]
+
+
+ENGINES = {"sqlite": sqlite, "postgres": postgres}
 
 
 @pytest.fixture(params=ENGINES)

@@ -20,7 +20,9 @@ from mintscope.core.credits.ledger import (
     Spent,
     Statement,
 )
+from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
+from support.scenes.postgres import dsn_in
 from support.scenes.service import NOW, credit_token
 from support.scenes.stores import PEPPER
 
@@ -36,6 +38,9 @@ class ClosableLedger(CreditLedger, Protocol):
 LEDGERS: dict[str, Callable[[Path], ClosableLedger]] = {
     "sqlite": lambda folder: SqliteCreditLedger(
         folder / "money.sqlite", pepper=PEPPER, clock=ManualClock(NOW)
+    ),
+    "postgres": lambda folder: PostgresCreditLedger(
+        dsn_in(folder), pepper=PEPPER, clock=ManualClock(NOW)
     ),
 }
 

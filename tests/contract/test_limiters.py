@@ -1,8 +1,11 @@
-"""What every Limits does: a limiter is exact, held against its definition."""
+"""What every Limits does: a limiter is exact, held against its definition.
 
-from collections.abc import Callable
+Add an engine to `ENGINES` of `support.scenes.limits`.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from math import ceil
-from typing import Final
 
 import pytest
 from hypothesis import given, settings
@@ -15,20 +18,20 @@ from mintscope.base.limits import (
     Limit,
     Limiter,
     LimitKey,
-    Limits,
-    MemoryLimits,
 )
 from mintscope.base.primitives import UnixMs
+from support.scenes.limits import ENGINES
 
 START = UnixMs(1_750_000_000_000)
-ENGINES: Final[dict[str, Callable[[Clock], Limits]]] = {
-    "memory": MemoryLimits,
-}
 engines = pytest.mark.parametrize("engine", ENGINES)
 
 
-def limiter(engine: str, clock: Clock, *, count: int, window_s: int = 60) -> Limiter:
-    return ENGINES[engine](clock).limiter(Limit(name="test", count=count, window_s=window_s))
+@asynccontextmanager
+async def limiter(
+    engine: str, clock: Clock, *, count: int, window_s: int = 60
+) -> AsyncGenerator[Limiter, None]:
+    async with ENGINES[engine](clock) as limits:
+        yield limits.limiter(Limit(name="test", count=count, window_s=window_s))
 
 
 class Naive:
@@ -61,13 +64,13 @@ async def test_it_decides_as_its_definition(
     engine: str, calls: list[tuple[int, LimitKey]], count: int, window_s: int
 ) -> None:
     clock, now_ms = ManualClock(START), 0
-    window = limiter(engine, clock, count=count, window_s=window_s)
-    naive = Naive(count, window_s * 1000)
-    for step_ms, key in calls:
-        clock.advance(step_ms)
-        now_ms += step_ms
+    async with limiter(engine, clock, count=count, window_s=window_s) as window:
+        naive = Naive(count, window_s * 1000)
+        for step_ms, key in calls:
+            clock.advance(step_ms)
+            now_ms += step_ms
 
-        assert await window.take(key) == naive.take(key, now_ms)
+            assert await window.take(key) == naive.take(key, now_ms)
 
 
 @engines
@@ -75,95 +78,98 @@ async def test_it_decides_as_its_definition(
 @given(st.lists(steps, max_size=200))
 async def test_no_60_seconds_hold_more_than_30(engine: str, waits_ms: list[int]) -> None:
     clock, now_ms = ManualClock(START), 0
-    window = limiter(engine, clock, count=30)
-    admitted = []
-    for wait_ms in waits_ms:
-        clock.advance(wait_ms // 32)
-        now_ms += wait_ms // 32
-        if isinstance(await window.take("one"), Admitted):
-            admitted.append(now_ms)
+    async with limiter(engine, clock, count=30) as window:
+        admitted = []
+        for wait_ms in waits_ms:
+            clock.advance(wait_ms // 32)
+            now_ms += wait_ms // 32
+            if isinstance(await window.take("one"), Admitted):
+                admitted.append(now_ms)
 
-    assert all(
-        later - earlier >= 60_000 for earlier, later in zip(admitted, admitted[30:], strict=False)
-    )
+        assert all(
+            later - earlier >= 60_000
+            for earlier, later in zip(admitted, admitted[30:], strict=False)
+        )
 
 
 @engines
 async def test_a_refused_request_does_not_count(engine: str) -> None:
     clock = ManualClock(START)
-    window = limiter(engine, clock, count=1)
-    await window.take("one")
-    for _ in range(59):
+    async with limiter(engine, clock, count=1) as window:
+        await window.take("one")
+        for _ in range(59):
+            clock.advance(1_000)
+            assert isinstance(await window.take("one"), Denied)
         clock.advance(1_000)
-        assert isinstance(await window.take("one"), Denied)
-    clock.advance(1_000)
 
-    assert isinstance(await window.take("one"), Admitted)
+        assert isinstance(await window.take("one"), Admitted)
 
 
 @engines
 async def test_retry_after_is_never_too_short(engine: str) -> None:
     clock = ManualClock(START)
-    window = limiter(engine, clock, count=1)
-    await window.take("one")
-    clock.advance(1)
+    async with limiter(engine, clock, count=1) as window:
+        await window.take("one")
+        clock.advance(1)
 
-    assert await window.take("one") == Denied(60)
-    clock.advance(59_998)
-    assert await window.take("one") == Denied(1)
+        assert await window.take("one") == Denied(60)
+        clock.advance(59_998)
+        assert await window.take("one") == Denied(1)
 
 
 @engines
 async def test_a_request_given_back_fits_again(engine: str) -> None:
     clock = ManualClock(START)
-    window = limiter(engine, clock, count=2)
-    await window.take("one")
-    clock.advance(10_000)
-    await window.take("one")
-    await window.give_back("one")
+    async with limiter(engine, clock, count=2) as window:
+        await window.take("one")
+        clock.advance(10_000)
+        await window.take("one")
+        await window.give_back("one")
 
-    assert await window.take("one") == Admitted(0, 50)
-    assert isinstance(await window.take("one"), Denied)
+        assert await window.take("one") == Admitted(0, 50)
+        assert isinstance(await window.take("one"), Denied)
 
 
 @engines
 async def test_nothing_is_given_back_twice_or_to_an_unknown_key(engine: str) -> None:
-    window = limiter(engine, ManualClock(START), count=1)
-    await window.give_back("one")
-    await window.take("one")
-    await window.give_back("one")
-    await window.give_back("one")
-    await window.take("one")
+    async with limiter(engine, ManualClock(START), count=1) as window:
+        await window.give_back("one")
+        await window.take("one")
+        await window.give_back("one")
+        await window.give_back("one")
+        await window.take("one")
 
-    assert isinstance(await window.take("one"), Denied)
+        assert isinstance(await window.take("one"), Denied)
 
 
 @engines
 async def test_limiters_of_one_window_count_together(engine: str) -> None:
-    limit, limits = Limit(name="test", count=1, window_s=60), ENGINES[engine](ManualClock(START))
-    first, second = limits.limiter(limit), limits.limiter(limit, window="test")
-    await first.take("one")
+    limit = Limit(name="test", count=1, window_s=60)
+    async with ENGINES[engine](ManualClock(START)) as limits:
+        first, second = limits.limiter(limit), limits.limiter(limit, window="test")
+        await first.take("one")
 
-    assert first.limit == second.limit == limit
-    assert await second.take("one") == Denied(60)
-    await second.give_back("one")
-    assert isinstance(await first.take("one"), Admitted)
+        assert first.limit == second.limit == limit
+        assert await second.take("one") == Denied(60)
+        await second.give_back("one")
+        assert isinstance(await first.take("one"), Admitted)
 
 
 @engines
 async def test_windows_of_different_names_count_apart(engine: str) -> None:
-    limit, limits = Limit(name="test", count=1, window_s=60), ENGINES[engine](ManualClock(START))
-    first, second = limits.limiter(limit), limits.limiter(limit, window="test, too")
-    await first.take("one")
+    limit = Limit(name="test", count=1, window_s=60)
+    async with ENGINES[engine](ManualClock(START)) as limits:
+        first, second = limits.limiter(limit), limits.limiter(limit, window="test, too")
+        await first.take("one")
 
-    assert second.limit == limit
-    assert isinstance(await second.take("one"), Admitted)
+        assert second.limit == limit
+        assert isinstance(await second.take("one"), Admitted)
 
 
 @engines
 async def test_a_window_has_one_limit(engine: str) -> None:
-    limits = ENGINES[engine](ManualClock(START))
-    limits.limiter(Limit(name="test", count=1, window_s=60))
+    async with ENGINES[engine](ManualClock(START)) as limits:
+        limits.limiter(Limit(name="test", count=1, window_s=60))
 
-    with pytest.raises(ValueError, match=r"expected its limit .*count=1.*, got .*count=2"):
-        limits.limiter(Limit(name="test", count=2, window_s=60))
+        with pytest.raises(ValueError, match=r"expected its limit .*count=1.*, got .*count=2"):
+            limits.limiter(Limit(name="test", count=2, window_s=60))

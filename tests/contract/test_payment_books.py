@@ -20,8 +20,8 @@ from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.core.payments.payment import Evidence
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.core.payments.store import FeesAtRisk, PaymentStore, SalesClosed
-from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
-from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from mintscope.edges.storage.postgres import openers
+from mintscope.edges.storage.sqlite.money.stores import payment_books, payment_store
 from support.scenes.payments.pending_payments import (
     LANDED,
     LANDED_FOR_GOOD,
@@ -29,6 +29,7 @@ from support.scenes.payments.pending_payments import (
     REVERTED,
     new_payment,
 )
+from support.scenes.postgres import dsn_in
 
 SOME = Signature("signature of a")
 
@@ -39,11 +40,17 @@ class Books(AuditBooks, TreasuryBooks, MaintenanceBooks, SalesBooks, OrphanBooks
 
 def sqlite(folder: Path) -> tuple[Books, PaymentStore, list[Any]]:
     path = folder / "money.sqlite"
-    books, payments = SqlitePaymentBooks(path), SqlitePaymentStore(path)
+    books, payments = payment_books(path), payment_store(path)
     return books, payments, [books, payments]
 
 
-ENGINES = {"sqlite": sqlite}
+def postgres(folder: Path) -> tuple[Books, PaymentStore, list[Any]]:
+    dsn = dsn_in(folder)
+    books, payments = openers.payment_books(dsn), openers.payment_store(dsn)
+    return books, payments, [books, payments]
+
+
+ENGINES = {"sqlite": sqlite, "postgres": postgres}
 
 
 @pytest.fixture(params=ENGINES)

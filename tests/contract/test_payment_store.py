@@ -34,7 +34,7 @@ from mintscope.core.payments.store import (
     QuoteUsed,
     SalesClosed,
 )
-from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from mintscope.edges.storage.sqlite.money.stores import payment_store
 from support.scenes.payments.payment_engines import Engine, every_engine, resolve
 from support.scenes.payments.pending_payments import (
     AMOUNT,
@@ -282,7 +282,7 @@ async def test_one_quote_serves_one_message(engine: Engine, evidence: Evidence |
 
 
 async def test_a_quote_is_used_once_by_two_connections_at_once(tmp_path: Path) -> None:
-    stores = [SqlitePaymentStore(tmp_path / "money.sqlite") for _ in range(2)]
+    stores = [payment_store(tmp_path / "money.sqlite") for _ in range(2)]
     for n in range(20):
         two = [
             new_payment(f"{n} {who}", payer=f"{n} {who}", address=f"{n} {who}", quote=b"%d" % n)
@@ -360,7 +360,7 @@ async def test_no_schedule_fails_more_often_in_an_hour_than_it_may(
     acts: list[tuple[str, int, str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """At most what may be in flight, and one for each payment of that hour that was good."""
-    store = SqlitePaymentStore(tmp_path_factory.mktemp("money") / "money.sqlite")
+    store = payment_store(tmp_path_factory.mktemp("money") / "money.sqlite")
     now, in_flight, failed, sold = (
         NOW,
         list[PendingPayment](),

@@ -16,9 +16,12 @@ from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Spent
 from mintscope.core.credits.rotation import RotationDenied, RotationStore
 from mintscope.core.payments.payment import Dead, NewToken, TopUp
 from mintscope.core.payments.store import PaymentStore
+from mintscope.edges.storage.postgres import openers
+from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
-from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from mintscope.edges.storage.sqlite.money.stores import payment_store
 from support.scenes.payments.pending_payments import DEAD, LANDED, NOW, new_payment
+from support.scenes.postgres import dsn_in
 from support.scenes.service import credit_token
 from support.scenes.stores import PEPPER
 
@@ -39,12 +42,22 @@ class Engine:
 
 def sqlite(folder: Path) -> tuple[Engine, list[Any]]:
     path = folder / "money.sqlite"
-    store = SqlitePaymentStore(path)
+    store = payment_store(path)
     ledger = SqliteCreditLedger(path, pepper=PEPPER, clock=ManualClock(NOW))
     return Engine(store, store, ledger), [store, ledger]
 
 
-ENGINES: dict[str, Callable[[Path], tuple[Engine, list[Any]]]] = {"sqlite": sqlite}
+def postgres(folder: Path) -> tuple[Engine, list[Any]]:
+    dsn = dsn_in(folder)
+    store = openers.payment_store(dsn)
+    ledger = PostgresCreditLedger(dsn, pepper=PEPPER, clock=ManualClock(NOW))
+    return Engine(store, store, ledger), [store, ledger]
+
+
+ENGINES: dict[str, Callable[[Path], tuple[Engine, list[Any]]]] = {
+    "sqlite": sqlite,
+    "postgres": postgres,
+}
 
 
 @pytest.fixture(params=ENGINES)

@@ -15,8 +15,7 @@ from mintscope.edges.maintenance import passwords
 from mintscope.edges.server import request
 from mintscope.edges.server.client_address import network_key
 from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.edges.storage import group_commit
-from mintscope.edges.storage.sqlite.money import credit_ledger
+from mintscope.edges.storage import credit_ledger, group_commit
 from mintscope.edges.web.app import FORMS
 from mintscope.edges.web.form import FIELDS_MAX
 from mintscope.shell.config.sections import ApiConfig, MarketConfig

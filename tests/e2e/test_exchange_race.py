@@ -18,7 +18,7 @@ from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.store import AccountRows, AccountStore
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import processes, start_process
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
@@ -42,7 +42,7 @@ class SelectsThenUpdates:
     """The mistake: the state is tested before the transaction that changes it, and not in it."""
 
     store: AccountStore
-    file: AccountFile
+    file: AccountConnections
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         return await self.store.read(work)
@@ -52,7 +52,7 @@ class SelectsThenUpdates:
         assert kept is not None
         if kept.application.state == "approved":
             await asyncio.sleep(0)  # the others read it, too
-            await self.file.write(lambda db: db.execute(FORGET_STATE).fetchall())
+            await self.file.write(lambda db: db.execute(FORGET_STATE))
         return await self.store.transact(work)
 
 

@@ -107,6 +107,13 @@ EMAILS: Final = Counter(
     "mintscope_letters_total", "E-mails handed to the mail server, by what came of it", ["outcome"]
 )
 EMAILS_WAITING: Final = SetGauge("mintscope_letters_waiting", "E-mails neither sent nor given up")
+LIMITS_SHARED: Final = SetGauge(
+    "mintscope_limits_shared", "1 while processes count limits together, 0 while each counts alone"
+)
+LIMITS_DECIDED_ALONE: Final = Counter(
+    "mintscope_limits_decided_alone_total",
+    "Requests that were counted against a share of a limit, without the store of limits",
+)
 
 RESTARTS: Final = SetGauge(
     "mintscope_process_restarts",

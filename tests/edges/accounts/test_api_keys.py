@@ -14,6 +14,7 @@ from mintscope.core.accounts.keys.api_keys import TooManyKeys
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.people.session import Session, SessionEnded
 from mintscope.core.accounts.signups.exchange import IssuedKey
+from support.scenes.account_stores import connection_of
 from support.scenes.people_service import MALLORY, PeopleService, open_people_service
 
 DAY_MS: Final = 86_400_000
@@ -253,7 +254,7 @@ async def test_finding_a_key_is_one_read_and_writes_nothing(service: PeopleServi
         statements.append(statement)
         return True
 
-    service.file.read(lambda db: db.set_exec_trace(trace))
+    await service.file.read(lambda db: connection_of(db).set_exec_trace(trace))
     await is_good(service, issued)
 
     reads = [each for each in statements if each not in {"BEGIN", "ROLLBACK"}]

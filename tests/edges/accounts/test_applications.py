@@ -32,8 +32,8 @@ from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.user import UserId, UserKind
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
 from support.oracles.account_books import contradictions, dump, rows
+from support.scenes.account_stores import impatient_accounts
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.service import NOW
 from support.scenes.stores import PEPPER
@@ -391,13 +391,8 @@ async def test_an_account_with_a_verified_address_keeps_password_and_sessions(
 async def test_a_file_that_does_not_answer_is_unavailable_and_nothing_is_done(
     tmp_path: Path, clock: ManualClock
 ) -> None:
-    class Impatient(AccountFile):
-        def __init__(self, path: Path) -> None:
-            super().__init__(path)
-            self._writing.set_busy_timeout(1)
-
     async with open_accounts_service(
-        tmp_path, pepper=PEPPER, clock=clock, open_file=Impatient
+        tmp_path, pepper=PEPPER, clock=clock, open_file=impatient_accounts
     ) as accounts:
         made = await confirmed(accounts)
         before = dump(accounts.path)

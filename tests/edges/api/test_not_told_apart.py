@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from mintscope.base.credentials import make_application_secret
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from support.scenes.account_stores import CountedAccounts
 from support.scenes.accounts_service import EXCHANGE_PATH, STATUS_PATH
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, running_service
@@ -22,24 +22,14 @@ WINDOW_MS = 5_000
 class Tally(Counter[str]):
     """What was done since the last look."""
 
+    def count(self, statement: str) -> None:
+        """Count a statement by how it begins."""
+        self[" ".join(statement.split())[:30]] += 1
+
     def take(self) -> dict[str, int]:
         taken = dict(self)
         self.clear()
         return taken
-
-
-class CountedFile(AccountFile):
-    """Counts every statement that reaches SQLite, as it is prepared."""
-
-    def __init__(self, path: Path, tally: Tally) -> None:
-        super().__init__(path)
-
-        def count(_cursor: object, statement: str, _values: object) -> bool:
-            tally[" ".join(statement.split())[:30]] += 1
-            return True
-
-        self._reading.set_exec_trace(count)
-        self._writing.set_exec_trace(count)
 
 
 @pytest.fixture
@@ -58,7 +48,7 @@ def tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
 @pytest.fixture
 async def service(tmp_path: Path, tally: Tally) -> AsyncIterator[Service]:
     async with running_service(
-        tmp_path, open_file=lambda path: CountedFile(path, tally)
+        tmp_path, open_file=lambda path: CountedAccounts(path, tally.count)
     ) as service:
         yield service
 

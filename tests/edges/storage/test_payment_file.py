@@ -14,25 +14,26 @@ from structlog.testing import capture_logs
 from mintscope.base.primitives import UnixMs
 from mintscope.core.payments.payment import Dead, Landed, Payment, State
 from mintscope.core.payments.store import Begun, Inconsistent
+from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.connection import open_store
-from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from mintscope.edges.storage.sqlite.money.stores import payment_store
 from support.scenes.payments.pending_payments import AMOUNT, LANDED, NOW, named, new_payment
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqlitePaymentStore]:
-    store = SqlitePaymentStore(tmp_path / "money.sqlite")
+async def store(tmp_path: Path) -> AsyncIterator[SqlPaymentStore]:
+    store = payment_store(tmp_path / "money.sqlite")
     yield store
     await store.close()
 
 
-async def resolve(store: SqlitePaymentStore, name: str, *evidence: Landed | Dead) -> Payment:
+async def resolve(store: SqlPaymentStore, name: str, *evidence: Landed | Dead) -> Payment:
     for each in evidence:
         payment = await store.resolve(new_payment(name).payment.message_hash, each, now=UnixMs(NOW))
     return payment
 
 
-async def test_a_job_that_fails_undoes_itself_alone(store: SqlitePaymentStore) -> None:
+async def test_a_job_that_fails_undoes_itself_alone(store: SqlPaymentStore) -> None:
     """All of these share one commit, or two."""
     free = new_payment("free")
     outcomes = await asyncio.gather(
@@ -56,7 +57,7 @@ async def test_a_job_that_fails_undoes_itself_alone(store: SqlitePaymentStore) -
         assert (found.payment is not None) == is_there
 
 
-async def test_half_a_job_is_undone(store: SqlitePaymentStore, tmp_path: Path) -> None:
+async def test_half_a_job_is_undone(store: SqlPaymentStore, tmp_path: Path) -> None:
     """Its credits are entered, then its row is refused: the credits go as well."""
     for name in ("bad", "good"):
         await store.begin(new_payment(name))
@@ -80,7 +81,7 @@ def freezes(change: str) -> float:
     return REGISTRY.get_sample_value("mintscope_payment_freezes_total", labels) or 0.0
 
 
-async def test_a_frozen_payment_raises_an_alarm(store: SqlitePaymentStore) -> None:
+async def test_a_frozen_payment_raises_an_alarm(store: SqlPaymentStore) -> None:
     await store.begin(new_payment("a"))
     before = freezes("frozen"), freezes("thawed")
     with capture_logs() as lines:
@@ -111,7 +112,7 @@ async def test_a_frozen_payment_raises_an_alarm(store: SqlitePaymentStore) -> No
     ],
 )
 async def test_what_no_statement_may_do(
-    store: SqlitePaymentStore, tmp_path: Path, change: str
+    store: SqlPaymentStore, tmp_path: Path, change: str
 ) -> None:
     await store.begin(new_payment("a"))
     await resolve(store, "a", LANDED)
@@ -158,7 +159,7 @@ async def test_a_file_of_before_is_brought_up_to_date(tmp_path: Path) -> None:
     db.close()
 
 
-async def test_one_look_in_vain_is_remembered(store: SqlitePaymentStore) -> None:
+async def test_one_look_in_vain_is_remembered(store: SqlPaymentStore) -> None:
     """The second look may be another process's."""
     await store.begin(new_payment("a"))
     await resolve(store, "a", LANDED, Dead(height=1_000))

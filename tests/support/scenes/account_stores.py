@@ -5,10 +5,45 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import apsw
+
 from mintscope.core.accounts.store import AccountStore
+from mintscope.edges.storage.database import Database, ReadingAtOnce
 from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
+from mintscope.edges.storage.postgres import openers
+from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
+from mintscope.edges.storage.sqlite.connection import SqliteDatabase
+from mintscope.edges.storage.sqlite.money.stores import account_connections
+from support.scenes.postgres import dsn_in
+
+
+def connection_of(database: Database) -> apsw.Connection:
+    """Return the connection of SQLite under *database*."""
+    assert isinstance(database, SqliteDatabase)
+    return database.connection
+
+
+def impatient_accounts(path: Path) -> AccountConnections:
+    """Return accounts whose writer waits a millisecond for others."""
+    reading = ReadingAtOnce(SqliteDatabase(path, "money"))
+    return AccountConnections(SqliteDatabase(path, "money", busy_timeout_ms=1), reading)
+
+
+class CountedAccounts(AccountConnections):
+    """Tells *count* every statement that reaches SQLite, as it is prepared."""
+
+    def __init__(self, path: Path, count: Callable[[str], None]) -> None:
+        writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")
+        super().__init__(writing, ReadingAtOnce(reading))
+
+        def told(_cursor: object, statement: str, _values: object) -> bool:
+            count(statement)
+            return True
+
+        reading.connection.set_exec_trace(told)
+        writing.connection.set_exec_trace(told)
+
 
 Opener = Callable[[Path], AbstractAsyncContextManager[AccountStore]]
 
@@ -16,13 +51,24 @@ Opener = Callable[[Path], AbstractAsyncContextManager[AccountStore]]
 @asynccontextmanager
 async def open_sqlite(folder: Path) -> AsyncIterator[AccountStore]:
     """Open the accounts in *folder*; again, as another process would."""
-    file = AccountFile(folder / MONEY_FILE)
+    file = account_connections(folder / MONEY_FILE)
     try:
-        yield SqliteAccountStore(file)
+        yield SqlAccountStore(file)
     finally:
         await file.close()
 
 
+@asynccontextmanager
+async def open_postgres(folder: Path) -> AsyncIterator[AccountStore]:
+    """Open the accounts of *folder* in PostgreSQL; again, as another replica would."""
+    connections = openers.account_connections(dsn_in(folder))
+    try:
+        yield SqlAccountStore(connections)
+    finally:
+        await connections.close()
+
+
 ENGINES: Final[dict[str, Opener]] = {
     "sqlite": open_sqlite,
+    "postgres": open_postgres,
 }

@@ -22,8 +22,9 @@ from mintscope.core.accounts.signups.signups import Signups
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
+from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
+from mintscope.edges.storage.sqlite.money.stores import account_connections
 from mintscope.shell.wiring import accounts as wiring
 from support.scenes.stores import config_in
 
@@ -43,7 +44,7 @@ class Accounts:
     """The account services of one process, and the file they share with all others."""
 
     path: Path
-    file: AccountFile
+    file: AccountConnections
     store: AccountStore
     secrets: AccountSecrets
     built: wiring.Accounts
@@ -105,11 +106,11 @@ async def open_accounts_service(
     *,
     pepper: bytes,
     clock: Clock,
-    open_file: Callable[[Path], AccountFile] = AccountFile,
+    open_file: Callable[[Path], AccountConnections] = account_connections,
 ) -> AsyncIterator[Accounts]:
     """Open the services over the money file of *folder*."""
     file = open_file(folder / MONEY_FILE)
-    store = SqliteAccountStore(file)
+    store = SqlAccountStore(file)
     try:
         async with wiring.open_accounts(
             config_in(folder),

@@ -20,8 +20,9 @@ from mintscope.core.accounts.people.session import Browser, Lifetimes, Session
 from mintscope.core.accounts.proof import EmailProof, ProofId, Purpose, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
+from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
+from mintscope.edges.storage.sqlite.money.stores import account_connections
 from mintscope.shell.wiring.accounts import open_accounts
 from support.scenes.stores import PEPPER, config_in
 
@@ -82,8 +83,8 @@ class PeopleService:
     keys: ApiKeys
     clock: ManualClock
     hasher: QuickHasher
-    store: SqliteAccountStore
-    file: AccountFile
+    store: SqlAccountStore
+    file: AccountConnections
     path: Path
 
     def rows(self, statement: str, *columns: Any) -> list[Any]:
@@ -142,8 +143,8 @@ async def open_people_service(
 ) -> AsyncIterator[PeopleService]:
     path = folder / MONEY_FILE
     clock = ManualClock(NOW)
-    file = AccountFile(path)
-    store = SqliteAccountStore(file)
+    file = account_connections(path)
+    store = SqlAccountStore(file)
     hasher = QuickHasher()
     try:
         async with open_accounts(

@@ -17,7 +17,8 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.api.check import Check
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sqlite.money.stores import account_connections
 from mintscope.shell.config.sections import AccountsConfig, ApiConfig
 from mintscope.shell.wiring.api import create_api
 from support.fakes.reports import FakeReports
@@ -77,7 +78,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     api: ApiConfig = USUAL,
     account_limits: AccountsConfig = USUAL_ACCOUNTS,
     more_checks: Sequence[Check] = (),
-    open_file: Callable[[Path], AccountFile] = AccountFile,
+    open_file: Callable[[Path], AccountConnections] = account_connections,
 ) -> AsyncIterator[Service]:
     clock, reports = clock or ManualClock(NOW), FakeReports()
     failing: list[str] = []

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Final
 
+from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
-from mintscope.shell.config import sections
+from mintscope.shell.config import sections, values
 from mintscope.shell.config.dex import DexConfig
 from mintscope.shell.config.geyser import GeyserConfig
 
@@ -30,6 +31,13 @@ class Config(BaseSettings):
     """The folder of all files; one installation each."""
     data_dir_may_be_open: bool = False
     """Start although other users of the machine may look into data_dir."""
+    redis: values.RedisUrl = None
+    """A Redis or Valkey in which api processes count rate limits together, as
+    `redis://:password@host:6379/0`, or `rediss://` for TLS; needs the extra `redis`. Unset: each
+    api process counts alone."""
+    replicas_max: int = Field(default=1, ge=1, le=1_000)
+    """How many api processes there may be. While the store of limits is away, each admits the limit
+    divided by this, and at least 1."""
     chain: sections.ChainConfig = sections.ChainConfig()
     geyser: GeyserConfig = GeyserConfig()
     dex: DexConfig = DexConfig()

@@ -11,7 +11,7 @@ from uvicorn import Server
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import Limit, Limits, MemoryLimits
+from mintscope.base.limits import Limit, Limits
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.engine.live import LiveMarket
@@ -40,7 +40,7 @@ from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
 from mintscope.shell.wiring.processes.siblings import Siblings
 from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
-from mintscope.shell.wiring.stores import Money, open_market, open_money
+from mintscope.shell.wiring.stores import Money, open_limits, open_market, open_money
 
 Ready: TypeAlias = Callable[[str, int], None]
 
@@ -72,7 +72,8 @@ async def _serve(
     ledger, follower = money.ledger, _follower(config, reader, clock)
     sales = await enter(_selling(config, money, reader, clock, is_restart=siblings.is_restart))
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales)]
-    origins, limits = origins_of(config.api.origin, host, port), MemoryLimits(clock)
+    origins = origins_of(config.api.origin, host, port)
+    limits = await enter(open_limits(config, clock))
     sold_at = resource_origin(config.api.origin, host, port)
     accounts = await enter(_accounts(config, money, origins[0], limits, clock))
     await enter(running(accounts.run, "accounts"))
@@ -95,8 +96,7 @@ async def _serve(
         has_payments=sales is not None,
     )
     await enter(pages.serving_administrators(_bounds(config.api)))
-    app = pages.beside(api, origins)
-    server = create_server(config.api, app, clock, api.express)
+    server = create_server(config.api, pages.beside(api, origins), clock, api.express)
     await enter(running(follower.run, "follow"))
     await enter(running(give_memory_back, "memory"))
     freeze_startup_objects()

@@ -23,7 +23,9 @@ from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.user import UserId
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.edges.storage.database import ReadingAtOnce
+from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sqlite.connection import SqliteDatabase
 from support.fakes.mistaken_review import WritesEmailsAfterwards
 from support.oracles.account_books import contradictions, dump, rows
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
@@ -55,23 +57,25 @@ class Crashes:
         self.copies.append(copy)
 
 
-class WatchedFile(AccountFile):
+class WatchedFile(AccountConnections):
     """Copies itself before each statement of a writer, once it is told to."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
+        writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")
+        super().__init__(writing, ReadingAtOnce(reading))
         self._path = path
-        self._writing.wal_autocheckpoint(0)
+        self._connection = writing.connection
+        self._connection.wal_autocheckpoint(0)
 
     def watch(self, crashes: Crashes) -> None:
         def copy_before(_cursor: apsw.Cursor, _statement: str, _values: object) -> bool:
             crashes.take(self._path)
             return True
 
-        self._writing.exec_trace = copy_before
+        self._connection.exec_trace = copy_before
 
     def stop(self) -> None:
-        self._writing.exec_trace = None
+        self._connection.exec_trace = None
 
 
 def _wal(path: Path) -> Path:

@@ -11,7 +11,9 @@ from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.accounts.proof import Purpose
 from mintscope.core.accounts.user import UserId
+from mintscope.edges.storage.database import Database
 from support.oracles.account_books import dump
+from support.scenes.account_stores import connection_of
 from support.scenes.people_service import (
     ALICE,
     HERE,
@@ -94,8 +96,8 @@ async def fail_at(service: PeopleService, number: int | None) -> None:
         done += 1
         return done != number
 
-    def set_trace(db: Any) -> None:
-        db.exec_trace = None if number is None else trace
+    def set_trace(db: Database) -> None:
+        connection_of(db).exec_trace = None if number is None else trace
 
     await service.file.write(set_trace)
     # The COMMIT of that very transaction was the first to be seen.

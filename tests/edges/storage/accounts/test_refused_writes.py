@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
+from mintscope.edges.storage.sqlite.money.stores import account_connections
 
 PATIENCE_S: Final = 0.05  # far less than the writer waits for the lock
 NOTE: Final = """
@@ -17,12 +17,12 @@ INSERT INTO account_event (at, actor, action, subject) VALUES (1, 'service', 'si
 
 async def test_refused_work_is_not_done_later(tmp_path: Path) -> None:
     path = tmp_path / "money.sqlite"
-    file = AccountFile(path, patience_s=PATIENCE_S)
+    file = account_connections(path, patience_s=PATIENCE_S)
     other = apsw.Connection(str(path))
     try:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(ServiceUnavailable):
-            await file.write(lambda db: db.execute(NOTE).fetchall())
+            await file.write(lambda db: db.execute(NOTE))
         other.execute("ROLLBACK")
         await file.close()  # which finishes what the writer has begun
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import apsw
 import pytest
 
 from mintscope.base.credentials import CredentialHash
@@ -19,9 +18,15 @@ from mintscope.core.credits.rotation import RotationDenied
 from mintscope.core.payments.lost import AdoptionStore
 from mintscope.core.payments.payment import Evidence, NewToken, PaidItem, PaidReport, Payment, TopUp
 from mintscope.core.payments.store import PaymentStore, PendingPayment
-from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.postgres import openers
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
+from mintscope.edges.storage.sqlite.connection import SqliteDatabase
+from mintscope.edges.storage.sqlite.money.stores import payment_store
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.pending_payments import NOW, named
+from support.scenes.postgres import dsn_in
 
 
 class Store(PaymentStore, AdoptionStore, Protocol):
@@ -72,9 +77,9 @@ class MemoryEngine:
 
 
 @dataclass
-class SqliteEngine:
-    store: SqlitePaymentStore
-    db: apsw.Connection
+class SqlEngine:
+    store: SqlPaymentStore
+    db: Database
 
     def credits(self, purchase: PaidItem) -> int:
         return int(self.db.execute(f"SELECT {_balance(purchase)}", (_name(purchase),)).get or 0)
@@ -92,7 +97,8 @@ class SqliteEngine:
     def open_account(self, credit_count: int) -> CreditAccount:
         account = self.db.execute(
             "INSERT INTO credit_account (token_hash, hint, note, issued_at)"
-            " VALUES (zeroblob(32), '', '', 0) RETURNING id"
+            " VALUES (?, '', '', 0) RETURNING id",
+            (bytes(32),),
         ).get
         self.db.execute(
             "INSERT INTO credit_entry (account, kind, delta, balance, at)"
@@ -102,7 +108,11 @@ class SqliteEngine:
         return CreditAccount(account)
 
     def fill_fund(self, lamports: int) -> None:
-        self.db.execute("INSERT OR REPLACE INTO fee_fund VALUES (1, ?)", (lamports,))
+        self.db.execute(
+            "INSERT INTO fee_fund (id, lamports) VALUES (1, ?)"
+            " ON CONFLICT (id) DO UPDATE SET lamports = excluded.lamports",
+            (lamports,),
+        )
 
     def acknowledge(self, signature: Signature) -> None:
         self.db.execute(
@@ -145,10 +155,19 @@ async def memory(_: Path) -> AsyncGenerator[Engine, None]:
 
 @asynccontextmanager
 async def sqlite(folder: Path) -> AsyncGenerator[Engine, None]:
-    store = SqlitePaymentStore(folder / "money.sqlite")
-    db = apsw.Connection(str(folder / "money.sqlite"))
-    yield SqliteEngine(store, db)
-    assert db.execute("SELECT count(*) FROM pragma_integrity_check").get == 1
+    store = payment_store(folder / "money.sqlite")
+    db = SqliteDatabase(folder / "money.sqlite", "money")
+    yield SqlEngine(store, db)
+    assert db.connection.execute("SELECT count(*) FROM pragma_integrity_check").get == 1
+    db.close()
+    await store.close()
+
+
+@asynccontextmanager
+async def postgres(folder: Path) -> AsyncGenerator[Engine, None]:
+    dsn = dsn_in(folder)
+    store, db = openers.payment_store(dsn), PostgresDatabase(dsn)
+    yield SqlEngine(store, db)
     db.close()
     await store.close()
 
@@ -156,6 +175,7 @@ async def sqlite(folder: Path) -> AsyncGenerator[Engine, None]:
 ENGINES: Final[dict[str, Callable[[Path], AbstractAsyncContextManager[Engine]]]] = {
     "memory": memory,
     "sqlite": sqlite,
+    "postgres": postgres,
 }
 
 

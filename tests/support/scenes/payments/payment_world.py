@@ -43,7 +43,8 @@ from mintscope.devchain.server import answering
 from mintscope.devchain.svm.vm import Vm
 from mintscope.edges.api.offers import bundle_offers, report_offers
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
-from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
+from mintscope.edges.storage.sqlite.money.stores import payment_store
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
 from mintscope.shell.wiring.payments import Sales, open_sales
@@ -104,7 +105,7 @@ class World:
         self.buyer = self.fund("buyer")
         self.node = answering(self.methods, self.vm.faults)
         self.transport = MovingTransport(self, self.node)
-        self.stores: list[SqlitePaymentStore] = []
+        self.stores: list[SqlPaymentStore] = []
         self.chains: list[RpcSettlement] = []
         self.unreadable: list[tuple[Signature, str]] = []
         self.spoil: dict[str, Callable[[bytes], bytes]] = {}  # what becomes of answers, by method
@@ -120,7 +121,7 @@ class World:
 
     def facilitator(self, **changes: Any) -> Facilitator:
         """Return a facilitator as another process would have it."""
-        self.stores.append(SqlitePaymentStore(self.path))
+        self.stores.append(payment_store(self.path))
         self.chains.append(self.chain())
         parts: dict[str, Any] = {
             "terms": self.terms,

@@ -1,6 +1,6 @@
 """Opening a database file, migrating its schema, delimiting a transaction.  apsw only."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +12,7 @@ import apsw
 import structlog
 
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
+from mintscope.edges.storage.database import DatabaseAway, DatabaseError, Rows, Values
 from mintscope.edges.storage.sqlite import old_states
 
 # Older versions can corrupt a write-ahead log that two connections checkpoint at once.
@@ -192,3 +193,85 @@ def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str,
             " written by a newer mintscope"
         )
     return [migration for migration in known if migration[0] not in seen]
+
+
+# Errors that concern the whole file, not one statement.
+OF_THE_FILE: Final = (
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.CorruptError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.InterruptError,
+    apsw.NoMemError,
+    apsw.NotADBError,
+    apsw.ReadOnlyError,
+)
+
+
+class SqliteDatabase:
+    """Implements Database over a file.
+
+    connection        what SQLite alone has is asked of it
+    busy_timeout_ms   how long a statement waits for other connections
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        kind: str,
+        *,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+        may_write: bool = True,
+    ) -> None:
+        self.connection = self._db = open_store(path, kind)
+        self._db.set_busy_timeout(busy_timeout_ms)
+        if not may_write:
+            self._db.execute("PRAGMA query_only = ON")
+
+    def execute(self, statement: str, values: Values = (), /) -> Rows:
+        """Run one statement."""
+        with told():
+            return Rows(self._db.execute(statement, values).fetchall())
+
+    def executemany(self, statement: str, many: Iterable[Sequence[object]], /) -> None:
+        """Run a statement that returns nothing, once for each of *many*."""
+        with told():
+            self._db.executemany(statement, many)
+
+    def changes(self) -> int:
+        """Return how many rows the last statement changed."""
+        return int(self._db.changes())
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Hold the write lock from the first statement; commit unless it raises."""
+        with told(), transaction(self._db):
+            yield
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo what is done inside, and only that, if it raises."""
+        with told(), savepoint(self._db):
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let every read inside see one and the same commit."""
+        with told(), snapshot(self._db):
+            yield
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Tell errors as every engine does."""
+    try:
+        yield
+    except OF_THE_FILE as cause:
+        raise DatabaseAway(str(cause)) from cause
+    except apsw.Error as cause:
+        raise DatabaseError(str(cause)) from cause

@@ -37,19 +37,23 @@ from mintscope.core.payments.books.store import (
 from mintscope.core.payments.lost import AdoptionStore
 from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, load_pepper
-from mintscope.edges.storage.sqlite.accounts.file import AccountFile
-from mintscope.edges.storage.sqlite.accounts.store import SqliteAccountStore
+from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
+from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
+from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.market.history import SqliteHistory
 from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
 from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
 from mintscope.edges.storage.sqlite.market.mint_facts import SqliteMintFacts
 from mintscope.edges.storage.sqlite.market.tracking import SqliteTracking
-from mintscope.edges.storage.sqlite.money.books import SqlitePaymentBooks
 from mintscope.edges.storage.sqlite.money.credit_ledger import (
     SqliteCreditAccounts,
     SqliteCreditLedger,
 )
-from mintscope.edges.storage.sqlite.money.payments import SqlitePaymentStore
+from mintscope.edges.storage.sqlite.money.stores import (
+    account_connections,
+    payment_books,
+    payment_store,
+)
 
 if TYPE_CHECKING:
     from mintscope.core.market.history.imports import Imports
@@ -202,8 +206,8 @@ class Money:
         return self._payments
 
     @cached_property
-    def _payments(self) -> SqlitePaymentStore:
-        store = SqlitePaymentStore(self._path)
+    def _payments(self) -> SqlPaymentStore:
+        store = payment_store(self._path)
         self._stack.push_async_callback(store.close)
         return store
 
@@ -233,17 +237,17 @@ class Money:
         return self._books
 
     @cached_property
-    def _books(self) -> SqlitePaymentBooks:
-        books = SqlitePaymentBooks(self._path)
+    def _books(self) -> SqlPaymentBooks:
+        books = payment_books(self._path)
         self._stack.push_async_callback(books.close)
         return books
 
     @cached_property
     def accounts(self) -> AccountStore:
         """People, agents, API keys and e-mails."""
-        file = AccountFile(self._path)
-        self._stack.push_async_callback(file.close)
-        return SqliteAccountStore(file)
+        connections = account_connections(self._path)
+        self._stack.push_async_callback(connections.close)
+        return SqlAccountStore(connections)
 
 
 @asynccontextmanager

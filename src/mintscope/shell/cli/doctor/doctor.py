@@ -13,7 +13,7 @@ from mintscope.shell.cli.doctor.machine import check_folder, check_pepper, check
 from mintscope.shell.cli.doctor.node import check_node
 from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.doctor.site import check_mail, check_pages
-from mintscope.shell.cli.doctor.store import check_market, check_money
+from mintscope.shell.cli.doctor.store import check_limits, check_market, check_money
 from mintscope.shell.cli.output import AsJson, print_json
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.load import ConfigError, load
@@ -25,6 +25,7 @@ CHECKS: Final = (
     check_chain,
     check_market,
     check_money,
+    check_limits,
     check_payments,
     check_mail,
     check_pages,

@@ -5,12 +5,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
-from mintscope.base.errors import ServiceUnavailable, UnusablePepper, UnusableStore
+from mintscope.base.errors import (
+    ServiceUnavailable,
+    StoreUnavailable,
+    UnusablePepper,
+    UnusableStore,
+)
 from mintscope.core.dex.outcome import QuarantineReason
 from mintscope.core.market.store import UNKNOWN_PROGRAM, MarketOverview, NotRead
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.stores import (
+    expect_limits,
     market_file,
     money_file,
     open_market,
@@ -105,3 +111,19 @@ def check_money(config: Config) -> Iterator[Finding]:
 async def _contradictions(config: Config) -> int:
     async with open_money(config, SystemClock()) as money:
         return len(await money.credits.contradictions())
+
+
+def check_limits(config: Config) -> Iterator[Finding]:
+    """Check that the store in which limits are counted answers."""
+    try:
+        is_shared = asyncio.run(expect_limits(config))
+    except StoreUnavailable as error:
+        yield warn(
+            f"limits: their store does not answer: {error}",
+            f"start it, or correct redis; each api process admits 1/{config.replicas_max} of each",
+        )
+    except UnusableStore as error:
+        yield fail(f"limits: {error}", "install it, or unset redis")
+    else:
+        how = "counted together" if is_shared else "counted in the memory of the api process"
+        yield ok(f"limits: {how}")

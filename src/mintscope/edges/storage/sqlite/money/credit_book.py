@@ -4,7 +4,7 @@ SQL is the authority: any number of processes may spend, issue and read at once.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,6 @@ from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import UnusableStore
 from mintscope.base.primitives import UnixMs
 from mintscope.core.credits.ledger import (
-    STATEMENT_LINES,
     AccountLine,
     CreditAccount,
     Empty,
@@ -23,6 +22,18 @@ from mintscope.core.credits.ledger import (
     LedgerEntry,
     Spent,
     Statement,
+)
+from mintscope.edges.storage.sql.money.credit_statements import (
+    ADD,
+    BALANCE,
+    BALANCE_IS_SUM,
+    ENTRIES,
+    FIND,
+    OPEN_ACCOUNT,
+    RECEIVED,
+    ROOT,
+    SUMMARY,
+    one_by_one,
 )
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
 
@@ -43,63 +54,15 @@ SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry
  WHERE id > ? AND id <= ?
 """
 
-ADD: Final = """
-INSERT INTO credit_entry (account, kind, delta, balance, at)
-SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1
-"""
-
-OPEN_ACCOUNT: Final = """
-INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES (?, ?, ?, ?)
-RETURNING id
-"""
-
-FIND: Final = "SELECT id FROM credit_account WHERE token_hash = ?"
-ROOT: Final = "SELECT coalesce(root, id) FROM credit_account WHERE id = ?"
-BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
-
 ACCOUNTS: Final = """
 SELECT a.id, a.hint, a.note, a.issued_at, sum(e.delta) FILTER (WHERE e.kind <> 'spend'), a.balance
   FROM credit_account AS a JOIN credit_entry AS e ON e.account = a.id
  WHERE substr(a.hint, -length(?1)) = ?1 OR ?1 = '' GROUP BY a.id ORDER BY a.id
 """
 
-SUMMARY: Final = """
-SELECT kind, sum(delta), min(at), max(at) FROM credit_entry WHERE account = ?
- GROUP BY kind ORDER BY min(id)
-"""
-
-# Spends are not in the index that makes this fast: it would make them slow.
-ENTRIES: Final = f"""
-SELECT kind, delta, balance, at FROM credit_entry WHERE account = ? AND kind <> 'spend'
- ORDER BY id DESC LIMIT {STATEMENT_LINES}
-"""  # noqa: S608  a constant
-
-RECEIVED: Final = """
-SELECT coalesce(sum(delta), 0) FROM credit_entry WHERE account = ? AND kind <> 'spend'
-"""
-
-# What contradicts it: an entry continues the one before it, and the last one is the balance.
-# Of the journal only what came after the entry :after is read; whole tables only where that is 0.
-BALANCE_IS_SUM: Final = """
-WITH entry AS (
-    SELECT account, delta, balance,
-           lag(balance) OVER account_entries AS before,
-           lead(id) OVER account_entries AS later
-      FROM credit_entry WHERE id > :after
-    WINDOW account_entries AS (PARTITION BY account ORDER BY id))
-SELECT account FROM entry
- WHERE balance <> delta + coalesce(before, iif(:after = 0, 0, balance - delta))
- UNION
-SELECT a.id FROM credit_account AS a
-  LEFT JOIN entry ON entry.account = a.id AND entry.later IS NULL
- WHERE a.balance <> coalesce(entry.balance, iif(:after = 0, 0, a.balance))
-"""
-
 # A debit writes a page of the write-ahead log, of its account, and a share of the journal's.
 CHECKPOINT_DEBITS: Final = 1_000  # when there is nothing else to do
 CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024  # of the log, even if there is
-EMPTY: Final = Empty()
-NOTHING: Final[Iterator[int]] = iter(())
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 
@@ -151,7 +114,7 @@ class CreditBook:
         if len(spent) == len(accounts):  # one credit each
             left = {account: Spent(balance) for account, _, balance in spent}
             return [left[account] for account in accounts]
-        return _one_by_one(accounts, spent)
+        return one_by_one(accounts, spent)
 
     def give_back(self, accounts: Sequence[CreditAccount], at: UnixMs) -> None:
         """Reverse one credit for each of *accounts*."""
@@ -218,15 +181,3 @@ def _expect_pepper(db: apsw.Connection, path: Path, pepper: bytes) -> None:
         raise UnusableStore(
             f"expected the pepper that the credentials in {path} were hashed with; was another one"
         )
-
-
-def _one_by_one(
-    accounts: Sequence[CreditAccount], spent: Sequence[tuple[int, int, int]]
-) -> list[Spent | Empty]:
-    """Tell the debits of an account apart: each was taken from what the one before had left."""
-    left = {
-        account: iter(range(balance - delta - 1, balance - 1, -1))
-        for account, delta, balance in spent
-    }
-    balances = [next(left.get(account, NOTHING), None) for account in accounts]
-    return [EMPTY if balance is None else Spent(balance) for balance in balances]

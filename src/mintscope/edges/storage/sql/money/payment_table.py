@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import apsw
-import msgspec
-
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.accounts.audit import Actor
 from mintscope.core.payments.lost import Acknowledged, Adoption
@@ -24,14 +21,13 @@ from mintscope.core.payments.store import (
     PendingPayment,
     SalesClosed,
 )
-from mintscope.edges.storage.sqlite.money.budgets import Budgets
-from mintscope.edges.storage.sqlite.money.purchases import PurchasedCredits
-from mintscope.edges.storage.sqlite.money.rows import COLUMNS, columns_of, payment_of
+from mintscope.edges.storage.database import Database, marks
+from mintscope.edges.storage.sql.money.budgets import Budgets
+from mintscope.edges.storage.sql.money.purchases import PurchasedCredits
+from mintscope.edges.storage.sql.money.rows import COLUMNS, columns_of, payment_of
 
 FIND: Final = f"SELECT {COLUMNS} FROM payment WHERE message_hash = ?"  # noqa: S608  a constant
-FIND_SIGNATURES: Final = (
-    f"SELECT {COLUMNS} FROM payment WHERE signature IN (SELECT value FROM json_each(?))"  # noqa: S608
-)
+FIND_SIGNATURES: Final = f"SELECT {COLUMNS} FROM payment WHERE signature IN "  # noqa: S608
 MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
 
 BEGIN: Final = """
@@ -88,7 +84,7 @@ class PaymentTable:
     Every method that writes must be called inside `transaction(db)`.
     """
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
         self._limits = Budgets(db)
         self.purchase = PurchasedCredits(db)
@@ -100,8 +96,8 @@ class PaymentTable:
 
     def find_signatures(self, signatures: Sequence[Signature]) -> list[Payment]:
         """Return those payments among *signatures* that are ours."""
-        wanted = msgspec.json.encode(signatures).decode()
-        return [payment_of(row) for row in self._db.execute(FIND_SIGNATURES, (wanted,))]
+        statement = f"{FIND_SIGNATURES} ({marks(signatures)})"
+        return [payment_of(row) for row in self._db.execute(statement, signatures)]
 
     def begin(self, pending: PendingPayment) -> Beginning:
         """Make the payment pending unless something speaks against it."""

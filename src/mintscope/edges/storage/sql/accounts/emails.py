@@ -1,4 +1,4 @@
-"""ProofRows, EmailRows and OutboxRows on SQLite; the table of e-mails is called `letter`."""
+"""ProofRows, EmailRows and OutboxRows; the table of e-mails is called `letter`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -8,7 +8,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
 from mintscope.core.accounts.proof import EmailProof, NewProof, ProofId, Purpose
-from mintscope.edges.storage.sqlite.accounts.table import Columns, Table
+from mintscope.edges.storage.sql.accounts.table import Columns, Table
 
 PROOF: Final = Columns(EmailProof, "proof", proof_id="proof.id")
 USE_UP: Final = """
@@ -16,14 +16,14 @@ UPDATE proof SET used_at = ?3 WHERE purpose = ?1 AND subject = ?2 AND used_at IS
 """
 # The text of an e-mail that is still there is made of its proof.
 PURGE_PROOFS: Final = """
-DELETE FROM proof WHERE min(coalesce(used_at, expires_at), expires_at) < ?
+DELETE FROM proof WHERE (used_at < ?1 OR expires_at < ?1)
    AND NOT EXISTS (SELECT 1 FROM letter WHERE letter.proof = proof.id)
 """
 IS_WAITING: Final = "sent_at IS NULL AND given_up_at IS NULL"
 COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa: S608  a constant
 
 
-class SqliteProofRows(Table[ProofId, EmailProof]):
+class SqlProofRows(Table[ProofId, EmailProof]):
     """Implements ProofRows."""
 
     NAME = "proof"
@@ -48,7 +48,7 @@ class SqliteProofRows(Table[ProofId, EmailProof]):
         self._db.execute("DELETE FROM proof WHERE purpose = ? AND subject = ?", (purpose, subject))
 
 
-class SqliteEmailRows(Table[EmailId, Draft]):
+class SqlEmailRows(Table[EmailId, Draft]):
     """Implements EmailRows and OutboxRows."""
 
     NAME = "letter"

@@ -2,15 +2,14 @@
 
 from typing import Final
 
-import apsw
-
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.credits.rotation import Purchased, RotationDenied, decide
 from mintscope.core.payments.payment import NewToken, PaidReport, Payment, State, TopUp
 from mintscope.core.payments.store import Inconsistent
-from mintscope.edges.storage.sqlite.money.credit_book import ADD, BALANCE, OPEN_ACCOUNT
+from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.sql.money.credit_statements import ADD, LOCKED_BALANCE, OPEN_ACCOUNT
 
 PURCHASED: Final = "SELECT id, holder, entry, frozen, begun_at FROM payment WHERE message_hash = ?"
 HAND_OUT: Final = """
@@ -24,7 +23,7 @@ ENTER: Final = ADD + "RETURNING id"
 # token that was rotated before means that token: a thief may have rotated it.
 SUCCESSOR: Final = """
 WITH RECURSIVE successors (id, rotations) AS (
-    SELECT ?1, 0 UNION ALL
+    SELECT CAST(?1 AS bigint), 0 UNION ALL
     SELECT next.id, rotations + 1
       FROM successors JOIN credit_account AS a ON a.id = successors.id
       JOIN credit_account AS next ON next.id = a.successor AND next.issued_at >= ?2)
@@ -37,9 +36,9 @@ SELECT payer, holder, begun_at, rotated_at,
   FROM payment WHERE signature = ? AND state = 'issued' AND holder IS NOT NULL
 """
 MOVE_HOLDER: Final = """
-UPDATE payment SET holder = ?2, rotated_at = ?3 WHERE holder = ?1 AND (?4 IS NULL OR payer = ?4)
+UPDATE payment SET holder = ?2, rotated_at = ?3 WHERE holder = ?1 AND payer = coalesce(?4, payer)
 """
-SUCCESSION: Final = "SELECT balance, successor FROM credit_account WHERE id = ?"
+SUCCESSION: Final = "SELECT balance, successor FROM credit_account WHERE id = ? /* FOR UPDATE */"
 SUCCEED: Final = "UPDATE credit_account SET successor = ?2 WHERE id = ?1"
 OPENED_BY: Final = """
 UPDATE credit_account SET wallet = ?3,
@@ -66,14 +65,16 @@ left_of (wallet, credits, at_most) AS (
            (SELECT balance FROM credit_account WHERE id = ?1) - coalesce(sum(credits) OVER (
                ORDER BY id ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), 0)
       FROM received)
-SELECT coalesce(sum(max(0, min(credits, at_most))), 0) FROM left_of WHERE wallet = ?2
+SELECT coalesce(sum(CASE WHEN at_most < 0 THEN 0
+                         WHEN credits < at_most THEN credits ELSE at_most END), 0)
+  FROM left_of WHERE wallet = ?2
 """
 
 
 class PurchasedCredits:
     """The credits of payments over one connection, for one thread."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
 
     def move(self, payment: Payment, now: UnixMs) -> None:
@@ -89,7 +90,9 @@ class PurchasedCredits:
             self._enter(holder, "thaw", frozen, now)
             self._db.execute(FREEZE, (row_id, 0))
         elif payment.state is State.FROZEN and entry is not None:
-            left = min(payment.purchase.credits, int(self._db.execute(BALANCE, (holder,)).get))
+            left = min(
+                payment.purchase.credits, int(self._db.execute(LOCKED_BALANCE, (holder,)).get)
+            )
             if left:
                 self._enter(holder, "freeze", -left, now)
                 self._db.execute(FREEZE, (row_id, left))
@@ -129,6 +132,7 @@ class PurchasedCredits:
         if purchased is None:
             return RotationDenied.EMPTY
         holder, wallet = purchased.holder, purchased.payer
+        self._db.execute(LOCKED_BALANCE, (holder,))
         proven = int(self._db.execute(PROVEN, (holder, wallet)).get)
         if not proven:
             return RotationDenied.EMPTY

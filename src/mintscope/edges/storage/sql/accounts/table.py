@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast, get_type_hints
 
-import apsw
 import msgspec
 
 from mintscope.core.accounts.keys.scope import in_order
+from mintscope.edges.storage.database import Database, marks
 
 IdT = TypeVar("IdT", bound=int)
 RowT = TypeVar("RowT")
@@ -31,7 +31,7 @@ class Columns(Generic[RowT]):
     def __init__(self, kind: type[RowT], table: str, **expressions: "str | Columns[Any]") -> None:
         self._kind = kind
         names = get_type_hints(kind)
-        self._parts = {name: expressions.get(name, f"{table}.{name}") for name in names}
+        self._parts = {name: expressions.get(name, f'"{table}".{name}') for name in names}
         parts = self._parts.values()
         self.text: str = ", ".join(part if isinstance(part, str) else part.text for part in parts)
 
@@ -62,24 +62,25 @@ class Table(Generic[IdT, RowT]):
     COLUMNS: ClassVar[Columns[Any]]
     SOURCE: ClassVar[str]
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
 
     def get(self, row_id: IdT, /) -> RowT | None:
         """Return one record."""
-        return self._first(f"{self.NAME}.id = ?", row_id)
+        return self._first(f'"{self.NAME}".id = ?', row_id)
 
     def update(self, row_id: IdT, /, **changes: object) -> None:
         """Change columns of one row."""
-        settings = ", ".join(f"{name} = ?" for name in changes)
+        settings = ", ".join(f'"{name}" = ?' for name in changes)
         values = [_stored(value) for value in changes.values()]
-        statement = f"UPDATE {self.NAME} SET {settings} WHERE id = ?"  # noqa: S608
+        statement = f'UPDATE "{self.NAME}" SET {settings} WHERE id = ?'  # noqa: S608
         self._db.execute(statement, (*values, row_id))
 
     def _add(self, columns: Mapping[str, object]) -> IdT:
-        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-        statement = f"INSERT INTO {self.NAME} ({names}) VALUES ({marks}) RETURNING id"  # noqa: S608
+        names = ", ".join(f'"{name}"' for name in columns)
         values = tuple(_stored(value) for value in columns.values())
+        given = f"({names}) VALUES ({marks(values)})"
+        statement = f'INSERT INTO "{self.NAME}" {given} RETURNING id'
         return cast("IdT", self._db.execute(statement, values).get)
 
     def _all(self, condition: str, *values: object) -> list[RowT]:
@@ -91,7 +92,9 @@ class Table(Generic[IdT, RowT]):
 
 
 def _stored(value: object) -> object:
-    """Return *value* as a column holds it: scopes and facts as JSON."""
+    """Return *value* as a column holds it: scopes and facts as JSON, booleans as numbers."""
     if isinstance(value, frozenset):
         return msgspec.json.encode(in_order(value)).decode()
-    return msgspec.json.encode(value).decode() if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return msgspec.json.encode(value).decode()
+    return int(value) if isinstance(value, bool) else value

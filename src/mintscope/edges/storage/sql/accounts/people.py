@@ -1,4 +1,4 @@
-"""UserRows and SessionRows on SQLite."""
+"""UserRows and SessionRows."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -9,17 +9,17 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.session import NewSession, Session, SessionId
 from mintscope.core.accounts.user import KeptUser, NewUser, User, UserId, UserKind
-from mintscope.edges.storage.sqlite.accounts.table import NO_END, Columns, Table
+from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
 
-USER: Final = Columns(User, "user", user_id="user.id", is_administrator="administrator")
+USER: Final = Columns(User, "user", user_id='"user".id', is_administrator="administrator")
 
 
-class SqliteUserRows(Table[UserId, KeptUser]):
+class SqlUserRows(Table[UserId, KeptUser]):
     """Implements UserRows."""
 
     NAME = "user"
     COLUMNS = Columns(KeptUser, "user", user=USER)
-    SOURCE = "user WHERE removed_at IS NULL AND"
+    SOURCE = '"user" WHERE removed_at IS NULL AND'
 
     def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
         """Return the users of *kind* with that address, newest first."""
@@ -42,16 +42,16 @@ class SqliteUserRows(Table[UserId, KeptUser]):
     def hand_over(self, giver: UserId, taker: UserId) -> None:
         """Give every key and every application of *giver* to *taker*."""
         for table in ("api_key", "application"):
-            statement = f"UPDATE {table} SET user = ?2 WHERE user = ?1"  # noqa: S608  a constant
+            statement = f'UPDATE {table} SET "user" = ?2 WHERE "user" = ?1'  # noqa: S608  a constant
             self._db.execute(statement, (giver, taker))
 
 
-class SqliteSessionRows(Table[SessionId, Session]):
+class SqlSessionRows(Table[SessionId, Session]):
     """Implements SessionRows."""
 
     NAME = "session"
     COLUMNS = Columns(Session, "session", session_id="session.id", user=USER, csrf="''")
-    SOURCE = "session JOIN user ON user.id = session.user WHERE removed_at IS NULL AND"
+    SOURCE = 'session JOIN "user" ON "user".id = session."user" WHERE removed_at IS NULL AND'
 
     def find(self, cookie_hash: CredentialHash) -> Session | None:
         """Return the session of that cookie."""
@@ -59,7 +59,7 @@ class SqliteSessionRows(Table[SessionId, Session]):
 
     def of_user(self, user_id: UserId) -> Sequence[Session]:
         """Return the user's sessions, newest use first."""
-        return self._all("session.user = ? ORDER BY seen_at DESC, session.id DESC", user_id)
+        return self._all('session."user" = ? ORDER BY seen_at DESC, session.id DESC', user_id)
 
     def insert(self, user_id: UserId, new: NewSession, at: UnixMs) -> SessionId:
         """Add a session that begins at *at*."""
@@ -69,7 +69,7 @@ class SqliteSessionRows(Table[SessionId, Session]):
     def delete(self, session_ids: Collection[SessionId]) -> None:
         """Delete sessions."""
         statement = "DELETE FROM session WHERE id = ?"
-        self._db.executemany(statement, [(session_id,) for session_id in session_ids]).fetchall()
+        self._db.executemany(statement, [(session_id,) for session_id in session_ids])
 
     def purge(self, *, idle_since: UnixMs, begun_before: UnixMs) -> None:
         """Delete sessions not used since, or begun before, those moments."""

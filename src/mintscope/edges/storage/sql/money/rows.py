@@ -1,5 +1,6 @@
 """A payment as columns, and back."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from mintscope.base.credentials import CredentialHash
@@ -21,7 +22,7 @@ token_hash IS NOT NULL AND state = 'issued' AND (holder <> account OR credits <>
 """
 
 
-def payment_of(row: tuple[Any, ...]) -> Payment:
+def payment_of(row: Sequence[Any]) -> Payment:
     """Return the payment that a row of COLUMNS holds."""
     return Payment(
         message_hash=MessageHash(row[0]),

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-import apsw
-
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS
@@ -19,6 +17,7 @@ from mintscope.core.payments.store import (
     QuoteUsed,
     SalesClosed,
 )
+from mintscope.edges.storage.database import Database
 
 SALES_ARE_CLOSED: Final = "SELECT EXISTS (SELECT 1 FROM sales_stop)"
 
@@ -66,8 +65,8 @@ FROM payment AS sale
  WHERE sale.state = 'issued' AND sale.payer = at_risk.payer AND sale.resolved_at > ?2
 """
 FEES_AT_RISK: Final = f"""
-SELECT coalesce(sum(burned), 0), coalesce(sum(iif(is_covered, 0, burned)), 0),
-       coalesce(sum(waiting), 0), coalesce(sum(iif(is_covered, 0, waiting)), 0),
+SELECT coalesce(sum(burned), 0), coalesce(sum(CASE WHEN is_covered THEN 0 ELSE burned END), 0),
+       coalesce(sum(waiting), 0), coalesce(sum(CASE WHEN is_covered THEN 0 ELSE waiting END), 0),
        (SELECT lamports FROM fee_fund)
   FROM (SELECT fees AS burned, 0 AS waiting,
                {_REVERTED_TODAY.format(payer="at_risk.payer", since="?2")}
@@ -79,7 +78,7 @@ SELECT coalesce(sum(burned), 0), coalesce(sum(iif(is_covered, 0, burned)), 0),
          UNION ALL
         SELECT 0, fees, EXISTS (SELECT 1 {_SALES_OF})
           FROM (SELECT payer, sum(fee_lamports) AS fees FROM payment
-                 WHERE state = 'pending' GROUP BY payer) AS at_risk)
+                 WHERE state = 'pending' GROUP BY payer) AS at_risk) AS risks
 """  # noqa: S608  constants
 
 # Nothing is taken where there is too little, or before the first look.
@@ -91,7 +90,7 @@ FUND_IS_KNOWN: Final = "SELECT EXISTS (SELECT 1 FROM fee_fund)"
 class Budgets:
     """Reads what payments were made, over one connection, for one thread."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
 
     def find_objection(self, pending: PendingPayment) -> Objection | None:

@@ -1,4 +1,4 @@
-"""ApplicationRows on SQLite."""
+"""ApplicationRows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -13,23 +13,24 @@ from mintscope.core.accounts.application import (
     SignupId,
 )
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.edges.storage.sqlite.accounts.table import NO_END, Columns, Table
+from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
 
 APPLICATION: Final = Columns(
     Application,
     "application",
     signup_id="application.id",
     form=Columns(Form, "application"),
-    user_removed="(SELECT removed_at IS NOT NULL FROM user WHERE user.id = application.user)",
+    user_removed="""(
+        SELECT removed_at IS NOT NULL FROM "user" WHERE "user".id = application."user")""",
 )
 
 
-class SqliteApplicationRows(Table[SignupId, KeptApplication]):
+class SqlApplicationRows(Table[SignupId, KeptApplication]):
     """Implements ApplicationRows."""
 
     NAME = "application"
     COLUMNS = Columns(
-        KeptApplication, "application", application=APPLICATION, owner="application.user"
+        KeptApplication, "application", application=APPLICATION, owner='application."user"'
     )
     SOURCE = "application WHERE"
 

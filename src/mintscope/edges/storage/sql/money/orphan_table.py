@@ -3,21 +3,20 @@
 from collections.abc import Sequence
 from typing import Final
 
-import apsw
 import msgspec
 
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.accounts.audit import Actor
 from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
 from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.edges.storage.database import Database, marks
 
 NOTE: Final = """
 INSERT INTO orphan (signature, payer, amount, bought, found_at) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT DO NOTHING
 """
 SETTLED: Final = """
-SELECT signature FROM orphan
- WHERE acknowledged_at IS NOT NULL AND signature IN (SELECT value FROM json_each(?))
+SELECT signature FROM orphan WHERE acknowledged_at IS NOT NULL AND signature IN ({marks})
 """
 OPEN: Final = """
 SELECT signature, payer, amount, bought, found_at FROM orphan
@@ -33,14 +32,14 @@ SELECT acknowledged_at IS NOT NULL,
 ACKNOWLEDGE: Final = "UPDATE orphan SET acknowledged_at = ?2, note = ?3 WHERE signature = ?1"
 TELL: Final = """
 INSERT INTO account_event (at, actor, action, subject, detail)
-VALUES (?, ?, 'acknowledged', ?, json_object('note', ?))
+VALUES (?, ?, 'acknowledged', ?, ?)
 """
 
 
 class OrphanTable:
     """The orphans over one connection; what writes is called inside `transaction(db)`."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
 
     def note(self, orphans: Sequence[Orphan]) -> list[Signature]:
@@ -48,8 +47,9 @@ class OrphanTable:
         for each in orphans:
             row = (each.signature, each.payer, each.amount, each.bought, each.found_at)
             self._db.execute(NOTE, row)
-        names = msgspec.json.encode([each.signature for each in orphans]).decode()
-        return [Signature(str(found)) for (found,) in self._db.execute(SETTLED, (names,))]
+        names = [each.signature for each in orphans]
+        settled = self._db.execute(SETTLED.format(marks=marks(names)), names)
+        return [Signature(str(found)) for (found,) in settled]
 
     def open(self) -> list[Orphan]:
         """Return those that are neither settled nor issued."""
@@ -77,5 +77,6 @@ class OrphanTable:
         if has_row:
             return Acknowledgement.HAS_ROW
         self._db.execute(ACKNOWLEDGE, (signature, now, note))
-        self._db.execute(TELL, (now, by, f"payment:{signature}", note))
+        detail = msgspec.json.encode({"note": note}).decode()
+        self._db.execute(TELL, (now, by, f"payment:{signature}", detail))
         return Acknowledgement.DONE

@@ -1,13 +1,11 @@
-"""PaymentStore on SQLite, beside the credits, so that issuing is one transaction.
+"""PaymentStore, beside the credits, so that issuing is one transaction.
 
 Each verb holds the write lock from its first statement, so any number of processes may call it.
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import apsw
 import structlog
 
 from mintscope.base.credentials import CredentialHash
@@ -20,59 +18,45 @@ from mintscope.core.payments.lost import Adoption
 from mintscope.core.payments.payment import Evidence, Landed, Payment, State
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.store import Beginning, Found, Inconsistent, PendingPayment
-from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
-from mintscope.edges.storage.sqlite.connection import (
-    open_store,
-    savepoint,
-    snapshot,
-    transaction,
-    unavailable_on_error,
+from mintscope.edges.storage.database import (
+    Database,
+    DatabaseAway,
+    DatabaseError,
+    Reading,
+    unavailable_on_database_error,
 )
-from mintscope.edges.storage.sqlite.money.payment_table import PaymentTable, Resolved
+from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
+from mintscope.edges.storage.sql.money.payment_table import PaymentTable, Resolved
 
 T = TypeVar("T")
 Job = Callable[[], Any]
 
-READ_PATIENCE_MS: Final = 100
 UNAVAILABLE: Final = (
     "The payment store does not answer; this request sent nothing: send the same payment again."
 )
-# Errors that concern every job of a commit, not one of them.
-_OF_THE_FILE: Final = (
-    apsw.BusyError,
-    apsw.FullError,
-    apsw.IOError,
-    apsw.CorruptError,
-    apsw.NotADBError,
-    apsw.ReadOnlyError,
-    apsw.CantOpenError,
-    apsw.NoMemError,
-)
-
 log = structlog.get_logger()
 
 
-class SqlitePaymentStore:
+class SqlPaymentStore:
     """Implements PaymentStore, AdoptionStore and RotationStore; lives in one event loop.
 
-    Lookups are made on the loop itself: indexed, of pages in memory, never
-    blocked by a writer.  Writes of one moment share one durable commit.
+    Lookups are indexed, and never blocked by a writer.  Writes of one moment share one durable
+    commit.
     """
 
-    def __init__(self, path: Path, *, patience_s: float = PATIENCE_S) -> None:
-        self._writing = open_store(path, "money")
-        self._reading = open_store(path, "money")
-        self._reading.set_busy_timeout(READ_PATIENCE_MS)
-        self._table = PaymentTable(self._writing)
-        self._looking = PaymentTable(self._reading)
+    def __init__(
+        self, writing: Database, reading: Reading[Database], *, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._writing = writing
+        self._reading = reading
+        self._table = PaymentTable(writing)
         self._group: GroupCommit[Job, Any] = GroupCommit(
             self._commit, unheard=_ignore, rest=_rest, patience_s=patience_s
         )
 
     async def find(self, message_hash: MessageHash) -> Found:
         """Return the payment of that name, if there is one."""
-        with unavailable_on_error(UNAVAILABLE), snapshot(self._reading):
-            return self._looking.find(message_hash)
+        return await self._look(lambda table: table.find(message_hash))
 
     async def begin(self, pending: PendingPayment) -> Beginning:
         """Make the payment pending, durably, unless something speaks against it."""
@@ -100,13 +84,11 @@ class SqlitePaymentStore:
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
         """Return those payments among *signatures* that are ours."""
-        with unavailable_on_error(UNAVAILABLE):
-            return self._looking.find_signatures(signatures)
+        return await self._look(lambda table: table.find_signatures(signatures))
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
         """Return where the credits are that the transaction paid for."""
-        with unavailable_on_error(UNAVAILABLE):
-            return self._looking.purchase.find_purchase(signature)
+        return await self._look(lambda table: table.purchase.find_purchase(signature))
 
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
@@ -127,17 +109,25 @@ class SqlitePaymentStore:
         await self._write(lambda: self._table.forget_reports(before))
 
     async def close(self) -> None:
-        """Finish what is queued, then let go of the file."""
+        """Finish what is queued, then let go of the database."""
         await self._group.close()
         self._writing.close()
         self._reading.close()
+
+    async def _look(self, work: Callable[[PaymentTable], T]) -> T:
+        def looked(database: Database) -> T:
+            with database.snapshot():
+                return work(PaymentTable(database))
+
+        with unavailable_on_database_error(UNAVAILABLE):
+            return await self._reading.run(looked)
 
     async def _write(self, job: Callable[[], T]) -> T:
         outcome: T = await self._group.submit(job)
         return outcome
 
     def _commit(self, jobs: Sequence[Job]) -> Sequence[Any]:
-        with unavailable_on_error(UNAVAILABLE), transaction(self._writing):
+        with unavailable_on_database_error(UNAVAILABLE), self._writing.transaction():
             outcomes = [self._attempt(job) for job in jobs]
         for outcome in outcomes:
             if isinstance(outcome, Resolved):
@@ -145,14 +135,14 @@ class SqlitePaymentStore:
         return outcomes
 
     def _attempt(self, job: Job) -> Any:
-        """Do *job*, or undo it alone and return why; raise what is wrong with the whole file."""
+        """Do *job*, or undo it alone and return why; raise what concerns the whole store."""
         try:
-            with savepoint(self._writing):
+            with self._writing.savepoint():
                 return job()
+        except DatabaseAway:
+            raise
         except Exception as failure:
-            if not self._writing.in_transaction or isinstance(failure, _OF_THE_FILE):
-                raise
-            if not isinstance(failure, apsw.Error):
+            if not isinstance(failure, DatabaseError):
                 return failure
             log.exception("the books refuse a change")
             refused = Inconsistent(f"The payment store refuses the change: {failure}")
@@ -179,4 +169,4 @@ def _tell(resolved: Resolved) -> None:
 
 
 def _rest() -> None:
-    """Leave checkpoints to SQLite itself."""
+    """Leave checkpoints to the engine itself."""

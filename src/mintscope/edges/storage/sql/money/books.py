@@ -1,12 +1,8 @@
-"""The books of payments on SQLite: set differences over one snapshot, in a thread of their own."""
+"""The books of payments: set differences over one snapshot, in a thread of their own."""
 
 import asyncio
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final, TypeVar
-
-import apsw
-import msgspec
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Signature, UnixMs
@@ -22,10 +18,10 @@ from mintscope.core.payments.books.invariants import (
 from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.core.payments.store import FeesAtRisk
-from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
-from mintscope.edges.storage.sqlite.money.budgets import Budgets
-from mintscope.edges.storage.sqlite.money.credit_book import BALANCE_IS_SUM
-from mintscope.edges.storage.sqlite.money.orphan_table import OrphanTable
+from mintscope.edges.storage.database import Database, DatabaseError
+from mintscope.edges.storage.sql.money.budgets import Budgets
+from mintscope.edges.storage.sql.money.credit_statements import BALANCE_IS_SUM
+from mintscope.edges.storage.sql.money.orphan_table import OrphanTable
 
 T = TypeVar("T")
 
@@ -75,13 +71,18 @@ SELECT sum(delta) FROM credit_entry WHERE id > :after AND kind = 'rotate' HAVING
 SELECT total FROM (
     SELECT (SELECT coalesce(sum(frozen), 0) FROM payment)
          + (SELECT coalesce(sum(delta), 0) FROM credit_entry WHERE kind IN ('freeze', 'thaw'))
-           AS total)
+           AS total) AS sums
  WHERE :after = 0 AND total <> 0
 """,
 }
 
 SCAN: Final = "SELECT mark, head, cursor, finished_at FROM treasury_scan WHERE scope = ?"
-KEEP_SCAN: Final = "INSERT OR REPLACE INTO treasury_scan VALUES (?, ?, ?, ?, ?)"
+KEEP_SCAN: Final = """
+INSERT INTO treasury_scan (scope, mark, head, cursor, finished_at) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (scope) DO UPDATE
+   SET mark = excluded.mark, head = excluded.head, cursor = excluded.cursor,
+       finished_at = excluded.finished_at
+"""
 
 UNSETTLED: Final = """
 SELECT signature FROM payment
@@ -91,11 +92,17 @@ SELECT signature FROM payment
 
 # The next look comes after as long as the doubt has lasted.
 DOUBT: Final = f"""
-INSERT INTO doubt SELECT value, ?1, ?2, ?2, 1, ?2 + {DOUBT_MS_MIN} FROM json_each(?3) WHERE true
+INSERT INTO doubt (signature, kind, first_at, last_at, looks, look_at)
+VALUES (?1, ?2, ?3, ?3, 1, ?3 + {DOUBT_MS_MIN})
     ON CONFLICT (signature) DO UPDATE
-   SET kind = excluded.kind, last_at = ?2, looks = iif(kind = excluded.kind, looks + 1, 1),
-       first_at = iif(kind = excluded.kind, first_at, ?2),
-       look_at = ?2 + max({DOUBT_MS_MIN}, min(?2 - first_at, {DOUBT_MS_MAX}))
+   SET kind = excluded.kind, last_at = excluded.last_at,
+       looks = CASE WHEN doubt.kind = excluded.kind THEN doubt.looks + 1 ELSE 1 END,
+       first_at = CASE WHEN doubt.kind = excluded.kind THEN doubt.first_at
+                       ELSE excluded.last_at END,
+       look_at = excluded.last_at
+               + CASE WHEN excluded.last_at - doubt.first_at < {DOUBT_MS_MIN} THEN {DOUBT_MS_MIN}
+                      WHEN excluded.last_at - doubt.first_at > {DOUBT_MS_MAX} THEN {DOUBT_MS_MAX}
+                      ELSE excluded.last_at - doubt.first_at END
 """  # noqa: S608  constants
 
 SETTLE: Final = """
@@ -105,10 +112,10 @@ DELETE FROM doubt WHERE EXISTS (
                            ELSE p.state <> 'issued' OR p.final = 1 END)
 """
 DUE: Final = "SELECT signature FROM doubt WHERE kind = 'arrived' AND look_at <= ? LIMIT ?"
-DISMISS: Final = "DELETE FROM doubt WHERE signature IN (SELECT value FROM json_each(?))"
+DISMISS: Final = "DELETE FROM doubt WHERE signature = ?"
 
 # The first reason stays: what follows from it says less.
-STOP_SALES: Final = "INSERT INTO sales_stop VALUES (1, ?, ?) ON CONFLICT DO NOTHING"
+STOP_SALES: Final = "INSERT INTO sales_stop (id, at, why) VALUES (1, ?, ?) ON CONFLICT DO NOTHING"
 RESUME_SALES: Final = "DELETE FROM sales_stop"
 WHY_STOPPED: Final = "SELECT why FROM sales_stop"
 PENDING: Final = "SELECT count(*), min(begun_at) FROM payment WHERE state = 'pending'"
@@ -116,18 +123,20 @@ PENDING: Final = "SELECT count(*), min(begun_at) FROM payment WHERE state = 'pen
 FUND_MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
 # The balance may have been read before any payment paid its fee that was pending since the mark.
 FILL_FUND: Final = """
-INSERT OR REPLACE INTO fee_fund
+INSERT INTO fee_fund (id, lamports)
 SELECT 1, ?1 - (SELECT coalesce(sum(fee_lamports), 0) FROM payment WHERE state = 'pending')
              - (SELECT coalesce(sum(fee_lamports), 0) FROM payment WHERE resolved > ?2)
+ WHERE 1 = 1
+    ON CONFLICT (id) DO UPDATE SET lamports = excluded.lamports
 """
 FUND: Final = "SELECT lamports FROM fee_fund"
 
 
-class SqlitePaymentBooks:
+class SqlPaymentBooks:
     """Implements every port of the books of payments; one job at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._db = open_store(path, "money")
+    def __init__(self, database: Database) -> None:
+        self._db = database
         self._orphans = OrphanTable(self._db)
         self._lock = asyncio.Lock()
 
@@ -142,7 +151,7 @@ class SqlitePaymentBooks:
     async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:
         """Remember how far the scan of *scope* has come."""
         values = (scope, scan.mark, scan.head, scan.cursor, scan.finished_at)
-        await self._run(lambda: self._write(KEEP_SCAN, values))
+        await self._write(KEEP_SCAN, values)
 
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int
@@ -153,8 +162,8 @@ class SqlitePaymentBooks:
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
         """Note that *signatures* were looked at in vain; those that are settled by now were not."""
         if signatures:
-            values = (kind, now, _json(signatures))
-            await self._run(lambda: self._write(DOUBT, values, SETTLE))
+            rows = [(signature, kind, now) for signature in signatures]
+            await self._change(lambda: self._settle(DOUBT, rows))
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
         """Return the arrivals to look at again."""
@@ -162,15 +171,16 @@ class SqlitePaymentBooks:
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
         """Forget every doubt about *signatures*, and what is settled by now."""
-        await self._run(lambda: self._write(DISMISS, (_json(signatures),), SETTLE))
+        rows = [(signature,) for signature in signatures]
+        await self._change(lambda: self._settle(DISMISS, rows))
 
     async def stop_sales(self, *, now: UnixMs, why: str) -> None:
         """Sell nothing from now on, until an operator says otherwise."""
-        await self._run(lambda: self._write(STOP_SALES, (now, why)))
+        await self._write(STOP_SALES, (now, why))
 
     async def resume_sales(self) -> None:
         """Sell again: the operator's word."""
-        await self._run(lambda: self._write(RESUME_SALES, ()))
+        await self._write(RESUME_SALES, ())
 
     async def why_stopped(self) -> str | None:
         """Return why nothing is sold, None while sales are open."""
@@ -183,7 +193,7 @@ class SqlitePaymentBooks:
 
     async def fill_fund(self, lamports: int, *, mark: int) -> None:
         """Note what the fee payer had after *mark*."""
-        await self._run(lambda: self._write(FILL_FUND, (lamports, mark)))
+        await self._write(FILL_FUND, (lamports, mark))
 
     async def fund(self) -> int | None:
         """Return the lamports not reserved for payments yet, None before the first look."""
@@ -219,7 +229,7 @@ class SqlitePaymentBooks:
 
     def _check(self, after_entry: int) -> Checked:
         bounds = {"after": after_entry, "looks": DOUBTED_LOOKS, "span": SETTLED_AFTER_MS}
-        with snapshot(self._db):
+        with self._db.snapshot():
             violations = [
                 Violation(invariant, str(subject))
                 for invariant, contradictions in CHECKS.items()
@@ -234,17 +244,16 @@ class SqlitePaymentBooks:
     def _signatures(self, statement: str, values: tuple[int, ...]) -> list[Signature]:
         return [Signature(str(found)) for (found,) in self._db.execute(statement, values)]
 
-    def _write(
-        self, statement: str, values: tuple[str | int | None, ...], then: str | None = None
-    ) -> None:
-        with transaction(self._db):
-            self._db.execute(statement, values)
-            if then is not None:
-                self._db.execute(then)
+    def _settle(self, statement: str, rows: Sequence[tuple[str | int, ...]]) -> None:
+        self._db.executemany(statement, rows)
+        self._db.execute(SETTLE)
+
+    async def _write(self, statement: str, values: tuple[str | int | None, ...]) -> None:
+        await self._change(lambda: self._db.execute(statement, values))
 
     async def _change(self, job: Callable[[], T]) -> T:
         def changed() -> T:
-            with transaction(self._db):
+            with self._db.transaction():
                 return job()
 
         return await self._run(changed)
@@ -253,9 +262,5 @@ class SqlitePaymentBooks:
         try:
             async with self._lock, asyncio.timeout(AUDIT_S):
                 return await asyncio.to_thread(job)
-        except (apsw.Error, TimeoutError) as cause:
+        except (DatabaseError, TimeoutError) as cause:
             raise ServiceUnavailable("The books cannot be read.") from cause
-
-
-def _json(signatures: Sequence[Signature]) -> str:
-    return msgspec.json.encode(list(signatures)).decode()

@@ -1,4 +1,4 @@
-"""ApiKeyRows and UserKeyRows on SQLite."""
+"""ApiKeyRows and UserKeyRows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -9,28 +9,30 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.keys.api_key import Holder, KeyId, KeyLine, NewKey
 from mintscope.core.accounts.user import UserId
-from mintscope.edges.storage.sqlite.accounts.table import Columns, Table
+from mintscope.edges.storage.sql.accounts.table import Columns, Table
 
-LINE: Final = Columns(KeyLine, "api_key", key_id="api_key.id", user_id="api_key.user")
+LINE: Final = Columns(KeyLine, "api_key", key_id="api_key.id", user_id='api_key."user"')
 HOLDER: Final = Columns(Holder, "user", key=LINE)
 IS_ACTIVE: Final = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2)"
 FIND: Final = f"""
-SELECT {HOLDER.text} FROM api_key JOIN user ON user.id = api_key.user
+SELECT {HOLDER.text} FROM api_key JOIN "user" ON "user".id = api_key."user"
  WHERE key_hash = ? AND removed_at IS NULL
 """  # noqa: S608  a constant
 NOTE_USE: Final = """
 UPDATE api_key SET last_used_at = ?2 WHERE id = ?1 AND coalesce(last_used_at, 0) < ?2
 """
-COUNT_ACTIVE: Final = f"SELECT count(*) FROM api_key WHERE user = ?1 AND {IS_ACTIVE}"  # noqa: S608
+COUNT_ACTIVE: Final = f"""
+SELECT count(*) FROM api_key WHERE "user" = ?1 AND {IS_ACTIVE}
+"""  # noqa: S608  a constant
 COUNT_MADE: Final = """
-SELECT count(*) FROM api_key WHERE user = ? AND application IS NULL AND created_at > ?
+SELECT count(*) FROM api_key WHERE "user" = ? AND application IS NULL AND created_at > ?
 """
 REVOKE_ACTIVE: Final = f"""
-UPDATE api_key SET revoked_at = ?2 WHERE user = ?1 AND {IS_ACTIVE}
+UPDATE api_key SET revoked_at = ?2 WHERE "user" = ?1 AND {IS_ACTIVE}
 """  # noqa: S608  a constant
 
 
-class SqliteApiKeyRows(Table[KeyId, KeyLine]):
+class SqlApiKeyRows(Table[KeyId, KeyLine]):
     """Implements ApiKeyRows and UserKeyRows."""
 
     NAME = "api_key"
@@ -57,12 +59,12 @@ class SqliteApiKeyRows(Table[KeyId, KeyLine]):
 
     def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
         """Set when keys were last used, where that is later than before."""
-        self._db.executemany(NOTE_USE, used_at.items()).fetchall()
+        self._db.executemany(NOTE_USE, list(used_at.items()))
 
     def shown(self, user_id: UserId, now: UnixMs, limit: int) -> Sequence[KeyLine]:
         """Return up to *limit* keys, those active at *now* first, newest first."""
         order = f"{IS_ACTIVE} DESC, id DESC"
-        return self._all(f"user = ?1 ORDER BY {order} LIMIT ?3", user_id, now, limit)
+        return self._all(f'"user" = ?1 ORDER BY {order} LIMIT ?3', user_id, now, limit)
 
     def count_active(self, user_id: UserId, now: UnixMs) -> int:
         """Return how many keys are active at *now*."""

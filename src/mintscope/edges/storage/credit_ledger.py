@@ -1,0 +1,236 @@
+"""The ledger of credits over any engine: its tables behind a group commit, and a memory."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Final, Protocol
+
+import structlog
+
+from mintscope.base.clock import Clock
+from mintscope.base.credentials import CreditToken
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.metrics import DEBITS
+from mintscope.base.primitives import UnixMs
+from mintscope.core.credits.instant import DebitWaiter, Remembered
+from mintscope.core.credits.ledger import CreditAccount, Empty, Spent, Statement
+from mintscope.edges.storage.database import Reading
+from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
+
+KNOWN_MAX: Final = 100_000
+UNAVAILABLE: Final = "The credit ledger does not answer; nothing was charged."
+
+log = structlog.get_logger()
+
+
+class ReadsCredits(Protocol):
+    """Reads the credit tables; raises the errors of its engine."""
+
+    def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*."""
+
+    def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of the chain of rotations that *account* came from."""
+
+    def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+
+    def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits of *account* came from and went, as of one moment."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class WritesCredits(Protocol):
+    """Writes the credit tables, from one thread."""
+
+    def issue(
+        self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
+    ) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count*."""
+
+    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
+        """Take one credit for each of *accounts*, first come first served, in one commit."""
+
+    def give_back(self, accounts: Sequence[CreditAccount], at: UnixMs) -> None:
+        """Reverse one credit for each of *accounts*."""
+
+    def expect_writable(self) -> None:
+        """Write something durably, or raise."""
+
+    def rest(self) -> None:
+        """Do what can wait, while no request waits."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class GroupCreditLedger:
+    """Implements InstantLedger; lives in one event loop.
+
+    Spends are committed in groups, in a thread.  What is asked for again and again, and stays, is
+    remembered.
+
+    errors   of the engine; they become ServiceUnavailable
+    """
+
+    def __init__(
+        self,
+        writing: WritesCredits,
+        reading: Reading[ReadsCredits],
+        *,
+        clock: Clock,
+        errors: type[Exception],
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._clock = clock
+        self._known: dict[bytes, CreditAccount] = {}
+        self._roots: dict[CreditAccount, CreditAccount] = {}
+        self._remembered: dict[bytes, Remembered] = {}
+        self._drained: set[CreditAccount] = set()  # empty when they last spent
+        self._owed: deque[CreditAccount] = deque()
+        self._writing = writing
+        self._reading = reading
+        self._errors = errors
+        self._group: GroupCommit[CreditAccount, Spent | Empty] = GroupCommit(
+            self._commit, unheard=self._owe, rest=self._rest, patience_s=patience_s
+        )
+
+    async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count*."""
+        return await self._group.run(lambda: self._issue(token, credit_count, note))
+
+    async def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*; it is remembered, for it stays."""
+        digest = sha256(bearer.encode()).digest()  # a third of the keyed hash's time
+        account = self._known.get(digest)
+        if account is None:
+            with self._unavailable():
+                account = await self._reading.run(lambda book: book.find(bearer))
+            if account is not None:
+                if len(self._known) >= KNOWN_MAX:
+                    self._known.clear()
+                self._known[digest] = account
+        return account
+
+    async def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of its chain of rotations; it is remembered, for it stays."""
+        root = self._roots.get(account)
+        if root is None:
+            with self._unavailable():
+                root = await self._reading.run(lambda book: book.root(account))
+            if len(self._roots) >= KNOWN_MAX:
+                self._roots.clear()
+            self._roots[account] = root
+        return root
+
+    async def spend(self, account: CreditAccount) -> Spent | Empty:
+        """Take one credit if there is one; return once that is durable."""
+        return await self._group.submit(account)
+
+    def recall(self, bearer: bytes) -> Remembered | None:
+        """Return what `find` and `root` told of *bearer* before; None for an empty account."""
+        digest = sha256(bearer).digest()
+        remembered = self._remembered.get(digest) or self._remember(digest)
+        return None if remembered is None or remembered.account in self._drained else remembered
+
+    def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
+        """Take one credit if there is one; *waiter* is told once that is durable."""
+        self._group.submit_for(account, waiter)
+
+    async def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        with self._unavailable():
+            return await self._reading.run(lambda book: book.balance(account))
+
+    async def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits came from and went."""
+        with self._unavailable():
+            return await self._reading.run(lambda book: book.statement(account))
+
+    async def expect_writable(self) -> None:
+        """Write something durably, or raise ServiceUnavailable."""
+        await self._group.run(self._expect_writable)
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the engine."""
+        await self._group.close()
+        self._rest()
+        self._writing.close()
+        self._reading.close()
+
+    def _commit(self, accounts: Sequence[CreditAccount]) -> Sequence[Spent | Empty]:
+        try:
+            with self._unavailable():
+                self._give_back()
+                outcomes = self._writing.spend(accounts, self._clock.now())
+        except ServiceUnavailable:
+            DEBITS.labels("failed").inc(len(accounts))
+            raise
+        self._note_drained(accounts, outcomes)
+        empty_count = sum(isinstance(each, Empty) for each in outcomes)
+        DEBITS.labels("empty").inc(empty_count)
+        DEBITS.labels("spent").inc(len(outcomes) - empty_count)
+        return outcomes
+
+    def _remember(self, digest: bytes) -> Remembered | None:
+        account = self._known.get(digest)
+        root = None if account is None else self._roots.get(account)
+        if account is None or root is None:
+            return None
+        if len(self._remembered) >= KNOWN_MAX:
+            self._remembered.clear()
+        remembered = self._remembered[digest] = Remembered(account, root)
+        return remembered
+
+    def _note_drained(
+        self, accounts: Sequence[CreditAccount], outcomes: Sequence[Spent | Empty]
+    ) -> None:
+        for account, outcome in zip(accounts, outcomes, strict=True):
+            if isinstance(outcome, Empty) or not outcome.balance:
+                if len(self._drained) >= KNOWN_MAX:
+                    self._drained.clear()
+                self._drained.add(account)
+            elif account in self._drained:
+                self._drained.discard(account)
+
+    def _issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
+        with self._unavailable():
+            return self._writing.issue(token, credit_count, note=note, at=self._clock.now())
+
+    def _expect_writable(self) -> None:
+        with self._unavailable():
+            self._writing.expect_writable()
+
+    def _owe(self, unheard: Sequence[tuple[CreditAccount, Spent | Empty]]) -> None:
+        """Note the spends whose requests were answered, or ended, before they were done."""
+        self._owed.extend(account for account, outcome in unheard if isinstance(outcome, Spent))
+
+    def _give_back(self) -> None:
+        """Reverse what is owed; it stays owed if the store refuses."""
+        accounts = [self._owed.popleft() for _ in range(len(self._owed))]
+        if not accounts:
+            return
+        try:
+            self._writing.give_back(accounts, self._clock.now())
+        except self._errors:
+            self._owed.extend(accounts)
+            raise
+        DEBITS.labels("reversed").inc(len(accounts))
+
+    @contextmanager
+    def _unavailable(self) -> Iterator[None]:
+        try:
+            yield
+        except self._errors as cause:
+            log.exception("the ledger does not answer")
+            raise ServiceUnavailable(UNAVAILABLE) from cause
+
+    def _rest(self) -> None:
+        try:
+            self._give_back()
+            self._writing.rest()
+        except self._errors:
+            log.warning("could not tidy up the ledger", exc_info=True)

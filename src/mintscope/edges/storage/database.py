@@ -1,0 +1,156 @@
+"""What stores in common SQL need of an engine: statements, transactions, and errors of one kind.
+
+Common SQL marks its values `?` or `?1`, or `:name` where a mapping is given. Booleans are kept as 0
+and 1. Every engine understands `ON CONFLICT`, `RETURNING`, `CASE` and window functions. Where an
+engine lets others change rows beside a transaction, `/* FOR UPDATE */` keeps them from it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from threading import local
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import structlog
+
+from mintscope.base.errors import ServiceUnavailable
+
+T = TypeVar("T")
+Row = Sequence[Any]
+Values = Sequence[object] | Mapping[str, object]
+
+READERS: Final = 4
+
+
+class Closable(Protocol):
+    """What is read from."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+Read = TypeVar("Read", bound=Closable)
+Read_co = TypeVar("Read_co", bound=Closable, covariant=True)
+
+log = structlog.get_logger()
+
+
+class DatabaseError(Exception):
+    """The engine refused a statement; the transaction can go on from its savepoint."""
+
+
+class DatabaseAway(DatabaseError):
+    """The engine does not answer, or cannot write at all: nothing of the transaction was done."""
+
+
+class Rows:
+    """What a statement returned."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = iter(rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._rows
+
+    def fetchone(self) -> Row | None:
+        """Return the next row, None behind the last."""
+        return next(self._rows, None)
+
+    @property
+    def get(self) -> Any:
+        """The next row, or its value where it has one; None behind the last."""
+        row = self.fetchone()
+        return row[0] if row is not None and len(row) == 1 else row
+
+
+class Database(Protocol):
+    """One connection, for one thread.  All methods raise DatabaseError."""
+
+    def execute(self, statement: str, values: Values = (), /) -> Rows:
+        """Run one statement."""
+
+    def executemany(self, statement: str, many: Iterable[Sequence[object]], /) -> None:
+        """Run a statement that returns nothing, once for each of *many*."""
+
+    def changes(self) -> int:
+        """Return how many rows the last statement changed."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Be the only one that writes, from the first statement; commit unless it raises."""
+
+    def savepoint(self) -> AbstractContextManager[None]:
+        """Undo what is done inside, and only that, if it raises; within a transaction."""
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Let every read inside see one and the same commit."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class Reading(Protocol[Read_co]):
+    """Reads without holding up the event loop."""
+
+    async def run(self, work: Callable[[Read_co], T]) -> T:
+        """Return what *work* returns.  Raises what the engine raises."""
+
+    def close(self) -> None:
+        """Let go of its connections."""
+
+
+class ReadingAtOnce(Generic[Read]):
+    """Reads on the event loop: for an engine in this process, whose pages are in memory."""
+
+    def __init__(self, database: Read) -> None:
+        self._database = database
+
+    async def run(self, work: Callable[[Read], T]) -> T:
+        """Return what *work* returns."""
+        return work(self._database)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._database.close()
+
+
+class ReadingInThreads(Generic[Read]):
+    """Reads in a few threads, each with a connection of its own: for an engine elsewhere."""
+
+    def __init__(self, connect: Callable[[], Read], *, threads: int = READERS) -> None:
+        self._connect = connect
+        self._of_thread = local()
+        self._opened: list[Read] = []
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="database-read")
+
+    async def run(self, work: Callable[[Read], T]) -> T:
+        """Return what *work* returns from one of the threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, work)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._threads.shutdown()
+        for database in self._opened:
+            database.close()
+
+    def _work(self, work: Callable[[Read], T]) -> T:
+        database: Read | None = getattr(self._of_thread, "database", None)
+        if database is None:
+            database = self._of_thread.database = self._connect()
+            self._opened.append(database)
+        return work(database)
+
+
+@contextmanager
+def unavailable_on_database_error(message: str) -> Iterator[None]:
+    """Turn an error of the engine into ServiceUnavailable(*message*), and log its cause."""
+    try:
+        yield
+    except DatabaseError as cause:
+        log.exception("the database does not answer")
+        raise ServiceUnavailable(message) from cause
+
+
+def marks(values: Sequence[object]) -> str:
+    """Return a mark for each of *values*, for `IN (...)`; one that matches nothing for none."""
+    return ", ".join("?" * len(values)) or "NULL"

@@ -1,0 +1,1 @@
+"""Stores on PostgreSQL 15 or newer."""

@@ -1,0 +1,213 @@
+"""A connection to PostgreSQL that comes back, and transactions that are never in doubt."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from enum import IntEnum
+from typing import Any, Final
+
+import psycopg
+import structlog
+from psycopg.adapt import Loader
+from psycopg.raw_cursor import RawCursor
+from psycopg.types.numeric import Int8Dumper
+from typing_extensions import override
+
+from mintscope.edges.storage.database import DatabaseAway, DatabaseError, Rows, Values
+from mintscope.edges.storage.postgres.dialect import translate
+
+CONNECT_S: Final = 5
+STATEMENT_MS: Final = 5_000
+IDLE_IN_TRANSACTION_MS: Final = 3_000  # then a frozen holder of a lock loses it
+PATIENCE_S: Final = 5.0  # for what became of a commit
+PAUSE_S: Final = 0.05
+PREPARED_AFTER: Final = 3
+SETTINGS: Final = """
+SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $1, false),
+       set_config('idle_in_transaction_session_timeout', $2, false)
+"""
+BEGIN: Final = """
+SELECT pg_advisory_xact_lock(hashtext(current_schema()), $1::integer), pg_current_xact_id()::text
+"""
+STATUS: Final = "SELECT pg_xact_status($1::text::xid8)"
+
+AWAY: Final = (
+    psycopg.OperationalError,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
+
+log = structlog.get_logger()
+
+
+class WriteLock(IntEnum):
+    """Who writes: as many at a time as there are locks."""
+
+    MONEY = 1
+    MARKET = 2
+
+
+class InDoubt(DatabaseAway):
+    """A commit was asked for, and what became of it could not be found out in time."""
+
+
+class _IntegerLoader(Loader):
+    """Reads sums of integers, which are numeric, as integers."""
+
+    @override
+    def load(self, data: Any) -> int:
+        return int(bytes(data))
+
+
+class PostgresDatabase:
+    """Implements Database; connects when it is first used, and again after a connection was lost.
+
+    dsn     of a database whose search path names the schema
+    lock    held by a transaction from its first statement
+    """
+
+    def __init__(
+        self, dsn: str, lock: WriteLock = WriteLock.MONEY, *, statement_ms: int = STATEMENT_MS
+    ) -> None:
+        self._dsn = dsn
+        self._lock = lock
+        self._statement_ms = statement_ms
+        self._connection: psycopg.Connection[Any] | None = None
+        self._changed = 0
+        self._is_begun = False
+
+    def execute(self, statement: str, values: Values = (), /) -> Rows:
+        """Run one statement."""
+        text, names = translate(statement)
+        if isinstance(values, Mapping):
+            values = [values[name] for name in names]
+        with self._told():
+            cursor = self._cursor()
+            cursor.execute(text, values)
+            self._changed = cursor.rowcount
+            return Rows(cursor.fetchall() if cursor.description else ())
+
+    def executemany(self, statement: str, many: Iterable[Sequence[object]], /) -> None:
+        """Run a statement that returns nothing, once for each of *many*."""
+        with self._told():
+            cursor = self._cursor()
+            cursor.executemany(translate(statement).text, list(many))
+            self._changed = cursor.rowcount
+
+    def script(self, text: str) -> None:
+        """Run several statements without values, within a transaction."""
+        with self._told():
+            if self._connection is not None:
+                self._connection.execute(text.encode(), prepare=False)
+
+    def changes(self) -> int:
+        """Return how many rows the last statement changed."""
+        return self._changed
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Hold the write lock from the first statement; commit unless it raises."""
+        with self._begun("BEGIN"):
+            _, xid = self.execute(BEGIN, (int(self._lock),)).get
+            yield
+            self._commit(str(xid))
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo what is done inside, and only that, if it raises."""
+        self.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            with suppress(DatabaseError):
+                self.execute("ROLLBACK TO part")
+            raise
+        self.execute("RELEASE part")
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let every read inside see one and the same commit."""
+        with self._begun("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
+            yield
+            self.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    @contextmanager
+    def _begun(self, statement: str) -> Iterator[None]:
+        """Begin, on a new connection where the kept one was lost; undo what was not ended."""
+        try:
+            self.execute(statement)
+        except DatabaseAway:
+            self.close()
+            self.execute(statement)
+        self._is_begun = True
+        try:
+            yield
+        except BaseException:
+            if self._connection is not None:
+                with suppress(DatabaseError):
+                    self.execute("ROLLBACK")
+            raise
+        finally:
+            self._is_begun = False
+
+    def _commit(self, xid: str) -> None:
+        """Commit transaction *xid*; where the answer is lost, find out what became of it."""
+        try:
+            with self._told():
+                ended = self._cursor().execute("COMMIT").statusmessage
+        except DatabaseAway:
+            self.close()
+            self._is_begun = False
+            if not self._was_committed(xid):
+                raise
+            log.warning("commit_found", xid=xid)
+            return
+        if ended != "COMMIT":
+            raise DatabaseError("expected a commit; a statement had failed before")
+
+    def _was_committed(self, xid: str) -> bool:
+        until_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until_s:
+            with suppress(DatabaseAway):
+                status = self.execute(STATUS, (xid,)).get
+                if status != "in progress":
+                    return bool(status == "committed")
+            time.sleep(PAUSE_S)
+        raise InDoubt(f"expected to learn what became of transaction {xid}; the store is away")
+
+    def _cursor(self) -> RawCursor[Any]:
+        connection = self._connection
+        if connection is None or connection.closed:
+            if self._is_begun:  # on another connection, each statement would be durable by itself
+                raise DatabaseAway("the connection was lost within a transaction")
+            connection = self._connection = self._connect()
+        return RawCursor(connection)
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        connection = psycopg.connect(
+            self._dsn, autocommit=True, connect_timeout=CONNECT_S, prepare_threshold=PREPARED_AFTER
+        )
+        connection.adapters.register_loader("numeric", _IntegerLoader)
+        connection.adapters.register_dumper(int, Int8Dumper)
+        connection.adapters.register_dumper(bool, Int8Dumper)
+        cursor = RawCursor(connection)
+        cursor.execute(SETTINGS, (f"{self._statement_ms}", f"{IDLE_IN_TRANSACTION_MS}"))
+        return connection
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Tell errors as every engine does; let go of a connection that was lost."""
+        try:
+            yield
+        except AWAY as cause:
+            if self._connection is not None and self._connection.closed:
+                self._connection = None
+            raise DatabaseAway(str(cause)) from cause
+        except psycopg.Error as cause:
+            raise DatabaseError(str(cause)) from cause

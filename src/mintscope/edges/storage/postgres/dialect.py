@@ -1,0 +1,40 @@
+"""Common SQL in the words of PostgreSQL: its marks for values, and its locks of rows."""
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+# A text in quotes is left alone; so is a cast (`::`).
+MARK: Final = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)")
+KNOWN_MAX: Final = 2_000
+
+
+class Translated(NamedTuple):
+    """A statement with the marks $1, $2 ...; the names of its values where they have some."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+@lru_cache(KNOWN_MAX)
+def translate(statement: str) -> Translated:
+    """Return *statement* with its marks `?`, `?1` or `:name` as PostgreSQL has them."""
+    names: list[str] = []
+    count = 0
+
+    def mark(found: re.Match[str]) -> str:
+        nonlocal count
+        number, name = found.groups()
+        if number:
+            return f"${number}"
+        if name:
+            if name not in names:
+                names.append(name)
+            return f"${names.index(name) + 1}"
+        if number is None:
+            return found[0]
+        count += 1
+        return f"${count}"
+
+    locking = statement.replace("/* FOR UPDATE */", "FOR UPDATE")
+    return Translated(MARK.sub(mark, locking), tuple(names))

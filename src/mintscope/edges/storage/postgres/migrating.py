@@ -1,0 +1,70 @@
+"""The schema of a PostgreSQL database: numbered migrations, one process at a time."""
+
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from mintscope.base.errors import UnusableStore
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+
+CREATE: Final = """
+CREATE TABLE IF NOT EXISTS migration (
+    kind   text   NOT NULL,
+    number bigint NOT NULL,
+    name   text   NOT NULL,
+    PRIMARY KEY (kind, number))
+"""
+VERSION_MIN: Final = 150_000  # 15.0, as the server counts
+
+
+class Migration(NamedTuple):
+    """One step of a schema."""
+
+    number: int
+    name: str
+    script: str
+
+
+@cache
+def migrations(kind: str) -> list[Migration]:
+    """Return every `NNNN_name.sql` of *kind*, in order."""
+    folder = files("mintscope.edges.storage.postgres").joinpath("migrations", kind)
+    found = sorted(
+        (entry for entry in folder.iterdir() if entry.name.endswith(".sql")),
+        key=lambda entry: entry.name,
+    )
+    return [Migration(int(entry.name[:4]), entry.name, entry.read_text()) for entry in found]
+
+
+def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
+    """Run the migrations of *kind* that *database* has not seen; return them.
+
+    Raises UnusableStore for a PostgreSQL that is too old, or a newer mintscope's schema.
+    """
+    version = int(database.execute("SELECT current_setting('server_version_num')").get)
+    if version < VERSION_MIN:
+        raise UnusableStore(f"expected PostgreSQL 15 or newer; was {version // 10_000}")
+    with database.transaction():
+        database.execute(CREATE)
+        open_ = missing(database, kind)
+        for each in open_:
+            database.script(each.script)
+            database.execute(
+                "INSERT INTO migration (kind, number, name) VALUES (?, ?, ?)",
+                (kind, each.number, each.name),
+            )
+    return open_
+
+
+def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
+    """Return what *database*, which has the table of migrations, has not run."""
+    known = migrations(kind)
+    rows = database.execute("SELECT number FROM migration WHERE kind = ?", (kind,))
+    seen = {int(number) for (number,) in rows}
+    newest = known[-1].number
+    if max(seen, default=0) > newest:
+        raise UnusableStore(
+            f"expected the {kind} of the database at migration {newest} or older; it is at"
+            f" {max(seen)}, written by a newer mintscope"
+        )
+    return [each for each in known if each.number not in seen]

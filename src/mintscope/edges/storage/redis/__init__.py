@@ -1,0 +1,1 @@
+"""Redis or Valkey: what processes count together, if operators want that off the database."""

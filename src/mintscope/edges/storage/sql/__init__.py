@@ -1,0 +1,1 @@
+"""Stores written in the SQL that every engine understands."""

@@ -1,0 +1,1 @@
+"""Accounts, in the SQL that every engine understands."""

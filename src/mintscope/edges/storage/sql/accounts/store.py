@@ -1,0 +1,67 @@
+"""AccountStore over transactions of a database."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TypeVar
+
+from mintscope.core.accounts.audit import Event
+from mintscope.core.accounts.store import AccountRows
+from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.sql.accounts.api_keys import SqlApiKeyRows
+from mintscope.edges.storage.sql.accounts.applications import SqlApplicationRows
+from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.emails import SqlEmailRows, SqlProofRows
+from mintscope.edges.storage.sql.accounts.people import SqlSessionRows, SqlUserRows
+from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
+
+T = TypeVar("T")
+
+
+class SqlAccountStore:
+    """Implements AccountStore."""
+
+    def __init__(self, connections: AccountConnections) -> None:
+        self._connections = connections
+
+    async def transact(self, work: Callable[[AccountRows], T]) -> T:
+        """Return what *work* returns, once what it changed is durable; in the writer's thread."""
+        return await self._connections.write(lambda db: work(rows_of(db)))
+
+    async def read(self, work: Callable[[AccountRows], T]) -> T:
+        """Return what *work* returns, which changes nothing."""
+        return await self._connections.read(lambda db: work(rows_of(db)))
+
+
+class SqlEventRows(Table[int, Event]):
+    """Implements EventRows."""
+
+    NAME = "account_event"
+    COLUMNS = Columns(Event, "account_event")
+    SOURCE = "account_event WHERE"
+
+    def insert(self, event: Event) -> None:
+        """Add *event*."""
+        self._add(asdict(event))
+
+    def newest(self, before: int | None, limit: int) -> Sequence[tuple[int, Event]]:
+        """Return up to *limit* events with their numbers, newest first, older than *before*."""
+        events = f"SELECT id, {self.COLUMNS.text} FROM account_event"  # noqa: S608  a constant
+        page = f"WHERE id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
+        rows = self._db.execute(f"{events} {page}", (before, limit))
+        return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
+
+
+def rows_of(db: Database) -> AccountRows:
+    """Return the tables of *db*, inside a transaction."""
+    keys, emails = SqlApiKeyRows(db), SqlEmailRows(db)
+    return AccountRows(
+        users=SqlUserRows(db),
+        applications=SqlApplicationRows(db),
+        api_keys=keys,
+        user_keys=keys,
+        sessions=SqlSessionRows(db),
+        proofs=SqlProofRows(db),
+        emails=emails,
+        outbox=emails,
+        events=SqlEventRows(db),
+    )

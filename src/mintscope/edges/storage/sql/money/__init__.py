@@ -1,0 +1,1 @@
+"""Credits and payments, in the SQL that every engine understands."""

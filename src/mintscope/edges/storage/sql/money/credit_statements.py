@@ -1,0 +1,72 @@
+"""Statements over the credit tables that every engine understands, and what a batch means."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mintscope.core.credits.ledger import STATEMENT_LINES, CreditAccount, Empty, Spent
+
+ADD: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at)
+SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1 /* FOR UPDATE */
+"""
+
+OPEN_ACCOUNT: Final = """
+INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES (?, ?, ?, ?)
+RETURNING id
+"""
+
+BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
+# What is taken next must still be there.
+LOCKED_BALANCE: Final = BALANCE + " /* FOR UPDATE */"
+FIND: Final = "SELECT id FROM credit_account WHERE token_hash = ?"
+ROOT: Final = "SELECT coalesce(root, id) FROM credit_account WHERE id = ?"
+
+SUMMARY: Final = """
+SELECT kind, sum(delta), min(at), max(at) FROM credit_entry WHERE account = ?
+ GROUP BY kind ORDER BY min(id)
+"""
+
+# Spends are not in the index that makes this fast: it would make them slow.
+ENTRIES: Final = f"""
+SELECT kind, delta, balance, at FROM credit_entry WHERE account = ? AND kind <> 'spend'
+ ORDER BY id DESC LIMIT {STATEMENT_LINES}
+"""  # noqa: S608  a constant
+
+RECEIVED: Final = """
+SELECT coalesce(sum(delta), 0) FROM credit_entry WHERE account = ? AND kind <> 'spend'
+"""
+
+# What contradicts it: an entry continues the one before it, and the last one is the balance.
+# Of the journal only what came after the entry :after is read; whole tables only where that is 0.
+BALANCE_IS_SUM: Final = """
+WITH entry AS (
+    SELECT account, delta, balance,
+           lag(balance) OVER account_entries AS before,
+           lead(id) OVER account_entries AS later
+      FROM credit_entry WHERE id > :after
+    WINDOW account_entries AS (PARTITION BY account ORDER BY id))
+SELECT account FROM entry
+ WHERE balance <> delta + coalesce(before, CASE WHEN :after = 0 THEN 0 ELSE balance - delta END)
+ UNION
+SELECT a.id FROM credit_account AS a
+  LEFT JOIN entry ON entry.account = a.id AND entry.later IS NULL
+ WHERE a.balance <> coalesce(entry.balance, CASE WHEN :after = 0 THEN 0 ELSE a.balance END)
+"""
+
+EMPTY: Final = Empty()
+NOTHING: Final[Iterator[int]] = iter(())
+
+
+def one_by_one(
+    accounts: Sequence[CreditAccount], spent: Sequence[tuple[int, int, int]]
+) -> list[Spent | Empty]:
+    """Tell the debits of an account apart: each was taken from what the one before had left.
+
+    spent   the account, what was taken from it (less than 0), and its balance then
+    """
+    left = {
+        account: iter(range(balance - delta - 1, balance - 1, -1))
+        for account, delta, balance in spent
+    }
+    balances = [next(left.get(account, NOTHING), None) for account in accounts]
+    return [EMPTY if balance is None else Spent(balance) for balance in balances]

@@ -1,0 +1,206 @@
+"""A database that goes away in the middle: what was taken is what was answered, to the credit."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from typing_extensions import override
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.credentials import make_credit_token
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import UnixMs
+from mintscope.core.credits.ledger import CreditAccount, Spent
+from mintscope.edges.storage.database import DatabaseAway, DatabaseError, Rows
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.migrating import migrate
+from mintscope.edges.storage.postgres.money import credit_book
+from mintscope.edges.storage.postgres.money.credit_book import SPEND, PostgresCreditBook
+from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
+from support.processes.servers import PostgresServer
+from support.scenes.postgres import dsn_in
+
+PEPPER: Final = bytes(range(32))
+NOW: Final = UnixMs(1_763_640_000_000)
+ROUNDS: Final = 30 if os.environ.get("STORM") == "full" else 3  # noqa: TID251 - only how long
+CLIENTS: Final = 16
+
+
+class Losing(PostgresDatabase):
+    """Loses one answer to a batch of debits.
+
+    lost      "asked": the batch does not arrive; "answered": it is done, and its answer is lost
+    is_away   nothing is answered
+    """
+
+    lost = ""
+    is_away = False
+    asked: Any = None
+
+    @override
+    def execute(self, statement: str, values: Any = (), /) -> Rows:
+        if self.is_away:
+            raise DatabaseAway("away")
+        if statement != SPEND or not self.lost:
+            return super().execute(statement, values)
+        how, self.lost = self.lost, ""
+        self.asked = values
+        if how == "answered":
+            super().execute(statement, values)
+        raise DatabaseAway("the connection was lost")
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Iterator[PostgresCreditBook]:
+    book = PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)
+    vars(book)["_db"].close()
+    vars(book)["_db"] = Losing(dsn_in(tmp_path))
+    yield book
+    book.close()
+
+
+def losing(book: PostgresCreditBook) -> Losing:
+    database: Losing = vars(book)["_db"]
+    return database
+
+
+def opened(book: PostgresCreditBook, credit_count: int = 10) -> CreditAccount:
+    token = make_credit_token(bytes(28))
+    return book.issue(token, credit_count, note="", at=NOW)
+
+
+def test_debits_whose_answer_was_lost_are_looked_up(book: PostgresCreditBook) -> None:
+    account = opened(book)
+    losing(book).lost = "answered"
+    assert book.spend([account] * 3, NOW) == [Spent(9), Spent(8), Spent(7)]
+    assert book.balance(account) == 7
+
+
+def test_debits_that_did_not_arrive_take_nothing_and_never_will(book: PostgresCreditBook) -> None:
+    account = opened(book)
+    losing(book).lost = "asked"
+    with pytest.raises(DatabaseAway, match="did not reach"):
+        book.spend([account], NOW)
+    with pytest.raises(DatabaseError):  # it arrives after all
+        losing(book).execute(SPEND, losing(book).asked)
+    assert book.balance(account) == 10
+    assert book.spend([account], NOW) == [Spent(9)]
+
+
+def test_what_could_not_be_looked_up_is_given_back_later(
+    book: PostgresCreditBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = opened(book)
+    monkeypatch.setattr(credit_book, "LOOK_UP_S", -1.0)
+    losing(book).lost = "answered"
+    look_up = book._spent_in  # noqa: SLF001 - the moment it is asked is when the database goes
+
+    def away(batch: int, at: UnixMs) -> str | None:
+        losing(book).is_away = True
+        return look_up(batch, at)
+
+    monkeypatch.setattr(book, "_spent_in", away)
+    with pytest.raises(DatabaseAway):
+        book.spend([account] * 2, NOW)
+    monkeypatch.setattr(book, "_spent_in", look_up)
+    losing(book).is_away = False
+    assert book.balance(account) == 8
+    book.rest()
+    assert book.balance(account) == 10
+    assert book.contradictions() == []
+
+
+def test_credits_that_come_beside_debits_are_refused_neither(
+    book: PostgresCreditBook, tmp_path: Path
+) -> None:
+    account = opened(book, 1_000)
+    other = PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)
+
+    def debit() -> None:
+        for _ in range(150):
+            book.spend([account], NOW)
+
+    def credit() -> None:
+        for _ in range(150):
+            other.give_back([account], NOW)
+
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(debit), threads.submit(credit)]:
+            done.result()
+    assert book.balance(account) == 1_000
+    other.close()
+
+
+def test_batches_of_many_accounts_do_not_wait_for_each_other_for_ever(
+    book: PostgresCreditBook, tmp_path: Path
+) -> None:
+    accounts = [
+        book.issue(make_credit_token(bytes([n]) * 28), 1_000, note="", at=NOW) for n in range(8)
+    ]
+    other = PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)
+
+    def debit(by: PostgresCreditBook, order: list[CreditAccount]) -> None:
+        for _ in range(60):
+            assert all(isinstance(each, Spent) for each in by.spend(order, NOW))
+
+    with ThreadPoolExecutor(2) as threads:
+        for done in [
+            threads.submit(debit, book, accounts),
+            threads.submit(debit, other, accounts[::-1]),
+        ]:
+            done.result()
+    assert [book.balance(each) for each in accounts] == [880] * 8
+    other.close()
+
+
+@pytest.mark.storm
+async def test_restarts_at_once_lose_no_credit_and_give_none_away() -> None:
+    server = PostgresServer(durable=True)
+    try:
+        server.start()
+        database = PostgresDatabase(server.dsn)
+        migrate(database, "money")
+        database.close()
+        await _storm(server)
+    finally:
+        server.remove()
+
+
+async def _storm(server: PostgresServer) -> None:
+    clock = ManualClock(NOW)
+    ledger = PostgresCreditLedger(server.dsn, pepper=PEPPER, clock=clock, patience_s=60.0)
+    accounts = [
+        await ledger.issue(make_credit_token(bytes([n]) * 28), 1_000_000, "") for n in range(4)
+    ]
+    answered: Counter[CreditAccount] = Counter()
+    enough, ends = asyncio.Event(), asyncio.Event()
+
+    async def client(number: int) -> None:
+        account = accounts[number % len(accounts)]
+        while not ends.is_set():
+            try:
+                outcome = await ledger.spend(account)
+            except ServiceUnavailable:
+                continue
+            assert isinstance(outcome, Spent)
+            answered[account] += 1
+            if answered.total() % 400 == 0:
+                enough.set()
+
+    clients = [asyncio.create_task(client(number)) for number in range(CLIENTS)]
+    for _ in range(ROUNDS):
+        enough.clear()
+        await enough.wait()
+        await asyncio.to_thread(server.stop, signal.SIGQUIT)
+        await asyncio.to_thread(server.start)
+    ends.set()
+    await asyncio.gather(*clients)
+    balances = {account: await ledger.balance(account) for account in accounts}
+    await ledger.close()
+    assert {each: 1_000_000 - balance for each, balance in balances.items()} == dict(answered)

