@@ -12,7 +12,7 @@ from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.postgres.migrating import migrate
 from support.processes.servers import PostgresServer
 
-KINDS: Final = ("money", "limits")
+KINDS: Final = ("money", "market", "limits")
 
 
 @cache
