@@ -14,10 +14,11 @@ from mintscope.core.market.store import Retention
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, OTHERS, PEPPER_FILE, load_pepper
 from mintscope.edges.storage.limit_batches import LimitBatches, LimitStoreAway, WindowStore
+from mintscope.edges.storage.money import Money
 from mintscope.edges.storage.shared_limits import SharedLimits
 from mintscope.edges.storage.sqlite import openers
 from mintscope.edges.storage.sqlite.connection import engine_version
-from mintscope.edges.storage.sqlite.openers import Market, Money
+from mintscope.edges.storage.sqlite.openers import Market
 from mintscope.shell.config.config import Config
 
 __all__ = [

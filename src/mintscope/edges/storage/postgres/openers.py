@@ -1,10 +1,22 @@
 """The openers of this engine: each yields ports of the core over one database."""
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 
-from mintscope.edges.storage.database import ReadingInThreads
+from mintscope.base.clock import Clock
+from mintscope.base.errors import StoreUnavailable, UnusableStore
+from mintscope.edges.storage.database import DatabaseAway, DatabaseError, ReadingInThreads
+from mintscope.edges.storage.folder import load_pepper
 from mintscope.edges.storage.group_commit import PATIENCE_S
+from mintscope.edges.storage.money import Money
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.migrating import migrate
+from mintscope.edges.storage.postgres.money.credit_ledger import (
+    PostgresCreditAccounts,
+    PostgresCreditLedger,
+)
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
@@ -25,3 +37,59 @@ def account_connections(dsn: str, *, patience_s: float = PATIENCE_S) -> AccountC
     """Return what reads and writes the accounts in the database of *dsn*."""
     reading = ReadingInThreads(partial(PostgresDatabase, dsn))
     return AccountConnections(PostgresDatabase(dsn), reading, patience_s=patience_s)
+
+
+@asynccontextmanager
+async def open_money(
+    dsn: str, *, pepper: bytes | None, pepper_file: Path, clock: Clock
+) -> AsyncIterator[Money]:
+    """Open credits, payments and accounts in the database of *dsn*, its schema migrated.
+
+    pepper    None: the one kept in *pepper_file*, made if there is none
+    Raises    UnusableStore, StoreUnavailable while the server does not answer
+    """
+    try:
+        _migrate(dsn, "money")
+        async with AsyncExitStack() as stack:
+            yield Money(_MoneyTables(dsn, pepper_file), stack, pepper=pepper, clock=clock)
+    except DatabaseError as cause:
+        raise _unusable(cause) from cause
+
+
+class _MoneyTables:
+    """Implements MoneyEngine over a database."""
+
+    def __init__(self, dsn: str, pepper_file: Path) -> None:
+        self._dsn = dsn
+        self._pepper_file = pepper_file
+
+    def kept_pepper(self) -> bytes:
+        return load_pepper(self._pepper_file)
+
+    def ledger(self, pepper: bytes, clock: Clock) -> PostgresCreditLedger:
+        return PostgresCreditLedger(self._dsn, pepper=pepper, clock=clock)
+
+    def credits(self, pepper: bytes) -> PostgresCreditAccounts:
+        return PostgresCreditAccounts(self._dsn, pepper=pepper)
+
+    def payments(self) -> SqlPaymentStore:
+        return payment_store(self._dsn)
+
+    def books(self) -> SqlPaymentBooks:
+        return payment_books(self._dsn)
+
+    def accounts(self) -> AccountConnections:
+        return account_connections(self._dsn)
+
+
+def _migrate(dsn: str, kind: str) -> None:
+    database = PostgresDatabase(dsn)
+    try:
+        migrate(database, kind)
+    finally:
+        database.close()
+
+
+def _unusable(cause: DatabaseError) -> UnusableStore:
+    error = StoreUnavailable if isinstance(cause, DatabaseAway) else UnusableStore
+    return error(f"the database does not answer: {cause}")

@@ -10,9 +10,6 @@ import apsw
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import StoreUnavailable, UnusableStore
-from mintscope.core.accounts.store import AccountStore
-from mintscope.core.credits.ledger import CreditAccounts, CreditLedger
-from mintscope.core.credits.rotation import RotationStore
 from mintscope.core.market.history.store import (
     HistoryJobs,
     HistoryJoin,
@@ -27,17 +24,9 @@ from mintscope.core.market.store import (
     Retention,
     Tracking,
 )
-from mintscope.core.payments.books.orphans import OrphanBooks
-from mintscope.core.payments.books.store import (
-    AuditBooks,
-    MaintenanceBooks,
-    SalesBooks,
-    TreasuryBooks,
-)
-from mintscope.core.payments.lost import AdoptionStore
-from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, load_pepper
-from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
+from mintscope.edges.storage.money import Money
+from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.market.history import SqliteHistory
@@ -155,99 +144,29 @@ class Market:
         return facts
 
 
-class Money:
-    """The ports of credits, payments and accounts.
+class _MoneyFile:
+    """Implements MoneyEngine over a file."""
 
-    pepper   None: the one kept beside the database, made at first use
-    """
-
-    def __init__(
-        self, path: Path, stack: AsyncExitStack, *, pepper: bytes | None, clock: Clock
-    ) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._stack = stack
-        self._configured_pepper = pepper
-        self._clock = clock
 
-    @cached_property
-    def pepper(self) -> bytes:
-        """The key of every stored hash, and the root of every other secret."""
-        if self._configured_pepper is not None:
-            return self._configured_pepper
+    def kept_pepper(self) -> bytes:
         return load_pepper(self._path.with_name(PEPPER_FILE))
 
-    @cached_property
-    def ledger(self) -> CreditLedger:
-        """Credits, for a process that serves."""
-        ledger = SqliteCreditLedger(self._path, pepper=self.pepper, clock=self._clock)
-        self._stack.push_async_callback(ledger.close)
-        return ledger
+    def ledger(self, pepper: bytes, clock: Clock) -> SqliteCreditLedger:
+        return SqliteCreditLedger(self._path, pepper=pepper, clock=clock)
 
-    @cached_property
-    def credits(self) -> CreditAccounts:
-        """Credit accounts, for a command."""
-        accounts = SqliteCreditAccounts(self._path, pepper=self.pepper)
-        self._stack.push_async_callback(accounts.close)
-        return accounts
+    def credits(self, pepper: bytes) -> SqliteCreditAccounts:
+        return SqliteCreditAccounts(self._path, pepper=pepper)
 
-    @property
-    def payments(self) -> PaymentStore:
-        """What was paid for, and what became of it."""
-        return self._payments
+    def payments(self) -> SqlPaymentStore:
+        return payment_store(self._path)
 
-    @property
-    def adoptions(self) -> AdoptionStore:
-        """Gives rows to payments that are on chain and had none."""
-        return self._payments
+    def books(self) -> SqlPaymentBooks:
+        return payment_books(self._path)
 
-    @property
-    def rotations(self) -> RotationStore:
-        """Moves the credits of a token to a new one."""
-        return self._payments
-
-    @cached_property
-    def _payments(self) -> SqlPaymentStore:
-        store = payment_store(self._path)
-        self._stack.push_async_callback(store.close)
-        return store
-
-    @property
-    def audit_books(self) -> AuditBooks:
-        """The books of payments, for the auditor."""
-        return self._books
-
-    @property
-    def treasury_books(self) -> TreasuryBooks:
-        """The books of payments, for comparing the treasury's history."""
-        return self._books
-
-    @property
-    def maintenance_books(self) -> MaintenanceBooks:
-        """The books of payments, for payment maintenance."""
-        return self._books
-
-    @property
-    def orphan_books(self) -> OrphanBooks:
-        """The payments on chain that have no row."""
-        return self._books
-
-    @property
-    def sales_books(self) -> SalesBooks:
-        """The books of payments, for an operator."""
-        return self._books
-
-    @cached_property
-    def _books(self) -> SqlPaymentBooks:
-        books = payment_books(self._path)
-        self._stack.push_async_callback(books.close)
-        return books
-
-    @cached_property
-    def accounts(self) -> AccountStore:
-        """People, agents, API keys and e-mails."""
-        connections = account_connections(self._path)
-        self._stack.push_async_callback(connections.close)
-        return SqlAccountStore(connections)
+    def accounts(self) -> AccountConnections:
+        return account_connections(self._path)
 
 
 @asynccontextmanager
@@ -278,7 +197,7 @@ async def open_money(folder: Path, *, pepper: bytes | None, clock: Clock) -> Asy
     path = _path("money", folder, MONEY_FILE)
     try:
         async with AsyncExitStack() as stack:
-            yield Money(path, stack, pepper=pepper, clock=clock)
+            yield Money(_MoneyFile(path), stack, pepper=pepper, clock=clock)
     except apsw.Error as cause:
         raise _unusable("money", folder, cause) from cause
 
