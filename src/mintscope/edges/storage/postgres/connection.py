@@ -16,6 +16,7 @@ from typing_extensions import override
 from mintscope.edges.storage.database import DatabaseAway, DatabaseError, Rows, Values
 from mintscope.edges.storage.postgres.dialect import translate
 
+APPLICATION: Final = "mintscope"  # as pg_stat_activity shows it
 CONNECT_S: Final = 5
 STATEMENT_MS: Final = 5_000
 IDLE_IN_TRANSACTION_MS: Final = 3_000  # then a frozen holder of a lock loses it
@@ -29,6 +30,7 @@ SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $1
 BEGIN: Final = """
 SELECT pg_advisory_xact_lock(hashtext(current_schema()), $1::integer), pg_current_xact_id()::text
 """
+EPOCH: Final = "SELECT epoch FROM ingest_epoch"
 STATUS: Final = "SELECT pg_xact_status($1::text::xid8)"
 
 AWAY: Final = (
@@ -45,6 +47,10 @@ class WriteLock(IntEnum):
 
     MONEY = 1
     MARKET = 2
+
+
+class TakenOver(DatabaseAway):
+    """Another process writes here now: nothing was written."""
 
 
 class InDoubt(DatabaseAway):
@@ -64,13 +70,20 @@ class PostgresDatabase:
 
     dsn     of a database whose search path names the schema
     lock    held by a transaction from its first statement
+    epoch   no transaction writes once another epoch has begun; None: every process may
     """
 
     def __init__(
-        self, dsn: str, lock: WriteLock = WriteLock.MONEY, *, statement_ms: int = STATEMENT_MS
+        self,
+        dsn: str,
+        lock: WriteLock = WriteLock.MONEY,
+        *,
+        statement_ms: int = STATEMENT_MS,
+        epoch: int | None = None,
     ) -> None:
         self._dsn = dsn
         self._lock = lock
+        self._epoch = epoch
         self._statement_ms = statement_ms
         self._connection: psycopg.Connection[Any] | None = None
         self._changed = 0
@@ -109,6 +122,7 @@ class PostgresDatabase:
         """Hold the write lock from the first statement; commit unless it raises."""
         with self._begun("BEGIN"):
             _, xid = self.execute(BEGIN, (int(self._lock),)).get
+            self._expect_epoch()
             yield
             self._commit(str(xid))
 
@@ -156,6 +170,14 @@ class PostgresDatabase:
         finally:
             self._is_begun = False
 
+    def _expect_epoch(self) -> None:
+        """Raise TakenOver in a later epoch; behind the lock, so that none begins meanwhile."""
+        if self._epoch is None:
+            return
+        epoch = self.execute(EPOCH).get
+        if epoch != self._epoch:
+            raise TakenOver(f"expected epoch {self._epoch}; it is {epoch}: another process writes")
+
     def _commit(self, xid: str) -> None:
         """Commit transaction *xid*; where the answer is lost, find out what became of it."""
         try:
@@ -191,7 +213,11 @@ class PostgresDatabase:
 
     def _connect(self) -> psycopg.Connection[Any]:
         connection = psycopg.connect(
-            self._dsn, autocommit=True, connect_timeout=CONNECT_S, prepare_threshold=PREPARED_AFTER
+            self._dsn,
+            autocommit=True,
+            connect_timeout=CONNECT_S,
+            prepare_threshold=PREPARED_AFTER,
+            fallback_application_name=APPLICATION,
         )
         connection.adapters.register_loader("numeric", _IntegerLoader)
         connection.adapters.register_dumper(int, Int8Dumper)
