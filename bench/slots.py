@@ -35,7 +35,8 @@ from mintscope.edges.follow.follower import Follower
 from mintscope.edges.ingest.fold import FinalFold
 from mintscope.edges.maintenance.memory import expect_batches
 from mintscope.edges.storage.folder import MARKET_FILE
-from mintscope.edges.storage.sqlite.openers import Market, open_market
+from mintscope.edges.storage.market import Market
+from mintscope.edges.storage.sqlite.openers import open_market
 
 SWAPS: Final = 400
 MINTS: Final = 20_000

@@ -19,15 +19,15 @@ from mintscope.core.market.history.store import (
 from mintscope.core.market.swap import Swap
 from mintscope.shell.wiring.stores import Market
 from support.fakes.made_chain import MINTS
-from support.scenes.stores import market_in
+from support.scenes.market_engines import MARKET_ENGINES, market_of
 
 A, B, *_ = MINTS
 POOL, RATE = "pool", "rate"
 
 
-@pytest.fixture(params=["sqlite"])
-async def market(tmp_path: Path) -> AsyncIterator[Market]:
-    async with market_in(tmp_path) as market:
+@pytest.fixture(params=MARKET_ENGINES)
+async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Market]:
+    async with market_of(request.param, tmp_path) as market:
         await market.tracking.add(A)
         await market.history_reading.begin(A, UnixS(100), {POOL: Kind.POOL, RATE: Kind.RATE})
         yield market

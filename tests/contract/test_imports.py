@@ -6,7 +6,6 @@ Add an engine to `engines`, nothing else.
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-import apsw
 import numpy as np
 import pytest
 import talib
@@ -19,19 +18,23 @@ from mintscope.core.market.report import report_of
 from mintscope.core.market.store import FinalSlot, NewSlot
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.storage.folder import MARKET_FILE
 from mintscope.shell.wiring.stores import Market
 from support.fakes.made_chain import MINTS
-from support.scenes.stores import market_in
+from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 
 A, *_ = MINTS
 START = 1_700_000_400  # a full hour
 H1 = WIDTH_S[Timeframe.H1]
 
 
-@pytest.fixture(params=["sqlite"])
-async def market(tmp_path: Path) -> AsyncIterator[Market]:
-    async with market_in(tmp_path) as market:
+@pytest.fixture(params=MARKET_ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def market(engine: str, tmp_path: Path) -> AsyncIterator[Market]:
+    async with market_of(engine, tmp_path) as market:
         await market.store.start(mints=[A], follows_files=True)
         yield market
 
@@ -90,7 +93,7 @@ async def test_indicators_are_those_of_one_continuous_series(market: Market) -> 
 
 
 async def test_own_candles_are_never_replaced_and_imported_ones_are_marked(
-    market: Market, tmp_path: Path
+    market: Market, engine: str, tmp_path: Path
 ) -> None:
     await trade(market, range(5))
     before = await own_candles(market)
@@ -102,10 +105,8 @@ async def test_own_candles_are_never_replaced_and_imported_ones_are_marked(
     after = await own_candles(market)
     assert list(after[10:15]) == list(before)
     assert await market.imports.counts(A) == {Timeframe.H1: Imported("a provider", 10, 0)}
-    db = apsw.Connection(str(tmp_path / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
-    marked = db.execute("SELECT count(*), max(bucket) FROM candle WHERE provider IS NOT NULL").get
-    db.close()
-    assert marked == (10, START - H1)
+    statement = "SELECT count(*), max(bucket) FROM candle WHERE provider IS NOT NULL"
+    assert execute_in(engine, tmp_path, statement) == [(10, START - H1)]
 
 
 async def test_a_second_import_reaches_further_back(market: Market) -> None:

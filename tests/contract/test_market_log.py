@@ -1,12 +1,10 @@
-"""What every engine of the market must do.  Add one to `engines`, nothing else."""
+"""What every engine of the market must do.  Add one to `MARKET_ENGINES`, nothing else."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
-import apsw
 import pytest
 
 from mintscope.base.errors import ServiceUnavailable
@@ -33,71 +31,59 @@ from mintscope.core.market.store import (
     FinalSlot,
     Folded,
     MarketOverview,
-    MarketReader,
-    MarketStore,
     NewSlot,
     NotRead,
     Retention,
-    Tracking,
     Unread,
     UnreadCount,
 )
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
-from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
-from mintscope.edges.storage.sqlite.market.tracking import SqliteTracking
+from mintscope.edges.storage.market import Market
 from support.fakes.made_chain import MINTS, START
+from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 
 A, B, C, D = MINTS
 HOUR = 3_600
 
 
-class Closing(Protocol):
-    async def close(self) -> None: ...
+class Open(Protocol):
+    """Opens the market of the test, with its own settings."""
+
+    def __call__(
+        self, *, follows_all: bool = False, retention: Retention = DEFAULT_RETENTION
+    ) -> Awaitable[Market]: ...
 
 
-@dataclass
-class Market:
-    """A store, its reader, and the operator's list beside them."""
-
-    store: MarketStore
-    reader: MarketReader
-    tracking: Tracking
-
-
-def sqlite(
-    folder: Path, *, follows_all: bool, retention: Retention
-) -> tuple[SqliteMarketStore, SqliteLogReader, SqliteTracking]:
-    path = folder / "market.sqlite"
-    store = SqliteMarketStore(path, follows_all=follows_all, retention=retention)
-    return store, SqliteLogReader(path), SqliteTracking(path)
-
-
-engines = {"sqlite": sqlite}
-
-Open = Callable[..., Market]
-
-
-@pytest.fixture(params=engines)
+@pytest.fixture(params=MARKET_ENGINES)
 async def open_market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Open]:
-    opened: list[Closing] = []
+    async with AsyncExitStack() as stack:
 
-    def open_(*, follows_all: bool = False, retention: Retention = DEFAULT_RETENTION) -> Market:
-        parts = engines[request.param](tmp_path, follows_all=follows_all, retention=retention)
-        opened.extend(parts)
-        store, reader, tracking = parts
-        return Market(store, reader, tracking)
+        async def open_(
+            *, follows_all: bool = False, retention: Retention = DEFAULT_RETENTION
+        ) -> Market:
+            engine: str = request.param
+            opened = market_of(engine, tmp_path, follows_all=follows_all, retention=retention)
+            return await stack.enter_async_context(opened)
 
-    yield open_
-    for part in opened:
-        await part.close()
+        yield open_
+
+
+@pytest.fixture
+def drop_candles(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], None]:
+    """Return what breaks the market, as none should be."""
+    engine = request.node.callspec.params["open_market"]
+
+    def drop() -> None:
+        execute_in(engine, tmp_path, "DROP TABLE candle")
+
+    return drop
 
 
 @pytest.fixture
 async def market(open_market: Open) -> Market:
     """Return a market that follows A and B from its first slot on."""
-    market = open_market()
+    market = await open_market()
     await market.store.start(mints=[A, B], follows_files=False)
     return market
 
@@ -370,7 +356,7 @@ async def test_minutes_without_a_price_are_no_candles(market: Market) -> None:
 
 async def test_old_candles_are_dropped_but_never_the_newest_hundred(open_market: Open) -> None:
     keep_s = {t: 86_400 + 1_440 if t is Timeframe.M1 else WIDTH_S[t] for t in Timeframe}
-    market = open_market(retention=Retention(keep_s))
+    market = await open_market(retention=Retention(keep_s))
     await market.store.start(mints=[A], follows_files=False)
     slots = [slot(n, trade(A), time=START + HOUR * n) for n in range(1, 150)]
     await market.store.write([*slots, FinalSlot(Slot(149))])
@@ -415,7 +401,7 @@ async def test_a_restart_stands_where_the_log_does(market: Market) -> None:
 
 
 async def test_a_mint_that_trades_enough_is_followed_from_that_slot_on(open_market: Open) -> None:
-    market = open_market(follows_all=True)
+    market = await open_market(follows_all=True)
     floor = Floor(swaps_min=3, volume_min=30, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
     swaps = [trade(A, volume=1), trade(B, index=1), trade(C, volume=1, index=2)]
@@ -431,7 +417,7 @@ async def test_a_mint_that_trades_enough_is_followed_from_that_slot_on(open_mark
 
 
 async def test_a_mint_that_stops_trading_is_dropped_after_its_days(open_market: Open) -> None:
-    market = open_market(follows_all=True)
+    market = await open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
     day = 86_400
@@ -451,7 +437,7 @@ async def test_a_mint_that_stops_trading_is_dropped_after_its_days(open_market: 
 
 async def test_a_mint_removed_by_an_operator_is_not_chosen_again(open_market: Open) -> None:
     """However much it trades, also where it was not followed; until he adds it."""
-    market = open_market(follows_all=True)
+    market = await open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
     await market.store.write([slot(1, trade(B)), FinalSlot(Slot(1))])
@@ -472,7 +458,7 @@ async def test_a_mint_removed_by_an_operator_is_not_chosen_again(open_market: Op
 
 async def test_a_list_keeps_nothing_that_the_floor_chose(open_market: Open) -> None:
     """`track` was "all" and is "list" now: the mints that an operator named stay."""
-    market = open_market(follows_all=True)
+    market = await open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
     await market.store.write([slot(1, trade(B), trade(C)), FinalSlot(Slot(1))])
@@ -480,7 +466,7 @@ async def test_a_list_keeps_nothing_that_the_floor_chose(open_market: Open) -> N
     await market.tracking.add(C)
     assert (await market.reader.tracked())[1] == {A, B, C}
 
-    again = open_market(follows_all=False)
+    again = await open_market(follows_all=False)
     await again.store.start(mints=[A], follows_files=False)
 
     assert (await again.reader.tracked())[1] == {A, C}
@@ -489,15 +475,15 @@ async def test_a_list_keeps_nothing_that_the_floor_chose(open_market: Open) -> N
 
 
 async def test_the_first_chain_that_claims_the_log_keeps_it(open_market: Open) -> None:
-    market = open_market()
+    market = await open_market()
 
     assert await market.store.claim("one") == "one"
     assert await market.store.claim("other") == "one"
-    assert await open_market().store.claim("other") == "one"
+    assert await (await open_market()).store.claim("other") == "one"
 
 
 async def test_days_are_told_apart_within_one_batch(open_market: Open) -> None:
-    market = open_market(follows_all=True)
+    market = await open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
     on_day = [(1, 0, 3.0), (2, 2, 5.0), (3, 2, 7.0)]
@@ -545,17 +531,15 @@ async def test_gaps_are_listed_newest_first(market: Market) -> None:
     assert await market.reader.gaps(1) == [second]
 
 
-async def test_a_store_that_cannot_be_read_is_unavailable_and_no_bug(tmp_path: Path) -> None:
-    store, reader, tracking = sqlite(tmp_path, follows_all=False, retention=DEFAULT_RETENTION)
-    await store.start(mints=[A], follows_files=False)
-    with closing(apsw.Connection(str(tmp_path / "market.sqlite"))) as db:
-        db.execute("DROP TABLE candle")
+async def test_a_store_that_cannot_be_read_is_unavailable_and_no_bug(
+    open_market: Open, drop_candles: Callable[[], None]
+) -> None:
+    market = await open_market()
+    await market.store.start(mints=[A], follows_files=False)
+    drop_candles()
 
     with pytest.raises(ServiceUnavailable):
-        await reader.load(A)
-
-    for part in (reader, tracking, store):
-        await part.close()
+        await market.reader.load(A)
 
 
 def decided(number: int, pool: str = "pool") -> DecidingPool:

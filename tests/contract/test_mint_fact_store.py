@@ -11,7 +11,7 @@ from mintscope.base.time import DAY_MS
 from mintscope.core.market.mint_facts import MintFacts, MintFactStore, TokenProgram
 from mintscope.core.market.store import Tracking
 from support.fakes.made_chain import MINTS
-from support.scenes.stores import market_in
+from support.scenes.market_engines import MARKET_ENGINES, market_of
 
 A, B, C, _ = MINTS
 Ports = tuple[MintFactStore, Tracking]
@@ -32,9 +32,9 @@ FACTS = MintFacts(
 )
 
 
-@pytest.fixture(params=["sqlite"])
-async def ports(tmp_path: Path) -> AsyncIterator[Ports]:
-    async with market_in(tmp_path) as market:
+@pytest.fixture(params=MARKET_ENGINES)
+async def ports(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ports]:
+    async with market_of(request.param, tmp_path) as market:
         yield market.facts, market.tracking
 
 

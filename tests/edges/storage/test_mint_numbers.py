@@ -7,7 +7,7 @@ import pytest
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.store import NewSlot
-from mintscope.edges.storage.sqlite.market import mints as mint_numbers
+from mintscope.edges.storage.sql.market import mints as mint_numbers
 from support.fakes.made_chain import MINTS
 from support.scenes.stores import market_in
 

@@ -8,7 +8,7 @@ from typing import Final
 import apsw
 
 from mintscope.core.accounts.store import AccountStore
-from mintscope.edges.storage.database import Database, ReadingAtOnce
+from mintscope.edges.storage.database import AccessAtOnce, Database
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.postgres import openers
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
@@ -26,7 +26,7 @@ def connection_of(database: Database) -> apsw.Connection:
 
 def impatient_accounts(path: Path) -> AccountConnections:
     """Return accounts whose writer waits a millisecond for others."""
-    reading = ReadingAtOnce(SqliteDatabase(path, "money"))
+    reading = AccessAtOnce(SqliteDatabase(path, "money"))
     return AccountConnections(SqliteDatabase(path, "money", busy_timeout_ms=1), reading)
 
 
@@ -35,7 +35,7 @@ class CountedAccounts(AccountConnections):
 
     def __init__(self, path: Path, count: Callable[[str], None]) -> None:
         writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")
-        super().__init__(writing, ReadingAtOnce(reading))
+        super().__init__(writing, AccessAtOnce(reading))
 
         def told(_cursor: object, statement: str, _values: object) -> bool:
             count(statement)

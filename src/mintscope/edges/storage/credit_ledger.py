@@ -15,7 +15,7 @@ from mintscope.base.metrics import DEBITS
 from mintscope.base.primitives import UnixMs
 from mintscope.core.credits.instant import DebitWaiter, Remembered
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent, Statement
-from mintscope.edges.storage.database import Reading
+from mintscope.edges.storage.database import DatabaseAccess
 from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
 
 KNOWN_MAX: Final = 100_000
@@ -79,7 +79,7 @@ class GroupCreditLedger:
     def __init__(
         self,
         writing: WritesCredits,
-        reading: Reading[ReadsCredits],
+        reading: DatabaseAccess[ReadsCredits],
         *,
         clock: Clock,
         errors: type[Exception],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from threading import local
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -44,6 +44,18 @@ class DatabaseAway(DatabaseError):
     """The engine does not answer, or cannot write at all: nothing of the transaction was done."""
 
 
+class Batch(NamedTuple):
+    """Rows that go into a table together, in one statement where the engine has arrays.
+
+    columns       name and type of each, in the order of the values
+    on_conflict   the end of the statement
+    """
+
+    table: str
+    columns: Mapping[str, str]
+    on_conflict: str = ""
+
+
 class Rows:
     """What a statement returned."""
 
@@ -70,8 +82,8 @@ class Database(Protocol):
     def execute(self, statement: str, values: Values = (), /) -> Rows:
         """Run one statement."""
 
-    def executemany(self, statement: str, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement that returns nothing, once for each of *many*."""
+    def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
+        """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
 
     def changes(self) -> int:
         """Return how many rows the last statement changed."""
@@ -89,8 +101,8 @@ class Database(Protocol):
         """Let go of the connection."""
 
 
-class Reading(Protocol[Read_co]):
-    """Reads without holding up the event loop."""
+class DatabaseAccess(Protocol[Read_co]):
+    """Asks a database without holding up the event loop."""
 
     async def run(self, work: Callable[[Read_co], T]) -> T:
         """Return what *work* returns.  Raises what the engine raises."""
@@ -99,8 +111,8 @@ class Reading(Protocol[Read_co]):
         """Let go of its connections."""
 
 
-class ReadingAtOnce(Generic[Read]):
-    """Reads on the event loop: for an engine in this process, whose pages are in memory."""
+class AccessAtOnce(Generic[Read]):
+    """Asks on the event loop: for an engine in this process, whose pages are in memory."""
 
     def __init__(self, database: Read) -> None:
         self._database = database
@@ -114,8 +126,8 @@ class ReadingAtOnce(Generic[Read]):
         self._database.close()
 
 
-class ReadingInThreads(Generic[Read]):
-    """Reads in a few threads, each with a connection of its own: for an engine elsewhere."""
+class AccessInThreads(Generic[Read]):
+    """Asks in a few threads, each with a connection of its own: for an engine elsewhere."""
 
     def __init__(self, connect: Callable[[], Read], *, threads: int = READERS) -> None:
         self._connect = connect
@@ -139,6 +151,13 @@ class ReadingInThreads(Generic[Read]):
             database = self._of_thread.database = self._connect()
             self._opened.append(database)
         return work(database)
+
+
+def inserting(batch: Batch) -> str:
+    """Return the statement that adds one row of *batch*."""
+    values = ", ".join("?" * len(batch.columns))
+    columns = ", ".join(batch.columns)
+    return f"INSERT INTO {batch.table} ({columns}) VALUES ({values}) {batch.on_conflict}"  # noqa: S608 - ours
 
 
 @contextmanager

@@ -31,10 +31,14 @@ class Config(BaseSettings):
     """The folder of all files; one installation each."""
     data_dir_may_be_open: bool = False
     """Start although other users of the machine may look into data_dir."""
+    store: values.StoreUrl = None
+    """A PostgreSQL (15 or newer) that holds market, credits, payments and accounts, as
+    `postgresql://user:password@host:5432/database`; needs the extra `postgres`. Unset: two SQLite
+    files in data_dir."""
     redis: values.RedisUrl = None
     """A Redis or Valkey in which api processes count rate limits together, as
-    `redis://:password@host:6379/0`, or `rediss://` for TLS; needs the extra `redis`. Unset: each
-    api process counts alone."""
+    `redis://:password@host:6379/0`, or `rediss://` for TLS; needs the extra `redis`. Unset: in
+    the PostgreSQL of `store`, else each api process counts alone."""
     replicas_max: int = Field(default=1, ge=1, le=1_000)
     """How many api processes there may be. While the store of limits is away, each admits the limit
     divided by this, and at least 1."""

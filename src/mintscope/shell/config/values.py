@@ -143,6 +143,17 @@ def _expect_redis_url(value: SecretStr) -> SecretStr:
     return value
 
 
+def _expect_store_url(value: SecretStr) -> SecretStr:
+    try:
+        address = urlsplit(value.get_secret_value())
+        is_usable = address.scheme in {"postgresql", "postgres"} and address.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise ValueError("expected an address like postgresql://user:password@host:5432/database")
+    return value
+
+
 def _empty_is_none(value: object) -> object:
     return None if value == "" else value
 
@@ -208,6 +219,7 @@ Urls = Annotated[tuple[Url, ...], LISTED]
 Secrets = Annotated[tuple[SecretStr, ...], LISTED]
 OptionalUrl = Annotated[Url | None, UNSET]
 RedisUrl = Annotated[Annotated[SecretStr, AfterValidator(_expect_redis_url)] | None, UNSET]
+StoreUrl = Annotated[Annotated[SecretStr, AfterValidator(_expect_store_url)] | None, UNSET]
 Origin = Annotated[Annotated[str, AfterValidator(_expect_origin)] | None, UNSET]
 Sender = Annotated[str, AfterValidator(_parse_sender)]
 Pepper = Annotated[Annotated[SecretStr, AfterValidator(_expect_pepper)] | None, UNSET]

@@ -40,7 +40,8 @@ from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
 from mintscope.shell.wiring.processes.siblings import Siblings
 from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
-from mintscope.shell.wiring.stores import Money, open_limits, open_market, open_money
+from mintscope.shell.wiring.storage.limits import open_limits
+from mintscope.shell.wiring.stores import Money, open_market, open_money
 
 Ready: TypeAlias = Callable[[str, int], None]
 

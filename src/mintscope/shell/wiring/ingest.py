@@ -32,6 +32,7 @@ from mintscope.shell.wiring.kernels import load_ingest_kernels, telling_what_is_
 from mintscope.shell.wiring.maintenance import run_until_signalled, running, serving_metrics
 from mintscope.shell.wiring.processes.backoff import Backoff
 from mintscope.shell.wiring.processes.holding import held
+from mintscope.shell.wiring.storage.turn import turn
 from mintscope.shell.wiring.stores import Market, open_market
 
 __all__ = ["WrongChain", "node_endpoint", "run_ingest"]
@@ -72,8 +73,24 @@ async def _run(config: Config, progress: Progress, clock: Clock) -> None:
 
 
 async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
+    """Ingest while it is this process's turn to write."""
+    own = turn(config)
+    async with own.held():
+        working = asyncio.create_task(_ingest(config, progress, clock, own.epoch))
+        keeping = asyncio.create_task(own.keep())
+        try:
+            done, _ = await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (working, keeping):
+                task.cancel()
+            await asyncio.gather(working, keeping, return_exceptions=True)
+
+
+async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int | None) -> None:
     async with (
-        open_market(config) as market,
+        open_market(config, epoch=epoch) as market,
         _keeping_facts(config.chain, market, clock),
         _source(config, clock, progress) as source,
         AsyncExitStack() as stack,

@@ -23,7 +23,7 @@ from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.signups.form import parse_form
 from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.user import UserId
-from mintscope.edges.storage.database import ReadingAtOnce
+from mintscope.edges.storage.database import AccessAtOnce
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sqlite.connection import SqliteDatabase
 from support.fakes.mistaken_review import WritesEmailsAfterwards
@@ -62,7 +62,7 @@ class WatchedFile(AccountConnections):
 
     def __init__(self, path: Path) -> None:
         writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")
-        super().__init__(writing, ReadingAtOnce(reading))
+        super().__init__(writing, AccessAtOnce(reading))
         self._path = path
         self._connection = writing.connection
         self._connection.wal_autocheckpoint(0)

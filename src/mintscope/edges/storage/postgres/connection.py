@@ -13,8 +13,14 @@ from psycopg.raw_cursor import RawCursor
 from psycopg.types.numeric import Int8Dumper
 from typing_extensions import override
 
-from mintscope.edges.storage.database import DatabaseAway, DatabaseError, Rows, Values
-from mintscope.edges.storage.postgres.dialect import translate
+from mintscope.edges.storage.database import (
+    Batch,
+    DatabaseAway,
+    DatabaseError,
+    Rows,
+    Values,
+)
+from mintscope.edges.storage.postgres.dialect import inserting_arrays, translate
 
 APPLICATION: Final = "mintscope"  # as pg_stat_activity shows it
 CONNECT_S: Final = 5
@@ -100,11 +106,16 @@ class PostgresDatabase:
             self._changed = cursor.rowcount
             return Rows(cursor.fetchall() if cursor.description else ())
 
-    def executemany(self, statement: str, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement that returns nothing, once for each of *many*."""
+    def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
+        """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
+        rows = list(many)
         with self._told():
             cursor = self._cursor()
-            cursor.executemany(translate(statement).text, list(many))
+            if not isinstance(statement, Batch):
+                cursor.executemany(translate(statement).text, rows)
+            elif rows:
+                columns = [list(column) for column in zip(*rows, strict=True)]
+                cursor.execute(inserting_arrays(statement), columns)
             self._changed = cursor.rowcount
 
     def script(self, text: str) -> None:

@@ -4,6 +4,8 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from mintscope.edges.storage.database import Batch
+
 # A text in quotes is left alone; so is a cast (`::`).
 MARK: Final = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)")
 KNOWN_MAX: Final = 2_000
@@ -14,6 +16,16 @@ class Translated(NamedTuple):
 
     text: str
     names: tuple[str, ...]
+
+
+def inserting_arrays(batch: Batch) -> str:
+    """Return the statement that adds the rows of *batch*, given as one array a column."""
+    arrays = ", ".join(
+        f"${number}::{kind}[]" for number, kind in enumerate(batch.columns.values(), 1)
+    )
+    columns = ", ".join(batch.columns)
+    rows = f"SELECT * FROM unnest({arrays})"  # noqa: S608 - ours, as is the table
+    return f"INSERT INTO {batch.table} ({columns}) {rows} {batch.on_conflict}"
 
 
 @lru_cache(KNOWN_MAX)

@@ -1,17 +1,26 @@
 """The openers of this engine: each yields ports of the core over one database."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import StoreUnavailable, UnusableStore
-from mintscope.edges.storage.database import DatabaseAway, DatabaseError, ReadingInThreads
+from mintscope.core.market.store import DEFAULT_RETENTION, Retention
+from mintscope.edges.storage.database import (
+    AccessInThreads,
+    Database,
+    DatabaseAway,
+    DatabaseError,
+)
 from mintscope.edges.storage.folder import load_pepper
 from mintscope.edges.storage.group_commit import PATIENCE_S
+from mintscope.edges.storage.market import Market
 from mintscope.edges.storage.money import Money
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.connection import PostgresDatabase, WriteLock
+from mintscope.edges.storage.postgres.limits import PostgresWindows
+from mintscope.edges.storage.postgres.market import PostgresMarketTables
 from mintscope.edges.storage.postgres.migrating import migrate
 from mintscope.edges.storage.postgres.money.credit_ledger import (
     PostgresCreditAccounts,
@@ -24,7 +33,7 @@ from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 
 def payment_store(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
     """Return the payments in the database of *dsn*."""
-    reading = ReadingInThreads(partial(PostgresDatabase, dsn))
+    reading = AccessInThreads(partial(PostgresDatabase, dsn))
     return SqlPaymentStore(PostgresDatabase(dsn), reading, patience_s=patience_s)
 
 
@@ -35,8 +44,32 @@ def payment_books(dsn: str) -> SqlPaymentBooks:
 
 def account_connections(dsn: str, *, patience_s: float = PATIENCE_S) -> AccountConnections:
     """Return what reads and writes the accounts in the database of *dsn*."""
-    reading = ReadingInThreads(partial(PostgresDatabase, dsn))
+    reading = AccessInThreads(partial(PostgresDatabase, dsn))
     return AccountConnections(PostgresDatabase(dsn), reading, patience_s=patience_s)
+
+
+@asynccontextmanager
+async def open_market(
+    dsn: str,
+    *,
+    follows_all: bool = False,
+    retention: Retention = DEFAULT_RETENTION,
+    epoch: int | None = None,
+) -> AsyncIterator[Market]:
+    """Open the market in the database of *dsn*, its schema migrated.
+
+    follows_all   track every mint that trades, not only those listed
+    retention     how long candles are kept
+    epoch         ingest writes while no later one has begun; None: nothing is ingested
+    Raises        UnusableStore, StoreUnavailable while the server does not answer
+    """
+    try:
+        _migrate(dsn, "market")
+        async with AsyncExitStack() as stack:
+            tables = _MarketOfEpoch(dsn, epoch)
+            yield Market(tables, stack, follows_all=follows_all, retention=retention)
+    except DatabaseError as cause:
+        raise _unusable(cause) from cause
 
 
 @asynccontextmanager
@@ -54,6 +87,39 @@ async def open_money(
             yield Money(_MoneyTables(dsn, pepper_file), stack, pepper=pepper, clock=clock)
     except DatabaseError as cause:
         raise _unusable(cause) from cause
+
+
+def open_windows(dsn: str) -> PostgresWindows:
+    """Return the windows of rate limits in the database of *dsn*, its schema migrated.
+
+    Raises UnusableStore, StoreUnavailable while the server does not answer
+    """
+    try:
+        _migrate(dsn, "limits")
+    except DatabaseError as cause:
+        raise _unusable(cause) from cause
+    return PostgresWindows(dsn)
+
+
+class _MarketOfEpoch:
+    """Implements MarketEngine over a database."""
+
+    tables = PostgresMarketTables()
+    version = None
+
+    def __init__(self, dsn: str, epoch: int | None) -> None:
+        self._dsn = dsn
+        self._epoch = epoch
+
+    def written(self) -> AccessInThreads[Database]:
+        return _in_a_thread(partial(PostgresDatabase, self._dsn, WriteLock.MARKET))
+
+    def ingested(self) -> AccessInThreads[Database]:
+        connect = partial(PostgresDatabase, self._dsn, WriteLock.MARKET, epoch=self._epoch)
+        return _in_a_thread(connect)
+
+    def read(self) -> AccessInThreads[Database]:
+        return self.written()
 
 
 class _MoneyTables:
@@ -80,6 +146,10 @@ class _MoneyTables:
 
     def accounts(self) -> AccountConnections:
         return account_connections(self._dsn)
+
+
+def _in_a_thread(connect: Callable[[], Database]) -> AccessInThreads[Database]:
+    return AccessInThreads(connect, threads=1)
 
 
 def _migrate(dsn: str, kind: str) -> None:

@@ -12,7 +12,14 @@ import apsw
 import structlog
 
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
-from mintscope.edges.storage.database import DatabaseAway, DatabaseError, Rows, Values
+from mintscope.edges.storage.database import (
+    Batch,
+    DatabaseAway,
+    DatabaseError,
+    Rows,
+    Values,
+    inserting,
+)
 from mintscope.edges.storage.sqlite import old_states
 
 # Older versions can corrupt a write-ahead log that two connections checkpoint at once.
@@ -120,15 +127,12 @@ def snapshot(db: apsw.Connection) -> Iterator[apsw.Connection]:
 
 
 @contextmanager
-def unavailable_on_error(message: str, *, kind: str = "money") -> Iterator[None]:
+def unavailable_on_error(message: str) -> Iterator[None]:
     """Turn an error of SQLite into ServiceUnavailable(*message*), and log its cause."""
     try:
         yield
     except apsw.Error as cause:
-        if kind == "market":
-            log.exception("the market file does not answer")
-        else:
-            log.exception("the money file does not answer")
+        log.exception("the money file does not answer")
         raise ServiceUnavailable(message) from cause
 
 
@@ -214,6 +218,7 @@ class SqliteDatabase:
 
     connection        what SQLite alone has is asked of it
     busy_timeout_ms   how long a statement waits for other connections
+    read_only         the file must be there, and up to date
     """
 
     def __init__(
@@ -223,8 +228,10 @@ class SqliteDatabase:
         *,
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
         may_write: bool = True,
+        read_only: bool = False,
     ) -> None:
-        self.connection = self._db = open_store(path, kind)
+        with told():
+            self.connection = self._db = open_store(path, kind, read_only=read_only)
         self._db.set_busy_timeout(busy_timeout_ms)
         if not may_write:
             self._db.execute("PRAGMA query_only = ON")
@@ -234,10 +241,11 @@ class SqliteDatabase:
         with told():
             return Rows(self._db.execute(statement, values).fetchall())
 
-    def executemany(self, statement: str, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement that returns nothing, once for each of *many*."""
+    def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
+        """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
+        text = inserting(statement) if isinstance(statement, Batch) else statement
         with told():
-            self._db.executemany(statement, many)
+            self._db.executemany(text, many)
 
     def changes(self) -> int:
         """Return how many rows the last statement changed."""

@@ -2,38 +2,29 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cached_property
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import apsw
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import StoreUnavailable, UnusableStore
-from mintscope.core.market.history.store import (
-    HistoryJobs,
-    HistoryJoin,
-    HistoryReading,
-    PastFolding,
-)
-from mintscope.core.market.mint_facts import MintFactStore
-from mintscope.core.market.store import (
-    DEFAULT_RETENTION,
-    MarketReader,
-    MarketStore,
-    Retention,
-    Tracking,
+from mintscope.core.market.store import DEFAULT_RETENTION, Retention
+from mintscope.edges.storage.database import (
+    AccessAtOnce,
+    AccessInThreads,
+    Database,
+    DatabaseError,
 )
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, load_pepper
+from mintscope.edges.storage.market import Market
 from mintscope.edges.storage.money import Money
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
-from mintscope.edges.storage.sqlite.market.history import SqliteHistory
-from mintscope.edges.storage.sqlite.market.log_reader import SqliteLogReader
-from mintscope.edges.storage.sqlite.market.log_writer import SqliteMarketStore
-from mintscope.edges.storage.sqlite.market.mint_facts import SqliteMintFacts
-from mintscope.edges.storage.sqlite.market.tracking import SqliteTracking
+from mintscope.edges.storage.sqlite.connection import SqliteDatabase
+from mintscope.edges.storage.sqlite.market import SqliteMarketTables, version
 from mintscope.edges.storage.sqlite.money.credit_ledger import (
     SqliteCreditAccounts,
     SqliteCreditLedger,
@@ -43,9 +34,6 @@ from mintscope.edges.storage.sqlite.money.stores import (
     payment_books,
     payment_store,
 )
-
-if TYPE_CHECKING:
-    from mintscope.core.market.history.imports import Imports
 
 # What ends by itself, or by what an operator does outside: room, a disk, a lock.
 PASSING: Final = (
@@ -59,89 +47,24 @@ PASSING: Final = (
 )
 
 
-class Market:
-    """The ports of the market."""
+class _MarketFile:
+    """Implements MarketEngine over a file."""
 
-    def __init__(
-        self, path: Path, stack: AsyncExitStack, *, follows_all: bool, retention: Retention
-    ) -> None:
+    tables = SqliteMarketTables()
+    version = staticmethod(version)
+
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._stack = stack
-        self._follows_all = follows_all
-        self._retention = retention
 
-    @cached_property
-    def store(self) -> MarketStore:
-        """The only writer of the swap log."""
-        store = SqliteMarketStore(
-            self._path, follows_all=self._follows_all, retention=self._retention
-        )
-        self._stack.push_async_callback(store.close)
-        return store
+    def written(self) -> AccessAtOnce[Database]:
+        return AccessAtOnce(SqliteDatabase(self._path, "market"))
 
-    @cached_property
-    def reader(self) -> MarketReader:
-        """Reads the swap log, and says where the market stands."""
-        reader = SqliteLogReader(self._path)
-        self._stack.push_async_callback(reader.close)
-        return reader
+    def ingested(self) -> AccessAtOnce[Database]:
+        return self.written()
 
-    @cached_property
-    def tracking(self) -> Tracking:
-        """The list of tracked mints."""
-        tracking = SqliteTracking(self._path)
-        self._stack.push_async_callback(tracking.close)
-        return tracking
-
-    @property
-    def history_reading(self) -> HistoryReading:
-        """The past of mints, for its reader."""
-        return self._history
-
-    @property
-    def past_folding(self) -> PastFolding:
-        """The past of mints, for its fold."""
-        return self._history
-
-    @property
-    def history_jobs(self) -> HistoryJobs:
-        """The past of mints, for an operator."""
-        return self._history
-
-    @cached_property
-    def _history(self) -> SqliteHistory:
-        history = SqliteHistory(self._path)
-        self._stack.push_async_callback(history.close)
-        return history
-
-    @cached_property
-    def imports(self) -> "Imports":
-        """Candles of providers."""
-        # Only here: see history_join.
-        from mintscope.edges.storage.sqlite.market.imports import (  # noqa: PLC0415 - see above
-            SqliteImports,
-        )
-
-        imports = SqliteImports(self._path)
-        self._stack.push_async_callback(imports.close)
-        return imports
-
-    @cached_property
-    def history_join(self) -> HistoryJoin:
-        """Takes a past that was read into the market, for ingest."""
-        # Only here: it folds, and numba takes long to load for commands that need none of it.
-        from mintscope.edges.storage.sqlite.market import history_join  # noqa: PLC0415 - see above
-
-        join = history_join.SqliteHistoryJoin(self._path, self._retention)
-        self._stack.push_async_callback(join.close)
-        return join
-
-    @cached_property
-    def facts(self) -> MintFactStore:
-        """What mints are, as a node last said."""
-        facts = SqliteMintFacts(self._path)
-        self._stack.push_async_callback(facts.close)
-        return facts
+    def read(self) -> AccessInThreads[Database]:
+        connect = partial(SqliteDatabase, self._path, "market", read_only=True)
+        return AccessInThreads(connect, threads=1)
 
 
 class _MoneyFile:
@@ -182,8 +105,9 @@ async def open_market(
     path = _path("market", folder, MARKET_FILE)
     try:
         async with AsyncExitStack() as stack:
-            yield Market(path, stack, follows_all=follows_all, retention=retention)
-    except apsw.Error as cause:
+            file = _MarketFile(path)
+            yield Market(file, stack, follows_all=follows_all, retention=retention)
+    except (apsw.Error, DatabaseError) as cause:
         raise _unusable("market", folder, cause) from cause
 
 
@@ -198,7 +122,7 @@ async def open_money(folder: Path, *, pepper: bytes | None, clock: Clock) -> Asy
     try:
         async with AsyncExitStack() as stack:
             yield Money(_MoneyFile(path), stack, pepper=pepper, clock=clock)
-    except apsw.Error as cause:
+    except (apsw.Error, DatabaseError) as cause:
         raise _unusable("money", folder, cause) from cause
 
 
@@ -211,5 +135,6 @@ def _path(kind: str, folder: Path, name: str) -> Path:
 
 
 def _unusable(kind: str, folder: Path, cause: Exception) -> UnusableStore:
-    error = StoreUnavailable if isinstance(cause, PASSING) else UnusableStore
+    first = cause.__cause__ if isinstance(cause, DatabaseError) else cause
+    error = StoreUnavailable if isinstance(first, PASSING) else UnusableStore
     return error(f"the {kind} file in {folder} does not answer: {cause}")

@@ -15,7 +15,7 @@ from mintscope.core.payments.store import Budget
 from mintscope.shell.cli.doctor.finding import Finding, Level, collect, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring import payments as wiring
-from mintscope.shell.wiring.stores import OTHERS, market_file, money_file, open_market, open_money
+from mintscope.shell.wiring.stores import OTHERS, market_place, money_place, open_market, open_money
 
 SOL: Final = 10**9
 
@@ -66,7 +66,7 @@ async def _check_chain(config: Config, terms: Terms) -> AsyncIterator[Finding]:
 
 async def _check_price(config: Config) -> AsyncIterator[Finding]:
     endpoint = wiring.payment_endpoint(config.chain)
-    is_new = not market_file(config).exists()
+    is_new = market_place(config).is_new
     if config.payments.price_source == "market" and is_new:
         yield ok("payments: the price comes with the market, after the first start")
         return
@@ -80,7 +80,7 @@ async def _check_price(config: Config) -> AsyncIterator[Finding]:
 
 
 async def _check_sales(config: Config) -> AsyncIterator[Finding]:
-    if not money_file(config).exists():
+    if money_place(config).is_new:
         return
     try:
         async with open_money(config, SystemClock()) as money:

@@ -15,10 +15,10 @@ from mintscope.core.dex.outcome import QuarantineReason
 from mintscope.core.market.store import UNKNOWN_PROGRAM, MarketOverview, NotRead
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.storage.limits import expect_limits
 from mintscope.shell.wiring.stores import (
-    expect_limits,
-    market_file,
-    money_file,
+    market_place,
+    money_place,
     open_market,
     open_money,
     pepper_file,
@@ -32,9 +32,9 @@ NEW: Final = (UNKNOWN_PROGRAM, QuarantineReason.UNKNOWN_INSTRUCTION)
 
 def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
     """Check how old the market is, and what is missing in it."""
-    path = market_file(config)
-    if not path.exists():
-        yield ok(f"market: {path} is made at the first start")
+    place = market_place(config)
+    if place.is_new:
+        yield ok(f"market: {place.name} is made at the first start")
         return
     try:
         overview, not_read = asyncio.run(_overview(config))
@@ -87,9 +87,9 @@ def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Findin
 
 def check_money(config: Config) -> Iterator[Finding]:
     """Add up the credit accounts, and try the pepper."""
-    path = money_file(config)
-    if not path.exists():
-        yield ok(f"money: {path} is made at the first start")
+    place = money_place(config)
+    if place.is_new:
+        yield ok(f"money: {place.name} is made at the first start")
         return
     pepper = pepper_file(config)
     try:

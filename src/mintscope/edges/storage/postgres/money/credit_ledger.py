@@ -9,8 +9,8 @@ from mintscope.base.clock import Clock
 from mintscope.core.credits.ledger import AccountLine, CreditAccount, KindLine
 from mintscope.edges.storage.credit_ledger import UNAVAILABLE, GroupCreditLedger
 from mintscope.edges.storage.database import (
+    AccessInThreads,
     DatabaseError,
-    ReadingInThreads,
     unavailable_on_database_error,
 )
 from mintscope.edges.storage.group_commit import PATIENCE_S
@@ -27,7 +27,7 @@ class PostgresCreditLedger(GroupCreditLedger):
     ) -> None:
         super().__init__(
             PostgresCreditBook(dsn, pepper=pepper),
-            ReadingInThreads(partial(PostgresCreditBook, dsn, pepper=pepper)),
+            AccessInThreads(partial(PostgresCreditBook, dsn, pepper=pepper)),
             clock=clock,
             errors=DatabaseError,
             patience_s=patience_s,

@@ -7,7 +7,7 @@ from typing import Final, NoReturn, TypeVar
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.edges.storage.database import (
     Database,
-    Reading,
+    DatabaseAccess,
     unavailable_on_database_error,
 )
 from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
@@ -26,7 +26,11 @@ class AccountConnections:
     """
 
     def __init__(
-        self, writing: Database, reading: Reading[Database], *, patience_s: float = PATIENCE_S
+        self,
+        writing: Database,
+        reading: DatabaseAccess[Database],
+        *,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self._writing = writing
         self._reading = reading

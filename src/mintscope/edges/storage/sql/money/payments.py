@@ -20,9 +20,9 @@ from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.store import Beginning, Found, Inconsistent, PendingPayment
 from mintscope.edges.storage.database import (
     Database,
+    DatabaseAccess,
     DatabaseAway,
     DatabaseError,
-    Reading,
     unavailable_on_database_error,
 )
 from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
@@ -45,7 +45,11 @@ class SqlPaymentStore:
     """
 
     def __init__(
-        self, writing: Database, reading: Reading[Database], *, patience_s: float = PATIENCE_S
+        self,
+        writing: Database,
+        reading: DatabaseAccess[Database],
+        *,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self._writing = writing
         self._reading = reading

@@ -10,7 +10,7 @@ import apsw
 from mintscope.base.clock import Clock
 from mintscope.core.credits.ledger import AccountLine, CreditAccount, KindLine
 from mintscope.edges.storage.credit_ledger import UNAVAILABLE, GroupCreditLedger
-from mintscope.edges.storage.database import ReadingAtOnce
+from mintscope.edges.storage.database import AccessAtOnce
 from mintscope.edges.storage.group_commit import PATIENCE_S
 from mintscope.edges.storage.sqlite.connection import unavailable_on_error
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
@@ -33,7 +33,7 @@ class SqliteCreditLedger(GroupCreditLedger):
         reading.wait_at_most(READ_PATIENCE_MS)
         super().__init__(
             CreditBook(path, pepper=pepper),
-            ReadingAtOnce(reading),
+            AccessAtOnce(reading),
             clock=clock,
             errors=apsw.Error,
             patience_s=patience_s,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from mintscope.edges.storage.database import Database, Reading, ReadingAtOnce
+from mintscope.edges.storage.database import AccessAtOnce, Database, DatabaseAccess
 from mintscope.edges.storage.group_commit import PATIENCE_S
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
@@ -28,7 +28,7 @@ def account_connections(path: Path, *, patience_s: float = PATIENCE_S) -> Accoun
     return AccountConnections(SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s)
 
 
-def _reading(path: Path) -> Reading[Database]:
+def _reading(path: Path) -> DatabaseAccess[Database]:
     # A rule that writes must fail there.
     database = SqliteDatabase(path, "money", busy_timeout_ms=READ_PATIENCE_MS, may_write=False)
-    return ReadingAtOnce(database)
+    return AccessAtOnce(database)

@@ -217,3 +217,5 @@ CREATE TABLE import_candle (
     provider  text NOT NULL,
     PRIMARY KEY (mint, timeframe, bucket)
 );
+
+CREATE INDEX event_tracking ON event (seq) WHERE kind IN ('track', 'untrack');

@@ -1,11 +1,10 @@
-"""What was seen and not read over the last day, on SQLite: bounded, whatever is seen."""
+"""What was seen and not read over the last day: bounded, whatever is seen."""
 
 from typing import Final
 
-import apsw
-
 from mintscope.base.primitives import Signature, UnixS
 from mintscope.core.market.store import NotRead
+from mintscope.edges.storage.database import Database
 
 HOUR_S: Final = 3_600
 HOURS_KEPT: Final = 24
@@ -21,23 +20,27 @@ SELECT EXISTS (SELECT * FROM not_read
 """
 ADD: Final = """
 INSERT INTO not_read
-VALUES (:hour, :program, :reason, :head, :time, :count, min(:volume, :most), :signature)
-ON CONFLICT DO UPDATE SET
-   time = excluded.time, count = count + excluded.count,
-   volume = min(volume + excluded.volume, :most),
-   signature = coalesce(excluded.signature, signature)
+VALUES (:hour, :program, :reason, :head, :time, :count, :volume, :signature)
+ON CONFLICT (hour, program, reason, head) DO UPDATE SET
+   time = excluded.time, count = not_read.count + excluded.count,
+   volume = CASE WHEN not_read.volume + excluded.volume > :most THEN :most
+                 ELSE not_read.volume + excluded.volume END,
+   signature = coalesce(excluded.signature, not_read.signature)
 """
-# With max(time) its row is the one that signature is of.
 LARGEST: Final = """
-SELECT program, reason, head, sum(count), min(total(volume), :most), signature, max(time)
-  FROM not_read
- WHERE hour > coalesce((SELECT max(time) FROM header WHERE NOT is_dead), 0) / :hour_s - :hours
+WITH recent AS (
+    SELECT *, row_number() OVER (PARTITION BY program, reason, head ORDER BY time DESC) AS place
+      FROM not_read
+     WHERE hour > coalesce((SELECT max(time) FROM header WHERE is_dead = 0), 0) / :hour_s - :hours)
+SELECT program, reason, head, sum(count), sum(CAST(volume AS double precision)),
+       max(CASE WHEN place = 1 THEN signature END), max(time)
+  FROM recent
  GROUP BY program, reason, head
  ORDER BY 5 DESC, 4 DESC, 1, 2, 3 LIMIT :limit
 """
 
 
-def add(db: apsw.Connection, seen: NotRead) -> None:
+def add(db: Database, seen: NotRead) -> None:
     """Count *seen* in its hour, and forget what is more than a day older."""
     hour = seen.time // HOUR_S
     kind = {"program": seen.program, "reason": seen.reason, "head": seen.head}
@@ -49,9 +52,9 @@ def add(db: apsw.Connection, seen: NotRead) -> None:
     db.execute(ADD, {**kind, **row, "volume": volume, "most": VOLUME_MAX})
 
 
-def largest(db: apsw.Connection, limit: int) -> list[NotRead]:
+def largest(db: Database, limit: int) -> list[NotRead]:
     """Return up to *limit* kinds of the last day, the most volume first."""
-    bounds = {"hour_s": HOUR_S, "hours": HOURS_KEPT, "limit": limit, "most": VOLUME_MAX}
+    bounds = {"hour_s": HOUR_S, "hours": HOURS_KEPT, "limit": limit}
     return [
         NotRead(
             time=UnixS(time),
@@ -59,7 +62,7 @@ def largest(db: apsw.Connection, limit: int) -> list[NotRead]:
             reason=reason,
             head=head,
             count=count,
-            volume=int(volume),
+            volume=min(int(volume), VOLUME_MAX),
             signature=None if signature is None else Signature(signature),
         )
         for program, reason, head, count, volume, signature, time in db.execute(LARGEST, bounds)

@@ -1,17 +1,17 @@
-"""Mints in the market file: their numbers, and following them."""
+"""Mints in the market: their numbers, and following them."""
 
+from collections.abc import Collection, Mapping
 from typing import Final
 
-import apsw
-
 from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.edges.storage.sqlite.market.rows import last_seq, mints_blob
+from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.sql.market.rows import last_seq, mints_blob
+from mintscope.edges.storage.sql.market.tables import MarketTables
 
 KNOWN_MAX: Final = 200_000
 
 ADD_EVENT: Final = "INSERT INTO event (seq, kind, mints) VALUES (?, ?, ?)"
 ADD_MINT: Final = "INSERT INTO mint (address) VALUES (?) RETURNING id"
-TRACKED: Final = "SELECT id FROM mint WHERE address = ? AND since_slot IS NOT NULL"
 
 FOLLOW: Final = """
 UPDATE mint SET since_slot = ?, since_time = ? WHERE address = ? AND since_slot IS NULL
@@ -24,7 +24,7 @@ UPDATE mint SET since_slot = NULL, since_time = NULL, is_listed = 0
 RETURNING id
 """
 
-TIP: Final = "SELECT slot, time FROM header WHERE NOT is_dead ORDER BY seq DESC LIMIT 1"
+TIP: Final = "SELECT slot, time FROM header WHERE is_dead = 0 ORDER BY seq DESC LIMIT 1"
 BEFORE_ALL: Final = Slot(-1)
 
 
@@ -32,44 +32,44 @@ class MintIds:
     """The numbers of the mints whose swaps are logged, as they are asked for.
 
     Kept from one transaction to the next, and forgotten once another process, an operator's
-    command, has changed the file.
+    command, has changed what is tracked.
     """
 
-    def __init__(self, db: apsw.Connection, *, creates: bool) -> None:
+    def __init__(self, tables: MarketTables, *, creates: bool) -> None:
         """With *creates* every mint is given a number, else tracked ones alone have one."""
-        self._db = db
+        self._tables = tables
         self._creates = creates
-        self._version = -1
+        self._version: int | None = None
         self._ids: dict[Mint, int | None] = {}
 
-    def refresh(self) -> None:
+    def refresh(self, db: Database) -> None:
         """Forget what another process may have changed; inside a transaction."""
-        version = self._db.execute("PRAGMA data_version").get
+        version = self._tables.version(db)
         if version != self._version or len(self._ids) >= KNOWN_MAX:
             self._ids.clear()
             self._version = version
 
     def forget(self) -> None:
         """Ask anew after the next refresh: this process has changed what is tracked."""
-        self._version = -1
+        self._version = None
 
-    def id_of(self, mint: Mint) -> int | None:
-        """Return the number of *mint*, None if its swaps are not logged."""
-        if mint not in self._ids:
-            self._ids[mint] = (
-                number(self._db, mint) if self._creates else self._db.execute(TRACKED, (mint,)).get
-            )
-        return self._ids[mint]
+    def look_up(self, db: Database, mints: Collection[Mint]) -> Mapping[Mint, int | None]:
+        """Return the number of each of *mints*, None if its swaps are not logged."""
+        unknown = [mint for mint in mints if mint not in self._ids]
+        if unknown:
+            found = self._tables.numbers(db, unknown, creates=self._creates)
+            self._ids.update((mint, found.get(mint)) for mint in unknown)
+        return self._ids
 
 
-def number(db: apsw.Connection, mint: Mint) -> int:
+def number(db: Database, mint: Mint) -> int:
     """Return the number of *mint*, giving it one if it has none."""
     found = db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get
     return int(db.execute(ADD_MINT, (mint,)).get if found is None else found)
 
 
 def track(
-    db: apsw.Connection,
+    db: Database,
     mint: Mint,
     since: tuple[Slot, UnixS] | None = None,
     *,
@@ -89,13 +89,13 @@ def track(
     return True
 
 
-def remove(db: apsw.Connection, mint: Mint) -> bool:
+def remove(db: Database, mint: Mint) -> bool:
     """Untrack *mint* for an operator: no rule follows it again.  False if it was not followed."""
     db.execute("UPDATE mint SET is_removed = 1 WHERE id = ?", (number(db, mint),))
     return untrack(db, mint)
 
 
-def untrack(db: apsw.Connection, mint: Mint) -> bool:
+def untrack(db: Database, mint: Mint) -> bool:
     """Follow *mint* no longer and drop what was kept of it; False if it was not followed."""
     mint_id = db.execute(UNFOLLOW, (mint,)).get
     if mint_id is None:

@@ -1,9 +1,7 @@
-"""HistoryJoin on SQLite: a past becomes the mint's own, in one transaction."""
+"""HistoryJoin: a past becomes the mint's own, in one transaction."""
 
-from pathlib import Path
 from typing import Final, NamedTuple
 
-import apsw
 from msgspec.structs import astuple
 
 from mintscope.base.primitives import Mint, Slot, UnixS
@@ -11,12 +9,13 @@ from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.history.past import decide_again
 from mintscope.core.market.pricing import RATE_WINDOW_S
-from mintscope.core.market.store import Retention
-from mintscope.edges.storage.sqlite.connection import open_store, transaction
-from mintscope.edges.storage.sqlite.market.fold import SAVE_CANDLE, SAVE_STATE, drop_old
-from mintscope.edges.storage.sqlite.market.imports import join_imported
-from mintscope.edges.storage.sqlite.market.mints import ADD_EVENT
-from mintscope.edges.storage.sqlite.market.rows import (
+from mintscope.core.market.store import CANDLES_MIN, Retention
+from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
+from mintscope.edges.storage.sql.history.imports import join_imported
+from mintscope.edges.storage.sql.market import log_writer
+from mintscope.edges.storage.sql.market.fold import CANDLES, STATES, cut_of
+from mintscope.edges.storage.sql.market.mints import ADD_EVENT
+from mintscope.edges.storage.sql.market.rows import (
     deciding_blob,
     deciding_of,
     last_seq,
@@ -25,27 +24,29 @@ from mintscope.edges.storage.sqlite.market.rows import (
     swaps_of,
     volumes_of,
 )
+from mintscope.edges.storage.sql.market.tables import MarketTables
 
 READY: Final = """
-SELECT mint, address, history_job.slot, history_job.time, history_job.since_slot, from_time,
+SELECT mint.id, address, history_job.slot, history_job.time, history_job.since_slot, from_time,
        state, last_swap, deciding, mint.since_slot
-  FROM history_job JOIN mint ON mint.id = mint
+  FROM history_job JOIN mint ON mint.id = history_job.mint
  WHERE stage = 'ready' AND mint.since_slot IS NOT NULL
- ORDER BY mint
+ ORDER BY mint.id
 """
 ANY: Final = """
 SELECT EXISTS (SELECT 1 FROM history_job WHERE stage = 'ready')
        OR EXISTS (SELECT 1 FROM import_candle JOIN state USING (mint))
 """
 AGAIN: Final = "UPDATE history_job SET stage = 'reading' WHERE mint = ?"
-OLDEST: Final = "SELECT time FROM header WHERE NOT is_dead ORDER BY seq LIMIT 1"
-TIME_AT: Final = "SELECT max(time) FROM header WHERE NOT is_dead AND slot <= ?"
+OLDEST: Final = "SELECT time FROM header WHERE is_dead = 0 ORDER BY seq LIMIT 1"
+TIME_AT: Final = "SELECT max(time) FROM header WHERE is_dead = 0 AND slot <= ?"
 
 # A longer own past may leave room for fewer of them: they are joined again, before it.
 KEEP_IMPORTED: Final = """
-INSERT OR IGNORE INTO import_candle
+INSERT INTO import_candle
 SELECT mint, timeframe, bucket, open, high, low, close, provider_volume, provider FROM candle
  WHERE mint = ? AND provider IS NOT NULL
+ON CONFLICT DO NOTHING
 """
 TAKE_CANDLES: Final = """
 INSERT INTO candle
@@ -57,18 +58,24 @@ NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timefr
 # What the log lacks because the mint was not followed then, and what was decided otherwise.
 READ_SWAPS: Final = """
 SELECT seq, mint, swaps, deciding FROM history_swap JOIN header USING (slot)
- WHERE mint = ? AND NOT is_dead
+ WHERE mint = ? AND is_dead = 0
 """
-TAKE_SWAPS: Final = """
-INSERT OR REPLACE INTO swap (seq, mint, swaps, deciding, bought, sold) VALUES (?, ?, ?, ?, ?, ?)
-"""
+SWAPS: Final = Batch(
+    "swap",
+    log_writer.SWAPS.columns,
+    "ON CONFLICT (seq, mint) DO UPDATE SET swaps = excluded.swaps, deciding = excluded.deciding,"
+    " bought = excluded.bought, sold = excluded.sold",
+)
 LATER: Final = """
 SELECT seq, time, swaps FROM swap JOIN header USING (seq)
- WHERE mint = ? AND NOT is_dead AND slot > ?
+ WHERE mint = ? AND is_dead = 0 AND slot > ?
  ORDER BY seq
 """
 REPRICE: Final = "UPDATE swap SET swaps = ?, deciding = ? WHERE seq = ? AND mint = ?"
-KEEP_DECIDING: Final = "INSERT OR REPLACE INTO deciding_pool VALUES (?, ?)"
+KEEP_DECIDING: Final = """
+INSERT INTO deciding_pool (mint, deciding) VALUES (?, ?)
+ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
+"""
 FOLLOWED_SINCE: Final = "UPDATE mint SET since_slot = ?, since_time = ? WHERE id = ?"
 # The staging goes; that it was joined, and from when, stays.
 JOINED: Final = """
@@ -90,18 +97,29 @@ class _Ready(NamedTuple):
     followed_since: Slot
 
 
-class SqliteHistoryJoin:
+class SqlHistoryJoin:
     """Implements HistoryJoin; used by ingest alone, beside its log writer."""
 
-    def __init__(self, path: Path, retention: Retention) -> None:
-        self._db = open_store(path, "market")
+    def __init__(
+        self, access: DatabaseAccess[Database], tables: MarketTables, retention: Retention
+    ) -> None:
+        self._access = access
+        self._tables = tables
         self._retention = retention
 
     async def join(self) -> Mint | None:
         """Join a past that is ready, and return its mint; None if there is none to join now."""
-        if not self._db.execute(ANY).get:
+        return await self._access.run(self._join_one)
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        self._access.close()
+
+    def _join_one(self, db: Database) -> Mint | None:
+        if not db.execute(ANY).get:
             return None
-        with transaction(self._db) as db:
+        with db.transaction():
+            self._tables.written(db)
             folded = db.execute("SELECT folded_slot FROM progress").get
             for ready in [_Ready(*row) for row in db.execute(READY)]:
                 if folded is None or folded < ready.slot:
@@ -113,11 +131,7 @@ class SqliteHistoryJoin:
                 return ready.mint
             return join_imported(db)
 
-    async def close(self) -> None:
-        """Let go of the file."""
-        self._db.close()
-
-    def _join(self, db: apsw.Connection, ready: _Ready) -> None:
+    def _join(self, db: Database, ready: _Ready) -> None:
         fold = MintFold.from_state(ready.state)
         state, last_swap = ready.state, ready.last_swap
         decided = None if ready.deciding is None else deciding_of(ready.deciding)
@@ -129,9 +143,7 @@ class SqliteHistoryJoin:
             db.execute(TAKE_CANDLES, (ready.mint_id,))
             taken = list(db.execute(READ_SWAPS, (ready.mint_id,)))
             volumes = (volumes_of(swaps_of(ready.mint, row[2])) for row in taken)
-            db.executemany(
-                TAKE_SWAPS, ((*row, *of) for row, of in zip(taken, volumes, strict=True))
-            )
+            db.executemany(SWAPS, ((*row, *of) for row, of in zip(taken, volumes, strict=True)))
             if decided is not None:
                 db.execute(KEEP_DECIDING, (ready.mint_id, deciding_blob(decided)))
             newest = self._go_on(db, ready, fold, decided)
@@ -139,7 +151,7 @@ class SqliteHistoryJoin:
                 state, last_swap = fold.state(), newest
             self._save(db, ready, fold)
             if state is not None:
-                db.execute(SAVE_STATE, (ready.mint_id, state, last_swap))
+                db.executemany(STATES, [(ready.mint_id, state, last_swap)])
             since = min(ready.since_slot, ready.followed_since)
             db.execute(FOLLOWED_SINCE, (since, ready.from_time, ready.mint_id))
             for kind in ("untrack", "track"):
@@ -149,7 +161,7 @@ class SqliteHistoryJoin:
         db.execute(JOINED, (ready.mint_id,))
 
     def _go_on(
-        self, db: apsw.Connection, ready: _Ready, fold: MintFold, decided: DecidingPool | None
+        self, db: Database, ready: _Ready, fold: MintFold, decided: DecidingPool | None
     ) -> UnixS | None:
         """Price anew what the log holds after the past, and fold what is folded of it.
 
@@ -168,15 +180,16 @@ class SqliteHistoryJoin:
                     fold.apply(newest, swap)
         return newest
 
-    def _save(self, db: apsw.Connection, ready: _Ready, fold: MintFold) -> None:
+    def _save(self, db: Database, ready: _Ready, fold: MintFold) -> None:
         for timeframe, rows in fold.changed().items():
-            db.executemany(SAVE_CANDLE, ((ready.mint_id, timeframe, *astuple(row)) for row in rows))
+            db.executemany(CANDLES, ((ready.mint_id, timeframe, *astuple(row)) for row in rows))
             bucket = db.execute(NEWEST_BUCKET, (ready.mint_id, timeframe)).get
             if bucket is not None:
-                drop_old(db, self._retention, ready.mint_id, timeframe, UnixS(bucket))
+                cut = cut_of(self._retention, ready.mint_id, timeframe, UnixS(bucket))
+                self._tables.drop_old(db, [cut], CANDLES_MIN)
 
 
-def _meets_the_log(db: apsw.Connection, ready: _Ready) -> bool:
+def _meets_the_log(db: Database, ready: _Ready) -> bool:
     """Say whether the log holds everything after the past, priced as if it had been followed.
 
     A rate rests on the swaps of a minute, so the log must have begun a minute before.

@@ -1,12 +1,8 @@
-"""MarketReader on SQLite: one thread and one connection, beside the writer."""
+"""MarketReader: one thread and one connection, beside the writer."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, Final, TypeVar
-
-import apsw
+from typing import Final, TypeVar
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Slot, UnixS
@@ -21,9 +17,9 @@ from mintscope.core.market.store import (
     UnreadCount,
 )
 from mintscope.core.market.timeframe import Timeframe
-from mintscope.edges.storage.sqlite.connection import open_store, snapshot
-from mintscope.edges.storage.sqlite.market.not_read import largest
-from mintscope.edges.storage.sqlite.market.rows import (
+from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseError, Row
+from mintscope.edges.storage.sql.market.not_read import largest
+from mintscope.edges.storage.sql.market.rows import (
     header_of,
     last_seq,
     mints_of,
@@ -38,12 +34,12 @@ READ_TIMEOUT_S: Final = 10.0
 TIP: Final = """
 SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files
   FROM progress LEFT JOIN header
-    ON header.seq = (SELECT seq FROM header WHERE NOT is_dead ORDER BY seq DESC LIMIT 1)
+    ON header.seq = (SELECT seq FROM header WHERE is_dead = 0 ORDER BY seq DESC LIMIT 1)
 """
 
 # The least time "now" can step back to, should every slot die that still can.
 FINAL_TIME: Final = """
-SELECT time FROM header JOIN progress ON slot = finalized_slot WHERE NOT is_dead
+SELECT time FROM header JOIN progress ON slot = finalized_slot WHERE is_dead = 0
 """
 
 EVENTS: Final = """
@@ -66,25 +62,26 @@ SELECT bucket, buy_volume, sell_volume
  ORDER BY bucket
 """
 
-# All of it is in the index `swap_by_mint`: no swap is read.
+# All of it is in the index `swap_by_mint`: no swap is read.  The signs keep SQLite from beginning
+# with the headers.
 FOLDED_SECONDS: Final = """
 SELECT max(slot), time, sum(bought), sum(sold)
-  FROM swap CROSS JOIN header USING (seq)
+  FROM swap JOIN header USING (seq)
  WHERE swap.mint = :mint
-   AND NOT is_dead
-   AND slot > :since
+   AND +is_dead = 0
+   AND +slot > :since
    AND seq <= :folded
-   AND time >= :recent
+   AND +time >= :recent
  GROUP BY time
  ORDER BY time
 """
 
 NOT_FOLDED: Final = """
 SELECT slot, time, swaps
-  FROM swap CROSS JOIN header USING (seq)
+  FROM swap JOIN header USING (seq)
  WHERE swap.mint = :mint
-   AND NOT is_dead
-   AND slot > :since
+   AND +is_dead = 0
+   AND +slot > :since
    AND seq > :folded
  ORDER BY seq
 """
@@ -94,7 +91,7 @@ SELECT slot, time, swaps
 STANDING: Final = """
 SELECT header.slot, header.time, progress.folded_slot, progress.follows_files
   FROM progress LEFT JOIN header ON header.seq =
-       (SELECT max(seq) FROM header WHERE NOT is_dead)
+       (SELECT max(seq) FROM header WHERE is_dead = 0)
 """
 TRACKED_COUNT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL"
 GAPS: Final = """
@@ -108,18 +105,23 @@ SELECT program, reason, count(*) FROM quarantine GROUP BY program, reason ORDER 
 """
 
 
-class SqliteLogReader:
-    """Implements MarketReader; `close` it when done."""
+class SqlLogReader:
+    """Implements MarketReader; `close` it when done.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-reader")
-        self._db: apsw.Connection | None = None
+    access    of one thread
+    version   tells cheaply whether anything was committed; None: nothing is cheaper than the tip
+    """
+
+    def __init__(
+        self, access: AccessInThreads[Database], version: Callable[[Database], int] | None = None
+    ) -> None:
+        self._access = access
+        self._version = version
         self._tip: tuple[int, log.LogTip] | None = None
 
     async def tip(self) -> log.LogTip:
         """Return the newest committed position; cheap while nothing was committed."""
-        return await self._read(self._read_tip)
+        return await self._answer(self._read_tip)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
         """Return up to *limit* events after *after_seq*, in order.
@@ -149,39 +151,35 @@ class SqliteLogReader:
         return await self._read(lambda db: largest(db, limit))
 
     async def close(self) -> None:
-        """Let go of the file and the thread."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
-        self._thread.shutdown()
+        """Let go of the database and the thread."""
+        self._access.close()
 
-    async def _read(self, read: Callable[[apsw.Connection], Result]) -> Result:
-        loop = asyncio.get_running_loop()
+    async def _read(self, read: Callable[[Database], Result]) -> Result:
+        def in_snapshot(db: Database) -> Result:
+            with db.snapshot():
+                return read(db)
+
+        return await self._answer(in_snapshot)
+
+    async def _answer(self, read: Callable[[Database], Result]) -> Result:
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
-                return await loop.run_in_executor(self._thread, self._in_snapshot, read)
-        except apsw.Error as cause:
+                return await self._access.run(read)
+        except DatabaseError as cause:
             raise ServiceUnavailable("The market data cannot be read now; try again.") from cause
 
-    def _in_snapshot(self, read: Callable[[apsw.Connection], Result]) -> Result:
-        if self._db is None:
-            self._db = open_store(self._path, "market", read_only=True)
-        with snapshot(self._db) as db:
-            return read(db)
-
-    def _read_tip(self, db: apsw.Connection) -> log.LogTip:
-        version = db.execute("PRAGMA data_version").get
-        if self._tip is None or self._tip[0] != version:
-            seq, slot, time, follows_files = db.execute(TIP).get
-            tip = log.LogTip(seq=seq, slot=slot, time=time, follows_files=bool(follows_files))
+    def _read_tip(self, db: Database) -> log.LogTip:
+        version = None if self._version is None else self._version(db)
+        if version is not None and self._tip is not None and self._tip[0] == version:
+            return self._tip[1]
+        seq, slot, time, follows_files = db.execute(TIP).get
+        tip = log.LogTip(seq=seq, slot=slot, time=time, follows_files=bool(follows_files))
+        if version is not None:
             self._tip = (version, tip)
-        return self._tip[1]
-
-    def _let_go(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+        return tip
 
 
-def _overview(db: apsw.Connection) -> MarketOverview:
+def _overview(db: Database) -> MarketOverview:
     slot, time, folded_slot, follows_files = db.execute(STANDING).get
     gap_count, gap_slots, newest_gap = db.execute(GAPS).get
     unread = [UnreadCount(*row) for row in db.execute(UNREAD)]
@@ -189,7 +187,7 @@ def _overview(db: apsw.Connection) -> MarketOverview:
     return MarketOverview(*standing, gap_count, gap_slots, newest_gap, unread)
 
 
-def _events(db: apsw.Connection, after_seq: int, limit: int) -> list[log.Event]:
+def _events(db: Database, after_seq: int, limit: int) -> list[log.Event]:
     if after_seq < db.execute("SELECT trimmed_seq FROM progress").get:
         raise log.LogTrimmed(f"expected events after {after_seq}; they are no longer kept")
     rows = list(db.execute(EVENTS, (after_seq, limit)))
@@ -201,7 +199,7 @@ def _events(db: apsw.Connection, after_seq: int, limit: int) -> list[log.Event]:
     return [_event(row, swaps) for row in rows]
 
 
-def _event(row: tuple[Any, ...], swaps: dict[int, list[log.PricedSwap]]) -> log.Event:
+def _event(row: Row, swaps: dict[int, list[log.PricedSwap]]) -> log.Event:
     seq, kind, slot, mints, *header = row
     match kind:
         case "append":
@@ -221,12 +219,12 @@ def _position(swap: log.PricedSwap) -> tuple[int, int, int, int]:
     return (swap.transaction_index, swap.outer, swap.inner, swap.leg)
 
 
-def _tracked(db: apsw.Connection) -> tuple[int, frozenset[Mint]]:
+def _tracked(db: Database) -> tuple[int, frozenset[Mint]]:
     rows = db.execute("SELECT address FROM mint WHERE since_slot IS NOT NULL")
     return last_seq(db), frozenset(Mint(address) for (address,) in rows)
 
 
-def _load(db: apsw.Connection, mint: Mint) -> log.LoadedMint | None:
+def _load(db: Database, mint: Mint) -> log.LoadedMint | None:
     found = db.execute(
         "SELECT id, since_slot FROM mint WHERE address = ? AND since_slot IS NOT NULL", (mint,)
     ).get
@@ -234,22 +232,23 @@ def _load(db: apsw.Connection, mint: Mint) -> log.LoadedMint | None:
         return None
     mint_id, since_slot = found
     final = UnixS(db.execute(FINAL_TIME).get or 0)
+    bounds = (mint_id, final - MINUTES_S)
     return log.LoadedMint(
         mint=mint,
         seq=last_seq(db),
         state=db.execute("SELECT state FROM state WHERE mint = ?", (mint_id,)).get,
         candles={timeframe: _candles(db, mint_id, timeframe) for timeframe in Timeframe},
-        minutes=list(db.execute(MINUTES, (mint_id, final - MINUTES_S))),
+        minutes=[(at, bought, sold) for at, bought, sold in db.execute(MINUTES, bounds)],
         tail=_tail(db, mint, mint_id, since_slot, final),
     )
 
 
-def _candles(db: apsw.Connection, mint_id: int, timeframe: Timeframe) -> list[log.CandleRow]:
+def _candles(db: Database, mint_id: int, timeframe: Timeframe) -> list[log.CandleRow]:
     return newest_candles(db, mint_id, timeframe, CANDLES_MIN)[::-1]
 
 
 def _tail(
-    db: apsw.Connection, mint: Mint, mint_id: int, since_slot: Slot, final: UnixS
+    db: Database, mint: Mint, mint_id: int, since_slot: Slot, final: UnixS
 ) -> list[log.TailSwap]:
     bounds = {
         "mint": mint_id,

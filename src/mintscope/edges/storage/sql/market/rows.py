@@ -1,9 +1,8 @@
-"""What the market file's blobs hold, and how its rows become values."""
+"""What the blobs of the market hold, and how its rows become values."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
-import apsw
 import msgspec
 from msgspec.structs import astuple
 
@@ -11,6 +10,7 @@ from mintscope.base.primitives import Mint
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
 from mintscope.core.market.timeframe import Timeframe
+from mintscope.edges.storage.database import Database, Row
 
 # PricedSwaps without their mint, which is the row's, and without an offered price where there is
 # none; those of before have no pool either.
@@ -73,21 +73,19 @@ def header_row(header: SlotHeader) -> tuple[Any, ...]:
     return (*columns, _encode(samples))
 
 
-def header_of(row: tuple[Any, ...]) -> SlotHeader:
+def header_of(row: Row) -> SlotHeader:
     """Return the header that such a row holds."""
     slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, blob = row
     samples = _samples.decode(blob)
     return SlotHeader(slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples)
 
 
-def last_seq(db: apsw.Connection) -> int:
+def last_seq(db: Database) -> int:
     """Return the seq of the newest event, 0 for an empty log."""
     return int(db.execute("SELECT coalesce(max(seq), 0) FROM event").get)
 
 
-def newest_candles(
-    db: apsw.Connection, mint_id: int, timeframe: Timeframe, limit: int
-) -> list[CandleRow]:
+def newest_candles(db: Database, mint_id: int, timeframe: Timeframe, limit: int) -> list[CandleRow]:
     """Return up to *limit* of a mint's newest candles with a price, newest first."""
     rows = db.execute(NEWEST_CANDLES, (mint_id, timeframe, limit))
     return [CandleRow(*row) for row in rows]

@@ -1,0 +1,135 @@
+"""The market over one database, whatever engine it is of."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from mintscope.core.market.history.store import (
+    HistoryJobs,
+    HistoryJoin,
+    HistoryReading,
+    PastFolding,
+)
+from mintscope.core.market.mint_facts import MintFactStore
+from mintscope.core.market.store import MarketReader, MarketStore, Retention, Tracking
+from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseAccess
+from mintscope.edges.storage.money import Port
+from mintscope.edges.storage.sql.history.jobs import SqlHistory
+from mintscope.edges.storage.sql.market.log_reader import SqlLogReader
+from mintscope.edges.storage.sql.market.log_writer import SqlMarketStore
+from mintscope.edges.storage.sql.market.mint_facts import SqlMintFacts
+from mintscope.edges.storage.sql.market.tables import MarketTables
+from mintscope.edges.storage.sql.market.tracking import SqlTracking
+
+if TYPE_CHECKING:
+    from mintscope.core.market.history.imports import Imports
+
+
+class MarketEngine(Protocol):
+    """What is different in each engine."""
+
+    @property
+    def tables(self) -> MarketTables:
+        """What it does in its own way."""
+
+    @property
+    def version(self) -> Callable[[Database], int] | None:
+        """Tells a reader cheaply whether anything was committed, if it can."""
+
+    def written(self) -> DatabaseAccess[Database]:
+        """Return a connection that may write."""
+
+    def ingested(self) -> DatabaseAccess[Database]:
+        """Return one for ingest: it writes while it is the turn of this process."""
+
+    def read(self) -> AccessInThreads[Database]:
+        """Return a connection that reads, in a thread."""
+
+
+class Market:
+    """The ports of the market; each is opened at first use.
+
+    stack   lets go of them
+    """
+
+    def __init__(
+        self,
+        engine: MarketEngine,
+        stack: AsyncExitStack,
+        *,
+        follows_all: bool,
+        retention: Retention,
+    ) -> None:
+        self._engine = engine
+        self._stack = stack
+        self._follows_all = follows_all
+        self._retention = retention
+
+    @cached_property
+    def store(self) -> MarketStore:
+        """The only writer of the swap log."""
+        engine = self._engine
+        return self._opened(
+            SqlMarketStore(
+                engine.ingested(),
+                engine.tables,
+                follows_all=self._follows_all,
+                retention=self._retention,
+            )
+        )
+
+    @cached_property
+    def reader(self) -> MarketReader:
+        """Reads the swap log, and says where the market stands."""
+        return self._opened(SqlLogReader(self._engine.read(), self._engine.version))
+
+    @cached_property
+    def tracking(self) -> Tracking:
+        """The list of tracked mints."""
+        return self._opened(SqlTracking(self._engine.written()))
+
+    @property
+    def history_reading(self) -> HistoryReading:
+        """The past of mints, for its reader."""
+        return self._history
+
+    @property
+    def past_folding(self) -> PastFolding:
+        """The past of mints, for its fold."""
+        return self._history
+
+    @property
+    def history_jobs(self) -> HistoryJobs:
+        """The past of mints, for an operator."""
+        return self._history
+
+    @cached_property
+    def _history(self) -> SqlHistory:
+        return self._opened(SqlHistory(self._engine.written()))
+
+    @cached_property
+    def imports(self) -> "Imports":
+        """Candles of providers."""
+        # Only here: see history_join.
+        from mintscope.edges.storage.sql.history import imports  # noqa: PLC0415 - see above
+
+        return self._opened(imports.SqlImports(self._engine.written()))
+
+    @cached_property
+    def history_join(self) -> HistoryJoin:
+        """Takes a past that was read into the market, for ingest."""
+        # Only here: it folds, and numba takes long to load for commands that need none of it.
+        from mintscope.edges.storage.sql.history import join  # noqa: PLC0415 - see above
+
+        engine = self._engine
+        return self._opened(join.SqlHistoryJoin(engine.ingested(), engine.tables, self._retention))
+
+    @cached_property
+    def facts(self) -> MintFactStore:
+        """What mints are, as a node last said."""
+        return self._opened(SqlMintFacts(self._engine.written()))
+
+    def _opened(self, port: Port) -> Port:
+        self._stack.push_async_callback(port.close)
+        return port

@@ -1,0 +1,62 @@
+"""What PostgreSQL does in its own way for the market."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from mintscope.base.primitives import Mint
+from mintscope.edges.storage.database import Database, Row
+from mintscope.edges.storage.sql.market.fold import KEPT
+from mintscope.edges.storage.sql.market.tables import Cut
+
+VERSION: Final = "SELECT coalesce(max(seq), 0) FROM event WHERE kind IN ('track', 'untrack')"
+NUMBERED: Final = "SELECT address, id FROM mint WHERE address = ANY(?::text[])"
+TRACKED: Final = NUMBERED + " AND since_slot IS NOT NULL"
+NUMBER: Final = "INSERT INTO mint (address) SELECT unnest(?::text[]) RETURNING address, id"
+KEPT_OF: Final = KEPT.format(asked="SELECT unnest(?::text[]) AS value")
+
+# Beyond the cut a mint keeps its newest candles; minutes without a price are no candles.
+DROP_OLD: Final = """
+DELETE FROM candle
+ USING unnest(?::bigint[], ?::text[], ?::bigint[]) AS asked (mint, timeframe, cut)
+ WHERE candle.mint = asked.mint AND candle.timeframe = asked.timeframe AND bucket < asked.cut
+   AND (count = 0
+        OR bucket < (SELECT kept.bucket FROM candle AS kept
+                      WHERE kept.mint = asked.mint AND kept.timeframe = asked.timeframe
+                        AND kept.count > 0
+                      ORDER BY kept.bucket DESC LIMIT 1 OFFSET ?::bigint - 1))
+"""
+NOTIFY: Final = "SELECT pg_notify('mintscope_market_' || current_schema(), '')"
+
+
+class PostgresMarketTables:
+    """Implements MarketTables."""
+
+    def version(self, db: Database) -> int:
+        """Return the newest event that tracked or untracked a mint."""
+        return int(db.execute(VERSION).get)
+
+    def numbers(
+        self, db: Database, mints: Collection[Mint], *, creates: bool
+    ) -> Mapping[Mint, int]:
+        """Return the numbers of those *mints* that have one."""
+        found = {
+            Mint(address): int(number)
+            for address, number in db.execute(NUMBERED if creates else TRACKED, (list(mints),))
+        }
+        new = [mint for mint in mints if mint not in found] if creates else []
+        if new:
+            found.update((Mint(address), number) for address, number in db.execute(NUMBER, (new,)))
+        return found
+
+    def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
+        """Return the rows of `fold.KEPT` for *mints*."""
+        return db.execute(KEPT_OF, (list(mints),))
+
+    def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
+        """Drop the candles before *cuts*."""
+        if cuts:
+            db.execute(DROP_OLD, (*(list(column) for column in zip(*cuts, strict=True)), newest))
+
+    def written(self, db: Database) -> None:
+        """Wake who listens, once the transaction is committed."""
+        db.execute(NOTIFY)

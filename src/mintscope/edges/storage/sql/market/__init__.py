@@ -1,0 +1,1 @@
+"""The market, in the SQL that every engine understands."""

@@ -1,0 +1,52 @@
+"""Which pools decide the prices of mints, as the log says."""
+
+from typing import Final
+
+from mintscope.base.primitives import Mint, Slot
+from mintscope.core.market.deciding import DecidingPool
+from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.sql.market.rows import deciding_of
+
+DECIDED: Final = """
+SELECT -1, address, deciding, 0 FROM deciding_pool JOIN mint ON mint.id = deciding_pool.mint
+"""
+# Of final slots the newest alone, for none is gone back to.
+FINALLY_DECIDING: Final = """
+SELECT slot, address, deciding, seq FROM (
+    SELECT header.slot, address, deciding, seq,
+           row_number() OVER (PARTITION BY swap.mint ORDER BY seq DESC) AS place
+      FROM swap JOIN header USING (seq) JOIN mint ON mint.id = swap.mint
+     WHERE is_dead = 0 AND deciding IS NOT NULL
+       AND header.slot <= (SELECT finalized_slot FROM progress)) AS final
+ WHERE place = 1 ORDER BY seq
+"""
+DECIDING: Final = """
+SELECT header.slot, address, deciding, seq
+  FROM swap JOIN header USING (seq) JOIN mint ON mint.id = swap.mint
+ WHERE is_dead = 0 AND deciding IS NOT NULL
+   AND header.slot > (SELECT coalesce(finalized_slot, -1) FROM progress)
+ ORDER BY seq
+"""
+KEEP_DECIDING: Final = """
+INSERT INTO deciding_pool (mint, deciding)
+SELECT mint, deciding FROM (
+    SELECT mint, deciding, row_number() OVER (PARTITION BY mint ORDER BY seq DESC) AS place
+      FROM swap JOIN header USING (seq)
+     WHERE seq <= ? AND is_dead = 0 AND deciding IS NOT NULL) AS trimmed
+ WHERE place = 1
+ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
+"""
+
+
+def deciding_pools(db: Database) -> list[tuple[Slot, Mint, DecidingPool]]:
+    """Return which pools decided after which living slots, oldest first."""
+    return [
+        (Slot(slot), Mint(mint), deciding_of(blob))
+        for statement in (DECIDED, FINALLY_DECIDING, DECIDING)
+        for slot, mint, blob, _ in db.execute(statement)
+    ]
+
+
+def keep_deciding(db: Database, until: int) -> None:
+    """Keep what decides after event *until*, the newest that is trimmed."""
+    db.execute(KEEP_DECIDING, (until,))

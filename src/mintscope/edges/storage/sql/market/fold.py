@@ -1,0 +1,229 @@
+"""One transaction of the finalized fold."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import itemgetter
+from typing import Final, Self
+
+from msgspec.structs import astuple
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.log import PricedSwap
+from mintscope.core.market.registry import Activity, day_of
+from mintscope.core.market.store import (
+    CANDLES_MIN,
+    FinalizedSlot,
+    Folded,
+    FoldedMint,
+    Kept,
+    Retention,
+)
+from mintscope.core.market.timeframe import Timeframe
+from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
+from mintscope.edges.storage.sql.market.mints import track, untrack
+from mintscope.edges.storage.sql.market.rows import last_seq, swaps_of
+from mintscope.edges.storage.sql.market.tables import Cut, MarketTables
+
+FINAL_SLOTS: Final = """
+SELECT slot, time, seq FROM header
+ WHERE seq > (SELECT folded_seq FROM progress)
+   AND slot <= (SELECT finalized_slot FROM progress)
+   AND is_dead = 0
+ ORDER BY seq
+ LIMIT ?
+"""
+
+# By an operator, or by a past that was joined: what was read is no longer so.
+OVERTAKEN: Final = """
+SELECT EXISTS (SELECT 1 FROM event WHERE seq > ? AND kind IN ('track', 'untrack'))
+"""
+COUNT_TRACKED: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL"
+
+SWAPS: Final = """
+SELECT address, swaps FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? ORDER BY swap.mint
+"""
+
+KEPT: Final = """
+SELECT address, mint.id, since_slot, is_removed, state.state, day, swaps, volume, lively_day
+  FROM ({asked}) AS asked JOIN mint ON address = asked.value
+  LEFT JOIN state ON state.mint = mint.id LEFT JOIN activity ON activity.mint = mint.id
+"""
+
+FOLLOWED: Final = """
+SELECT address, day, swaps, volume, lively_day
+  FROM mint JOIN activity ON activity.mint = id
+ WHERE since_slot IS NOT NULL AND is_listed = 0
+ ORDER BY id
+"""
+
+# Most rows are there already: to change one in its place takes less than to replace it.
+ACTIVITY: Final = Batch(
+    "activity",
+    dict.fromkeys(("mint", "day", "swaps", "volume", "lively_day"), "bigint"),
+    "ON CONFLICT (mint) DO UPDATE SET day = excluded.day, swaps = excluded.swaps,"
+    " volume = excluded.volume, lively_day = excluded.lively_day",
+)
+STATES: Final = Batch(
+    "state",
+    {"mint": "bigint", "state": "bytea", "last_swap": "bigint"},
+    "ON CONFLICT (mint) DO UPDATE SET state = excluded.state, last_swap = excluded.last_swap",
+)
+CANDLES: Final = Batch(
+    "candle",
+    {
+        "mint": "bigint",
+        "timeframe": "text",
+        "bucket": "bigint",
+        **dict.fromkeys(("open", "high", "low", "close"), "double precision"),
+        **dict.fromkeys(("buy_volume", "sell_volume", "count"), "bigint"),
+    },
+    "ON CONFLICT (mint, timeframe, bucket) DO UPDATE"
+    " SET open = excluded.open, high = excluded.high, low = excluded.low, close = excluded.close,"
+    " buy_volume = excluded.buy_volume, sell_volume = excluded.sell_volume,"
+    " count = excluded.count",
+)
+
+CHECKPOINT: Final = """
+UPDATE progress SET folded_slot = ?, folded_day = ?,
+       folded_seq = (SELECT seq FROM header WHERE slot = ? AND is_dead = 0)
+"""
+
+# A mint that is not followed and did not trade today is forgotten.
+FORGET_ACTIVITY: Final = """
+DELETE FROM activity
+ WHERE day < ? AND mint IN (SELECT id FROM mint WHERE since_slot IS NULL)
+"""
+FORGET_MINTS: Final = """
+DELETE FROM mint
+ WHERE since_slot IS NULL AND is_removed = 0
+   AND id NOT IN (SELECT mint FROM activity)
+   AND id NOT IN (SELECT mint FROM swap)
+"""
+
+
+class SqlFolding:
+    """Implements market.store.Folding; see `begin`."""
+
+    def __init__(
+        self,
+        access: DatabaseAccess[Database],
+        tables: MarketTables,
+        *,
+        retention: Retention,
+        on_forget: Callable[[], None],
+    ) -> None:
+        self._access = access
+        self._tables = tables
+        self._retention = retention
+        self._on_forget = on_forget
+        self._ids: dict[Mint, int] = {}
+        self._seq = 0
+        self.day: int | None = None
+        self.slots: Sequence[FinalizedSlot] = ()
+
+    @classmethod
+    async def begin(
+        cls,
+        access: DatabaseAccess[Database],
+        tables: MarketTables,
+        slots_max: int,
+        *,
+        retention: Retention,
+        on_forget: Callable[[], None],
+    ) -> Self:
+        """Return a batch of up to *slots_max* final slots.
+
+        on_forget   called once mints have lost their numbers
+        """
+        folding = cls(access, tables, retention=retention, on_forget=on_forget)
+        await access.run(lambda db: folding._read(db, slots_max))
+        return folding
+
+    def _read(self, db: Database, slots_max: int) -> None:
+        self._seq = last_seq(db)
+        self.day = db.execute("SELECT folded_day FROM progress").get
+        self.slots = [
+            FinalizedSlot(Slot(slot), UnixS(time), seq)
+            for slot, time, seq in db.execute(FINAL_SLOTS, (slots_max,))
+        ]
+
+    async def swaps(self, slot: FinalizedSlot) -> dict[Mint, list[PricedSwap]]:
+        """Return the swaps of *slot* by mint, each in order."""
+        rows = await self._access.run(lambda db: db.execute(SWAPS, (slot.seq,)))
+        return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
+
+    async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
+        """Return what is kept of each of *mints*."""
+        found = {}
+        rows = await self._access.run(lambda db: self._tables.kept(db, mints))
+        for address, mint_id, since_slot, is_removed, state, *counted in rows:
+            mint = Mint(address)
+            self._ids[mint] = mint_id
+            activity = None if counted[0] is None else Activity(*counted)
+            found[mint] = Kept(since_slot, bool(is_removed), state, activity)
+        return found
+
+    async def followed(self) -> dict[Mint, Activity]:
+        """Return the mints a rule may drop: tracked, and not listed by an operator."""
+        rows = await self._access.run(lambda db: db.execute(FOLLOWED))
+        return {Mint(address): Activity(*counted) for address, *counted in rows}
+
+    async def save(self, folded: Folded) -> int | None:
+        """Write *folded*, move the checkpoint to its last slot; return how many are followed.
+
+        None, and nothing is written, if a mint was tracked or untracked since the batch was read.
+        """
+        return await self._access.run(lambda db: self._save(db, folded))
+
+    def _save(self, db: Database, folded: Folded) -> int | None:
+        with db.transaction():
+            if db.execute(OVERTAKEN, (self._seq,)).get:
+                return None
+            self._follow(db, folded)
+            self._save_mints(db, folded.mints)
+            last = folded.checkpoint
+            day = day_of(last.time)
+            db.execute(CHECKPOINT, (last.slot, day, last.slot))
+            if day != self.day:
+                db.execute(FORGET_ACTIVITY, (day,))
+                db.execute(FORGET_MINTS)
+            tracked: int = db.execute(COUNT_TRACKED).get
+        if day != self.day:
+            self._on_forget()
+        return tracked
+
+    def _follow(self, db: Database, folded: Folded) -> None:
+        for mint in folded.untracked:
+            untrack(db, mint)
+        for mint, slot in folded.tracked.items():
+            track(db, mint, (Slot(slot.slot - 1), slot.time), by_rule=True)
+        if folded.untracked or folded.tracked:
+            self._tables.written(db)
+        db.executemany(
+            ACTIVITY, ((self._ids[mint], *activity) for mint, activity in folded.activity.items())
+        )
+
+    def _save_mints(self, db: Database, mints: Mapping[Mint, FoldedMint]) -> None:
+        of = [(self._ids[mint], one) for mint, one in mints.items()]
+        of.sort(key=itemgetter(0))  # as they lie in the table
+        db.executemany(STATES, ((id_, one.state, one.last_swap) for id_, one in of))
+        db.executemany(
+            CANDLES,
+            (
+                (id_, timeframe, *astuple(row))
+                for id_, one in of
+                for timeframe, rows in one.changed.items()
+                for row in rows
+            ),
+        )
+        cuts = [  # what is too old grows with the newest bucket alone
+            cut_of(self._retention, id_, timeframe, rows[-1].bucket)
+            for id_, one in of
+            for timeframe in one.opened
+            if (rows := one.changed[timeframe])
+        ]
+        self._tables.drop_old(db, cuts, CANDLES_MIN)
+
+
+def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
+    """Return which candles are too far behind bucket *newest*."""
+    return Cut(mint_id, timeframe, UnixS(newest - retention.keep_s[timeframe]))

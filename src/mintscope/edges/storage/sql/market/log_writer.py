@@ -1,0 +1,284 @@
+"""MarketStore: the swap log's one writer."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from mintscope.base.primitives import Mint, Slot
+from mintscope.base.solana import Gap
+from mintscope.core.market.deciding import DecidingPool
+from mintscope.core.market.engine.tail import DEAD_MAX, GAPS_MAX, Tail
+from mintscope.core.market.log import PricedSwap
+from mintscope.core.market.pricing import RATE_WINDOW_S
+from mintscope.core.market.store import (
+    DEFAULT_RETENTION,
+    RECENT_S,
+    Change,
+    DeadSlot,
+    FinalSlot,
+    Folding,
+    NewSlot,
+    NotRead,
+    Retention,
+    Unread,
+)
+from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
+from mintscope.edges.storage.sql.market import not_read
+from mintscope.edges.storage.sql.market.deciding import deciding_pools, keep_deciding
+from mintscope.edges.storage.sql.market.fold import SqlFolding
+from mintscope.edges.storage.sql.market.mints import MintIds, track, untrack
+from mintscope.edges.storage.sql.market.rows import (
+    deciding_blob,
+    header_of,
+    header_row,
+    last_seq,
+    mints_blob,
+    swaps_blob,
+    volumes_of,
+)
+from mintscope.edges.storage.sql.market.tables import MarketTables
+
+QUARANTINE_MAX: Final = 10_000
+
+EVENTS: Final = Batch(
+    "event", {"seq": "bigint", "kind": "text", "slot": "bigint", "mints": "bytea"}
+)
+HEADERS: Final = Batch(
+    "header",
+    {
+        **dict.fromkeys(("seq", "slot", "parent_slot"), "bigint"),
+        "blockhash": "text",
+        "time": "bigint",
+        "sol_usd": "double precision",
+        "sol_usd_time": "bigint",
+        "samples": "bytea",
+    },
+)
+SWAPS: Final = Batch(
+    "swap",
+    {
+        "seq": "bigint",
+        "mint": "bigint",
+        "swaps": "bytea",
+        "deciding": "bytea",
+        "bought": "bigint",
+        "sold": "bigint",
+    },
+)
+
+# Only the newest living slot dies, so nothing that lives ever follows a dead one.
+KILL: Final = """
+UPDATE header SET is_dead = 1
+ WHERE seq = (SELECT max(seq) FROM header WHERE is_dead = 0) AND slot = ?
+RETURNING seq
+"""
+
+TOUCHED: Final = """
+SELECT address FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? ORDER BY mint.id
+"""
+
+# Whatever follows the new tip counts, also in a slot that the dead fork had skipped:
+# it is logged after the mint was tracked.
+COUNT_FROM_TIP: Final = """
+UPDATE mint SET since_slot = coalesce((SELECT max(slot) FROM header WHERE is_dead = 0), -1)
+ WHERE since_slot >= ?
+"""
+
+CHOSEN_BY_RULE: Final = "SELECT address FROM mint WHERE since_slot IS NOT NULL AND is_listed = 0"
+
+ADD_GAP: Final = "INSERT INTO gap (first, last, reason) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+
+ADD_UNREAD: Final = """
+INSERT INTO quarantine (slot, signature, program, reason) VALUES (?, ?, ?, ?) RETURNING id
+"""
+
+# What a Tail holds: every living header since 60 s before the finalized one.
+TAIL_HEADERS: Final = """
+SELECT slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples
+  FROM header
+ WHERE is_dead = 0
+   AND time >= coalesce((SELECT final.time FROM header AS final CROSS JOIN progress
+                          WHERE final.slot = finalized_slot AND final.is_dead = 0), 0) - ?
+ ORDER BY seq
+"""
+
+NEWEST_DEAD: Final = (
+    "SELECT slot, blockhash FROM header WHERE is_dead = 1 ORDER BY seq DESC LIMIT ?"
+)
+NEWEST_GAPS: Final = "SELECT first, last, reason FROM gap ORDER BY first DESC, last DESC LIMIT ?"
+
+# The first event that must stay: not folded yet, or so near to the checkpoint that
+# loading a mint, pricing a slot or placing a block may read it.  Times never go back.
+FIRST_TO_KEEP: Final = """
+SELECT min(seq) FROM header WHERE time >= (SELECT time FROM header WHERE seq = ?) - ?
+"""
+
+
+class SqlMarketStore:
+    """Implements market.store.MarketStore; one of them writes at a time.
+
+    access        of one thread, or of the event loop
+    follows_all   the swaps of untracked mints are logged too
+    """
+
+    def __init__(
+        self,
+        access: DatabaseAccess[Database],
+        tables: MarketTables,
+        *,
+        follows_all: bool = False,
+        retention: Retention = DEFAULT_RETENTION,
+    ) -> None:
+        self._access = access
+        self._tables = tables
+        self._follows_all = follows_all
+        self._mints = MintIds(tables, creates=follows_all)
+        self._retention = retention
+
+    async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
+        """Return where the log stands; track *mints* before the first slot ever.
+
+        Without *follows_all* the mints that a rule chose are dropped: no rule keeps them now.
+        """
+        return await self._access.run(lambda db: self._start(db, mints, follows_files))
+
+    async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, DecidingPool]]:
+        """Return which pools decided after which living slots, oldest first."""
+        return await self._access.run(deciding_pools)
+
+    async def claim(self, genesis_hash: str) -> str:
+        """Return the genesis hash of the log's chain: *genesis_hash* if none was recorded."""
+        return await self._access.run(lambda db: _claim(db, genesis_hash))
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        """Add *changes* to the log, all or none of them."""
+        await self._access.run(lambda db: self._write(db, changes))
+
+    async def fold(self, slots_max: int) -> Folding:
+        """Return a batch of up to *slots_max* final slots; one at a time."""
+        return await SqlFolding.begin(
+            self._access,
+            self._tables,
+            slots_max,
+            retention=self._retention,
+            on_forget=self._mints.forget,
+        )
+
+    async def trim(self, events_max: int) -> int:
+        """Forget up to *events_max* of the oldest events that are not needed; return how many."""
+        return await self._access.run(lambda db: _trim(db, events_max))
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        self._access.close()
+
+    def _start(self, db: Database, mints: Sequence[Mint], follows_files: bool) -> Tail:  # noqa: FBT001
+        with db.transaction():
+            db.execute("UPDATE progress SET follows_files = ?", (follows_files,))
+            if not self._follows_all:
+                for (address,) in db.execute(CHOSEN_BY_RULE):
+                    untrack(db, Mint(address))
+            if not db.execute("SELECT 1 FROM header LIMIT 1").get:
+                for mint in mints:
+                    track(db, mint)
+            self._tables.written(db)
+            self._mints.forget()
+            return Tail(
+                headers=map(header_of, db.execute(TAIL_HEADERS, (RATE_WINDOW_S,))),
+                finalized=db.execute("SELECT finalized_slot FROM progress").get,
+                dead=[(slot, block) for slot, block in db.execute(NEWEST_DEAD, (DEAD_MAX,))][::-1],
+                gaps=(Gap(*row) for row in reversed(list(db.execute(NEWEST_GAPS, (GAPS_MAX,))))),
+            )
+
+    def _write(self, db: Database, changes: Sequence[Change]) -> None:
+        with db.transaction():
+            self._mints.refresh(db)
+            slots = (change for change in changes if isinstance(change, NewSlot))
+            traded = dict.fromkeys(swap.mint for new in slots for swap in new.swaps)
+            added = _Added(self._mints.look_up(db, traded))
+            seq = last_seq(db)
+            for change in changes:
+                match change:
+                    case NewSlot():
+                        seq += 1
+                        added.append(seq, change)
+                    case DeadSlot(slot):
+                        seq += 1
+                        added.flush(db)
+                        _retract(db, seq, slot)
+                    case FinalSlot(slot):
+                        seq += 1
+                        added.events.append((seq, "finalize", slot, None))
+                        db.execute("UPDATE progress SET finalized_slot = ?", (slot,))
+                    case Gap(first, last, reason):
+                        db.execute(ADD_GAP, (first, last, reason))
+                    case Unread():
+                        _quarantine(db, change)
+                    case NotRead():
+                        not_read.add(db, change)
+            added.flush(db)
+            self._tables.written(db)
+
+
+class _Added:
+    """Rows that go into the log together."""
+
+    def __init__(self, numbers: Mapping[Mint, int | None]) -> None:
+        self._numbers = numbers
+        self.events: list[Sequence[object]] = []
+        self._headers: list[Sequence[object]] = []
+        self._swaps: list[Sequence[object]] = []
+
+    def append(self, seq: int, new: NewSlot) -> None:
+        """Add a slot and its swaps, one row a mint."""
+        self.events.append((seq, "append", new.header.slot, None))
+        self._headers.append((seq, *header_row(new.header)))
+        by_mint: dict[Mint, list[PricedSwap]] = {}
+        for swap in new.swaps:
+            by_mint.setdefault(swap.mint, []).append(swap)
+        for mint, swaps in by_mint.items():
+            number = self._numbers[mint]
+            if number is not None:
+                deciding = deciding_blob(new.deciding.get(mint))
+                row = (seq, number, swaps_blob(swaps), deciding, *volumes_of(swaps))
+                self._swaps.append(row)
+
+    def flush(self, db: Database) -> None:
+        """Write them."""
+        for batch, rows in ((EVENTS, self.events), (HEADERS, self._headers), (SWAPS, self._swaps)):
+            db.executemany(batch, rows)
+            rows.clear()
+
+
+def _retract(db: Database, seq: int, slot: Slot) -> None:
+    killed = db.execute(KILL, (slot,)).get
+    assert killed is not None, f"expected slot {slot} to be the newest that lives"
+    db.execute(COUNT_FROM_TIP, (slot,))
+    mints = (Mint(address) for (address,) in db.execute(TOUCHED, (killed,)))
+    db.executemany(EVENTS, [(seq, "retract", slot, mints_blob(mints))])
+
+
+def _quarantine(db: Database, unread: Unread) -> None:
+    row = (unread.slot, unread.signature, unread.program, unread.reason)
+    newest = db.execute(ADD_UNREAD, row).get
+    db.execute("DELETE FROM quarantine WHERE id <= ?", (newest - QUARANTINE_MAX,))
+
+
+def _claim(db: Database, genesis_hash: str) -> str:
+    with db.transaction():
+        db.execute("UPDATE progress SET genesis_hash = coalesce(genesis_hash, ?)", (genesis_hash,))
+        return str(db.execute("SELECT genesis_hash FROM progress").get)
+
+
+def _trim(db: Database, events_max: int) -> int:
+    with db.transaction():
+        folded, trimmed = db.execute("SELECT folded_seq, trimmed_seq FROM progress").get
+        keep = db.execute(FIRST_TO_KEEP, (folded, RECENT_S)).get
+        until = min(trimmed + events_max, keep - 1) if folded else trimmed
+        if until <= trimmed:
+            return 0
+        keep_deciding(db, until)
+        db.execute("DELETE FROM swap WHERE seq <= ?", (until,))
+        db.execute("DELETE FROM header WHERE seq <= ?", (until,))
+        db.execute("DELETE FROM event WHERE seq <= ?", (until,))
+        db.execute("UPDATE progress SET trimmed_seq = ?", (until,))
+        return int(until - trimmed)

@@ -1,1 +1,0 @@
-"""The market in SQLite."""

@@ -1,0 +1,1 @@
+"""What differs with the engine that is configured."""

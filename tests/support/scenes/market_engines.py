@@ -1,0 +1,47 @@
+"""What every market store is tested at."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, closing
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import psycopg
+
+from mintscope.core.market.store import DEFAULT_RETENTION, Retention
+from mintscope.edges.storage.folder import MARKET_FILE
+from mintscope.edges.storage.market import Market
+from mintscope.edges.storage.postgres import openers as postgres
+from mintscope.edges.storage.sqlite import openers as sqlite
+from support.scenes.postgres import dsn_in
+
+Opener = Callable[..., AbstractAsyncContextManager[Market]]
+
+
+def _in_postgresql(folder: Path, **options: Any) -> AbstractAsyncContextManager[Market]:
+    return postgres.open_market(dsn_in(folder), **options)
+
+
+ENGINES: Final[dict[str, Opener]] = {"sqlite": sqlite.open_market, "postgresql": _in_postgresql}
+MARKET_ENGINES: Final = tuple(ENGINES)
+
+
+def market_of(
+    engine: str,
+    folder: Path,
+    *,
+    follows_all: bool = False,
+    retention: Retention = DEFAULT_RETENTION,
+) -> AbstractAsyncContextManager[Market]:
+    """Open the market of *folder* on *engine*: the same one each time."""
+    return ENGINES[engine](folder, follows_all=follows_all, retention=retention)
+
+
+def execute_in(engine: str, folder: Path, statement: str) -> list[tuple[Any, ...]]:
+    """Run a statement there beside those who have it open; return its rows."""
+    if engine == "sqlite":
+        with closing(apsw.Connection(str(folder / MARKET_FILE))) as file:
+            return file.execute(statement).fetchall()
+    with psycopg.connect(dsn_in(folder), autocommit=True) as connection:
+        ran = connection.execute(statement.encode())
+        return ran.fetchall() if ran.description else []
