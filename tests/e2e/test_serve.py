@@ -25,6 +25,7 @@ from mintscope.shell.cli.app import app
 from support.fakes.made_chain import made_transaction, swap_in
 from support.oracles import definitions, slow_market
 from support.oracles.intended_swaps import intended
+from support.scenes.postgres import url_in
 
 NOW = UnixMs(1_763_640_000_000)
 MINTS = 60
@@ -96,13 +97,16 @@ def ask(client: httpx.Client, mint: str) -> httpx.Response:
 
 
 @pytest.mark.timeout(180)
-def test_a_replay_of_sixty_mints_is_what_the_definitions_say(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_a_replay_of_sixty_mints_is_what_the_definitions_say(engine: str, tmp_path: Path) -> None:
     chain = Devchain(seed=11, now=NOW, mints=MINTS, history_days=HISTORY_DAYS)
     file = tmp_path / "blocks.jsonl"
     file.write_bytes(b"".join(lines(chain, len(chain.blockstore.slots))))
     mints = [token.mint for token in chain.tokens]
     expected, now = _expected(chain, [*mints])
     environment = settings(tmp_path, [file], MINTSCOPE_MARKET__MINTS=",".join(mints))
+    if engine == "postgresql":
+        environment["MINTSCOPE_STORE"] = url_in(tmp_path)
     issued = command(environment, "credits", "issue", "--credits", "10000")
     assert issued.returncode == 0, issued.stderr
 

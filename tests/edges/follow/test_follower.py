@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import msgspec
 import pytest
@@ -51,7 +52,11 @@ def log() -> FakeLog:
 def follower(log: FakeLog, *, capacity: int = 2, read_timeout_s: float = 5.0) -> Follower:
     clock = ManualClock(UnixMs((START + 60 * 12) * 1000 + 250))
     return Follower(
-        log, LiveMarket(capacity), clock, poll_interval_s=0.001, read_timeout_s=read_timeout_s
+        log,
+        LiveMarket(capacity),
+        clock,
+        read_timeout_s=read_timeout_s,
+        wait=partial(asyncio.sleep, 0.001),
     )
 
 

@@ -30,7 +30,7 @@ async def notices(dsn: str) -> AsyncIterator[MarketNotices]:
     opened = MarketNotices(dsn)
     await opened.wait(0)  # it has connected: a second without a notice
     yield opened
-    await opened.close()
+    await opened.aclose()
 
 
 async def send(dsn: str, statement: str) -> None:
@@ -73,4 +73,4 @@ async def test_a_server_that_is_not_there_is_polled_for() -> None:
     notices = MarketNotices("host=127.0.0.1 port=1 user=postgres")
     async with asyncio.timeout(WOKEN_S_MAX):
         await notices.wait(0.01)
-    await notices.close()
+    await notices.aclose()

@@ -24,6 +24,14 @@ def server() -> PostgresServer:
     return started
 
 
+def url_in(folder: Path) -> str:
+    """Return the address of what `dsn_in` names, as an operator writes it."""
+    dsn = dsn_in(folder)
+    schema = dsn.split("search_path=")[1].split()[0]
+    place = f"postgresql://postgres@127.0.0.1:{server().port}/postgres"
+    return f"{place}?options=-csearch_path%3D{schema}"
+
+
 def dsn_in(folder: Path) -> str:
     """Return the database of *folder*, made and migrated when it is first asked for."""
     schema = "t" + sha256(str(folder).encode()).hexdigest()[:24]

@@ -4,8 +4,8 @@ While the log cannot be read the data grow old, and the API refuses old data.
 """
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeAlias, TypeVar
 
 import structlog
 
@@ -24,6 +24,12 @@ LOADS_AT_ONCE: Final = 8
 LOAD_ATTEMPTS: Final = 5
 
 T = TypeVar("T")
+Wait: TypeAlias = Callable[[], Awaitable[None]]
+
+
+async def look_again_soon() -> None:
+    """Wait as long as a follower does that is told nothing."""
+    await asyncio.sleep(0.05)
 
 
 class Follower:
@@ -38,14 +44,15 @@ class Follower:
         market: LiveMarket,
         clock: Clock,
         *,
-        poll_interval_s: float = 0.05,
         read_timeout_s: float = 5.0,
+        wait: Wait = look_again_soon,
     ) -> None:
+        """Follow *reader* into *market*; *wait* is called between two looks at the log."""
         self._reader = reader
         self._market = market
         self._clock = clock
-        self._poll_interval_s = poll_interval_s
         self._read_timeout_s = read_timeout_s
+        self._wait = wait
         self._started = False
         self._follows_files = False
         self._turn = asyncio.Lock()
@@ -66,7 +73,7 @@ class Follower:
                 if not readable:
                     LOG.info("swap log can be read again", seq=self._market.seq)
                 readable = True
-            await asyncio.sleep(self._poll_interval_s)
+            await self._wait()
 
     async def catch_up(self) -> None:
         """Apply every event that was committed when this was called."""

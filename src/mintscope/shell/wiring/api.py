@@ -41,6 +41,7 @@ from mintscope.shell.wiring.processes.listening import bind
 from mintscope.shell.wiring.processes.siblings import Siblings
 from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
 from mintscope.shell.wiring.storage.limits import open_limits
+from mintscope.shell.wiring.storage.notices import waiting
 from mintscope.shell.wiring.stores import Money, open_market, open_money
 
 Ready: TypeAlias = Callable[[str, int], None]
@@ -70,7 +71,7 @@ async def _serve(
     enter = stack.enter_async_context
     reader = (await enter(open_market(config))).reader
     money = await enter(open_money(config, clock))
-    ledger, follower = money.ledger, _follower(config, reader, clock)
+    ledger, follower = money.ledger, await enter(_following(config, reader, clock))
     sales = await enter(_selling(config, money, reader, clock, is_restart=siblings.is_restart))
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales)]
     origins = origins_of(config.api.origin, host, port)
@@ -98,7 +99,6 @@ async def _serve(
     )
     await enter(pages.serving_administrators(_bounds(config.api)))
     server = create_server(config.api, pages.beside(api, origins), clock, api.express)
-    await enter(running(follower.run, "follow"))
     await enter(running(give_memory_back, "memory"))
     freeze_startup_objects()
     ready(host, port)
@@ -187,15 +187,14 @@ def create_server(config: ApiConfig, app: ASGIApp, clock: Clock, express: Expres
     )
 
 
-def _follower(config: Config, reader: LogReader, clock: Clock) -> Follower:
+@asynccontextmanager
+async def _following(config: Config, reader: LogReader, clock: Clock) -> AsyncIterator[Follower]:
     with telling_what_is_compiled():
         market = LiveMarket(config.market.live_mints_max)
-    return Follower(
-        reader,
-        market,
-        clock,
-        poll_interval_s=config.api.poll_interval_ms / 1000,
-    )
+    async with waiting(config) as wait:
+        follower = Follower(reader, market, clock, wait=wait)
+        async with running(follower.run, "follow"):
+            yield follower
 
 
 def _bounds(api: ApiConfig) -> Bounds:

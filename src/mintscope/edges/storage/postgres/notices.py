@@ -43,7 +43,7 @@ class MarketNotices:
             await self._lost(error)
         await asyncio.sleep(poll_interval_s)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Let go of the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -83,4 +83,4 @@ class MarketNotices:
         if not self._is_told:
             log.warning("market_notices_lost", reason=str(error).strip())
             self._is_told = True
-        await self.close()
+        await self.aclose()
