@@ -217,3 +217,15 @@ def test_clients_wait_for_a_process_that_starts_again_in_a_moment(tmp_path: Path
             until(children, lambda: starts(tmp_path, "api") == 3)
             with pytest.raises(BlockingIOError):
                 client.recv(1)
+
+
+@pytest.mark.process
+def test_clients_of_a_worker_that_cannot_start_are_left_to_the_others(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, recording() as children:
+        children.start("api", ["api", str(tmp_path)], listener=listener)
+        children.start("api-2", ["api-2", str(tmp_path), "1"], listener=listener)
+        with socket.create_connection(listener.getsockname()) as client:
+            client.settimeout(0.0)
+            until(children, lambda: starts(tmp_path, "api-2") == 5)
+            with pytest.raises(BlockingIOError):
+                client.recv(1)

@@ -251,7 +251,8 @@ class WebConfig(Section):
     admin_host: str = "127.0.0.1"
     """Address of a listener for administrators alone."""
     admin_port: values.OptionalPort = None
-    """Its port. Unset: there is none, administration is on the listener of the api."""
+    """Its port, the next ones for further workers of `serve`. Unset: administration is on the
+    listener of the api."""
 
 
 class MailConfig(Section):
@@ -295,4 +296,4 @@ class MetricsConfig(Section):
     ingest_port: values.Port = 9464
     """Port of the ingest process."""
     api_port: values.Port = 9465
-    """Port of the api process."""
+    """Port of the api process; further workers of `serve` are on the next ports."""

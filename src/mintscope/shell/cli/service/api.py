@@ -8,6 +8,7 @@ import uvloop
 
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.service.running import ending_in_words, start_logging
+from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.api import run_api
 from mintscope.shell.wiring.processes.siblings import Siblings
 from mintscope.shell.wiring.site import in_url
@@ -23,18 +24,30 @@ def api(
     listener: Annotated[
         int | None, typer.Option(hidden=True, help="File descriptor of a listening socket.")
     ] = None,
+    worker: Annotated[
+        int, typer.Option(min=1, max=64, hidden=True, help="Which one of several, from 1.")
+    ] = 1,
     again: Annotated[bool, typer.Option("--again", hidden=True, help="It ran before.")] = False,
 ) -> None:
     """Serve clients: the API and the pages."""
     siblings: Siblings = context.obj or Siblings(has_parent=False)
     siblings.is_restart = again
-    settings = configured(config).config
+    settings = of_worker(configured(config).config, worker)
     start_logging(settings.log)
     # uvicorn raises a signal again when it has stopped; by then there is nothing left to stop.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     with ending_in_words():
         uvloop.run(run_api(settings, _tell_address, siblings, listener))
+
+
+def of_worker(settings: Config, worker: int) -> Config:
+    """Return the settings of one of several workers: their own ports follow each other."""
+    metrics, web, more = settings.metrics, settings.web, worker - 1
+    metrics = metrics.model_copy(update={"api_port": metrics.api_port + more})
+    if web.admin_port is not None:
+        web = web.model_copy(update={"admin_port": web.admin_port + more})
+    return settings.model_copy(update={"metrics": metrics, "web": web})
 
 
 def _tell_address(host: str, port: int) -> None:

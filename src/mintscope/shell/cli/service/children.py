@@ -159,7 +159,8 @@ class Children:
         if child.out_of_service is not None:
             child.out_of_service.close(older_than_s=LINGER_S)
         if child.process is None:
-            if child.out_of_service is not None and child.start_again_s - now_s > ANSWER_S:
+            is_soon = child.start_again_s - now_s <= ANSWER_S
+            if child.out_of_service is not None and not is_soon and not self._is_served(child):
                 child.out_of_service.answer()
             if now_s >= child.start_again_s:
                 child.sibling = Sibling(restarts=child.sibling.restarts + 1)
@@ -179,6 +180,13 @@ class Children:
         child.start_again_s = now_s + wait_s
         log.warning(
             "process ended", process=child.name, exit_code=code, restart_in_s=round(wait_s, 2)
+        )
+
+    def _is_served(self, child: _Child) -> bool:
+        """Say whether another process serves the clients of *child*."""
+        return any(
+            other.listener is child.listener and other.process is not None
+            for other in self._children
         )
 
     def _give_up(self, child: _Child, code: int) -> None:

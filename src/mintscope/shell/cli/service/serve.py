@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -15,9 +16,24 @@ app = typer.Typer()
 
 
 @app.command()
-def serve(config: ConfigFile = None) -> None:
+def serve(
+    *,
+    config: ConfigFile = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=64, metavar="N", help="How many api processes; several need a `store`."
+        ),
+    ] = 1,
+) -> None:
     """Run ingest and api side by side until Ctrl-C; one that ends is started again."""
     loaded = configured(config)
+    if workers > 1 and loaded.config.store is None:
+        raise typer.BadParameter(
+            "expected the setting store for several workers: SQLite has one writer, and a second"
+            " process makes every debit slower",
+            param_hint="--workers",
+        )
     start_logging(loaded.config.log)
     file = [] if config is None else ["--config", str(config)]
     settings, is_file = loaded.config, loaded.config.chain.source == "files"
@@ -29,13 +45,26 @@ def serve(config: ConfigFile = None) -> None:
         with bind(settings.api) as listener, Children() as children:
             # Files come to an end; what was read from them is served on.
             children.start("ingest", ["ingest", *file], role=Role(may_end=is_file))
-            start_api(children, listener, file)
+            for worker in range(1, workers + 1):
+                start_api(children, listener, file, worker=worker)
             children.wait()
             listener.close()  # the last one to hold it is the api, which ends
 
 
-def start_api(children: Children, listener: socket.socket, options: Sequence[str] = ()) -> None:
-    """Start an api that serves the clients of *listener*; without it there is no service."""
+def start_api(
+    children: Children,
+    listener: socket.socket,
+    options: Sequence[str] = (),
+    *,
+    worker: int = 1,
+) -> None:
+    """Start an api that serves the clients of *listener*; without it there is no service.
+
+    worker   which one of several, from 1
+    """
     arguments = ["api", "--listener", str(listener.fileno()), *options]
+    if worker > 1:
+        arguments += ["--worker", f"{worker}"]
     role = Role(is_vital=True, again=("--again",))
-    children.start("api", arguments, role=role, listener=listener)
+    name = "api" if worker == 1 else f"api-{worker}"
+    children.start(name, arguments, role=role, listener=listener)
