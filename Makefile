@@ -15,7 +15,7 @@ APT_INSTALL := apt-get -qq install --yes --no-install-recommends
 KERNELS := $(addprefix src/mintscope/core/,market/engine/kernels.py market/engine/prefetch.py dex/base58.py)
 PACKAGES := tests/browser src/mintscope/edges/web/assets
 
-.PHONY: help setup demo quick test check bench mainnet storm prove fuzz mutation report protocol lock format clean
+.PHONY: help setup demo quick test check bench mainnet cluster storm prove fuzz mutation report protocol lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -42,6 +42,9 @@ check: $(VENV)/dev ## format, lint, types, layers: fastest first
 
 storm: $(VENV)/dev ## the kill -9 storms at full length
 	@STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
+
+cluster: $(VENV)/dev ## PostgreSQL, Valkey, two ingests and three apis under load, and all that may befall them: ten minutes
+	@STORM=full $(SCRATCH) $(BIN)/pytest -p no:randomly tests/e2e/test_cluster.py --timeout 1800 $(ARGS)
 
 prove: $(VENV)/dev ## every recipe at full length and its broken builds: up to an hour; goes on where it ended
 	@$(BIN)/python -m prove $(ARGS)

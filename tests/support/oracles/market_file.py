@@ -1,5 +1,6 @@
-"""What a market file holds that must not depend on how it came about."""
+"""What a market holds that must not depend on how it came about."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +25,29 @@ SEQ = "SELECT seq FROM event ORDER BY seq"
 TRIMMED = "SELECT trimmed_seq FROM progress"
 
 
+QUERIES = {
+    "candles": CANDLES,
+    "states": STATES,
+    "tracking": TRACKING,
+    "activity": ACTIVITY,
+    "progress": PROGRESS,
+}
+
+
 def kept(folder: Path) -> dict[str, list[Any]]:
     """Return the folded rows of the market in *folder*, and check that its log has no gap."""
     db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        seqs = [seq for (seq,) in db.execute(SEQ)]
-        first = db.execute(TRIMMED).get + 1
-        assert seqs == list(range(first, first + len(seqs)))
         assert db.execute("PRAGMA integrity_check").get == "ok"
         assert not list(db.execute("PRAGMA foreign_key_check"))
-        queries = {
-            "candles": CANDLES,
-            "states": STATES,
-            "tracking": TRACKING,
-            "activity": ACTIVITY,
-            "progress": PROGRESS,
-        }
-        return {name: list(db.execute(query)) for name, query in queries.items()}
+        return kept_in(lambda query: db.execute(query).fetchall())
     finally:
         db.close()
+
+
+def kept_in(ask: Callable[[str], list[Any]]) -> dict[str, list[Any]]:
+    """Return the folded rows of the market that *ask* reads, and check that its log has no gap."""
+    seqs = [seq for (seq,) in ask(SEQ)]
+    first = ask(TRIMMED)[0][0] + 1
+    assert seqs == list(range(first, first + len(seqs)))
+    return {name: ask(query) for name, query in QUERIES.items()}

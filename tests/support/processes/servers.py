@@ -106,6 +106,13 @@ class PostgresServer:
             process.send_signal(how)
             process.wait(READY_S_MAX)
 
+    def pids(self) -> list[int]:
+        """Return its processes, the first of which has started the others."""
+        assert self._process is not None
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [pid, *map(int, children)]
+
     def remove(self) -> None:
         """Stop it, and remove all it has."""
         self.stop()

@@ -5,6 +5,8 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -13,6 +15,7 @@ from typing_extensions import override
 
 from mintscope.base.clock import Clock
 from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.draining import Draining
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.connection import protocol_of
 from mintscope.edges.server.protocol.connections import Connections, RefusalWriter
@@ -26,6 +29,20 @@ class Server(uvicorn.Server):
     """A uvicorn server that ends quietly: uvicorn's own dies of the signal that stopped it."""
 
     obeys_signals = True
+
+    def __init__(self, config: uvicorn.Config, draining: Draining | None = None) -> None:
+        super().__init__(config)
+        self.draining = draining or Draining()
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, after the time that is left to balancers; at the second signal at once."""
+        stop = partial(super().handle_exit, sig, frame)
+        if self.draining.lasts_s == 0 or self.draining.has_begun:
+            stop()
+            return
+        self.draining.has_begun = True
+        asyncio.get_running_loop().call_later(self.draining.lasts_s, stop)
 
     @override
     @contextmanager
@@ -52,14 +69,15 @@ def make_server(  # noqa: PLR0913 - one argument for each part
     bounds: Bounds,
     write_refusal: RefusalWriter,
     express: Express | None = None,
+    draining: Draining | None = None,
 ) -> Server:
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
 
-    It ends on SIGINT and SIGTERM, or when `should_exit` is set, once the
-    responses under way are sent.
+    It ends on SIGINT and SIGTERM, or when `should_exit` is set, once responses under way are sent.
 
     write_refusal   returns what is sent where no route has seen the request
     express         answers plain requests before *app* is asked
+    draining        begins when it is told to stop; None: it stops at once
     """
     connections = Connections(
         clock=clock,
@@ -80,7 +98,8 @@ def make_server(  # noqa: PLR0913 - one argument for each part
             log_config=None,
             log_level="error",
             timeout_graceful_shutdown=GRACE_S,
-        )
+        ),
+        draining,
     )
 
 

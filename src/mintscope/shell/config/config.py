@@ -42,6 +42,9 @@ class Config(BaseSettings):
     replicas_max: int = Field(default=1, ge=1, le=1_000)
     """How many api processes there may be. While the store of limits is away, each admits the limit
     divided by this, and at least 1."""
+    drain_s: float = Field(default=0.0, ge=0, le=60)
+    """How long an api process that is told to stop says that it is not ready, before it stops
+    listening: time for a balancer to send clients elsewhere."""
     chain: sections.ChainConfig = sections.ChainConfig()
     geyser: GeyserConfig = GeyserConfig()
     dex: DexConfig = DexConfig()

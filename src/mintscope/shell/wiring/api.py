@@ -26,6 +26,7 @@ from mintscope.edges.follow.follower import Follower
 from mintscope.edges.maintenance.memory import freeze_startup_objects, give_memory_back
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.draining import Draining
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.express import Express
 from mintscope.edges.server.rate_limit import AddressLimits
@@ -73,7 +74,8 @@ async def _serve(
     money = await enter(open_money(config, clock))
     ledger, follower = money.ledger, await enter(_following(config, reader, clock))
     sales = await enter(_selling(config, money, reader, clock, is_restart=siblings.is_restart))
-    checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales)]
+    draining = Draining(config.drain_s)
+    checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales, draining)]
     origins = origins_of(config.api.origin, host, port)
     limits = await enter(open_limits(config, clock))
     sold_at = resource_origin(config.api.origin, host, port)
@@ -98,7 +100,7 @@ async def _serve(
         has_payments=sales is not None,
     )
     await enter(pages.serving_administrators(_bounds(config.api)))
-    server = create_server(config.api, pages.beside(api, origins), clock, api.express)
+    server = create_server(config.api, pages.beside(api, origins), clock, api.express, draining)
     await enter(running(give_memory_back, "memory"))
     freeze_startup_objects()
     ready(host, port)
@@ -175,7 +177,13 @@ def other_limit(api: ApiConfig) -> Limit:
     return replace(OTHER, count=api.other_limit_requests, window_s=api.other_limit_window_s)
 
 
-def create_server(config: ApiConfig, app: ASGIApp, clock: Clock, express: Express | None) -> Server:
+def create_server(
+    config: ApiConfig,
+    app: ASGIApp,
+    clock: Clock,
+    express: Express | None,
+    draining: Draining | None = None,
+) -> Server:
     """Return a server of *app*, with the bounds of *config*; it does not listen yet."""
     return make_server(
         app,
@@ -184,6 +192,7 @@ def create_server(config: ApiConfig, app: ASGIApp, clock: Clock, express: Expres
         bounds=_bounds(config),
         write_refusal=write_refusal,
         express=express,
+        draining=draining,
     )
 
 
@@ -209,14 +218,16 @@ def _bounds(api: ApiConfig) -> Bounds:
     )
 
 
-def _checks(
+def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
     api: ApiConfig,
     ledger: CreditLedger,
     follower: Follower,
     reader: MarketReader,
     sales: Sales | None,
+    draining: Draining,
 ) -> list[Check]:
     checks = [
+        Check("stopping", draining.expect_not_begun),
         Check("store", ledger.expect_writable),
         _freshness_check(api, follower),
         gap_check(reader),

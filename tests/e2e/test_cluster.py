@@ -1,0 +1,305 @@
+"""A cluster under load, and everything that befalls it: what clients and the books say afterwards.
+
+`make cluster` runs it at full length, and prints what it found.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+import psycopg
+import pytest
+
+from support.cluster.balancer import Balancer
+from support.cluster.cluster import (
+    APIS,
+    FIRST_MINTS,
+    GENESIS,
+    INGESTS,
+    Cluster,
+    Process,
+    cluster_in,
+    stop_server,
+    wait_for,
+)
+from support.cluster.load import Heard, Spent, paying_load
+from support.oracles.market_file import kept, kept_in
+from support.processes.serial_ingest import ingest_serially
+from support.scenes.payments.shopping import Shopper
+
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
+FROZEN_S: Final = 10.0 if FULL else 5.0
+VALKEY_AWAY_S: Final = 60.0 if FULL else 3.0
+POSTGRES_FROZEN_S: Final = 3.0
+CALM_S: Final = 4.0 if FULL else 2.0
+VISIBLE_S_MAX: Final = 5.0
+BACK_S_MAX: Final = 60.0
+SPENDERS: Final = 4
+CREDITS: Final = 1_000_000
+LIMIT: Final = 30
+AT_ONCE: Final = 200
+
+
+class Trouble(NamedTuple):
+    """What befalls the cluster, and how long it lasts."""
+
+    name: str
+    begin: Callable[[], AbstractContextManager[None]]
+    lasts_s: float
+
+
+@contextmanager
+def killed(cluster: Cluster, name: str) -> Iterator[None]:
+    cluster.processes[name].send(signal.SIGKILL)
+    cluster.processes[name].running.wait(BACK_S_MAX)
+    cluster.processes[name].start()
+    yield
+
+
+@contextmanager
+def frozen(cluster: Cluster, name: str) -> Iterator[None]:
+    cluster.processes[name].send(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        cluster.processes[name].send(signal.SIGCONT)
+
+
+@contextmanager
+def postgres_restarted(cluster: Cluster) -> Iterator[None]:
+    cluster.postgres.stop(signal.SIGQUIT)
+    cluster.postgres.start()
+    yield
+
+
+@contextmanager
+def postgres_frozen(cluster: Cluster) -> Iterator[None]:
+    stop_server(cluster.postgres, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        stop_server(cluster.postgres, signal.SIGCONT)
+
+
+@contextmanager
+def valkey_killed(cluster: Cluster) -> Iterator[None]:
+    cluster.valkey.stop()
+    try:
+        yield
+    finally:
+        cluster.valkey.start()
+
+
+@contextmanager
+def valkey_frozen(cluster: Cluster) -> Iterator[None]:
+    os.kill(cluster.valkey.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(cluster.valkey.pid, signal.SIGCONT)
+
+
+@contextmanager
+def leader_killed(cluster: Cluster) -> Iterator[None]:
+    with killed(cluster, cluster.leader()):
+        yield
+
+
+@contextmanager
+def leader_frozen(cluster: Cluster) -> Iterator[None]:
+    with frozen(cluster, cluster.leader()):
+        yield
+
+
+@contextmanager
+def standby_killed(cluster: Cluster) -> Iterator[None]:
+    with killed(cluster, cluster.standby()):
+        yield
+
+
+def troubles(cluster: Cluster) -> list[Trouble]:
+    """Return what befalls the cluster, and how long each lasts."""
+    struck = APIS if FULL else APIS[:1]
+    found: list[tuple[str, Callable[[], AbstractContextManager[None]], float]] = [
+        ("kill -9 of the ingest that writes", partial(leader_killed, cluster), CALM_S),
+        ("kill -9 of the ingest that stands by", partial(standby_killed, cluster), CALM_S),
+        ("the ingest that writes is frozen", partial(leader_frozen, cluster), FROZEN_S),
+        *((f"kill -9 of {name}", partial(killed, cluster, name), CALM_S) for name in struck),
+        *((f"{name} is frozen", partial(frozen, cluster, name), FROZEN_S) for name in struck),
+        ("PostgreSQL is restarted at once", partial(postgres_restarted, cluster), CALM_S),
+        ("PostgreSQL is frozen", partial(postgres_frozen, cluster), POSTGRES_FROZEN_S),
+        ("Valkey is killed", partial(valkey_killed, cluster), VALKEY_AWAY_S),
+        ("Valkey is frozen", partial(valkey_frozen, cluster), VALKEY_AWAY_S),
+    ]
+    return [Trouble(*each) for each in found]
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(1_500 if FULL else 400)
+def test_clients_and_books_of_a_cluster_whatever_befalls_it(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    told: list[str] = []
+    with cluster_in(tmp_path) as cluster:
+        cluster.command("faucet", str(GENESIS.key("buyer").pubkey()), "--url", cluster.rpc_url)
+        issue = ("credits", "issue", "--credits", f"{CREDITS}")
+        heard = Heard([Spent(cluster.command(*issue).strip()) for _ in range(SPENDERS)])
+        try:
+            asyncio.run(_through_all(cluster, heard, told))
+        finally:
+            record_property("figure", "; ".join(told))
+            with capsys.disabled():
+                sys.stdout.write("\n" + "\n".join(told) + f"\n{dict(heard.answers)}\n")
+        assert heard.wrong == []
+        expect_serial(cluster, tmp_path, told)
+
+
+async def _through_all(cluster: Cluster, heard: Heard, told: list[str]) -> None:
+    balancer = Balancer(list(cluster.api_ports.values()))
+    async with balancer.serving() as url:
+        async with paying_load(url, cluster.rpc_url, heard) as shopper:
+            await _calm(heard)
+            for trouble in troubles(cluster):
+                await _go_through(trouble, cluster, heard, told)
+            await _upgrade(cluster, heard, told)
+        await _expect_books(cluster, heard, shopper, told)
+        await _expect_limit(url, told)
+
+
+async def _go_through(trouble: Trouble, cluster: Cluster, heard: Heard, told: list[str]) -> None:
+    heard.begin()
+    start_s = time.monotonic()
+    with trouble.begin():
+        await asyncio.sleep(trouble.lasts_s)
+    over_s = time.monotonic()
+    assert cluster.keep_alive() == [], f"{trouble.name}: no process may end for a store"
+    await _calm(heard)
+    refused_s = max((at_s for at_s, _ in heard.unavailable), default=start_s) - start_s
+    told.append(
+        f"{trouble.name}: slots visible again after {heard.hidden_s:.1f} s,"
+        f" {len(heard.lost)} answers lost, {len(heard.unavailable)} x 503 for {refused_s:.1f} s,"
+        f" longest wait {heard.wait_s:.1f} s,"
+        f" as before after {time.monotonic() - over_s:.1f} s"
+    )
+    is_of_store = "PostgreSQL" in trouble.name
+    allowed_s = VISIBLE_S_MAX + (trouble.lasts_s if is_of_store else 0)
+    assert heard.hidden_s <= allowed_s, told[-1]
+    if not is_of_store:
+        assert not [kind for _, kind in heard.unavailable if kind != "buy"], told[-1]
+
+
+async def _upgrade(cluster: Cluster, heard: Heard, told: list[str]) -> None:
+    """Let a version with migrations of its own take the place of each process, one by one."""
+    heard.begin()
+    cluster.use_next_version()
+    for name, process in cluster.processes.items():
+        await asyncio.to_thread(process.restart, cluster.code)
+        if name in APIS:
+            await asyncio.to_thread(wait_for, f"http://127.0.0.1:{cluster.api_ports[name]}/readyz")
+        else:
+            await _stands(process)
+    await _calm(heard)
+    told.append(
+        f"a rolling upgrade with a migration: slots visible again after {heard.hidden_s:.1f} s,"
+        f" {len(heard.lost)} answers lost, {len(heard.unavailable)} x 503"
+    )
+    assert heard.hidden_s <= VISIBLE_S_MAX, told[-1]
+    assert heard.unavailable == [], told[-1]
+    assert heard.lost == [], heard.lost
+
+
+async def _stands(ingest: Process) -> None:
+    """Wait until an ingest that was restarted writes, or stands by."""
+    end_s = time.monotonic() + BACK_S_MAX
+    begun = {"ingest_stands_by", "ingest_takes_over"}
+    while not any(each.get("event") in begun for each in ingest.events_since_start()):
+        assert time.monotonic() < end_s
+        await asyncio.sleep(0.05)
+
+
+async def _calm(heard: Heard) -> None:
+    """Wait until clients are served as before: 200 for everyone, and newer slots."""
+    end_s = time.monotonic() + BACK_S_MAX
+    before, slot = heard.answers.copy(), heard.slot
+    needed = {"spend 200": 4 * SPENDERS, "look 402": 4, "buy 201": 1}
+    while any(heard.answers[kind] < before[kind] + n for kind, n in needed.items()) or (
+        heard.slot <= slot
+    ):
+        assert time.monotonic() < end_s, f"{heard.answers - before}, {heard.wrong}, {heard.lost}"
+        await asyncio.sleep(0.05)
+
+
+async def _expect_books(cluster: Cluster, heard: Heard, shopper: Shopper, told: list[str]) -> None:
+    """Hold the books against what clients heard, and against the chain."""
+    lines = json.loads(cluster.command("credits", "list", "--json"))
+    left = {str(line["token"])[-8:]: int(line["left"]) for line in lines}
+    lost = found = 0
+    for spent in heard.spent:
+        debits = CREDITS - left[spent.token[-8:]]
+        assert spent.answered <= debits <= spent.answered + spent.unanswered, spent
+        lost, found = lost + spent.unanswered, found + debits
+    bought = [paid for paid in shopper.paid if paid.token]
+    prices = sum(int(paid.answer.json()["data"]["pricePaid"]) for paid in bought if paid.answer)
+    async with httpx.AsyncClient(base_url=cluster.rpc_url) as rpc:
+        assert await _received(rpc) == prices
+    assert len(left) == SPENDERS + len({paid.token for paid in bought})
+    told.append(
+        f"books: {found} debits for {sum(one.answered for one in heard.spent)} answers and {lost}"
+        f" that never arrived; {len(bought)} tokens for as many payments on chain"
+    )
+
+
+async def _received(rpc: httpx.AsyncClient) -> int:
+    """Return the atoms in the treasury."""
+    params = [str(GENESIS.treasury_tokens), {"commitment": "processed"}]
+    call = {"jsonrpc": "2.0", "id": 1, "method": "getTokenAccountBalance", "params": params}
+    return int((await rpc.post("/", json=call)).json()["result"]["value"]["amount"])
+
+
+async def _expect_limit(url: str, told: list[str]) -> None:
+    async def ask() -> int:
+        async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+            return (
+                await client.get("/nothing", headers={"x-forwarded-for": "192.0.2.1"})
+            ).status_code
+
+    answers = await asyncio.gather(*(ask() for _ in range(AT_ONCE)))
+    assert answers.count(429) == AT_ONCE - LIMIT
+    told.append(f"limit: {AT_ONCE} at once over {len(APIS)} replicas, {LIMIT} admitted")
+
+
+def expect_serial(cluster: Cluster, folder: Path, told: list[str]) -> None:
+    """Hold candles and states against those of one serial run on SQLite over the same blocks."""
+    for name in INGESTS:
+        cluster.processes[name].running.terminate()
+    for name in INGESTS:
+        cluster.processes[name].running.wait(BACK_S_MAX)
+    with psycopg.connect(cluster.postgres.dsn) as connection:
+        found = kept_in(lambda query: connection.execute(query.encode()).fetchall())
+    ((_, folded_slot, _),) = found["progress"]
+    asyncio.run(ingest_serially(folder / "serial", cluster.rpc_url, FIRST_MINTS, folded_slot))
+    expected = kept(folder / "serial")
+    for what in ("candles", "states", "tracking"):
+        assert rows(found[what]) == rows(expected[what]), what
+    told.append(
+        f"market: {len(found['candles'])} candles and {len(found['states'])} states are those of"
+        " one serial run on SQLite"
+    )
+
+
+def rows(found: list[Any]) -> list[tuple[Any, ...]]:
+    return [
+        tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
+        for row in found
+    ]

@@ -1,0 +1,1 @@
+"""A whole cluster on one machine: real servers, real processes, a balancer."""

@@ -1,0 +1,241 @@
+"""The processes of a cluster: PostgreSQL, Valkey, a devchain, two ingests, three apis."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+import httpx
+
+import mintscope
+from mintscope.base.primitives import Mint
+from mintscope.base.solana import WSOL
+from mintscope.devchain.market.world import World
+from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
+from support.processes.servers import PostgresServer, ValkeyServer, free_port
+
+GENESIS: Final = Genesis(0)
+INGESTS: Final = ("ingest-1", "ingest-2")
+APIS: Final = ("api-1", "api-2", "api-3")
+SOURCE: Final = Path(mintscope.__file__).parents[1]
+# What a later version may add: the one before goes on with it.
+NEXT: Final = {
+    "money": "ALTER TABLE credit_account ADD COLUMN tier bigint NOT NULL DEFAULT 0;",
+    "market": "ALTER TABLE header ADD COLUMN leader text;",
+}
+MINTS: Final = 6
+TRADED: Final = [each.token.mint for each in World(seed=0, mints=MINTS).listed]
+# As wiring does: what trades in SOL, what is sold for, and those named.
+FIRST_MINTS: Final = [*dict.fromkeys(map(Mint, (WSOL, str(GENESIS.mint), *TRADED)))]
+READY_S: Final = 90.0
+END_S: Final = 20.0
+PAUSE_S: Final = 0.05
+
+
+@dataclass
+class Process:
+    """A `mintscope` process that is started again when it has ended, as by a supervisor."""
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    log: Path
+    running: "subprocess.Popen[bytes]" = field(init=False)
+    began_at: int = 0
+
+    def start(self) -> None:
+        """Start it; what it says is added to its log."""
+        with self.log.open("ab") as log:
+            self.began_at = log.tell()
+            command = [sys.executable, "-m", "mintscope", *self.words]
+            self.running = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to it, if it runs."""
+        self.running.send_signal(number)
+
+    def restart(self, code: Path) -> None:
+        """End it in order, and start the code of *code* in its place."""
+        self.environment = {**self.environment, "PYTHONPATH": str(code)}
+        self.running.terminate()
+        self.running.wait(END_S)
+        self.start()
+
+    def events(self, since: int = 0) -> Iterator[dict[str, object]]:
+        """Return the lines of its log that are JSON, after *since* bytes."""
+        for line in self.log.read_bytes()[since:].decode(errors="replace").splitlines():
+            if line.startswith("{") and line.endswith("}"):
+                yield json.loads(line)
+
+    def events_since_start(self) -> Iterator[dict[str, object]]:
+        """Return those of the process that runs now."""
+        return self.events(self.began_at)
+
+    def end(self) -> None:
+        """Kill it."""
+        self.running.kill()
+        self.running.wait(END_S)
+
+
+@dataclass
+class Cluster:
+    """Where everything runs."""
+
+    folder: Path
+    postgres: PostgresServer
+    valkey: ValkeyServer
+    rpc_url: str
+    processes: dict[str, Process]
+    api_ports: dict[str, int]
+    code: Path = SOURCE
+
+    def leader(self) -> str:
+        """Return which ingest took over last."""
+        epochs = {
+            name: max(
+                (
+                    int(str(each["epoch"]))
+                    for each in self.processes[name].events()
+                    if each.get("event") == "ingest_takes_over"
+                ),
+                default=0,
+            )
+            for name in INGESTS
+        }
+        return max(epochs, key=lambda name: epochs[name])
+
+    def standby(self) -> str:
+        """Return the other one."""
+        return next(name for name in INGESTS if name != self.leader())
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Return the variables that all processes have, and *more*."""
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("MINTSCOPE_")}  # noqa: TID251
+        settings = {
+            "STORE": f"postgresql://postgres@127.0.0.1:{self.postgres.port}/postgres",
+            "REDIS": self.valkey.url,
+            "DRAIN_S": "1.5",
+            "REPLICAS_MAX": f"{len(APIS)}",
+            "CREDITS__PEPPER": bytes(range(32)).hex(),
+            "CHAIN__RPC_URL": self.rpc_url,
+            "CHAIN__START": "first",
+            "MARKET__MINTS": ",".join(TRADED),
+            "API__TRUSTED_PROXIES": "127.0.0.1",
+            "API__ORIGIN": "https://mintscope.example",
+            "API__RATE_LIMIT_REQUESTS": "100000",
+            "API__OTHER_LIMIT_REQUESTS": "30",
+            "METRICS__ENABLED": "false",
+            "LOG__FORMAT": "json",
+            "PAYMENTS__ENABLED": "true",
+            "PAYMENTS__ASSET": str(GENESIS.mint),
+            "PAYMENTS__DECIMALS": str(PAYMENT_DECIMALS),
+            "PAYMENTS__PAY_TO": str(GENESIS.treasury.pubkey()),
+            "PAYMENTS__FEE_PAYER_KEY": str(GENESIS.fee_payer),
+            "PAYMENTS__PRICE_USD": "1",
+            "PAYMENTS__PRICE_SOURCE": "pinned",
+        }
+        return inherited | {f"MINTSCOPE_{key}": value for key, value in settings.items()} | more
+
+    def command(self, *words: str, typed: str = "") -> str:
+        """Run `mintscope` to its end; return what it prints."""
+        ran = subprocess.run(
+            [sys.executable, "-m", "mintscope", *words],
+            env=self.environment(
+                MINTSCOPE_DATA_DIR=str(self.folder / "commands"), PYTHONPATH=str(self.code)
+            ),
+            input=typed,
+            capture_output=True,
+            text=True,
+            timeout=READY_S,
+            check=False,
+        )
+        assert ran.returncode == 0, f"mintscope {words}: {ran.stdout} {ran.stderr}"
+        return ran.stdout
+
+    def use_next_version(self) -> None:
+        """Let what is started from now on be a version with migrations of its own."""
+        self.code = self.folder / "next"
+        shutil.copytree(SOURCE / "mintscope", self.code / "mintscope")
+        migrations = self.code / "mintscope/edges/storage/postgres/migrations"
+        for kind, script in NEXT.items():
+            (migrations / kind / "9999_next.sql").write_text(script)
+
+    def keep_alive(self) -> list[str]:
+        """Start again what has ended; return the names."""
+        ended = [name for name, each in self.processes.items() if each.running.poll() is not None]
+        for name in ended:
+            self.processes[name].start()
+        return ended
+
+
+@contextmanager
+def cluster_in(folder: Path) -> Iterator[Cluster]:
+    """Run a cluster, with all its data in *folder*; all of it ends with the block."""
+    with ExitStack() as stack:
+        postgres, valkey = PostgresServer(durable=True), ValkeyServer()
+        stack.callback(postgres.remove)
+        postgres.start()
+        stack.callback(valkey.stop)
+        valkey.start()
+        chain_port = free_port()
+        rpc_url = f"http://127.0.0.1:{chain_port}"
+        cluster = Cluster(folder, postgres, valkey, rpc_url, {}, {})
+        chain = ("devchain", "--port", f"{chain_port}", "--mints", f"{MINTS}")
+        devchain = Process(
+            (*chain, "--history-days", "0.05"), cluster.environment(), folder / "devchain.log"
+        )
+        devchain.start()
+        stack.callback(devchain.end)
+        wait_for(f"{rpc_url}/health")
+        for name in (*INGESTS, *APIS):
+            more = {"MINTSCOPE_DATA_DIR": str(folder / name)}
+            if name in APIS:
+                cluster.api_ports[name] = free_port()
+                more["MINTSCOPE_API__PORT"] = f"{cluster.api_ports[name]}"
+            process = Process(
+                (name.partition("-")[0],), cluster.environment(**more), folder / f"{name}.log"
+            )
+            cluster.processes[name] = process
+            process.start()
+            stack.callback(process.end)
+        for port in cluster.api_ports.values():
+            wait_for(f"http://127.0.0.1:{port}/readyz")
+        yield cluster
+
+
+def wait_for(url: str) -> None:
+    """Wait until *url* answers with success."""
+    until_s = time.monotonic() + READY_S
+    while time.monotonic() < until_s:
+        try:
+            if httpx.get(url, timeout=2).is_success:
+                return
+        except httpx.HTTPError:
+            pass
+        time.sleep(PAUSE_S)
+    raise AssertionError(f"{url} is not ready")
+
+
+def stop_server(server: PostgresServer, how: signal.Signals) -> None:
+    """Freeze or wake a PostgreSQL, with all its processes."""
+    for pid in server.pids():
+        os.kill(pid, how)
+
+
+def log_tail(path: Path) -> str:
+    """Return the end of a log."""
+    with path.open("rb") as log:
+        _to_end(log)
+        return log.read().decode(errors="replace")
+
+
+def _to_end(log: IO[bytes], byte_count: int = 4_000) -> None:
+    log.seek(0, os.SEEK_END)
+    log.seek(max(0, log.tell() - byte_count))
