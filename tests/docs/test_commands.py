@@ -19,6 +19,7 @@ import pytest
 
 from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.devchain.market.world import World
+from mintscope.edges.storage.folder import MONEY_FILE
 from support.processes.documented_service import (
     GENESIS,
     PASSWORD,
@@ -122,9 +123,18 @@ def runs_in_a_shell(service: DocumentedService, command: str) -> None:
 
 
 def backs_up(service: DocumentedService, command: str) -> None:
-    runs_in_a_shell(service, command)
-    copy = service.folder / command.rsplit(maxsplit=1)[-1].strip('"')
-    assert copy.stat().st_size > 0
+    runs(service, command)
+    assert (service.folder / "backup-of-today" / MONEY_FILE).stat().st_size > 0
+
+
+def restores(service: DocumentedService, command: str) -> None:
+    backup = service.folder / "backup-of-today"
+    if not backup.exists():
+        service.mintscope("backup backup-of-today")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINTSCOPE_DATA_DIR", str(service.folder / "restored"))
+        service.mintscope(_words(command))
+    assert (service.folder / "restored" / MONEY_FILE).stat().st_size > 0
 
 
 def buys(service: DocumentedService, command: str) -> None:
@@ -246,9 +256,9 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope faults": asks_the_chain,
     "mintscope ": runs,
     "make ": runs_in_make,
-    "python -m apsw ": backs_up,
-    "cp ": backs_up,
-    **{f"{word} ": runs_in_a_shell for word in BY_SHELL - {"cp"}},
+    "mintscope backup ": backs_up,
+    "mintscope restore ": restores,
+    **{f"{word} ": runs_in_a_shell for word in BY_SHELL},
 }
 
 

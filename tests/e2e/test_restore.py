@@ -15,9 +15,10 @@ from typing import Any, Final
 import httpx
 import pytest
 from solders.keypair import Keypair
+from typer.testing import CliRunner
 
 from mintscope.base.clock import SystemClock
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
+from mintscope.shell.cli.app import app
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.payments import open_sales
 from mintscope.shell.wiring.stores import open_market, open_money
@@ -82,25 +83,25 @@ async def town(tmp_path: Path) -> AsyncIterator[Town]:
 
 
 def back_up(folder: Path) -> None:
-    """Run the commands of the page that copy the files of *folder* beside it."""
-    block = re.search(r"## Back up.*?```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert block is not None
-    copied = 0
-    for line in block[1].splitlines():
-        command = shlex.split(re.sub(r"\s+# .*", "", line).replace("mintscope-data", folder.name))
-        if command[0] == "python":  # the pepper is configured here
-            run = [sys.executable, *command[1:]]
-            subprocess.run(run, cwd=folder.parent, check=True, timeout=30)
-            copied += 1
-    assert copied == len((MONEY_FILE, MARKET_FILE))
+    """Run the command of the page that copies *folder*, while it is in use."""
+    _run_of_page("backup", folder)
 
 
 def restore(folder: Path) -> None:
-    """Lose every file of *folder*, then put the copies in their places."""
+    """Lose every file of *folder*, then run the command of the page that puts the copies there."""
     for lost in folder.iterdir():
         lost.unlink()
-    for copy, name in (("money.copy", MONEY_FILE), ("market.copy", MARKET_FILE)):
-        (folder / name).write_bytes((folder.parent / copy).read_bytes())
+    _run_of_page("restore", folder)
+
+
+def _run_of_page(command: str, folder: Path) -> None:
+    found = re.search(rf"^mintscope ({command} \S+)", PAGE.read_text(), re.MULTILINE)
+    assert found is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder.parent)
+        place = {"MINTSCOPE_DATA_DIR": str(folder)}
+        ran = CliRunner().invoke(app, shlex.split(found[1]), env=place)
+    assert ran.exit_code == 0, ran.output
 
 
 async def claim(shop: httpx.AsyncClient, paid: Paid, wallet: Keypair) -> httpx.Response:

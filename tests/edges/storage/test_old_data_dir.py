@@ -6,7 +6,6 @@ is approved and one that waits. data/old_facts.json has its credentials and an a
 """
 
 import asyncio
-import json
 import os
 import socket
 import subprocess
@@ -15,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import apsw
 import httpx
@@ -29,34 +28,22 @@ from mintscope.core.payments.books.treasury import Arrivals, ScanScope
 from mintscope.core.payments.payment import Landed, Payment, Sighting
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.settlement import Settlement
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.openers import open_market, open_money
 from mintscope.shell.cli.doctor.finding import Level
 from mintscope.shell.cli.doctor.machine import check_pepper
 from mintscope.shell.cli.doctor.store import check_market, check_money
 from mintscope.shell.config.config import Config
+from support.scenes.old_folder import DATA, FACTS, old_folder
 
-DATA = Path(__file__).with_name("data")
-FACTS: dict[str, Any] = json.loads((DATA / "old_facts.json").read_text())
 PAYMENTS = 2
 START_S = 60.0
 END_S = 15
-# Data older than a day is not served, whatever the settings.
-NEWEST_BLOCK_IS_NEW = "UPDATE header SET time = ? WHERE seq = (SELECT max(seq) FROM header)"
 
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    for name, dump in ((MONEY_FILE, "old_money.sql"), (MARKET_FILE, "old_market.sql")):
-        with closing(apsw.Connection(str(tmp_path / name))) as db:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute(f"BEGIN; {(DATA / dump).read_text()} COMMIT")
-            if name == MARKET_FILE:
-                db.execute(NEWEST_BLOCK_IS_NEW, (SystemClock().now() // 1000,))
-    pepper = tmp_path / PEPPER_FILE
-    pepper.write_text(FACTS["pepper"] + "\n")
-    pepper.chmod(0o600)
-    return tmp_path
+    return old_folder(tmp_path)
 
 
 async def _migrate(folder: Path) -> None:

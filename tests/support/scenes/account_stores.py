@@ -13,7 +13,7 @@ from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.postgres import openers
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
-from mintscope.edges.storage.sqlite.connection import SqliteDatabase
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from mintscope.edges.storage.sqlite.money.stores import account_connections
 from support.scenes.postgres import dsn_in
 

@@ -52,6 +52,17 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "indicators",
         "Print price, indicators, pressure and candle counts of a token's swaps as JSON.",
     ),
+    "backup": Command("copies", "Copy the installation, which may be running, into a new folder."),
+    "restore": Command(
+        "copies", "Copy a backup into an installation that is empty and does not run."
+    ),
+    "copy": Command(
+        "copies",
+        "Copy an installation that does not run to another engine, and compare every row.",
+    ),
+    "migrate": Command(
+        "copies", "Bring the store to the newest schema, as every process does at its start."
+    ),
     "config": Command(
         "config", "Print every setting with its value and its origin; secrets are masked."
     ),

@@ -25,7 +25,7 @@ from mintscope.core.accounts.signups.signups import Signup
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.database import AccessAtOnce
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
-from mintscope.edges.storage.sqlite.connection import SqliteDatabase
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from support.fakes.mistaken_review import WritesEmailsAfterwards
 from support.oracles.account_books import contradictions, dump, rows
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body

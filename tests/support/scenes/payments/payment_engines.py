@@ -22,7 +22,7 @@ from mintscope.edges.storage.database import Database
 from mintscope.edges.storage.postgres import openers
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
-from mintscope.edges.storage.sqlite.connection import SqliteDatabase
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from mintscope.edges.storage.sqlite.money.stores import payment_store
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.pending_payments import NOW, named

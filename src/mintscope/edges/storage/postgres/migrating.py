@@ -14,6 +14,7 @@ CREATE TABLE IF NOT EXISTS migration (
     name   text   NOT NULL,
     PRIMARY KEY (kind, number))
 """
+KINDS: Final = ("money", "market", "limits")
 VERSION_MIN: Final = 150_000  # 15.0, as the server counts
 
 
@@ -44,6 +45,8 @@ def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
     version = int(database.execute("SELECT current_setting('server_version_num')").get)
     if version < VERSION_MIN:
         raise UnusableStore(f"expected PostgreSQL 15 or newer; was {version // 10_000}")
+    if is_copied_into(database):
+        raise UnusableStore("expected a whole copy; one into this database has not ended: go on")
     with database.transaction():
         database.execute(CREATE)
         open_ = missing(database, kind)
@@ -54,6 +57,26 @@ def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
                 (kind, each.number, each.name),
             )
     return open_
+
+
+def migrate_all(dsn: str, *, is_done: bool) -> list[str]:
+    """Return the names of all migrations that the database lacked; run them if *is_done*."""
+    database = PostgresDatabase(dsn)
+    try:
+        has_none = database.execute("SELECT to_regclass('migration') IS NULL").get
+        lacking = {
+            kind: migrations(kind) if has_none else missing(database, kind) for kind in KINDS
+        }
+        if is_done:
+            lacking = {kind: migrate(database, kind) for kind in KINDS}
+    finally:
+        database.close()
+    return [f"{kind} {each.name}" for kind, found in lacking.items() for each in found]
+
+
+def is_copied_into(database: PostgresDatabase) -> bool:
+    """Say whether a copy into *database* has begun and not ended."""
+    return database.execute("SELECT to_regclass('copy_progress') IS NOT NULL").get is True
 
 
 def missing(database: PostgresDatabase, kind: str) -> list[Migration]:

@@ -9,6 +9,7 @@ import structlog
 from psycopg import sql
 
 from mintscope.edges.storage.postgres.connection import APPLICATION, CONNECT_S
+from mintscope.edges.storage.postgres.services import SHARE
 
 CHANNEL: Final = "SELECT 'mintscope_market_' || current_schema()"
 # A server that is cut off says nothing either: readers look by themselves as often.
@@ -69,6 +70,7 @@ class MarketNotices:
         self._connection = connection
         row = await (await connection.execute(CHANNEL)).fetchone()
         assert row is not None
+        await connection.execute(SHARE.encode())
         await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(str(row[0]))))
         if self._is_told:
             log.info("market_notices_back")

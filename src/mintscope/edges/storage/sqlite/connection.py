@@ -1,6 +1,6 @@
 """Opening a database file, migrating its schema, delimiting a transaction.  apsw only."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -12,14 +12,6 @@ import apsw
 import structlog
 
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
-from mintscope.edges.storage.database import (
-    Batch,
-    DatabaseAway,
-    DatabaseError,
-    Rows,
-    Values,
-    inserting,
-)
 from mintscope.edges.storage.sqlite import old_states
 
 # Older versions can corrupt a write-ahead log that two connections checkpoint at once.
@@ -55,12 +47,15 @@ def engine_version() -> str:
     return version
 
 
-def open_store(path: Path, kind: str, *, read_only: bool = False) -> apsw.Connection:
+def open_store(
+    path: Path, kind: str, *, read_only: bool = False, is_copied_into: bool = False
+) -> apsw.Connection:
     """Return a connection to *path*, its schema migrated to the newest of *kind*.
 
-    kind      the folder beside this file that holds the migrations
-    Raises    UnusableStore for an SQLite that is too old, a file that is not
-              a store of this kind, or one written by a newer mintscope
+    kind             the folder beside this file that holds the migrations
+    is_copied_into   a copy into it may have begun and not ended
+    Raises           UnusableStore for an SQLite that is too old, a file that is not
+                     a store of this kind, or one written by a newer mintscope
     """
     engine_version()
     if not read_only:
@@ -79,6 +74,8 @@ def open_store(path: Path, kind: str, *, read_only: bool = False) -> apsw.Connec
             _expect_migrated(db, kind, path)
         else:
             _migrate(db, kind, path)
+        if not is_copied_into:
+            _expect_whole_copy(db, path)
     except apsw.NotADBError as cause:
         db.close()
         raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
@@ -176,6 +173,25 @@ def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
             db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, name, kind))
 
 
+def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
+    """Return the names of the migrations that the file lacked; run them if *is_done*."""
+    if not path.exists():
+        lacking = _migrations(kind)
+    else:
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        lacking = _missing(db, kind, path)
+        db.close()
+    if is_done:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        open_store(path, kind).close()
+    return [name for _, name, _ in lacking]
+
+
+def _expect_whole_copy(db: apsw.Connection, path: Path) -> None:
+    if db.table_exists(None, "copy_progress"):
+        raise UnusableStore(f"expected a whole copy at {path}; it has not ended: go on with it")
+
+
 def _expect_migrated(db: apsw.Connection, kind: str, path: Path) -> None:
     if _missing(db, kind, path):
         raise UnusableStore(f"expected {path} to be up to date; its owner has not migrated it yet")
@@ -197,89 +213,3 @@ def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str,
             " written by a newer mintscope"
         )
     return [migration for migration in known if migration[0] not in seen]
-
-
-# Errors that concern the whole file, not one statement.
-OF_THE_FILE: Final = (
-    apsw.BusyError,
-    apsw.CantOpenError,
-    apsw.CorruptError,
-    apsw.FullError,
-    apsw.IOError,
-    apsw.InterruptError,
-    apsw.NoMemError,
-    apsw.NotADBError,
-    apsw.ReadOnlyError,
-)
-
-
-class SqliteDatabase:
-    """Implements Database over a file.
-
-    connection        what SQLite alone has is asked of it
-    busy_timeout_ms   how long a statement waits for other connections
-    read_only         the file must be there, and up to date
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        kind: str,
-        *,
-        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
-        may_write: bool = True,
-        read_only: bool = False,
-    ) -> None:
-        with told():
-            self.connection = self._db = open_store(path, kind, read_only=read_only)
-        self._db.set_busy_timeout(busy_timeout_ms)
-        if not may_write:
-            self._db.execute("PRAGMA query_only = ON")
-
-    def execute(self, statement: str, values: Values = (), /) -> Rows:
-        """Run one statement."""
-        with told():
-            return Rows(self._db.execute(statement, values).fetchall())
-
-    def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
-        text = inserting(statement) if isinstance(statement, Batch) else statement
-        with told():
-            self._db.executemany(text, many)
-
-    def changes(self) -> int:
-        """Return how many rows the last statement changed."""
-        return int(self._db.changes())
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Hold the write lock from the first statement; commit unless it raises."""
-        with told(), transaction(self._db):
-            yield
-
-    @contextmanager
-    def savepoint(self) -> Iterator[None]:
-        """Undo what is done inside, and only that, if it raises."""
-        with told(), savepoint(self._db):
-            yield
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Let every read inside see one and the same commit."""
-        with told(), snapshot(self._db):
-            yield
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._db.close()
-
-
-@contextmanager
-def told() -> Iterator[None]:
-    """Tell errors as every engine does."""
-    try:
-        yield
-    except OF_THE_FILE as cause:
-        raise DatabaseAway(str(cause)) from cause
-    except apsw.Error as cause:
-        raise DatabaseError(str(cause)) from cause

@@ -23,7 +23,7 @@ from mintscope.edges.storage.money import Money
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
-from mintscope.edges.storage.sqlite.connection import SqliteDatabase
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from mintscope.edges.storage.sqlite.market import SqliteMarketTables, version
 from mintscope.edges.storage.sqlite.money.credit_ledger import (
     SqliteCreditAccounts,

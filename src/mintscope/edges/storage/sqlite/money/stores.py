@@ -8,7 +8,7 @@ from mintscope.edges.storage.group_commit import PATIENCE_S
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
-from mintscope.edges.storage.sqlite.connection import SqliteDatabase
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
 
 READ_PATIENCE_MS: Final = 100  # readers wait for a recovery alone
 

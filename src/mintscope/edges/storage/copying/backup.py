@@ -1,0 +1,70 @@
+"""The files of an installation on SQLite, copied while it runs."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from mintscope.base.errors import UnusableStore
+from mintscope.edges.storage.copying.table import CannotCopy
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+
+# A part at a time, so that those who write wait for little.  The market first: what was sold is as
+# new as it can be.
+FILES: Final = (MARKET_FILE, MONEY_FILE)
+PAGES: Final = 512
+BUSY_MS: Final = 10_000
+
+
+def copy_files(source: Path, target: Path, progress: Callable[[str, int], None]) -> None:
+    """Copy the files of *source*, which may be in use, into *target*, which must have none.
+
+    progress   called with (file, pages)
+    Raises     CannotCopy, UnusableStore where a copy is not whole
+    """
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in (*FILES, PEPPER_FILE):
+        if (target / name).exists():
+            raise CannotCopy(f"expected no {name} in {target}; there is one")
+    if not (source / MONEY_FILE).exists():
+        raise CannotCopy(f"expected {MONEY_FILE} in {source}; it is not there")
+    for name in FILES:
+        if (source / name).exists():
+            _copy_file(source / name, target / name, progress)
+    if (source / PEPPER_FILE).exists():
+        copied = target / PEPPER_FILE
+        copied.touch(mode=0o600)
+        shutil.copyfile(source / PEPPER_FILE, copied)
+
+
+def expect_whole(path: Path) -> None:
+    """Read all of a database file.  Raises UnusableStore."""
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        found = db.execute("PRAGMA integrity_check(1)").get
+        broken = db.execute("PRAGMA foreign_key_check").fetchone()
+    except apsw.Error as cause:
+        raise UnusableStore(f"expected a whole database at {path}: {cause}") from cause
+    finally:
+        db.close()
+    if found != "ok" or broken:
+        raise UnusableStore(f"expected a whole database at {path}: {broken or found}")
+
+
+def _copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) -> None:
+    target.touch(mode=0o600)
+    read, written = apsw.Connection(str(source)), apsw.Connection(str(target))
+    read.set_busy_timeout(BUSY_MS)
+    try:
+        with written.backup("main", read, "main") as backup:
+            while not backup.done:
+                backup.step(PAGES)
+                progress(target.name, PAGES)
+    except apsw.Error as cause:
+        raise UnusableStore(f"expected to copy {source}: {cause}") from cause
+    finally:
+        written.close()
+        read.close()
+    expect_whole(target)
