@@ -21,6 +21,7 @@ import numpy as np
 from based58 import b58encode
 
 from bench.figure import Figure, tell
+from bench.slots_engines import engines
 from bench.slots_floors import floors
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
@@ -63,16 +64,16 @@ class Slots:
         self._cumulative = np.cumsum(shares / shares.sum())
         self._random = np.random.default_rng(1)
 
-    def swaps(self) -> list[Swap]:
+    def swaps(self, count: int = SWAPS) -> list[Swap]:
         """Return the swaps of the next slot."""
-        at = np.searchsorted(self._cumulative, self._random.random(SWAPS))
-        amounts = self._random.integers(10**9, 11 * 10**8, SWAPS)
+        at = np.searchsorted(self._cumulative, self._random.random(count))
+        amounts = self._random.integers(10**9, 11 * 10**8, count)
         picked = zip(np.minimum(at, MINTS - 1).tolist(), amounts.tolist(), strict=True)
         return [self._swap(n, self.mints[mint], amount) for n, (mint, amount) in enumerate(picked)]
 
-    def priced(self) -> Sequence[PricedSwap]:
+    def priced(self, count: int = SWAPS) -> Sequence[PricedSwap]:
         """Return the next slot's with their prices."""
-        return price_slot(self.swaps(), RATE).swaps
+        return price_slot(self.swaps(count), RATE).swaps
 
     def _swap(self, n: int, mint: Mint, amount: int) -> Swap:
         sides = [(WSOL, 10**8 + n, 9), (mint, amount, 6)]
@@ -155,6 +156,8 @@ async def main(slots: int) -> None:
             tell(Figure(what=what, who="mintscope", value=longest, unit="ms at most"))
             tell(Figure(what=what, who=FLOORS[stage], value=floor, unit="ms", ratio=floor / mean))
         print(f"candles and states after {slots} slots: {kept(Path(folder) / MARKET_FILE)}")
+    for figure in await engines(Slots):
+        tell(figure)
 
 
 if __name__ == "__main__":

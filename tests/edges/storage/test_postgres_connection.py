@@ -159,3 +159,7 @@ def test_a_schema_of_a_newer_version_is_refused(db: PostgresDatabase) -> None:
     db.execute("INSERT INTO migration (kind, number, name) VALUES ('money', 9999, 'newer')")
     with pytest.raises(UnusableStore, match="9999, written by a newer mintscope"):
         migrate(db, "money")
+
+
+def test_a_text_of_a_stranger_is_kept_although_the_server_refuses_nul(db: PostgresDatabase) -> None:
+    assert db.execute("SELECT ?::text", ("a\0b",)).get == "a\N{REPLACEMENT CHARACTER}b"

@@ -11,6 +11,7 @@ import structlog
 from psycopg.adapt import Loader
 from psycopg.raw_cursor import RawCursor
 from psycopg.types.numeric import Int8Dumper
+from psycopg.types.string import StrDumperUnknown as StrDumper
 from typing_extensions import override
 
 from mintscope.edges.storage.database import (
@@ -69,6 +70,14 @@ class _IntegerLoader(Loader):
     @override
     def load(self, data: Any) -> int:
         return int(bytes(data))
+
+
+class _TextDumper(StrDumper):
+    """Sends texts as they are, but for NUL, which the server refuses in any."""
+
+    @override
+    def dump(self, obj: str) -> Any:
+        return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
 class PostgresDatabase:
@@ -231,6 +240,7 @@ class PostgresDatabase:
             fallback_application_name=APPLICATION,
         )
         connection.adapters.register_loader("numeric", _IntegerLoader)
+        connection.adapters.register_dumper(str, _TextDumper)
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.adapters.register_dumper(bool, Int8Dumper)
         cursor = RawCursor(connection)

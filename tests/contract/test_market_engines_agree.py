@@ -1,0 +1,240 @@
+"""The same history leaves the same market on every engine, to the last bit.
+
+What is told to one engine is told to the others, and all that they keep is compared.
+"""
+
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+from typing_extensions import override
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
+from mintscope.base.solana import Gap
+from mintscope.core.market.deciding import DecidingPool
+from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.registry import Floor
+from mintscope.core.market.store import (
+    MINUTES_S,
+    Change,
+    DeadSlot,
+    FinalSlot,
+    NewSlot,
+    NotRead,
+    Retention,
+    Unread,
+)
+from mintscope.core.market.timeframe import WIDTH_S, Timeframe
+from mintscope.edges.ingest.fold import FinalFold
+from mintscope.edges.storage.market import Market
+from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
+
+MINTS: Final = [Mint(f"{first}mint") for first in "zAyBxC"]
+LISTED: Final = MINTS[:2]
+START: Final = 1_700_000_000
+STEPS: Final = 60
+RESTARTS: Final = 3
+WEIGHTS: Final = [9, 1, 8, 1, 1, 1]
+FLOOR: Final = Floor(swaps_min=3, volume_min=30, dead_after_days=1)
+# As little as may be kept, so that candles are dropped.
+RETENTION: Final = Retention(
+    {each: MINUTES_S if each is Timeframe.M1 else WIDTH_S[each] for each in Timeframe}
+)
+
+KEPT: Final = """
+SELECT address, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count, provider
+  FROM candle JOIN mint ON mint.id = mint ORDER BY 1, 2, 3;
+SELECT address, state, last_swap FROM state JOIN mint ON mint.id = mint ORDER BY 1;
+SELECT address, day, swaps, volume, lively_day FROM activity JOIN mint ON mint.id = mint ORDER BY 1;
+SELECT address, since_slot, since_time, is_listed, is_removed FROM mint ORDER BY id;
+SELECT finalized_slot, folded_seq, folded_slot, folded_day, trimmed_seq, follows_files
+  FROM progress;
+SELECT seq, kind, slot, mints FROM event ORDER BY seq;
+SELECT seq, slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples, is_dead
+  FROM header ORDER BY seq;
+SELECT seq, address, swaps, deciding, bought, sold
+  FROM swap JOIN mint ON mint.id = mint ORDER BY 1, 2;
+SELECT address, deciding FROM deciding_pool JOIN mint ON mint.id = mint ORDER BY 1;
+SELECT first, last, reason FROM gap ORDER BY 1, 2;
+SELECT slot, signature, program, reason FROM quarantine ORDER BY id;
+SELECT hour, program, reason, head, time, count, volume, signature
+  FROM not_read ORDER BY 1, 2, 3, 4
+"""
+
+
+class HurryingClock(ManualClock):
+    """A clock by which every look takes longer than there is time for."""
+
+    @override
+    def monotonic_s(self) -> float:
+        self.advance(15)
+        return super().monotonic_s()
+
+
+class History:
+    """Makes up what a source brings, at a pace of its own."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._alive: list[SlotHeader] = []
+        self._final = 0
+        self._appends = 0
+        self._pace_s = random.choice([20, 300, 2_000, 8_000])
+
+    def changes(self) -> list[Change]:
+        """Return forks, slots that replace what died, finality, and what was missed."""
+        changes: list[Change] = []
+        for _ in range(self._random.choice([1, 1, 4])):
+            dead = self._random.choice([0, 0, 0, 1, 2])
+            while dead and self._alive and self._alive[-1].slot > self._final:
+                changes.append(DeadSlot(self._alive.pop().slot))
+                dead -= 1
+            changes.append(self._append())
+            undecided = [header.slot for header in self._alive if header.slot > self._final]
+            if undecided and self._random.random() < 0.4:
+                self._final = self._random.choice(undecided)
+                changes.append(FinalSlot(Slot(self._final)))
+            changes += self._random.choices([[], [self._missed()]], [4, 1])[0]
+        return changes
+
+    def _append(self) -> NewSlot:
+        self._appends += 1
+        tip = self._alive[-1] if self._alive else None
+        parent, time = (0, UnixS(START)) if tip is None else (tip.slot, tip.time)
+        is_dated = self._random.random() < 0.8
+        header = SlotHeader(
+            slot=Slot(parent + self._random.choice([1, 1, 2])),
+            parent_slot=Slot(parent),
+            blockhash=f"hash-{self._appends}",
+            time=UnixS(time + self._random.choice([0, 0, 1, 1, 1]) * self._pace_s),
+            sol_usd=self._random.uniform(1, 300) if is_dated else None,
+            sol_usd_time=time if is_dated else None,
+            samples=((self._random.uniform(1, 300), 7),) * self._random.randrange(3),
+        )
+        self._alive.append(header)
+        swaps = [self._swap(index) for index in range(self._random.randrange(12))]
+        deciding = {
+            mint: DecidingPool(f"{self._appends}", 1.5, header.time, 0.5, header.time, 7)
+            for mint in dict.fromkeys(swap.mint for swap in swaps)
+            if self._random.random() < 0.5
+        }
+        return NewSlot(header, swaps, deciding)
+
+    def _swap(self, index: int) -> PricedSwap:
+        price = self._random.choice([None, 10 ** self._random.uniform(-12, 9)])
+        return PricedSwap(
+            mint=self._mint(),
+            transaction_index=index,
+            outer=0,
+            inner=-1,
+            leg=0,
+            is_buy=self._random.random() < 0.5,
+            volume=self._random.choice([0, 1, self._random.randrange(10**15)]),
+            price_usd=price,
+            price_sol=None if price is None else price / 3,
+            pool="pool",
+        )
+
+    def _mint(self) -> Mint:
+        """Return a mint that trades often, or one that trades in this slot alone."""
+        is_brief = self._random.random() < 0.1
+        return Mint(f"mint-{self._appends}") if is_brief else self._random.choice(MINTS)
+
+    def _missed(self) -> Change:
+        slot = Slot(self._appends * 3)
+        signature = self._random.choice([None, Signature(f"signature {slot}")])
+        missed: list[Change] = [
+            Gap(slot, Slot(slot + self._random.randrange(3)), "lost"),
+            Unread(slot=slot, signature=signature, program="a program", reason="bad layout"),
+            NotRead(
+                time=UnixS(START + self._appends * self._pace_s),
+                program=self._random.choice(["one", "Two"]),
+                reason="unknown_program",
+                head="",
+                count=2,
+                volume=self._random.randrange(10**6),
+                signature=signature,
+            ),
+        ]
+        return self._random.choice(missed)
+
+
+async def lived(engine: str, folder: Path, seed: int, *, follows_all: bool) -> list[str]:
+    """Return what *engine* kept and told after each part of the history of *seed*."""
+    random = Random(seed)
+    history, told, clock = History(random), [], HurryingClock(UnixMs(0))
+    for _ in range(RESTARTS):
+        async with market_of(
+            engine, folder, follows_all=follows_all, retention=RETENTION
+        ) as market:
+            await market.store.start(mints=LISTED, follows_files=random.random() < 0.5)
+            floor = FLOOR if follows_all else None
+            mints_max = random.choice([1, 3, 100])
+            fold = FinalFold(market.store, floor, clock, mints_max=mints_max)
+            for _ in range(STEPS):
+                await step(random, history, market, fold, clock)
+            told.append(await all_of(market, engine, folder))
+            await fold.finish()
+            told.append(await all_of(market, engine, folder))
+    return told
+
+
+async def step(
+    random: Random, history: History, market: Market, fold: FinalFold, clock: ManualClock
+) -> None:
+    mint = random.choice(MINTS)
+    match random.choices(["write", "fold", "fold a little", "trim", "add", "remove"], WEIGHTS):
+        case ["write"]:
+            await market.store.write(history.changes())
+        case ["fold"]:
+            await fold.finish()
+        case ["fold a little"]:
+            clock.advance(11_000)  # a batch is due, and there is time for one step of it
+            await fold.go_on()
+        case ["trim"]:
+            await market.store.trim(random.choice([3, 1_000]))
+        case ["add"]:
+            await market.tracking.add(mint)
+        case _:
+            await market.tracking.remove(mint)
+
+
+async def all_of(market: Market, engine: str, folder: Path) -> str:
+    """Return every row that is kept and everything a reader is told, floats to the last bit."""
+    ask = partial(execute_in, engine, folder)
+    rows = [row for statement in KEPT.split(";") for row in ask(statement)]
+    reader, trimmed = market.reader, ask("SELECT trimmed_seq FROM progress")[0][0]
+    tracked_at, tracked = await reader.tracked()
+    told = [
+        await reader.tip(),
+        (tracked_at, sorted(tracked)),
+        await reader.overview(),
+        await reader.gaps(5),
+        await reader.not_read(5),
+        await reader.events(trimmed, 10_000),
+        [await reader.load(mint) for mint in MINTS],
+        await market.tracking.all(),
+        [await market.tracking.one(mint) for mint in MINTS],
+        sorted(await market.store.deciding_pools(), key=repr),
+    ]
+    return "\n".join(repr(each) for each in (*rows, *told))
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("follows_all", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+async def test_every_engine_keeps_and_tells_the_same(
+    seed: int,
+    follows_all: bool,  # noqa: FBT001 - pytest names it
+    tmp_path: Path,
+) -> None:
+    first, *others = [
+        await lived(engine, tmp_path / engine, seed, follows_all=follows_all)
+        for engine in MARKET_ENGINES
+    ]
+    for other in others:
+        for expected, found in zip(first, other, strict=True):
+            assert found.splitlines() == expected.splitlines()
