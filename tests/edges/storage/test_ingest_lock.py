@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -51,8 +51,9 @@ async def test_one_ingest_holds_the_lock_and_the_other_stands_by_until_it_lets_g
     dsn: str,
 ) -> None:
     first, second = IngestLock(dsn), IngestLock(dsn)
-    async with waiting(second) as second_holds:
+    async with AsyncExitStack() as stack:
         async with first.held():
+            second_holds = await stack.enter_async_context(waiting(second))
             keeping = asyncio.create_task(first.keep())
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(SILENT_MS_MAX / 1000 + 1):

@@ -10,7 +10,7 @@ import psycopg
 import structlog
 from psycopg.adapt import Loader
 from psycopg.raw_cursor import RawCursor
-from psycopg.types.numeric import Int8Dumper
+from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader
 from psycopg.types.string import StrDumperUnknown as StrDumper
 from typing_extensions import override
 
@@ -21,6 +21,7 @@ from mintscope.edges.storage.database import (
     Rows,
     Values,
 )
+from mintscope.edges.storage.postgres.arrays import COLUMNS, register
 from mintscope.edges.storage.postgres.dialect import inserting_arrays, translate
 
 APPLICATION: Final = "mintscope"  # as pg_stat_activity shows it
@@ -30,9 +31,19 @@ IDLE_IN_TRANSACTION_MS: Final = 3_000  # then a frozen holder of a lock loses it
 PATIENCE_S: Final = 5.0  # for what became of a commit
 PAUSE_S: Final = 0.05
 PREPARED_AFTER: Final = 3
+# A server that is cut off answers no probe: the connection is then lost within some 20 s.
+PROBE_S: Final = 5
+PROBES_MAX: Final = 3
+UNSENT_MS: Final = 20_000
 SETTINGS: Final = """
 SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $1, false),
        set_config('idle_in_transaction_session_timeout', $2, false)
+"""
+# Each statement is planned once, by indexes: what is known of the tables may be a minute old, and a
+# plan that reads a whole table would hold up all that comes after.
+HOT: Final = """
+SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
+       set_config('enable_bitmapscan', 'off', false), set_config('jit', 'off', false)
 """
 BEGIN: Final = """
 SELECT pg_advisory_xact_lock(hashtext(current_schema()), $1::integer), pg_current_xact_id()::text
@@ -70,6 +81,14 @@ class _IntegerLoader(Loader):
     @override
     def load(self, data: Any) -> int:
         return int(bytes(data))
+
+
+class _BinaryIntegerLoader(NumericBinaryLoader):
+    """Reads them in the form that is quicker to read."""
+
+    @override
+    def load(self, data: Any) -> Any:
+        return int(super().load(data))
 
 
 class _TextDumper(StrDumper):
@@ -111,7 +130,7 @@ class PostgresDatabase:
             values = [values[name] for name in names]
         with self._told():
             cursor = self._cursor()
-            cursor.execute(text, values)
+            cursor.execute(text, values, binary=True)
             self._changed = cursor.rowcount
             return Rows(cursor.fetchall() if cursor.description else ())
 
@@ -123,7 +142,10 @@ class PostgresDatabase:
             if not isinstance(statement, Batch):
                 cursor.executemany(translate(statement).text, rows)
             elif rows:
-                columns = [list(column) for column in zip(*rows, strict=True)]
+                kinds = [COLUMNS[kind] for kind in statement.columns.values()]
+                columns = [
+                    kind(each) for kind, each in zip(kinds, zip(*rows, strict=True), strict=True)
+                ]
                 cursor.execute(inserting_arrays(statement), columns)
             self._changed = cursor.rowcount
 
@@ -238,13 +260,21 @@ class PostgresDatabase:
             connect_timeout=CONNECT_S,
             prepare_threshold=PREPARED_AFTER,
             fallback_application_name=APPLICATION,
+            tcp_user_timeout=UNSENT_MS,
+            keepalives_idle=PROBE_S,
+            keepalives_interval=PROBE_S,
+            keepalives_count=PROBES_MAX,
         )
         connection.adapters.register_loader("numeric", _IntegerLoader)
+        connection.adapters.register_loader("numeric", _BinaryIntegerLoader)
+        register(connection)
         connection.adapters.register_dumper(str, _TextDumper)
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.adapters.register_dumper(bool, Int8Dumper)
         cursor = RawCursor(connection)
         cursor.execute(SETTINGS, (f"{self._statement_ms}", f"{IDLE_IN_TRANSACTION_MS}"))
+        if self._lock is WriteLock.MARKET:  # the same few statements, each over few rows
+            cursor.execute(HOT)
         return connection
 
     @contextmanager

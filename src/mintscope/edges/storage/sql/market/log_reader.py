@@ -1,7 +1,7 @@
 """MarketReader: one thread and one connection, beside the writer."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from mintscope.base.errors import ServiceUnavailable
@@ -16,7 +16,6 @@ from mintscope.core.market.store import (
     NotRead,
     UnreadCount,
 )
-from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseError, Row
 from mintscope.edges.storage.sql.market.not_read import largest
 from mintscope.edges.storage.sql.market.rows import (
@@ -37,9 +36,13 @@ SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files
     ON header.seq = (SELECT seq FROM header WHERE is_dead = 0 ORDER BY seq DESC LIMIT 1)
 """
 
-# The least time "now" can step back to, should every slot die that still can.
-FINAL_TIME: Final = """
-SELECT time FROM header JOIN progress ON slot = finalized_slot WHERE is_dead = 0
+# All that is one value.  The time is the least that "now" can step back to, should every slot die
+# that still can.
+STANDS: Final = """
+SELECT id, since_slot, (SELECT state FROM state WHERE mint = mint.id),
+       (SELECT coalesce(max(seq), 0) FROM event), (SELECT folded_seq FROM progress),
+       (SELECT time FROM header JOIN progress ON slot = finalized_slot WHERE is_dead = 0)
+  FROM mint WHERE address = ? AND since_slot IS NOT NULL
 """
 
 EVENTS: Final = """
@@ -225,37 +228,31 @@ def _tracked(db: Database) -> tuple[int, frozenset[Mint]]:
 
 
 def _load(db: Database, mint: Mint) -> log.LoadedMint | None:
-    found = db.execute(
-        "SELECT id, since_slot FROM mint WHERE address = ? AND since_slot IS NOT NULL", (mint,)
-    ).get
+    found = db.execute(STANDS, (mint,)).fetchone()
     if found is None:
         return None
-    mint_id, since_slot = found
-    final = UnixS(db.execute(FINAL_TIME).get or 0)
-    bounds = (mint_id, final - MINUTES_S)
-    return log.LoadedMint(
-        mint=mint,
-        seq=last_seq(db),
-        state=db.execute("SELECT state FROM state WHERE mint = ?", (mint_id,)).get,
-        candles={timeframe: _candles(db, mint_id, timeframe) for timeframe in Timeframe},
-        minutes=[(at, bought, sold) for at, bought, sold in db.execute(MINUTES, bounds)],
-        tail=_tail(db, mint, mint_id, since_slot, final),
-    )
-
-
-def _candles(db: Database, mint_id: int, timeframe: Timeframe) -> list[log.CandleRow]:
-    return newest_candles(db, mint_id, timeframe, CANDLES_MIN)[::-1]
-
-
-def _tail(
-    db: Database, mint: Mint, mint_id: int, since_slot: Slot, final: UnixS
-) -> list[log.TailSwap]:
+    mint_id, since_slot, state, seq, folded_seq, final = found
+    final = UnixS(final or 0)
     bounds = {
         "mint": mint_id,
         "since": since_slot,
         "recent": final - RECENT_S,
-        "folded": db.execute("SELECT folded_seq FROM progress").get,
+        "folded": folded_seq,
     }
+    return log.LoadedMint(
+        mint=mint,
+        seq=seq,
+        state=state,
+        candles=newest_candles(db, mint_id, CANDLES_MIN),
+        minutes=[
+            (at, bought, sold)
+            for at, bought, sold in db.execute(MINUTES, (mint_id, final - MINUTES_S))
+        ],
+        tail=_tail(db, mint, bounds),
+    )
+
+
+def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[log.TailSwap]:
     folded = [
         log.TailSwap(slot, time, folded=True, swap=swap)
         for slot, time, *volumes in db.execute(FOLDED_SECONDS, bounds)

@@ -85,6 +85,7 @@ UPDATE mint SET since_slot = coalesce((SELECT max(slot) FROM header WHERE is_dea
 
 CHOSEN_BY_RULE: Final = "SELECT address FROM mint WHERE since_slot IS NOT NULL AND is_listed = 0"
 
+DELETE: Final = "DELETE FROM {table} WHERE seq > ? AND seq <= ?"
 ADD_GAP: Final = "INSERT INTO gap (first, last, reason) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 ADD_UNREAD: Final = """
@@ -277,8 +278,7 @@ def _trim(db: Database, events_max: int) -> int:
         if until <= trimmed:
             return 0
         keep_deciding(db, until)
-        db.execute("DELETE FROM swap WHERE seq <= ?", (until,))
-        db.execute("DELETE FROM header WHERE seq <= ?", (until,))
-        db.execute("DELETE FROM event WHERE seq <= ?", (until,))
+        for table in ("swap", "header", "event"):
+            db.execute(DELETE.format(table=table), (trimmed, until))
         db.execute("UPDATE progress SET trimmed_seq = ?", (until,))
         return int(until - trimmed)

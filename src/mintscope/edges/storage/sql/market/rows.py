@@ -1,6 +1,6 @@
 """What the blobs of the market hold, and how its rows become values."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,13 +20,14 @@ _samples: Final = msgspec.msgpack.Decoder(tuple[tuple[float, int], ...])
 _mints: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 _encode: Final = msgspec.msgpack.Encoder().encode
 
-NEWEST_CANDLES: Final = """
-SELECT bucket, open, high, low, close, buy_volume, sell_volume, count
-  FROM candle
- WHERE mint = ? AND timeframe = ? AND count > 0
- ORDER BY bucket DESC
- LIMIT ?
+NEWEST: Final = """
+SELECT * FROM (SELECT timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count
+                 FROM candle WHERE mint = :mint AND timeframe = '{timeframe}' AND count > 0
+                ORDER BY bucket DESC LIMIT :limit) AS {timeframe}
 """
+NEWEST_CANDLES: Final = "UNION ALL".join(
+    NEWEST.format(timeframe=timeframe.value) for timeframe in Timeframe
+)
 
 
 def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
@@ -85,7 +86,9 @@ def last_seq(db: Database) -> int:
     return int(db.execute("SELECT coalesce(max(seq), 0) FROM event").get)
 
 
-def newest_candles(db: Database, mint_id: int, timeframe: Timeframe, limit: int) -> list[CandleRow]:
-    """Return up to *limit* of a mint's newest candles with a price, newest first."""
-    rows = db.execute(NEWEST_CANDLES, (mint_id, timeframe, limit))
-    return [CandleRow(*row) for row in rows]
+def newest_candles(db: Database, mint_id: int, limit: int) -> dict[Timeframe, Sequence[CandleRow]]:
+    """Return up to *limit* of a mint's newest candles with a price, oldest first."""
+    found: dict[Timeframe, list[CandleRow]] = {timeframe: [] for timeframe in Timeframe}
+    for timeframe, *row in db.execute(NEWEST_CANDLES, {"mint": mint_id, "limit": limit}):
+        found[Timeframe(timeframe)].append(CandleRow(*row))
+    return {timeframe: rows[::-1] for timeframe, rows in found.items()}
