@@ -1,6 +1,7 @@
 """What the server says of itself: that the market has been written."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -8,8 +9,9 @@ import psycopg
 import structlog
 from psycopg import sql
 
+from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.edges.storage.postgres.connection import APPLICATION, CONNECT_S
-from mintscope.edges.storage.postgres.services import SHARE
+from mintscope.edges.storage.postgres.replicas import join
 
 CHANNEL: Final = "SELECT 'mintscope_market_' || current_schema()"
 # A server that is cut off says nothing either: readers look by themselves as often.
@@ -22,14 +24,23 @@ log = structlog.get_logger()
 class MarketNotices:
     """Wakes who waits for the market; on one connection, not through a pool of transactions.
 
-    dsn   of a database whose search path names the schema
+    dsn        of a database whose search path names the schema
+    settings   what all that wait there must have in common
     """
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, settings: Mapping[str, str] | None = None) -> None:
         self._dsn = dsn
+        self._settings = settings or {}
         self._connection: psycopg.AsyncConnection[Any] | None = None
         self._connect_at_s = 0.0
         self._is_told = False
+
+    async def open(self) -> None:
+        """Begin to listen.  Raises UnusableStore where others have other settings."""
+        try:
+            await self._connect()
+        except (psycopg.Error, OSError) as cause:
+            raise StoreUnavailable(f"the database does not answer: {cause}") from cause
 
     async def wait(self, poll_interval_s: float) -> None:
         """Wait until the market was written, a second at most.
@@ -40,7 +51,7 @@ class MarketNotices:
             if await self._has_connection():
                 await self._next_notice()
                 return
-        except (psycopg.Error, OSError) as error:
+        except (psycopg.Error, OSError, UnusableStore) as error:
             await self._lost(error)
         await asyncio.sleep(poll_interval_s)
 
@@ -70,7 +81,7 @@ class MarketNotices:
         self._connection = connection
         row = await (await connection.execute(CHANNEL)).fetchone()
         assert row is not None
-        await connection.execute(SHARE.encode())
+        await join(connection, self._settings)
         await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(str(row[0]))))
         if self._is_told:
             log.info("market_notices_back")

@@ -13,7 +13,6 @@ from mintscope.edges.storage.postgres.connection import APPLICATION, CONNECT_S
 # Beside that of ingest, which one holds alone.
 SERVING: Final = 101
 INGESTING: Final = 100
-SHARE: Final = f"SELECT pg_advisory_lock_shared(hashtext(current_schema()), {SERVING})"
 TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
 
 

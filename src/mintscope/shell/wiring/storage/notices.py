@@ -7,6 +7,7 @@ from functools import partial
 
 from mintscope.edges.follow.follower import Wait
 from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.storage.common_settings import common_settings
 from mintscope.shell.wiring.storage.extras import extra
 
 
@@ -19,5 +20,7 @@ async def waiting(config: Config) -> AsyncIterator[Wait]:
         return
     with extra("postgres", "psycopg", "store"):
         from mintscope.edges.storage.postgres.notices import MarketNotices  # noqa: PLC0415 - extra
-    async with aclosing(MarketNotices(config.store.get_secret_value())) as notices:
+    settings = common_settings(config)
+    async with aclosing(MarketNotices(config.store.get_secret_value(), settings)) as notices:
+        await notices.open()
         yield partial(notices.wait, poll_interval_s)

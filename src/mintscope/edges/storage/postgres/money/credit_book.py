@@ -4,13 +4,14 @@ SQL is the authority: any number of replicas may spend, issue and read at once.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from secrets import randbits
 from typing import Final
 
 import msgspec
 import structlog
 
+from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import UnusableStore
 from mintscope.base.primitives import UnixMs
@@ -70,6 +71,9 @@ SELECT a.id, a.hint, a.note, a.issued_at, sum(e.delta) FILTER (WHERE e.kind <> '
  WHERE right(a.hint, length(?1)) = ?1 GROUP BY a.id ORDER BY a.id
 """
 
+CLOCK: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+APART_MS_MAX: Final = 2_000  # between replicas, what is leased or dated would overlap
+HERE: Final = SystemClock()
 LOOK_UP_S: Final = 30.0  # clients are refused before; what was taken is given back
 PAUSE_S: Final = 0.1
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
@@ -80,7 +84,8 @@ log = structlog.get_logger()
 class PostgresCreditBook:
     """The credit tables over one connection, for one thread."""
 
-    def __init__(self, dsn: str, *, pepper: bytes) -> None:
+    def __init__(self, dsn: str, *, pepper: bytes, now_ms: Callable[[], int] = HERE.now) -> None:
+        self._now_ms = now_ms
         self._db = PostgresDatabase(dsn)
         self._pepper = pepper
         self._doubted: list[int] = []  # batches whose clients were refused
@@ -149,9 +154,17 @@ class PostgresCreditBook:
         return [CreditAccount(account) for (account,) in found]
 
     def expect_writable(self) -> None:
-        """Write something durably, or raise."""
+        """Write something durably, or raise; also where the machine's clock is not the server's."""
         with self._db.transaction():
             self._db.execute("UPDATE pepper SET check_hash = check_hash")
+        before_ms = self._now_ms()
+        server_ms, after_ms = self._db.execute(CLOCK).get, self._now_ms()
+        apart_ms = (before_ms + after_ms) // 2 - server_ms
+        if abs(apart_ms) > APART_MS_MAX + (after_ms - before_ms) // 2:
+            raise DatabaseAway(
+                f"expected a clock within {APART_MS_MAX} ms of the database's; ours is"
+                f" {apart_ms} ms ahead"
+            )
 
     def rest(self) -> None:
         """Give back what was in doubt, and forget batches that are a day old."""

@@ -1,0 +1,52 @@
+"""What api processes at one database must agree on: the first says it, the others compare."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from psycopg import AsyncConnection
+
+from mintscope.base.errors import UnusableStore
+from mintscope.edges.storage.postgres.services import SERVING
+
+HASHED: Final = "sha256:"
+IS_FIRST: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
+SHARE: Final = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %s)"
+LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), %s)"
+KEPT: Final = "SELECT name, value FROM replica_settings"
+KEEP: Final = "INSERT INTO replica_settings (name, value) VALUES (%s, %s)"
+
+
+async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> None:
+    """Be one of the api processes as long as *connection* lives.
+
+    settings   by name; what begins with `sha256:` is a secret, and is not told
+    Raises     UnusableStore if those that run have others
+    """
+    if await _asked(connection, IS_FIRST, SERVING):
+        async with connection.transaction():
+            await connection.execute("DELETE FROM replica_settings")
+            await connection.cursor().executemany(KEEP, sorted(settings.items()))
+        await _asked(connection, SHARE, SERVING)
+        await _asked(connection, LET_GO, SERVING)
+        return
+    await _asked(connection, SHARE, SERVING)
+    rows = await (await connection.execute(KEPT)).fetchall()
+    if told := differences(dict(rows), settings):
+        raise UnusableStore(f"expected the settings of the api processes that run: {told}")
+
+
+def differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
+    """Return in words where settings differ, empty if they do not."""
+    return "; ".join(
+        f"{name} differs"
+        if HASHED in (theirs.get(name, "") + ours.get(name, ""))
+        else f"{name} is {theirs.get(name)} there and {ours.get(name)} here"
+        for name in sorted(theirs.keys() | ours.keys())
+        if theirs.get(name) != ours.get(name)
+    )
+
+
+async def _asked(connection: AsyncConnection[Any], statement: str, lock: int) -> Any:
+    row = await (await connection.execute(statement.encode(), (lock,))).fetchone()
+    assert row is not None
+    return row[0]

@@ -1,0 +1,34 @@
+"""The settings that all api processes of an installation have in common."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Final
+
+from pydantic import SecretStr
+
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.sections import Section
+
+# What is sold, for what and to whom; where; and how often.
+OF_PAYMENTS: Final = "payments"
+OF_API: Final = (
+    *("origin", "rate_limit_requests", "rate_limit_window_s"),
+    *("rotation_limit_requests", "rotation_limit_window_s"),
+)
+
+
+def common_settings(config: Config) -> Mapping[str, str]:
+    """Return them as texts by name; secrets as hashes."""
+    common = {"replicas_max": f"{config.replicas_max}", "redis": _told(config.redis)}
+    common |= _section(OF_PAYMENTS, config.payments)
+    return common | {f"api.{name}": _told(getattr(config.api, name)) for name in OF_API}
+
+
+def _section(name: str, section: Section) -> dict[str, str]:
+    return {f"{name}.{field}": _told(value) for field, value in section}
+
+
+def _told(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return f"sha256:{sha256(value.get_secret_value().encode()).hexdigest()}"
+    return str(value)
