@@ -17,6 +17,7 @@ from support.processes.served import served
 from support.scenes.service import Service, running_service
 
 pytest_plugins = [
+    "support.engines",
     "support.scenes.devchain_history",
     "support.scenes.payments.payment_engines",
     "support.scenes.payments.selling_api",

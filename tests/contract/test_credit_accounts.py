@@ -56,7 +56,7 @@ def postgres(folder: Path) -> tuple[Engine, list[Any]]:
     return Engine(accounts, ledger, spoil), [accounts, ledger]
 
 
-ENGINES = {"sqlite": sqlite, "postgres": postgres}
+ENGINES = {"sqlite": sqlite, "postgresql": postgres}
 
 
 @pytest.fixture(params=ENGINES)

@@ -39,7 +39,7 @@ LEDGERS: dict[str, Callable[[Path], ClosableLedger]] = {
     "sqlite": lambda folder: SqliteCreditLedger(
         folder / "money.sqlite", pepper=PEPPER, clock=ManualClock(NOW)
     ),
-    "postgres": lambda folder: PostgresCreditLedger(
+    "postgresql": lambda folder: PostgresCreditLedger(
         dsn_in(folder), pepper=PEPPER, clock=ManualClock(NOW)
     ),
 }

@@ -50,7 +50,7 @@ def postgres(folder: Path) -> tuple[Books, PaymentStore, list[Any]]:
     return books, payments, [books, payments]
 
 
-ENGINES = {"sqlite": sqlite, "postgres": postgres}
+ENGINES = {"sqlite": sqlite, "postgresql": postgres}
 
 
 @pytest.fixture(params=ENGINES)

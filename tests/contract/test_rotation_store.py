@@ -56,7 +56,7 @@ def postgres(folder: Path) -> tuple[Engine, list[Any]]:
 
 ENGINES: dict[str, Callable[[Path], tuple[Engine, list[Any]]]] = {
     "sqlite": sqlite,
-    "postgres": postgres,
+    "postgresql": postgres,
 }
 
 

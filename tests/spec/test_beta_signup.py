@@ -50,7 +50,8 @@ async def test_the_application_is_kept_as_sent_and_its_secret_only_as_a_hash(
     assert service.accounts.rows(
         "SELECT email, telegram, twitter, user_type, motivation, state FROM application"
     ) == [(EMAIL, "@a", None, "both", "To trade.", "awaiting_confirmation")]
-    assert secret.encode() not in service.accounts.path.read_bytes()
+    for table in ("application", "account_event", "proof"):
+        assert secret not in repr(service.accounts.rows(f"SELECT * FROM {table}"))
 
 
 @pytest.mark.parametrize("user_type", ["trader", "provider", "both"])

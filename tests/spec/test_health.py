@@ -6,6 +6,7 @@ from pathlib import Path
 from mintscope import __version__
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.edges.api.check import Check
+from support.scenes.engine import lose_store
 from support.scenes.service import Service, bearer, running_service
 
 
@@ -69,8 +70,8 @@ async def test_healthz_is_alive_whatever_the_checks_say(service: Service) -> Non
     assert (response.status_code, response.json()["data"]) == (200, {"status": "alive"})
 
 
-async def test_a_closed_store_is_not_ready(service: Service) -> None:
-    vars(service.ledger)["_writing"].close()
+async def test_a_lost_store_is_not_ready(service: Service) -> None:
+    lose_store(service.ledger)
 
     response = await service.client.get("/readyz")
 

@@ -113,7 +113,7 @@ async def test_an_expired_key_is_invalid_at_once(service: Service, key: str) -> 
 
 
 async def test_the_key_of_a_removed_account_is_invalid(service: Service, key: str) -> None:
-    ((user_id,),) = service.accounts.rows("SELECT id FROM user")
+    ((user_id,),) = service.accounts.rows('SELECT id FROM "user"')
     await service.accounts.remove_user(user_id)
 
     assert (await service.client.get(ME, headers=bearer(key))).status_code == 401

@@ -144,10 +144,10 @@ async def test_admissions_far_ahead_of_the_server_s_clock_do_not_count(store: st
 
 
 async def test_windows_in_which_nothing_counts_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    STORES["postgres"][1]()
+    STORES["postgresql"][1]()
     monkeypatch.setattr("mintscope.edges.storage.postgres.limits.SWEPT_AFTER", 3)
     clock, own = ManualClock(START), ManualClock(START)
-    async with shared("postgres", own, store_clock=clock) as limits:
+    async with shared("postgresql", own, store_clock=clock) as limits:
         window = limits.limiter(Limit(name="test", count=1, window_s=60))
         await window.take("old")
         clock.advance(60_000)

@@ -70,5 +70,5 @@ async def open_postgres(folder: Path) -> AsyncIterator[AccountStore]:
 
 ENGINES: Final[dict[str, Opener]] = {
     "sqlite": open_sqlite,
-    "postgres": open_postgres,
+    "postgresql": open_postgres,
 }

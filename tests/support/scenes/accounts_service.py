@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from mintscope.base.clock import Clock
 from mintscope.base.limits import MemoryLimits
 from mintscope.core.accounts.application import SignupId
@@ -24,8 +22,8 @@ from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
-from mintscope.edges.storage.sqlite.money.stores import account_connections
 from mintscope.shell.wiring import accounts as wiring
+from support.scenes.engine import account_connections, rows_of
 from support.scenes.stores import config_in
 
 EMAIL = "agent@example.org"
@@ -54,11 +52,7 @@ class Accounts:
     review: Reviews
 
     def change(self, query: str, *values: Any) -> None:
-        db = apsw.Connection(str(self.path))
-        try:
-            db.execute(query, values)
-        finally:
-            db.close()
+        rows_of(self.path, query, values)
 
     async def approve(self, signup_id: int, *scopes: Scope) -> None:
         """Approve an application, confirmed or not, as an administrator may."""
@@ -74,12 +68,8 @@ class Accounts:
         await self.review.remove_user(UserId(user_id), actor=COMMAND_LINE)
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return what the money file holds, read over a connection of its own."""
-        db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            return list(db.execute(query, values))
-        finally:
-            db.close()
+        """Return what the store holds, read over a connection of its own."""
+        return rows_of(self.path, query, values)
 
     def code(self, email: str = EMAIL) -> str:
         """Return the code of the newest e-mail to *email*."""

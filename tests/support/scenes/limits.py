@@ -84,8 +84,8 @@ def postgres_windows() -> int:
 
 
 STORES: Final[dict[str, tuple[Callable[[Clock | None], WindowStore], Callable[[], None]]]] = {
-    "redis": (redis_store, empty_redis),
-    "postgres": (postgres_store, empty_postgres),
+    "valkey": (redis_store, empty_redis),
+    "postgresql": (postgres_store, empty_postgres),
 }
 Opened = AbstractAsyncContextManager[Limits]
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import apsw
-
 from mintscope.base.clock import ManualClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import UnixMs
@@ -22,8 +20,8 @@ from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
-from mintscope.edges.storage.sqlite.money.stores import account_connections
 from mintscope.shell.wiring.accounts import open_accounts
+from support.scenes.engine import account_connections, rows_of
 from support.scenes.stores import PEPPER, config_in
 
 NOW: Final = UnixMs(1_700_000_000_000)
@@ -88,11 +86,7 @@ class PeopleService:
     path: Path
 
     def rows(self, statement: str, *columns: Any) -> list[Any]:
-        db = apsw.Connection(str(self.path))
-        try:
-            return db.execute(statement, columns).fetchall()
-        finally:
-            db.close()
+        return rows_of(self.path, statement, columns)
 
     def change(self, statement: str, *columns: Any) -> None:
         self.rows(statement, *columns)

@@ -18,11 +18,11 @@ from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.api.check import Check
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
-from mintscope.edges.storage.sqlite.money.stores import account_connections
 from mintscope.shell.config.sections import AccountsConfig, ApiConfig
 from mintscope.shell.wiring.api import create_api
 from support.fakes.reports import FakeReports
 from support.scenes.accounts_service import Accounts, open_accounts_service
+from support.scenes.engine import account_connections
 from support.scenes.stores import PEPPER, config_in, money_in
 
 NOW = UnixMs(1_750_000_000_000)

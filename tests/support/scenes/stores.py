@@ -11,6 +11,8 @@ from mintscope.base.clock import Clock, SystemClock
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import CreditsConfig, MarketConfig
 from mintscope.shell.wiring.stores import Market, Money, open_market, open_money
+from support.scenes.engine import is_postgresql
+from support.scenes.postgres import url_in
 
 PEPPER: Final = bytes(range(32))
 
@@ -18,7 +20,10 @@ PEPPER: Final = bytes(range(32))
 def config_in(folder: Path, *, pepper: bytes = PEPPER, **parts: Any) -> Config:
     """Return a configuration that keeps its stores in *folder*."""
     credit_config = CreditsConfig(pepper=SecretStr(pepper.hex()))
-    return _usual().model_copy(update={"data_dir": folder, "credits": credit_config, **parts})
+    kept: dict[str, Any] = {"data_dir": folder, "credits": credit_config}
+    if is_postgresql():
+        kept["store"] = SecretStr(url_in(folder, ("money",)))
+    return _usual().model_copy(update=kept | parts)
 
 
 @cache

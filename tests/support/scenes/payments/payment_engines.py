@@ -175,7 +175,7 @@ async def postgres(folder: Path) -> AsyncGenerator[Engine, None]:
 ENGINES: Final[dict[str, Callable[[Path], AbstractAsyncContextManager[Engine]]]] = {
     "memory": memory,
     "sqlite": sqlite,
-    "postgres": postgres,
+    "postgresql": postgres,
 }
 
 

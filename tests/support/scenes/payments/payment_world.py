@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import apsw
 import httpx
 import msgspec
 from pydantic import SecretStr
@@ -44,12 +43,12 @@ from mintscope.devchain.svm.vm import Vm
 from mintscope.edges.api.offers import bundle_offers, report_offers
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
-from mintscope.edges.storage.sqlite.money.stores import payment_store
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.stores import open_market, open_money
 from support.fakes.reports import TRACKED
+from support.scenes.engine import payment_store, rows_of
 from support.scenes.payments.payment_build import Recipe, present
 from support.scenes.stores import money_in
 
@@ -245,16 +244,12 @@ class World:
 
     def sql(self, statement: str) -> Any:
         """Run a statement as another process would; return its only value."""
-        db = apsw.Connection(str(self.path))
-        db.set_busy_timeout(5_000)
-        value: Any = db.execute(statement).get
-        db.close()
-        return value
+        rows = rows_of(self.path, statement)
+        return None if not rows else rows[0][0] if len(rows[0]) == 1 else rows[0]
 
     def ledger(self) -> dict[str, int]:
         """Return the balance of every credit token, by its hint."""
-        found = self.sql("SELECT json_group_object(hint, balance) FROM credit_account")
-        return msgspec.json.decode(found, type=dict[str, int])
+        return dict(rows_of(self.path, "SELECT hint, balance FROM credit_account"))
 
 
 @asynccontextmanager

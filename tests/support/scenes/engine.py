@@ -1,0 +1,68 @@
+"""Which engine the stores of a test are on: tests/spec runs on each of them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from mintscope.core.credits.ledger import CreditLedger
+from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.postgres import openers as postgres
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
+from mintscope.edges.storage.sqlite.money import stores as sqlite
+from support.scenes.postgres import dsn_in
+
+ENGINES: Final = ("sqlite", "postgresql")
+_chosen: Final = [ENGINES[0]]
+
+
+@contextmanager
+def chosen(engine: str) -> Iterator[None]:
+    """Open the stores of the block on *engine*."""
+    before, _chosen[:] = list(_chosen), [engine]
+    try:
+        yield
+    finally:
+        _chosen[:] = before
+
+
+def is_postgresql() -> bool:
+    return _chosen == ["postgresql"]
+
+
+def account_connections(path: Path) -> AccountConnections:
+    """Return what reads and writes the accounts in the file at *path*, or in its stead."""
+    if is_postgresql():
+        return postgres.account_connections(dsn_in(path.parent, ("money",)))
+    return sqlite.account_connections(path)
+
+
+def payment_store(path: Path) -> SqlPaymentStore:
+    """Return the payments in the file at *path*, or in its stead."""
+    if is_postgresql():
+        return postgres.payment_store(dsn_in(path.parent, ("money",)))
+    return sqlite.payment_store(path)
+
+
+def rows_of(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Run a statement over a connection of its own; return its rows."""
+    database: Database = (
+        PostgresDatabase(dsn_in(path.parent, ("money",)))
+        if is_postgresql()
+        else SqliteDatabase(path, "money", busy_timeout_ms=5_000)
+    )
+    try:
+        return [tuple(row) for row in database.execute(statement, values)]
+    finally:
+        database.close()
+
+
+def lose_store(ledger: CreditLedger) -> None:
+    """Let nothing be written by *ledger* any more."""
+    book = vars(ledger)["_writing"]
+    if is_postgresql():
+        vars(vars(book)["_db"])["_dsn"] = "host=127.0.0.1 port=1"
+    book.close()
