@@ -25,6 +25,7 @@ from support.cluster.cluster import (
     FIRST_MINTS,
     GENESIS,
     INGESTS,
+    SOURCE,
     Cluster,
     Process,
     cluster_in,
@@ -204,6 +205,9 @@ async def _upgrade(cluster: Cluster, heard: Heard, told: list[str]) -> None:
     heard.begin()
     cluster.use_next_version()
     for name, process in cluster.processes.items():
+        if name == APIS[-1]:  # one of the version before may end and start meanwhile
+            await asyncio.to_thread(process.restart, SOURCE)
+            await asyncio.to_thread(wait_for, f"http://127.0.0.1:{cluster.api_ports[name]}/readyz")
         await asyncio.to_thread(process.restart, cluster.code)
         if name in APIS:
             await asyncio.to_thread(wait_for, f"http://127.0.0.1:{cluster.api_ports[name]}/readyz")

@@ -15,7 +15,7 @@ from typing_extensions import override
 from mintscope.base.errors import UnusableStore
 from mintscope.edges.storage.database import DatabaseAway, DatabaseError
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.postgres.migrating import migrate, migrations
+from mintscope.edges.storage.postgres.migrating import Migration, migrate, migrations
 from support.scenes.postgres import dsn_in
 
 ADD: Final = "INSERT INTO noted (n) VALUES (?)"
@@ -155,10 +155,23 @@ def test_two_that_migrate_at_once_run_each_migration_once(dsn: str) -> None:
     assert sorted(map(len, ran)) == [0, len(migrations("money"))]
 
 
+NEWER: Final = "INSERT INTO migration (kind, number, name, least) VALUES ('money', 9999, 'new', ?)"
+
+
 def test_a_schema_of_a_newer_version_is_refused(db: PostgresDatabase) -> None:
-    db.execute("INSERT INTO migration (kind, number, name) VALUES ('money', 9999, 'newer')")
+    db.execute(NEWER, (9_999,))
     with pytest.raises(UnusableStore, match="9999, written by a newer mintscope"):
         migrate(db, "money")
+
+
+def test_a_newer_schema_that_only_adds_is_gone_on_with(db: PostgresDatabase) -> None:
+    db.execute(NEWER, (migrations("money")[-1].number,))
+    assert migrate(db, "money") == []
+
+
+def test_a_migration_says_what_code_must_know_to_go_on() -> None:
+    assert Migration(7, "0007_a.sql", "-- least: 3\nALTER TABLE a ...").least == 3
+    assert Migration(7, "0007_a.sql", "ALTER TABLE a ...").least == 7
 
 
 def test_a_text_of_a_stranger_is_kept_although_the_server_refuses_nul(db: PostgresDatabase) -> None:

@@ -28,8 +28,8 @@ APIS: Final = ("api-1", "api-2", "api-3")
 SOURCE: Final = Path(mintscope.__file__).parents[1]
 # What a later version may add: the one before goes on with it.
 NEXT: Final = {
-    "money": "ALTER TABLE credit_account ADD COLUMN tier bigint NOT NULL DEFAULT 0;",
-    "market": "ALTER TABLE header ADD COLUMN leader text;",
+    "money": "-- least: 1\nALTER TABLE credit_account ADD COLUMN tier bigint NOT NULL DEFAULT 0;",
+    "market": "-- least: 1\nALTER TABLE header ADD COLUMN leader text;",
 }
 MINTS: Final = 6
 TRADED: Final = [each.token.mint for each in World(seed=0, mints=MINTS).listed]

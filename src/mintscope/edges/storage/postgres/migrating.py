@@ -1,5 +1,6 @@
 """The schema of a PostgreSQL database: numbered migrations, one process at a time."""
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -12,18 +13,29 @@ CREATE TABLE IF NOT EXISTS migration (
     kind   text   NOT NULL,
     number bigint NOT NULL,
     name   text   NOT NULL,
+    least  bigint NOT NULL,  -- the newest migration that code must know to go on
     PRIMARY KEY (kind, number))
 """
+LEAST: Final = re.compile(r"-- least: (\d+)\n")
 KINDS: Final = ("money", "market", "limits")
 VERSION_MIN: Final = 150_000  # 15.0, as the server counts
 
 
 class Migration(NamedTuple):
-    """One step of a schema."""
+    """One step of a schema.
+
+    least   code that knows the migrations up to this one goes on: it adds alone
+    """
 
     number: int
     name: str
     script: str
+
+    @property
+    def least(self) -> int:
+        """Its own number, unless its first line is `-- least: NUMBER`."""
+        found = LEAST.match(self.script)
+        return self.number if found is None else int(found[1])
 
 
 @cache
@@ -53,8 +65,8 @@ def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
         for each in open_:
             database.script(each.script)
             database.execute(
-                "INSERT INTO migration (kind, number, name) VALUES (?, ?, ?)",
-                (kind, each.number, each.name),
+                "INSERT INTO migration (kind, number, name, least) VALUES (?, ?, ?, ?)",
+                (kind, each.number, each.name, each.least),
             )
     return open_
 
@@ -82,12 +94,13 @@ def is_copied_into(database: PostgresDatabase) -> bool:
 def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
     """Return what *database*, which has the table of migrations, has not run."""
     known = migrations(kind)
-    rows = database.execute("SELECT number FROM migration WHERE kind = ?", (kind,))
-    seen = {int(number) for (number,) in rows}
+    rows = database.execute("SELECT number, least FROM migration WHERE kind = ?", (kind,))
+    seen = {int(number): int(least) for number, least in rows}
     newest = known[-1].number
-    if max(seen, default=0) > newest:
+    if max(seen.values(), default=0) > newest:
         raise UnusableStore(
             f"expected the {kind} of the database at migration {newest} or older; it is at"
-            f" {max(seen)}, written by a newer mintscope"
+            f" {max(seen)}, written by a newer mintscope, and code before"
+            f" {max(seen.values())} cannot go on with it"
         )
     return [each for each in known if each.number not in seen]
