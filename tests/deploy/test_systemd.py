@@ -1,0 +1,164 @@
+"""The units of systemd are ones that systemd takes, and fit the processes they start."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.edges.server.server import GRACE_S
+from mintscope.shell.cli.service.children import STOP_TIMEOUT_S
+from mintscope.shell.cli.service.running import EXIT_OPERATOR
+from mintscope.shell.config.load import load
+from mintscope.shell.config.sections import ApiConfig
+from support.deployment import DEPLOY, EXAMPLE, environment_of, expect_command, units, variables
+
+UNITS = units()
+PROGRAM: Final = "/opt/mintscope/bin/mintscope"
+EXPOSED_MAX: Final = 20  # tenths, as `systemd-analyze security` counts: a plain unit has 96
+ONCE: Final = {"ExecStart", "Restart", "User", "StateDirectory", "LimitNOFILE", "ProtectSystem"}
+KNOWN: Final = {
+    "Unit": {"Description", "Wants", "After", "StartLimitIntervalSec"},
+    "Install": {"WantedBy"},
+    "Service": {
+        *("Type", "ExecStart", "User", "Group", "UMask", "WorkingDirectory", "StateDirectory"),
+        *("StateDirectoryMode", "CacheDirectory", "Environment", "Restart", "RestartSec"),
+        *("RestartPreventExitStatus", "KillMode", "TimeoutStopSec", "LimitNOFILE", "LimitCORE"),
+        *("MemoryMax", "NoNewPrivileges", "CapabilityBoundingSet", "ProtectSystem", "ProtectHome"),
+        *("PrivateTmp", "PrivateDevices", "ProtectClock", "ProtectControlGroups"),
+        *("ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectProc"),
+        *("ProtectKernelTunables", "LockPersonality", "RemoveIPC", "RestrictAddressFamilies"),
+        *("RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID"),
+        *("SystemCallArchitectures", "SystemCallFilter", "SystemCallErrorNumber"),
+    },
+}
+
+by_systemd = [
+    pytest.mark.process,
+    pytest.mark.skipif(
+        shutil.which("systemd-analyze") is None, reason="did not run: no systemd-analyze here"
+    ),
+]
+
+
+def one(name: str, key: str) -> str:
+    (value,) = [value for each, value in UNITS[name]["Service"] if each == key]
+    return value
+
+
+def analyzed(folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run systemd-analyze on a unit whose program is there."""
+    for path in (DEPLOY / "systemd").glob("*.service"):
+        (folder / path.name).write_text(path.read_text().replace(PROGRAM, "/bin/true"))
+    return subprocess.run(
+        ["systemd-analyze", *words, str(folder / name)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_there_is_one_for_a_machine_and_a_pair_for_several() -> None:
+    assert set(UNITS) == {
+        "mintscope.service",
+        "mintscope-api@.service",
+        "mintscope-ingest@.service",
+    }
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_every_section_and_key_is_known(name: str) -> None:
+    assert UNITS[name].keys() == KNOWN.keys()
+    for section, lines in UNITS[name].items():
+        keys = [key for key, _ in lines]
+        assert set(keys) <= KNOWN[section]
+        assert [key for key in ONCE if keys.count(key) > 1] == []
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=by_systemd) for name in UNITS])
+def test_systemd_takes_it(name: str, tmp_path: Path) -> None:
+    ran = analyzed(tmp_path, name, "verify", "--man=no")
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=by_systemd) for name in UNITS])
+def test_it_gives_up_what_it_does_not_need(name: str, tmp_path: Path) -> None:
+    words = ("security", "--offline=yes", f"--threshold={EXPOSED_MAX}", "--no-pager")
+    ran = analyzed(tmp_path, name, *words)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_it_runs_a_command_of_the_command_line(name: str) -> None:
+    program, *words = one(name, "ExecStart").split()
+
+    assert program == PROGRAM
+    expect_command(words)
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_it_has_the_time_it_needs_to_stop(name: str) -> None:
+    assert int(one(name, "TimeoutStopSec")) > max(GRACE_S, STOP_TIMEOUT_S)
+    assert one(name, "KillMode") == "mixed", "expected `serve` to stop its children in their order"
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_it_is_started_again_until_only_an_operator_can_help(name: str) -> None:
+    codes = [value for key, value in UNITS[name]["Service"] if key == "RestartPreventExitStatus"]
+
+    assert one(name, "Restart") == "on-failure"
+    assert ("StartLimitIntervalSec", "0") in UNITS[name]["Unit"]
+    # `serve` ends with 1 also then: it starts again by itself what it can.
+    assert codes == ([] if name == "mintscope.service" else [f"{EXIT_OPERATOR}"])
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_it_has_files_enough_for_its_connections(name: str) -> None:
+    assert int(one(name, "LimitNOFILE")) > 2 * ApiConfig().connections_max
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_its_settings_can_be_used(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = environment_of(UNITS[name])
+    named = {variable for variable in environment if variable.startswith("MINTSCOPE_")}
+    for variable in named:
+        monkeypatch.setenv(variable, re.sub("%i", "2", environment[variable]))
+    monkeypatch.setenv("MINTSCOPE_CONFIG", str(EXAMPLE))
+    monkeypatch.chdir(tmp_path)
+
+    config = load().config
+
+    assert named <= variables()
+    ports = [config.api.port, config.metrics.api_port, config.metrics.ingest_port]
+    assert (
+        ports
+        == {
+            "mintscope.service": [8402, 9465, 9464],
+            "mintscope-api@.service": [8402, 9472, 9464],
+            "mintscope-ingest@.service": [8402, 9465, 9482],
+        }[name]
+    )
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_it_writes_where_it_may(name: str) -> None:
+    environment = environment_of(UNITS[name])
+
+    assert one(name, "ProtectSystem") == "strict"
+    assert environment["MINTSCOPE_DATA_DIR"] == f"%S/{one(name, 'StateDirectory')}"
+    assert environment["NUMBA_CACHE_DIR"] == f"%C/{one(name, 'CacheDirectory')}"
+    assert one(name, "StateDirectoryMode") == "0700", "the data folder is closed to others"
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_its_user_is_made_by_the_file_beside_it(name: str) -> None:
+    made = (DEPLOY / "systemd" / "mintscope.sysusers.conf").read_text()
+
+    assert f"\nu {one(name, 'User')} - " in made

@@ -1,0 +1,153 @@
+"""The files of deploy/, as those programs read them that they are for."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import promql_parser
+import typer
+import yaml
+from prometheus_client import Counter, Gauge, Metric
+
+from mintscope.base import metrics
+from mintscope.shell.cli.app import app
+from mintscope.shell.cli.commands import COMMANDS
+from mintscope.shell.config.load import FILE_VARIABLE, settings
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+DEPLOY: Final = ROOT / "deploy"
+OPERATING: Final = ROOT / "docs" / "operating.md"
+EXAMPLE: Final = DEPLOY / "example.toml"
+
+# Prometheus makes the first by itself; the client library makes the others for every process.
+OTHERS_METRICS: Final = {
+    "up",
+    "process_resident_memory_bytes",
+    "process_cpu_seconds_total",
+    "process_open_fds",
+}
+# Commands that deploy/ runs and that are not there yet.
+COMING: Final = {"migrate"}
+
+
+class _OnceLoader(yaml.SafeLoader):
+    """Refuses a key that is there twice, of which YAML would silently take the last."""
+
+
+def _mapping(loader: _OnceLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    names = [key.value for key, _ in node.value]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(f"expected each key once; twice: {twice}, {node.start_mark}")
+    loader.flatten_mapping(node)
+    return dict(loader.construct_pairs(node, deep=True))
+
+
+_OnceLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def read_yaml(path: Path) -> Any:
+    """Return what *path* holds, anchors and merges resolved."""
+    return yaml.load(path.read_text(), Loader=_OnceLoader)
+
+
+def compose() -> dict[str, Any]:
+    """Return compose.yaml."""
+    read: dict[str, Any] = read_yaml(DEPLOY / "compose.yaml")
+    return read
+
+
+def services(command: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return the services of compose.yaml; of those that run mintscope's *command* if given."""
+    return {
+        name: service
+        for name, service in compose()["services"].items()
+        if command is None
+        or (service["image"].startswith("mintscope:") and service["command"][0] == command)
+    }
+
+
+def variables() -> set[str]:
+    """Return every environment variable that a setting reads, and the one that names the file."""
+    return {FILE_VARIABLE, *(each.variable for _, _, group in settings() for each in group)}
+
+
+def units() -> dict[str, dict[str, list[tuple[str, str]]]]:
+    """Return the sections of each systemd unit, with their keys in order, by its file's name."""
+    return {path.name: _unit(path) for path in sorted((DEPLOY / "systemd").glob("*.service"))}
+
+
+def _unit(path: Path) -> dict[str, list[tuple[str, str]]]:
+    sections: dict[str, list[tuple[str, str]]] = {}
+    section: list[tuple[str, str]] = []
+    for line in path.read_text().splitlines():
+        if re.fullmatch(r"\[\w+\]", line):
+            assert line not in sections, f"{path.name}: {line} twice"
+            section = sections[line.strip("[]")] = []
+        elif line and not line.startswith("#"):
+            key, equals, value = line.partition("=")
+            assert equals, f"{path.name}: expected KEY=VALUE; was {line}"
+            section.append((key, value))
+    return sections
+
+
+def expect_command(words: Sequence[str]) -> None:
+    """Parse what stands after `mintscope` as the command line does, without running it."""
+    if words[0] in COMING and words[0] not in COMMANDS:
+        return
+    group: Any = typer.main.get_command(app)
+    context = group.make_context("mintscope", list(words))
+    name, command, rest = group.resolve_command(context, list(words))
+    command.make_context(name, rest, parent=context)
+
+
+def metric_names() -> set[str]:
+    """Return the name of every series that a process of ours can show."""
+    found = set(OTHERS_METRICS)
+    for value in vars(metrics).values():
+        if isinstance(value, Counter | Gauge):
+            (metric,) = value.describe()
+            found.add(f"{metric.name}_total" if metric.type == "counter" else metric.name)
+    for metric in metrics.REQUESTS.collect():
+        found |= {metric.name + end for end in _series(metric)}
+    return found
+
+
+def _series(metric: Metric) -> tuple[str, ...]:
+    return ("_bucket", "_count", "_sum") if metric.type == "histogram" else ("",)
+
+
+def metrics_of(expression: str) -> set[str]:
+    """Return the metrics that a PromQL *expression* names.  Raises ValueError for bad PromQL."""
+    found: list[str] = []
+
+    def note(node: promql_parser.Expr) -> None:
+        if isinstance(node, promql_parser.VectorSelector) and node.name is not None:
+            found.append(node.name)
+
+    promql_parser.walk(promql_parser.parse(expression.replace("$__rate_interval", "5m")), note)
+    return set(found)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a Markdown *page*, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def instructions(containerfile: Path) -> Iterator[tuple[str, str]]:
+    """Yield each instruction of a Containerfile and what stands after it, lines joined."""
+    text = re.sub(r"^#.*\n", "", containerfile.read_text(), flags=re.MULTILINE)
+    for line in re.sub(r"\\\n", " ", text).splitlines():
+        if line.strip():
+            name, _, rest = line.strip().partition(" ")
+            yield name, re.sub(r"\s+", " ", rest)
+
+
+def environment_of(unit: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, str]:
+    """Return what the Environment lines of a *unit* set."""
+    lines = [value for key, value in unit["Service"] if key == "Environment"]
+    pairs = [word.partition("=") for line in lines for word in shlex.split(line)]
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,180 @@
+"""Caddy as deploy/ sets it up, before servers that do what a test tells them."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Final
+
+import httpx
+from typing_extensions import override
+
+from support.deployment import DEPLOY
+
+CADDY: Final = Path(sys.executable).with_name("caddy")
+WAIT_S: Final = 15.0
+
+
+class Upstream(ThreadingHTTPServer):
+    """A server in the place of an api process.
+
+    is_ready, is_alive   what its probes answer
+    requests             the method and path of each request but the probes'
+    second_event         until it is set, a stream of /events has one event
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.is_ready = self.is_alive = True
+        self.requests: list[tuple[str, str]] = []
+        self.second_event = threading.Event()
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return f"127.0.0.1:{self.server_port}"
+
+    @override
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: that a connection ends is what some tests are about."""
+
+
+class _Answers(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = WAIT_S
+    server: Upstream
+
+    def do_GET(self) -> None:
+        if self.path in {"/readyz", "/healthz"}:
+            is_well = self.server.is_ready if self.path == "/readyz" else self.server.is_alive
+            self._send(200 if is_well else 503, b"{}")
+            return
+        self.server.requests.append((self.command, self.path))
+        if self.path == "/hangs-up":
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif self.path == "/events":
+            self._stream()
+        else:
+            kind = "text/html" if self.path == "/page" else "application/json"
+            self._send(200, json.dumps(dict(self.headers)).encode().ljust(4_096), kind)
+
+    def do_POST(self) -> None:
+        self.server.requests.append((self.command, self.path))
+        if self.path == "/hangs-up":
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        with suppress(OSError):
+            size = int(self.headers["Content-Length"])
+            self._send(200, b"%d" % len(self.rfile.read(size)))
+
+    def _send(self, status: int, body: bytes, kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", f"{len(body)}")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(b"data: one\n\n")
+        self.wfile.flush()
+        self.server.second_event.wait(WAIT_S)
+        self.wfile.write(b"data: two\n\n")
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+class Proxy:
+    """A running Caddy: its *url*, its upstreams, and what it has logged."""
+
+    def __init__(self, url: str, upstreams: Sequence[Upstream], log: Path) -> None:
+        self.url = url
+        self.upstreams = upstreams
+        self._log = log
+
+    def log(self) -> str:
+        """Return what it has written."""
+        return self._log.read_text()
+
+    def answers(self, path: str, status: int) -> None:
+        """Ask for *path* until the answer has *status*; its probes are a tenth of a second apart.
+
+        Raises AssertionError where it never has.
+        """
+        until_s = time.monotonic() + WAIT_S
+        while True:
+            was = httpx.get(self.url + path, timeout=WAIT_S).status_code
+            if was == status:
+                return
+            assert time.monotonic() < until_s, f"expected {status}; was {was}"
+            time.sleep(0.05)
+
+
+def caddyfile(hosts: Sequence[str]) -> str:
+    """Return the Caddyfile with *hosts* for its upstreams, and probes that come soon."""
+    text = (DEPLOY / "Caddyfile").read_text()
+    for number, host in enumerate(hosts, 1):
+        text = text.replace(f"api-{number}:8402", host)
+    return text.replace("health_interval 2s", "health_interval 100ms")
+
+
+@contextmanager
+def proxied(folder: Path) -> Iterator[Proxy]:
+    """Run Caddy before three upstreams, with its files in *folder*, until the block ends."""
+    upstreams = [Upstream() for _ in range(3)]
+    for upstream in upstreams:
+        threading.Thread(target=upstream.serve_forever, args=(0.05,), daemon=True).start()
+    (folder / "Caddyfile").write_text(caddyfile([each.address for each in upstreams]))
+    url, log = f"http://127.0.0.1:{_free_port()}", folder / "log"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            [CADDY, "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"],
+            env=settings(folder, SITE_HOST=url),
+            stderr=stderr,
+        )
+    try:
+        proxy = Proxy(url, upstreams, log)
+        _await_port(url, process, log)
+        yield proxy
+    finally:
+        process.terminate()
+        for upstream in upstreams:
+            upstream.second_event.set()
+            upstream.shutdown()
+            upstream.server_close()
+        process.wait(WAIT_S)
+
+
+def settings(folder: Path, **more: str) -> dict[str, str]:
+    """Return an environment in which Caddy keeps all it has in *folder*."""
+    inherited = {"PATH": os.defpath, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    return inherited | {"CADDY_ADMIN": f"127.0.0.1:{_free_port()}"} | more
+
+
+def _await_port(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    address, until_s = httpx.URL(url), time.monotonic() + WAIT_S
+    while True:
+        with suppress(OSError), socket.create_connection((address.host, address.port or 0), 1):
+            return
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < until_s, log.read_text()
+        time.sleep(0.02)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
