@@ -67,7 +67,7 @@ def test_only_who_is_ready_is_asked(proxy: Proxy) -> None:
     assert asked(proxy)[:2] == before[:2]
 
 
-def test_who_is_alive_is_asked_where_nobody_is_ready(proxy: Proxy) -> None:
+def test_who_is_alive_is_asked_where_none_is_ready(proxy: Proxy) -> None:
     """Their answers say what is wrong, in the form that clients know."""
     for upstream in proxy.upstreams:
         upstream.is_ready = False

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from mintscope.core.payments.protocol.requirement import HELD_OPEN_S
+from mintscope.edges.api.health import REMEMBERED_S
 from mintscope.edges.server.server import GRACE_S
 from mintscope.shell.config.sections import ApiConfig
-from support.deployment import DEPLOY, services
+from support.deployment import DEPLOY, environment_of, services, units
 from support.processes.proxied import CADDY, caddyfile, settings
 
 API = ApiConfig()
@@ -107,6 +108,16 @@ def test_waits_fit_those_of_the_api(adapted: Any) -> None:
         transport = proxy["transport"]
         assert transport["response_header_timeout"] / SECOND > HELD_OPEN_S
         assert transport["keep_alive"]["idle_timeout"] / SECOND < API.keep_alive_s
+
+
+def test_a_process_that_is_about_to_stop_is_seen_in_time(adapted: Any) -> None:
+    """What /readyz says is remembered for a moment, and has to be heard twice."""
+    api = environment_of(units()["mintscope-api@.service"])
+    for environment in (services()["api-1"]["environment"], api):
+        for proxy in found(adapted, "reverse_proxy"):
+            active = proxy["health_checks"]["active"]
+            seen_s = REMEMBERED_S + active["fails"] * active["interval"] / SECOND
+            assert seen_s < int(environment["MINTSCOPE_DRAIN_S"])
 
 
 def test_events_and_pages_are_not_compressed(adapted: Any) -> None:

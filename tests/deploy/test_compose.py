@@ -74,7 +74,9 @@ def test_each_service_is_held(name: str) -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_each_process_has_the_time_it_needs_to_stop(name: str) -> None:
-    assert seconds(OURS[name]["stop_grace_period"]) > max(GRACE_S, STOP_TIMEOUT_S)
+    drain_s = int(OURS[name]["environment"]["MINTSCOPE_DRAIN_S"])
+
+    assert seconds(OURS[name]["stop_grace_period"]) > max(drain_s + GRACE_S, STOP_TIMEOUT_S)
 
 
 @pytest.mark.parametrize("name", OURS)

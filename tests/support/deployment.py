@@ -13,7 +13,6 @@ from prometheus_client import Counter, Gauge, Metric
 
 from mintscope.base import metrics
 from mintscope.shell.cli.app import app
-from mintscope.shell.cli.commands import COMMANDS
 from mintscope.shell.config.load import FILE_VARIABLE, settings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -28,8 +27,6 @@ OTHERS_METRICS: Final = {
     "process_cpu_seconds_total",
     "process_open_fds",
 }
-# Commands that deploy/ runs and that are not there yet.
-COMING: Final = {"migrate"}
 
 
 class _OnceLoader(yaml.SafeLoader):
@@ -95,8 +92,6 @@ def _unit(path: Path) -> dict[str, list[tuple[str, str]]]:
 
 def expect_command(words: Sequence[str]) -> None:
     """Parse what stands after `mintscope` as the command line does, without running it."""
-    if words[0] in COMING and words[0] not in COMMANDS:
-        return
     group: Any = typer.main.get_command(app)
     context = group.make_context("mintscope", list(words))
     name, command, rest = group.resolve_command(context, list(words))

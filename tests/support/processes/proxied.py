@@ -129,7 +129,7 @@ def caddyfile(hosts: Sequence[str]) -> str:
     text = (DEPLOY / "Caddyfile").read_text()
     for number, host in enumerate(hosts, 1):
         text = text.replace(f"api-{number}:8402", host)
-    return text.replace("health_interval 2s", "health_interval 100ms")
+    return text.replace("health_interval 1s", "health_interval 100ms")
 
 
 @contextmanager
