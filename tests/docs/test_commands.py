@@ -26,6 +26,7 @@ from support.processes.documented_service import (
     DocumentedService,
     documented_service,
 )
+from support.scenes.postgres import url_in
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -125,6 +126,16 @@ def runs_in_a_shell(service: DocumentedService, command: str) -> None:
 def backs_up(service: DocumentedService, command: str) -> None:
     runs(service, command)
     assert (service.folder / "backup-of-today" / MONEY_FILE).stat().st_size > 0
+
+
+def copies(service: DocumentedService, command: str) -> None:
+    """Copy a backup, for the service itself runs."""
+    service.mintscope("backup backup-to-copy")
+    words = shlex.split(_words(command))
+    places = {"--from": "sqlite:backup-to-copy", "--to": url_in(service.folder)}
+    for option, place in places.items():
+        words[words.index(option) + 1] = place
+    assert "Copied and compared" in service.mintscope(shlex.join(words))
 
 
 def restores(service: DocumentedService, command: str) -> None:
@@ -258,6 +269,7 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "make ": runs_in_make,
     "mintscope backup ": backs_up,
     "mintscope restore ": restores,
+    "mintscope copy ": copies,
     **{f"{word} ": runs_in_a_shell for word in BY_SHELL},
 }
 
