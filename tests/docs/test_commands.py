@@ -124,6 +124,7 @@ def runs_in_a_shell(service: DocumentedService, command: str) -> None:
 
 
 def backs_up(service: DocumentedService, command: str) -> None:
+    shutil.rmtree(service.folder / "backup-of-today", ignore_errors=True)  # of a test before
     runs(service, command)
     assert (service.folder / "backup-of-today" / MONEY_FILE).stat().st_size > 0
 
