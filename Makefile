@@ -44,7 +44,7 @@ storm: $(VENV)/dev ## the kill -9 storms at full length
 	@STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
 
 cluster: $(VENV)/dev ## PostgreSQL, Valkey, two ingests and three apis under load, and all that may befall them: ten minutes
-	@STORM=full $(SCRATCH) $(BIN)/pytest -p no:randomly tests/e2e/test_cluster.py --timeout 1800 $(ARGS)
+	@$(SCRATCH) STORM=full $(BIN)/pytest -p no:randomly -n0 tests/e2e/test_cluster.py --timeout 1800 $(ARGS)
 
 prove: $(VENV)/dev ## every recipe at full length and its broken builds: up to an hour; goes on where it ended
 	@$(BIN)/python -m prove $(ARGS)

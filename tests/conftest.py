@@ -1,6 +1,7 @@
 """What every test may ask for, and the marks that `make quick` goes by."""
 
 import gc
+import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -26,6 +27,8 @@ pytest_plugins = [
 ]
 
 TESTS: Final = Path(__file__).resolve().parent
+# What only `make cluster` runs: it needs the machine to itself.
+collect_ignore = [] if os.environ.get("STORM") == "full" else ["e2e/test_cluster.py"]  # noqa: TID251
 SHARED_DATA: Final = TESTS.parents[1] / "shared" / "data"
 MARK_OF_FOLDER: Final = {"e2e": "process", "browser": "browser"}
 LONG_FILES: Final = {"test_auditing.py", "test_costly_requests.py", "test_source.py"}

@@ -36,13 +36,13 @@ async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) ->
 
 
 def differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
-    """Return in words where settings differ, empty if they do not."""
+    """Return in words where settings differ that both have, empty if they do not."""
     return "; ".join(
         f"{name} differs"
-        if HASHED in (theirs.get(name, "") + ours.get(name, ""))
-        else f"{name} is {theirs.get(name)} there and {ours.get(name)} here"
-        for name in sorted(theirs.keys() | ours.keys())
-        if theirs.get(name) != ours.get(name)
+        if HASHED in theirs[name] + ours[name]
+        else f"{name} is {theirs[name]} there and {ours[name]} here"
+        for name in sorted(theirs.keys() & ours.keys())  # one of them may be of another version
+        if theirs[name] != ours[name]
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from hashlib import sha256
+from pathlib import Path
 from typing import Final
 
 from pydantic import SecretStr
@@ -30,5 +31,11 @@ def _section(name: str, section: Section) -> dict[str, str]:
 
 def _told(value: object) -> str:
     if isinstance(value, SecretStr):
-        return f"sha256:{sha256(value.get_secret_value().encode()).hexdigest()}"
+        return _hashed(value.get_secret_value().encode())
+    if isinstance(value, Path) and value.is_file():  # where it is does not matter
+        return _hashed(value.read_bytes())
     return str(value)
+
+
+def _hashed(secret: bytes) -> str:
+    return f"sha256:{sha256(secret).hexdigest()}"
