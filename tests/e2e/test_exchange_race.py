@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import apsw
+import pytest
 
 from mintscope.base.clock import ManualClock, SystemClock
 from mintscope.base.errors import ServiceError
@@ -25,6 +26,7 @@ from support.scenes.accounts_service import Accounts, open_accounts_service, sig
 from support.scenes.service import NOW
 from support.scenes.stores import PEPPER
 
+ATTEMPTS_MAX = 5
 T = TypeVar("T")
 
 PROCESSES, TASKS = 2, 500
@@ -159,12 +161,15 @@ async def test_with_one_idempotency_key_all_of_them_get_that_key(tmp_path: Path)
 
 
 async def test_the_race_finds_an_exchange_that_selects_then_updates(tmp_path: Path) -> None:
-    made = await approved(tmp_path)
-    db = apsw.Connection(str(tmp_path / "money.sqlite"))
-    db.execute("DROP INDEX api_key_signup")
-    db.close()
-
-    told = answers(Race(tmp_path, made.secret, is_mistaken=True))
-
-    assert len({each for each in told if each.startswith("svc_live_")}) > 1
-    assert contradictions(tmp_path / "money.sqlite") != []
+    for attempt in range(ATTEMPTS_MAX):  # where others use the machine, one may be no race
+        folder = tmp_path / f"{attempt}"
+        folder.mkdir()
+        made = await approved(folder)
+        db = apsw.Connection(str(folder / "money.sqlite"))
+        db.execute("DROP INDEX api_key_signup")
+        db.close()
+        told = answers(Race(folder, made.secret, is_mistaken=True))
+        if len({each for each in told if each.startswith("svc_live_")}) > 1:
+            assert contradictions(folder / "money.sqlite") != []
+            return
+    pytest.fail("no race found it")
