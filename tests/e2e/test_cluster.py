@@ -4,11 +4,11 @@
 """
 
 import asyncio
-import json
 import os
 import signal
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -48,6 +48,11 @@ SPENDERS: Final = 4
 CREDITS: Final = 1_000_000
 LIMIT: Final = 30
 AT_ONCE: Final = 200
+MOVED: Final = """
+SELECT a.hint, e.kind, sum(e.delta) FROM credit_account AS a
+  JOIN credit_entry AS e ON e.account = a.id
+ GROUP BY a.hint, e.kind
+"""
 
 
 class Trouble(NamedTuple):
@@ -246,22 +251,36 @@ async def _calm(heard: Heard) -> None:
 
 async def _expect_books(cluster: Cluster, heard: Heard, shopper: Shopper, told: list[str]) -> None:
     """Hold the books against what clients heard, and against the chain."""
-    lines = json.loads(cluster.command("credits", "list", "--json"))
-    left = {str(line["token"])[-8:]: int(line["left"]) for line in lines}
-    lost = found = 0
+    entries = await asyncio.to_thread(_moved, cluster)
+    lost = found = reversed_ = 0
     for spent in heard.spent:
-        debits = CREDITS - left[spent.token[-8:]]
-        assert spent.answered <= debits <= spent.answered + spent.unanswered, spent
-        lost, found = lost + spent.unanswered, found + debits
+        moved = entries[spent.token[-8:]]
+        debits, back = -moved["spend"], moved["reversal"]
+        # What a process took and did not answer before it died is given back; of what it answered
+        # last it is not known.
+        assert spent.answered <= debits, spent
+        assert debits - back <= spent.answered + spent.unanswered, spent
+        lost, found, reversed_ = lost + spent.unanswered, found + debits, reversed_ + back
+    assert reversed_ <= lost + SPENDERS * len(APIS), "only of processes that died"
     bought = [paid for paid in shopper.paid if paid.token]
     prices = sum(int(paid.answer.json()["data"]["pricePaid"]) for paid in bought if paid.answer)
     async with httpx.AsyncClient(base_url=cluster.rpc_url) as rpc:
         assert await _received(rpc) == prices
-    assert len(left) == SPENDERS + len({paid.token for paid in bought})
+    assert len(entries) == SPENDERS + len({paid.token for paid in bought})
     told.append(
-        f"books: {found} debits for {sum(one.answered for one in heard.spent)} answers and {lost}"
-        f" that never arrived; {len(bought)} tokens for as many payments on chain"
+        f"books: {found} debits, {reversed_} of them given back, for"
+        f" {sum(one.answered for one in heard.spent)} answers and {lost} that never arrived;"
+        f" {len(bought)} tokens for as many payments on chain"
     )
+
+
+def _moved(cluster: Cluster) -> dict[str, Counter[str]]:
+    """Return what moved the balance of each credit token, by kind; tokens by their ends."""
+    moved: dict[str, Counter[str]] = defaultdict(Counter)
+    with psycopg.connect(cluster.postgres.dsn) as connection:
+        for hint, kind, delta in connection.execute(MOVED):
+            moved[hint][kind] += int(delta)
+    return moved
 
 
 async def _received(rpc: httpx.AsyncClient) -> int:

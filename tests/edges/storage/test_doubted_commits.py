@@ -20,8 +20,9 @@ from mintscope.core.credits.ledger import CreditAccount, Spent
 from mintscope.edges.storage.database import DatabaseAway, DatabaseError, Rows
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.postgres.migrating import migrate
-from mintscope.edges.storage.postgres.money import credit_book
-from mintscope.edges.storage.postgres.money.credit_book import SPEND, PostgresCreditBook
+from mintscope.edges.storage.postgres.money import credit_batches
+from mintscope.edges.storage.postgres.money.credit_batches import SPEND, CreditBatches
+from mintscope.edges.storage.postgres.money.credit_book import PostgresCreditBook
 from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
 from support.processes.servers import PostgresServer
 from support.scenes.postgres import dsn_in
@@ -60,7 +61,8 @@ class Losing(PostgresDatabase):
 def book(tmp_path: Path) -> Iterator[PostgresCreditBook]:
     book = PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)
     vars(book)["_db"].close()
-    vars(book)["_db"] = Losing(dsn_in(tmp_path))
+    vars(book)["_db"] = database = Losing(dsn_in(tmp_path))
+    vars(book)["_batches"] = CreditBatches(database)
     yield book
     book.close()
 
@@ -97,21 +99,22 @@ def test_what_could_not_be_looked_up_is_given_back_later(
     book: PostgresCreditBook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account = opened(book)
-    monkeypatch.setattr(credit_book, "LOOK_UP_S", -1.0)
+    monkeypatch.setattr(credit_batches, "LOOK_UP_S", -1.0)
     losing(book).lost = "answered"
-    look_up = book._spent_in  # noqa: SLF001 - the moment it is asked is when the database goes
+    batches: CreditBatches = vars(book)["_batches"]
+    look_up = batches.look_up  # the moment it is asked is when the database goes
 
     def away(batch: int, at: UnixMs) -> str | None:
         losing(book).is_away = True
         return look_up(batch, at)
 
-    monkeypatch.setattr(book, "_spent_in", away)
+    monkeypatch.setattr(batches, "look_up", away)
     with pytest.raises(DatabaseAway):
         book.spend([account] * 2, NOW)
-    monkeypatch.setattr(book, "_spent_in", look_up)
+    monkeypatch.setattr(batches, "look_up", look_up)
     losing(book).is_away = False
     assert book.balance(account) == 8
-    book.rest()
+    book.rest(NOW)
     assert book.balance(account) == 10
     assert book.contradictions() == []
 
@@ -156,6 +159,18 @@ def test_batches_of_many_accounts_do_not_wait_for_each_other_for_ever(
         ]:
             done.result()
     assert [book.balance(each) for each in accounts] == [880] * 8
+    other.close()
+
+
+def test_a_rotation_may_refer_to_an_account_that_a_batch_debits(
+    book: PostgresCreditBook, tmp_path: Path
+) -> None:
+    account = opened(book)
+    other = PostgresDatabase(dsn_in(tmp_path))
+    with other.transaction():
+        other.execute(SPEND, ([account], NOW, 1, 1, []))
+        refer = "SELECT id FROM credit_account WHERE id = ? FOR KEY SHARE NOWAIT"
+        assert losing(book).execute(refer, (account,)).get == account
     other.close()
 
 

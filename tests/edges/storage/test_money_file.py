@@ -85,7 +85,7 @@ def test_every_movement_is_an_entry(book: CreditBook, raw: apsw.Connection) -> N
 
 def test_no_secret_is_stored(book: CreditBook, path: Path) -> None:
     book.issue(TOKEN, 3, note="", at=NOW)
-    book.rest()
+    book.rest(NOW)
 
     kept = b"".join(file.read_bytes() for file in path.parent.iterdir())
     assert TOKEN.encode() not in kept
@@ -156,7 +156,7 @@ def test_the_write_ahead_log_is_folded_in_when_no_request_waits(
     for _ in range(CHECKPOINT_DEBITS):
         book.spend([account], NOW)
     log = path.with_name("money.sqlite-wal").stat().st_size
-    book.rest()
+    book.rest(NOW)
     book.spend([account], NOW)
 
     assert log > CHECKPOINT_DEBITS * 1024

@@ -60,7 +60,10 @@ class WritesCredits(Protocol):
     def expect_writable(self) -> None:
         """Write something durably, or raise."""
 
-    def rest(self) -> None:
+    def note_answered(self, batch_count: int) -> None:
+        """Note that the requests of the first *batch_count* batches of spends were answered."""
+
+    def rest(self, at: UnixMs) -> None:
         """Do what can wait, while no request waits."""
 
     def close(self) -> None:
@@ -91,11 +94,16 @@ class GroupCreditLedger:
         self._remembered: dict[bytes, Remembered] = {}
         self._drained: set[CreditAccount] = set()  # empty when they last spent
         self._owed: deque[CreditAccount] = deque()
+        self._answered_count = 0  # batches
         self._writing = writing
         self._reading = reading
         self._errors = errors
         self._group: GroupCommit[CreditAccount, Spent | Empty] = GroupCommit(
-            self._commit, unheard=self._owe, rest=self._rest, patience_s=patience_s
+            self._commit,
+            unheard=self._owe,
+            delivered=self._note_delivered,
+            rest=self._rest,
+            patience_s=patience_s,
         )
 
     async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
@@ -208,17 +216,21 @@ class GroupCreditLedger:
         """Note the spends whose requests were answered, or ended, before they were done."""
         self._owed.extend(account for account, outcome in unheard if isinstance(outcome, Spent))
 
+    def _note_delivered(self) -> None:
+        self._answered_count += 1
+
     def _give_back(self) -> None:
         """Reverse what is owed; it stays owed if the store refuses."""
+        answered_count = self._answered_count  # before what they are owed is looked at
         accounts = [self._owed.popleft() for _ in range(len(self._owed))]
-        if not accounts:
-            return
-        try:
-            self._writing.give_back(accounts, self._clock.now())
-        except self._errors:
-            self._owed.extend(accounts)
-            raise
-        DEBITS.labels("reversed").inc(len(accounts))
+        if accounts:
+            try:
+                self._writing.give_back(accounts, self._clock.now())
+            except self._errors:
+                self._owed.extend(accounts)
+                raise
+            DEBITS.labels("reversed").inc(len(accounts))
+        self._writing.note_answered(answered_count)
 
     @contextmanager
     def _unavailable(self) -> Iterator[None]:
@@ -231,6 +243,6 @@ class GroupCreditLedger:
     def _rest(self) -> None:
         try:
             self._give_back()
-            self._writing.rest()
+            self._writing.rest(self._clock.now())
         except self._errors:
             log.warning("could not tidy up the ledger", exc_info=True)

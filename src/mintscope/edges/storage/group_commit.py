@@ -21,6 +21,7 @@ Answer = TypeVar("Answer")
 WAITING_MAX: Final = 10_000
 PATIENCE_S: Final = 5.0
 REST_AFTER_S: Final = 0.05
+REST_AGAIN_S: Final = 10.0
 
 Commit = Callable[[Sequence[Any]], Sequence[Any]]
 Told_contra = TypeVar("Told_contra", contravariant=True)
@@ -66,7 +67,9 @@ class GroupCommit(Generic[Item, Outcome]):
                 exception is raised to its waiter, and what it raises to every waiter
     unheard     is told, in the event loop, of every outcome whose waiter has left,
                 so that what was done can be undone
-    rest        runs in the writer's thread after a moment without work, and at the end
+    delivered   is told, in the event loop, of every batch that was committed, after its waiters
+    rest        runs in the writer's thread after a moment without work, every 10 s from then on,
+                and at the end
     patience_s  after as long without progress, and twice that at most, every
                 waiter is refused
     """
@@ -77,11 +80,13 @@ class GroupCommit(Generic[Item, Outcome]):
         *,
         unheard: Callable[[Sequence[tuple[Item, Outcome]]], None],
         rest: Callable[[], None],
+        delivered: Callable[[], None] = lambda: None,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._commit = commit
         self._unheard = unheard
         self._rest = rest
+        self._delivered = delivered
         self._patience_s = patience_s
         self._queue: SimpleQueue[_Turn | None] = SimpleQueue()  # None ends the writer
         self._under_way: deque[_Turn] = deque()  # with the writer, as it will take them
@@ -200,8 +205,9 @@ class GroupCommit(Generic[Item, Outcome]):
         self._stuck = False
         self._delivered_count += 1
         self._waiting_count -= len(turn.waiters)
+        is_committed = turn.commit is self._commit and bool(outcomes)
         if isinstance(outcomes, Exception):
-            outcomes = [outcomes] * len(staying)
+            is_committed, outcomes = False, [outcomes] * len(staying)
         unheard = []
         for place, outcome in zip(staying, outcomes, strict=True):
             waiter = turn.waiters[place]
@@ -210,6 +216,8 @@ class GroupCommit(Generic[Item, Outcome]):
                 unheard.append((turn.items[place], outcome))
         if unheard:
             self._unheard(unheard)
+        if is_committed:
+            self._delivered()
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         """Do one turn after the other; the body of the writer's thread."""
@@ -221,12 +229,14 @@ class GroupCommit(Generic[Item, Outcome]):
         self._rest()
 
     def _take(self) -> _Turn | None:
-        """Wait for the next turn; rest once if it takes long to come."""
-        try:
-            return self._queue.get(timeout=REST_AFTER_S)
-        except Empty:
-            self._rest()
-            return self._queue.get()
+        """Wait for the next turn; rest if it takes long to come."""
+        wait_s = REST_AFTER_S
+        while True:
+            try:
+                return self._queue.get(timeout=wait_s)
+            except Empty:
+                self._rest()
+                wait_s = REST_AGAIN_S
 
 
 def _tell(waiter: Waiter[Any], outcome: object) -> bool:

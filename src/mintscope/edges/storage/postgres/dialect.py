@@ -48,5 +48,5 @@ def translate(statement: str) -> Translated:
         count += 1
         return f"${count}"
 
-    locking = statement.replace("/* FOR UPDATE */", "FOR UPDATE")
+    locking = statement.replace("/* FOR UPDATE */", "FOR NO KEY UPDATE")
     return Translated(MARK.sub(mark, locking), tuple(names))

@@ -3,19 +3,13 @@
 SQL is the authority: any number of replicas may spend, issue and read at once.
 """
 
-import time
 from collections.abc import Callable, Sequence
-from secrets import randbits
 from typing import Final
-
-import msgspec
-import structlog
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import UnusableStore
 from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.credits.ledger import (
     AccountLine,
     CreditAccount,
@@ -27,6 +21,7 @@ from mintscope.core.credits.ledger import (
 )
 from mintscope.edges.storage.database import DatabaseAway
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.money.credit_batches import CreditBatches
 from mintscope.edges.storage.sql.money.credit_statements import (
     ADD,
     BALANCE,
@@ -40,31 +35,6 @@ from mintscope.edges.storage.sql.money.credit_statements import (
     one_by_one,
 )
 
-# The test and the change are one statement: for each account as many credits as were asked for, or
-# as many as there are.  Rows are locked in the order of their numbers, so that no two batches wait
-# for each other.  A trigger moves the balances.
-SPEND: Final = """
-WITH asked AS (
-    SELECT account, count(*) AS n FROM unnest(?1::bigint[]) AS account GROUP BY account),
-held AS (
-    SELECT a.id, a.balance, least(a.balance, asked.n) AS taken
-      FROM asked JOIN credit_account AS a ON a.id = asked.account
-     WHERE a.balance >= 1 ORDER BY a.id FOR UPDATE OF a),
-spent AS (
-    INSERT INTO credit_entry (account, kind, delta, balance, at)
-    SELECT id, 'spend', -taken, balance - taken, ?2::bigint FROM held
-    RETURNING account, delta, balance)
-INSERT INTO credit_batch (id, at, spent)
-SELECT ?3::bigint, ?2::bigint,
-       coalesce(json_agg(json_build_array(account, delta, balance))::text, '[]') FROM spent
-RETURNING spent
-"""
-
-# A batch that is still on its way is waited for; one that never came cannot come any more.
-FORBID: Final = "INSERT INTO credit_batch (id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
-LOOK_UP: Final = "SELECT spent FROM credit_batch WHERE id = ?"
-FORGET: Final = "DELETE FROM credit_batch WHERE at < ?"
-
 ACCOUNTS: Final = """
 SELECT a.id, a.hint, a.note, a.issued_at, sum(e.delta) FILTER (WHERE e.kind <> 'spend'), a.balance
   FROM credit_account AS a JOIN credit_entry AS e ON e.account = a.id
@@ -74,11 +44,6 @@ SELECT a.id, a.hint, a.note, a.issued_at, sum(e.delta) FILTER (WHERE e.kind <> '
 CLOCK: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 APART_MS_MAX: Final = 2_000  # between replicas, what is leased or dated would overlap
 HERE: Final = SystemClock()
-LOOK_UP_S: Final = 30.0  # clients are refused before; what was taken is given back
-PAUSE_S: Final = 0.1
-decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
-
-log = structlog.get_logger()
 
 
 class PostgresCreditBook:
@@ -87,9 +52,8 @@ class PostgresCreditBook:
     def __init__(self, dsn: str, *, pepper: bytes, now_ms: Callable[[], int] = HERE.now) -> None:
         self._now_ms = now_ms
         self._db = PostgresDatabase(dsn)
+        self._batches = CreditBatches(self._db)
         self._pepper = pepper
-        self._doubted: list[int] = []  # batches whose clients were refused
-        self._newest_at = self._forgot_at = UnixMs(0)
         _expect_pepper(self._db, pepper)
 
     def issue(
@@ -118,14 +82,11 @@ class PostgresCreditBook:
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, first come first served, in one commit."""
-        self._give_doubted_back(at)
-        self._newest_at = at
-        batch = randbits(63)
-        try:
-            spent: str = self._db.execute(SPEND, (list(accounts), at, batch)).get
-        except DatabaseAway:
-            spent = self._find_out(batch, at)
-        return one_by_one(accounts, decode_spent(spent))
+        return one_by_one(accounts, self._batches.spend(accounts, at))
+
+    def note_answered(self, batch_count: int) -> None:
+        """Note that the requests of the first *batch_count* batches were answered."""
+        self._batches.note_answered(batch_count)
 
     def give_back(self, accounts: Sequence[CreditAccount], at: UnixMs) -> None:
         """Reverse one credit for each of *accounts*."""
@@ -166,46 +127,13 @@ class PostgresCreditBook:
                 f" {apart_ms} ms ahead"
             )
 
-    def rest(self) -> None:
-        """Give back what was in doubt, and forget batches that are a day old."""
-        self._give_doubted_back(self._newest_at)
-        if self._newest_at - self._forgot_at >= HOUR_MS:
-            self._forgot_at = self._newest_at
-            self._db.execute(FORGET, (self._newest_at - DAY_MS,))
+    def rest(self, at: UnixMs) -> None:
+        """Give back what was in doubt, or left behind by replicas that died."""
+        self._batches.rest(at)
 
     def close(self) -> None:
         """Close the connection."""
         self._db.close()
-
-    def _find_out(self, batch: int, at: UnixMs) -> str:
-        """Return what *batch* took, its answer having been lost; raise DatabaseAway for nothing."""
-        until_s = time.monotonic() + LOOK_UP_S
-        while True:
-            try:
-                spent = self._spent_in(batch, at)
-            except DatabaseAway:
-                if time.monotonic() > until_s:
-                    self._doubted.append(batch)
-                    raise
-                time.sleep(PAUSE_S)
-                continue
-            if spent is None:
-                raise DatabaseAway("the debits did not reach the database")
-            log.warning("debits_found", batch=batch)
-            return spent
-
-    def _spent_in(self, batch: int, at: UnixMs) -> str | None:
-        """Return what *batch* took; None if it took nothing, and never will."""
-        self._db.execute(FORBID, (batch, at))
-        spent: str | None = self._db.execute(LOOK_UP, (batch,)).get
-        return spent
-
-    def _give_doubted_back(self, at: UnixMs) -> None:
-        """Reverse what was taken from those who were told that nothing was."""
-        while self._doubted:
-            spent = decode_spent(self._spent_in(self._doubted[-1], at) or "[]")
-            self.give_back([CreditAccount(each) for each, n, _ in spent for _ in range(-n)], at)
-            self._doubted.pop()
 
 
 def _expect_pepper(db: PostgresDatabase, pepper: bytes) -> None:

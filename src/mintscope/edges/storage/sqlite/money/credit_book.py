@@ -150,7 +150,10 @@ class CreditBook:
             self._db.execute("UPDATE pepper SET check_hash = zeroblob(length(check_hash))")
             self._db.execute("UPDATE pepper SET check_hash = ?", (kept,))
 
-    def rest(self) -> None:
+    def note_answered(self, batch_count: int) -> None:
+        """Nothing is kept of a batch: no other process can give it back."""
+
+    def rest(self, _at: UnixMs) -> None:
         """Move the write-ahead log into the file, while no request waits."""
         self._checkpoint(CHECKPOINT_DEBITS)
 

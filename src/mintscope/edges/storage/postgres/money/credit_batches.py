@@ -1,0 +1,177 @@
+"""The numbers of batches of debits: what became of one whose answer was lost, or not given.
+
+A batch is a row until its requests were answered, so that a replica that dies leaves those behind
+that it did not answer, and another one gives them back.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from secrets import randbits
+from typing import Final
+
+import msgspec
+import structlog
+
+from mintscope.base.metrics import DEBITS
+from mintscope.base.primitives import UnixMs
+from mintscope.base.time import DAY_MS
+from mintscope.core.credits.ledger import CreditAccount
+from mintscope.edges.storage.database import DatabaseAway
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.sql.money.credit_statements import ADD
+
+# The test and the change are one statement: for each account as many credits as were asked for, or
+# as many as there are.  Rows are locked in the order of their numbers, so that no two batches wait
+# for each other, and in a mode that lets others refer to an account.  A trigger moves the balances.
+SPEND: Final = """
+WITH asked AS (
+    SELECT account, count(*) AS n FROM unnest(?1::bigint[]) AS account GROUP BY account),
+held AS (
+    SELECT a.id, a.balance, least(a.balance, asked.n) AS taken
+      FROM asked JOIN credit_account AS a ON a.id = asked.account
+     WHERE a.balance >= 1 ORDER BY a.id FOR NO KEY UPDATE OF a),
+spent AS (
+    INSERT INTO credit_entry (account, kind, delta, balance, at)
+    SELECT id, 'spend', -taken, balance - taken, ?2::bigint FROM held
+    RETURNING account, delta, balance),
+answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
+INSERT INTO credit_batch (id, at, writer, spent)
+SELECT ?3::bigint, ?2::bigint, ?4::bigint,
+       coalesce(json_agg(json_build_array(account, delta, balance))::text, '[]') FROM spent
+RETURNING spent
+"""
+
+# A batch that is still on its way is waited for; one that never came cannot come any more.
+FORBID: Final = "INSERT INTO credit_batch (id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
+LOOK_UP: Final = "SELECT spent FROM credit_batch WHERE id = ?"
+ANSWERED: Final = "DELETE FROM credit_batch WHERE id = ANY(?1::bigint[])"
+TAKE_BACK: Final = "DELETE FROM credit_batch WHERE id = ? AND spent IS NOT NULL RETURNING spent"
+
+# By the clock of the database.  After a gap, others may not have come back yet.
+NOW: Final = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+BE_SEEN: Final = f"""
+INSERT INTO credit_writer AS known (id, since, seen_at)
+SELECT ?1::bigint, now, now FROM (SELECT {NOW} AS now) AS clock
+    ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, since =
+       CASE WHEN known.seen_at < excluded.seen_at - ?2 THEN excluded.since ELSE known.since END
+RETURNING seen_at - since
+"""  # noqa: S608 - a constant
+LEFT_BEHIND: Final = f"""
+SELECT batch.id FROM credit_batch AS batch JOIN credit_writer AS known ON known.id = batch.writer
+ WHERE batch.spent IS NOT NULL AND known.seen_at < {NOW} - ?1 ORDER BY batch.id LIMIT 1000
+"""  # noqa: S608 - a constant
+FORGET: Final = "DELETE FROM credit_batch WHERE at < ? AND (spent IS NULL OR writer IS NULL)"
+FORGET_WRITERS: Final = f"""
+DELETE FROM credit_writer AS known WHERE seen_at < {NOW} - ?1
+   AND NOT EXISTS (SELECT 1 FROM credit_batch AS batch WHERE batch.writer = known.id)
+"""  # noqa: S608 - a constant
+
+LOOK_UP_S: Final = 30.0  # clients are refused before; what was taken is given back
+PAUSE_S: Final = 0.1
+SEEN_EVERY_S: Final = 10.0
+GAP_MS: Final = 30_000  # several of those
+DEAD_MS: Final = 60_000  # longer than a look-up takes
+decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
+
+log = structlog.get_logger()
+
+
+class CreditBatches:
+    """Debits of one replica over one connection, for one thread."""
+
+    def __init__(self, db: PostgresDatabase, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._db = db
+        self._now_s = now_s
+        self._writer = randbits(63)
+        self._committed: deque[int] = deque()  # batches whose rows are there, oldest first
+        self._gone_count = 0  # of those before
+        self._answered_count = 0
+        self._doubted: list[int] = []  # batches whose clients were refused
+        self._seen_at_s: float | None = None
+
+    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[tuple[int, int, int]]:
+        """Take one credit for each of *accounts* in one commit; return account, delta, balance."""
+        self._tend(at)
+        batch, answered = randbits(63), self._answered()
+        try:
+            spent: str = self._db.execute(
+                SPEND, (list(accounts), at, batch, self._writer, answered)
+            ).get
+        except DatabaseAway:
+            spent = self._find_out(batch, at)
+        else:
+            self._forget(answered)
+        self._committed.append(batch)
+        return decode_spent(spent)
+
+    def note_answered(self, batch_count: int) -> None:
+        """Note that the requests of the first *batch_count* batches were answered."""
+        self._answered_count = batch_count
+
+    def rest(self, at: UnixMs) -> None:
+        """Do what can wait: forget what was answered, give back what was not."""
+        if answered := self._answered():
+            self._db.execute(ANSWERED, (answered,))
+            self._forget(answered)
+        self._tend(at)
+
+    def _answered(self) -> list[int]:
+        return [self._committed[n] for n in range(self._answered_count - self._gone_count)]
+
+    def _forget(self, answered: list[int]) -> None:
+        for _ in answered:
+            self._committed.popleft()
+        self._gone_count += len(answered)
+
+    def _tend(self, at: UnixMs) -> None:
+        """Give back what was in doubt, and now and then what dead replicas have left behind."""
+        while self._doubted:
+            self.look_up(self._doubted[-1], at)
+            self._give_back(self._doubted[-1], at)
+            self._doubted.pop()
+        now_s = self._now_s()
+        if self._seen_at_s is None or now_s - self._seen_at_s >= SEEN_EVERY_S:
+            self._seen_at_s = now_s
+            here_ms = int(self._db.execute(BE_SEEN, (self._writer, GAP_MS)).get)
+            if here_ms >= DEAD_MS:
+                self._clear_up(at)
+
+    def _clear_up(self, at: UnixMs) -> None:
+        for (batch,) in self._db.execute(LEFT_BEHIND, (DEAD_MS,)):
+            self._give_back(batch, at)
+        self._db.execute(FORGET, (at - DAY_MS,))
+        self._db.execute(FORGET_WRITERS, (DAY_MS,))
+
+    def _find_out(self, batch: int, at: UnixMs) -> str:
+        """Return what *batch* took, its answer having been lost; raise DatabaseAway for nothing."""
+        until_s = time.monotonic() + LOOK_UP_S
+        while True:
+            try:
+                spent = self.look_up(batch, at)
+            except DatabaseAway:
+                if time.monotonic() > until_s:
+                    self._doubted.append(batch)
+                    raise
+                time.sleep(PAUSE_S)
+                continue
+            if spent is None:
+                raise DatabaseAway("the debits did not reach the database")
+            log.warning("debits_found", batch=batch)
+            return spent
+
+    def look_up(self, batch: int, at: UnixMs) -> str | None:
+        """Return what *batch* took; None if it took nothing, and never will."""
+        self._db.execute(FORBID, (batch, at))
+        spent: str | None = self._db.execute(LOOK_UP, (batch,)).get
+        return spent
+
+    def _give_back(self, batch: int, at: UnixMs) -> None:
+        """Reverse what *batch* took, whoever asked for it; once."""
+        with self._db.transaction():
+            spent = decode_spent(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
+            accounts = [account for account, delta, _ in sorted(spent) for _ in range(-delta)]
+            self._db.executemany(ADD, [(account, "reversal", 1, at) for account in accounts])
+        if accounts:
+            DEBITS.labels("reversed").inc(len(accounts))
+            log.warning("debits_given_back", batch=batch, credits=len(accounts))
