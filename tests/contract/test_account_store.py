@@ -558,6 +558,8 @@ async def test_the_outbox_lists_the_emails_that_wait(store: AccountStore) -> Non
         rows.emails.update(ids[0], due_at=at(6))
         rows.emails.update(ids[3], sent_at=at(4))
         rows.emails.update(ids[4], given_up_at=at(5))
+        for now, limit in ((at(5), 9), (at(6), 2), (at(6), 9)):
+            assert rows.outbox.claim(now, limit) == rows.outbox.due(now, limit)
         found = [
             rows.outbox.due(at(5), 9),
             rows.outbox.due(at(6), 2),

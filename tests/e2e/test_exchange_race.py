@@ -49,6 +49,9 @@ class SelectsThenUpdates:
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         return await self.store.read(work)
 
+    async def claim(self, work: Callable[[AccountRows], T]) -> T:
+        return await self.store.claim(work)
+
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
         kept = await self.read(lambda rows: rows.applications.find(FORM.email))
         assert kept is not None

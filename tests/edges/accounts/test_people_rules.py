@@ -86,6 +86,9 @@ class FullStore:
             raise ServiceUnavailable
         return await self.store.transact(work)
 
+    async def claim(self, work: Callable[[AccountRows], T]) -> T:
+        return await self.transact(work)
+
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         return await self.store.read(work)
 

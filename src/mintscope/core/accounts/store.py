@@ -48,6 +48,12 @@ class AccountStore(Protocol):
         verbs, because an engine may run it again from its start, and in another thread.
         """
 
+    async def claim(self, work: Callable[[AccountRows], T]) -> T:
+        """Transact beside other transactions: *work* changes only rows that it has claimed.
+
+        Raises ServiceUnavailable also in a process whose clock differs from that of the others.
+        """
+
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return what *work* returns, which changes nothing; it sees one commit throughout."""
 

@@ -2,7 +2,8 @@
 
 Common SQL marks its values `?` or `?1`, or `:name` where a mapping is given. Booleans are kept as 0
 and 1. Every engine understands `ON CONFLICT`, `RETURNING`, `CASE` and window functions. Where an
-engine lets others change rows beside a transaction, `/* FOR UPDATE */` keeps them from it.
+engine lets others change rows beside a transaction, `/* FOR UPDATE */` keeps them from it, and
+`/* FOR UPDATE OF table SKIP LOCKED */` also leaves out what another transaction has.
 """
 
 import asyncio
@@ -88,8 +89,12 @@ class Database(Protocol):
     def changes(self) -> int:
         """Return how many rows the last statement changed."""
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Be the only one that writes, from the first statement; commit unless it raises."""
+    def transaction(self, *, beside: bool = False) -> AbstractContextManager[None]:
+        """Be the only one that writes, from the first statement; commit unless it raises.
+
+        beside   others may write meanwhile: every row that is changed must be locked before, and
+                 the clock of this process must be right
+        """
 
     def savepoint(self) -> AbstractContextManager[None]:
         """Undo what is done inside, and only that, if it raises; within a transaction."""

@@ -122,6 +122,9 @@ class OutboxRows(Protocol):
     def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait and are due, longest due first."""
 
+    def claim(self, now: UnixMs, limit: int) -> Sequence[Draft]:
+        """Return the same, and keep other transactions from them; none that another one has."""
+
     def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait, written at *at* or before, in any order."""
 

@@ -28,8 +28,8 @@ class Outbox:
     async def lease(self, now: UnixMs, *, limit: int) -> Sequence[Draft]:
         """Lease what is due for a minute, oldest first; give up what has no good link any more."""
         if not await self._store.read(lambda rows: rows.outbox.due(now, 1)):
-            return []  # asked twice a second: the write lock is left alone
-        return await self._store.transact(lambda rows: _lease(rows, now, limit))
+            return []  # asked twice a second: the write lock of others is left alone
+        return await self._store.claim(lambda rows: _lease(rows, now, limit))
 
     async def sent(self, email_id: EmailId, now: UnixMs) -> None:
         """Note that the mail server accepted the e-mail."""
@@ -98,7 +98,7 @@ def _lease(rows: AccountRows, now: UnixMs, limit: int) -> Sequence[Draft]:
     leased: list[Draft] = []
     given_up = 0
     while len(leased) < limit and given_up < GIVE_UP_MAX:
-        due = rows.outbox.due(now, min(limit - len(leased), GIVE_UP_MAX - given_up))
+        due = rows.outbox.claim(now, min(limit - len(leased), GIVE_UP_MAX - given_up))
         if not due:
             break
         for draft in due:

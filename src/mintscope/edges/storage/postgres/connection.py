@@ -1,19 +1,16 @@
 """A connection to PostgreSQL that comes back, and transactions that are never in doubt."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from typing import Any, Final
 
 import psycopg
 import structlog
-from psycopg.adapt import Loader
 from psycopg.raw_cursor import RawCursor
-from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader
-from psycopg.types.string import StrDumperUnknown as StrDumper
-from typing_extensions import override
 
+from mintscope.base.clock import SystemClock
 from mintscope.edges.storage.database import (
     Batch,
     DatabaseAway,
@@ -48,6 +45,10 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
 BEGIN: Final = """
 SELECT pg_advisory_xact_lock(hashtext(current_schema()), $1::integer), pg_current_xact_id()::text
 """
+BEGIN_BESIDE: Final = "SELECT pg_current_xact_id()::text"
+CLOCK: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+APART_MS_MAX: Final = 2_000  # between replicas, what is leased or dated would overlap
+HERE: Final = SystemClock()
 EPOCH: Final = "SELECT epoch FROM ingest_epoch"
 STATUS: Final = "SELECT pg_xact_status($1::text::xid8)"
 
@@ -75,36 +76,13 @@ class InDoubt(DatabaseAway):
     """A commit was asked for, and what became of it could not be found out in time."""
 
 
-class _IntegerLoader(Loader):
-    """Reads sums of integers, which are numeric, as integers."""
-
-    @override
-    def load(self, data: Any) -> int:
-        return int(bytes(data))
-
-
-class _BinaryIntegerLoader(NumericBinaryLoader):
-    """Reads them in the form that is quicker to read."""
-
-    @override
-    def load(self, data: Any) -> Any:
-        return int(super().load(data))
-
-
-class _TextDumper(StrDumper):
-    """Sends texts as they are, but for NUL, which the server refuses in any."""
-
-    @override
-    def dump(self, obj: str) -> Any:
-        return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}"))
-
-
 class PostgresDatabase:
     """Implements Database; connects when it is first used, and again after a connection was lost.
 
     dsn     of a database whose search path names the schema
     lock    held by a transaction from its first statement
     epoch   no transaction writes once another epoch has begun; None: every process may
+    now_ms  by the clock of this machine
     """
 
     def __init__(
@@ -114,8 +92,10 @@ class PostgresDatabase:
         *,
         statement_ms: int = STATEMENT_MS,
         epoch: int | None = None,
+        now_ms: Callable[[], int] = HERE.now,
     ) -> None:
         self._dsn = dsn
+        self._now_ms = now_ms
         self._lock = lock
         self._epoch = epoch
         self._statement_ms = statement_ms
@@ -160,11 +140,18 @@ class PostgresDatabase:
         return self._changed
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Hold the write lock from the first statement; commit unless it raises."""
+    def transaction(self, *, beside: bool = False) -> Iterator[None]:
+        """Hold the write lock from the first statement; commit unless it raises.
+
+        beside   hold none, with a clock that is right
+        """
         with self._begun("BEGIN"):
-            _, xid = self.execute(BEGIN, (int(self._lock),)).get
-            self._expect_epoch()
+            if beside:
+                xid = self.execute(BEGIN_BESIDE).get
+                self.expect_clock()
+            else:
+                _, xid = self.execute(BEGIN, (int(self._lock),)).get
+                self._expect_epoch()
             yield
             self._commit(str(xid))
 
@@ -186,6 +173,17 @@ class PostgresDatabase:
         with self._begun("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
             yield
             self.execute("ROLLBACK")
+
+    def expect_clock(self) -> None:
+        """Raise DatabaseAway if the clock of this machine is not that of the server."""
+        before_ms = self._now_ms()
+        server_ms, after_ms = self.execute(CLOCK).get, self._now_ms()
+        apart_ms = (before_ms + after_ms) // 2 - server_ms
+        if abs(apart_ms) > APART_MS_MAX + (after_ms - before_ms) // 2:
+            raise DatabaseAway(
+                f"expected a clock within {APART_MS_MAX} ms of the database's; ours is"
+                f" {apart_ms} ms ahead"
+            )
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -265,12 +263,7 @@ class PostgresDatabase:
             keepalives_interval=PROBE_S,
             keepalives_count=PROBES_MAX,
         )
-        connection.adapters.register_loader("numeric", _IntegerLoader)
-        connection.adapters.register_loader("numeric", _BinaryIntegerLoader)
         register(connection)
-        connection.adapters.register_dumper(str, _TextDumper)
-        connection.adapters.register_dumper(int, Int8Dumper)
-        connection.adapters.register_dumper(bool, Int8Dumper)
         cursor = RawCursor(connection)
         cursor.execute(SETTINGS, (f"{self._statement_ms}", f"{IDLE_IN_TRANSACTION_MS}"))
         if self._lock is WriteLock.MARKET:  # the same few statements, each over few rows

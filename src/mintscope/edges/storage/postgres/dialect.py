@@ -8,6 +8,7 @@ from mintscope.edges.storage.database import Batch
 
 # A text in quotes is left alone; so is a cast (`::`).
 MARK: Final = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)")
+LOCKING: Final = re.compile(r"/\* FOR UPDATE( [\w ]+)?\*/")
 KNOWN_MAX: Final = 2_000
 
 
@@ -48,5 +49,5 @@ def translate(statement: str) -> Translated:
         count += 1
         return f"${count}"
 
-    locking = statement.replace("/* FOR UPDATE */", "FOR NO KEY UPDATE")
+    locking = LOCKING.sub(r"FOR NO KEY UPDATE\1", statement)
     return Translated(MARK.sub(mark, locking), tuple(names))

@@ -76,7 +76,7 @@ class SqliteDatabase:
         return int(self._db.changes())
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, beside: bool = False) -> Iterator[None]:  # noqa: ARG002 - one writes
         """Hold the write lock from the first statement; commit unless it raises."""
         with told(), transaction(self._db):
             yield

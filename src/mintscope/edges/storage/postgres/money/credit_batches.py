@@ -167,7 +167,7 @@ class CreditBatches:
         return spent
 
     def _give_back(self, batch: int, at: UnixMs) -> None:
-        """Reverse what *batch* took, whoever asked for it; once."""
+        """Reverse what *batch* took; once, however many ask."""
         with self._db.transaction():
             spent = decode_spent(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
             accounts = [account for account, delta, _ in sorted(spent) for _ in range(-delta)]

@@ -6,7 +6,6 @@ SQL is the authority: any number of replicas may spend, issue and read at once.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import UnusableStore
 from mintscope.base.primitives import UnixMs
@@ -19,8 +18,7 @@ from mintscope.core.credits.ledger import (
     Spent,
     Statement,
 )
-from mintscope.edges.storage.database import DatabaseAway
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.connection import HERE, PostgresDatabase
 from mintscope.edges.storage.postgres.money.credit_batches import CreditBatches
 from mintscope.edges.storage.sql.money.credit_statements import (
     ADD,
@@ -41,17 +39,12 @@ SELECT a.id, a.hint, a.note, a.issued_at, sum(e.delta) FILTER (WHERE e.kind <> '
  WHERE right(a.hint, length(?1)) = ?1 GROUP BY a.id ORDER BY a.id
 """
 
-CLOCK: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-APART_MS_MAX: Final = 2_000  # between replicas, what is leased or dated would overlap
-HERE: Final = SystemClock()
-
 
 class PostgresCreditBook:
     """The credit tables over one connection, for one thread."""
 
     def __init__(self, dsn: str, *, pepper: bytes, now_ms: Callable[[], int] = HERE.now) -> None:
-        self._now_ms = now_ms
-        self._db = PostgresDatabase(dsn)
+        self._db = PostgresDatabase(dsn, now_ms=now_ms)
         self._batches = CreditBatches(self._db)
         self._pepper = pepper
         _expect_pepper(self._db, pepper)
@@ -118,14 +111,7 @@ class PostgresCreditBook:
         """Write something durably, or raise; also where the machine's clock is not the server's."""
         with self._db.transaction():
             self._db.execute("UPDATE pepper SET check_hash = check_hash")
-        before_ms = self._now_ms()
-        server_ms, after_ms = self._db.execute(CLOCK).get, self._now_ms()
-        apart_ms = (before_ms + after_ms) // 2 - server_ms
-        if abs(apart_ms) > APART_MS_MAX + (after_ms - before_ms) // 2:
-            raise DatabaseAway(
-                f"expected a clock within {APART_MS_MAX} ms of the database's; ours is"
-                f" {apart_ms} ms ahead"
-            )
+        self._db.expect_clock()
 
     def rest(self, at: UnixMs) -> None:
         """Give back what was in doubt, or left behind by replicas that died."""

@@ -38,15 +38,16 @@ class AccountConnections:
             lambda _: (), unheard=lambda _: None, rest=lambda: None, patience_s=patience_s
         )
 
-    async def write(self, work: Work[T]) -> T:
+    async def write(self, work: Work[T], *, beside: bool = False) -> T:
         """Return what *work* returns, once that is durable; what it raises undoes it.
 
+        beside    other transactions may write meanwhile
         Raises    ServiceUnavailable when the database does not answer in time; nothing is done then
         """
         refused = Event()
         with unavailable_on_database_error(UNAVAILABLE):
             try:
-                return await self._group.run(lambda: self._write(work, refused))
+                return await self._group.run(lambda: self._write(work, refused, beside=beside))
             except ServiceUnavailable as cause:  # the queue's, which speaks of charges
                 refused.set()
                 raise ServiceUnavailable(UNAVAILABLE) from cause
@@ -67,9 +68,9 @@ class AccountConnections:
         self._writing.close()
         self._reading.close()
 
-    def _write(self, work: Work[T], refused: Event) -> T:
+    def _write(self, work: Work[T], refused: Event, *, beside: bool) -> T:
         """Do *work*, unless its caller was refused while it waited for the lock."""
-        with self._writing.transaction():
+        with self._writing.transaction(beside=beside):
             answer = work(self._writing)
             if refused.is_set():
                 raise ServiceUnavailable(UNAVAILABLE)

@@ -20,6 +20,7 @@ DELETE FROM proof WHERE (used_at < ?1 OR expires_at < ?1)
    AND NOT EXISTS (SELECT 1 FROM letter WHERE letter.proof = proof.id)
 """
 IS_WAITING: Final = "sent_at IS NULL AND given_up_at IS NULL"
+DUE: Final = f"due_at <= ? AND {IS_WAITING} ORDER BY due_at, letter.id LIMIT ?"
 COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa: S608  a constant
 
 
@@ -86,8 +87,11 @@ class SqlEmailRows(Table[EmailId, Draft]):
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait and are due, longest due first."""
-        order = "due_at, letter.id"
-        return self._all(f"due_at <= ? AND {IS_WAITING} ORDER BY {order} LIMIT ?", now, limit)
+        return self._all(DUE, now, limit)
+
+    def claim(self, now: UnixMs, limit: int) -> Sequence[Draft]:
+        """Return the same, and keep other transactions from them; none that another one has."""
+        return self._all(f"{DUE} /* FOR UPDATE OF {self.NAME} SKIP LOCKED */", now, limit)
 
     def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait and were written at *at* or before."""

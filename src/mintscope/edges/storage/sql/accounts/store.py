@@ -27,6 +27,10 @@ class SqlAccountStore:
         """Return what *work* returns, once what it changed is durable; in the writer's thread."""
         return await self._connections.write(lambda db: work(rows_of(db)))
 
+    async def claim(self, work: Callable[[AccountRows], T]) -> T:
+        """Return what *work* returns, which changes only rows that it has claimed."""
+        return await self._connections.write(lambda db: work(rows_of(db)), beside=True)
+
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return what *work* returns, which changes nothing."""
         return await self._connections.read(lambda db: work(rows_of(db)))

@@ -1,0 +1,125 @@
+"""Several api processes take e-mails out of one outbox: each e-mail leaves once."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.base.clock import ManualClock, SystemClock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import Draft, Email, EmailId, EmailKind
+from mintscope.core.accounts.mail.outbox import Outbox
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.edges.mail.delivery import Delivery
+from mintscope.edges.storage.database import AccessAtOnce
+from mintscope.edges.storage.postgres.connection import APART_MS_MAX, PostgresDatabase
+from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
+from support.fakes.mail_server import SentEmails
+from support.scenes.postgres import dsn_in
+
+NOW: Final = UnixMs(1_700_000_000_000)
+ALICE: Final = EmailAddress("alice@example.org")
+HERE: Final = SystemClock()
+EMAILS: Final = 240
+PROCESSES: Final = 3
+
+
+@asynccontextmanager
+async def store_in(
+    folder: Path, now_ms: Callable[[], int] = HERE.now
+) -> AsyncIterator[AccountStore]:
+    dsn = dsn_in(folder)
+    reading = AccessAtOnce(PostgresDatabase(dsn))
+    connections = AccountConnections(PostgresDatabase(dsn, now_ms=now_ms), reading)
+    try:
+        yield SqlAccountStore(connections)
+    finally:
+        await connections.close()
+
+
+async def written(store: AccountStore, count: int) -> list[EmailId]:
+    def write(rows: AccountRows) -> list[EmailId]:
+        kind = EmailKind.NEW_KEY
+        return [rows.emails.insert(kind, ALICE, {}, None, NOW) for _ in range(count)]
+
+    return await store.transact(write)
+
+
+async def test_what_another_process_takes_is_passed_over_and_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    async with store_in(tmp_path) as one, store_in(tmp_path) as other:
+        ids = await written(one, 3)
+        is_taken, go_on = threading.Event(), threading.Event()
+
+        def take(rows: AccountRows) -> list[EmailId]:
+            taken = [draft.email_id for draft in rows.outbox.claim(NOW, 2)]
+            is_taken.set()
+            assert go_on.wait(10)
+            return taken
+
+        taking = asyncio.create_task(one.claim(take))
+        assert await asyncio.to_thread(is_taken.wait, 10)
+        leased = await Outbox(other).lease(NOW, limit=3)
+        go_on.set()
+        assert await taking == ids[:2]
+        assert [draft.email_id for draft in leased] == ids[2:]
+
+
+async def test_leases_do_not_wait_for_the_lock_of_writers(tmp_path: Path) -> None:
+    async with store_in(tmp_path) as one, store_in(tmp_path) as other:
+        await written(one, 1)
+        is_held, go_on = threading.Event(), threading.Event()
+
+        def hold(_: AccountRows) -> None:
+            is_held.set()
+            assert go_on.wait(10)
+
+        holding = asyncio.create_task(one.transact(hold))
+        assert await asyncio.to_thread(is_held.wait, 10)
+        assert len(await Outbox(other).lease(NOW, limit=3)) == 1
+        go_on.set()
+        await holding
+
+
+async def test_a_process_whose_clock_is_wrong_leases_nothing(tmp_path: Path) -> None:
+    def ahead() -> int:
+        return HERE.now() + APART_MS_MAX + 1_000
+
+    async with store_in(tmp_path) as right, store_in(tmp_path, ahead) as wrong:
+        await written(right, 1)
+        with pytest.raises(ServiceUnavailable):
+            await Outbox(wrong).lease(NOW, limit=3)
+        assert len(await Outbox(right).lease(NOW, limit=3)) == 1
+
+
+def composed(draft: Draft) -> Email:
+    message_id = f"<{draft.email_id}@example.org>"
+    return Email(recipient=ALICE, subject="a key", text="text", message_id=message_id)
+
+
+async def test_every_email_leaves_once_by_three_processes(tmp_path: Path) -> None:
+    sent, clock = SentEmails(), ManualClock(NOW)
+    async with AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(store_in(tmp_path)) for _ in range(PROCESSES)]
+        await written(stores[0], EMAILS)
+
+        async def deliver(store: AccountStore) -> None:
+            outbox = Outbox(store)
+            delivery = Delivery(outbox=outbox, transport=sent, compose=composed, clock=clock)
+            while await delivery.round():
+                pass
+
+        await asyncio.gather(*map(deliver, stores))
+        assert await Outbox(stores[0]).count_waiting() == 0
+    left = Counter(email.message_id for email in sent.arrived)
+    assert len(left) == EMAILS
+    assert set(left.values()) == {1}
