@@ -180,6 +180,23 @@ async def test_one_price_serves_a_minute() -> None:
     assert (await price_cache.price_list()).quote.usd == Decimal("1.1")
 
 
+async def test_a_price_that_others_share_is_read_again_when_their_minute_ends() -> None:
+    clock, source = ManualClock(NOW), ScriptedSource("1", "1.1")
+
+    class Shared:
+        async def read(self, now: UnixMs) -> Quote | Doubt:
+            found = await source.read(now)
+            assert isinstance(found, Quote)
+            return Quote(usd=found.usd, observed_at=found.observed_at, lasts_s=20.0)
+
+    price_cache = PriceCache(Shared(), decimals=6, clock=clock)
+    await price_cache.price_list()
+    clock.advance(19_999)
+    assert (await price_cache.price_list()).quote.usd == Decimal(1)
+    clock.advance(1)
+    assert (await price_cache.price_list()).quote.usd == Decimal("1.1")
+
+
 class StuckSource:
     """Answers once; then each reader waits for as long as the test likes."""
 

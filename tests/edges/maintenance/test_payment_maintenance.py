@@ -91,6 +91,24 @@ async def test_a_fee_payer_that_runs_out_closes_sales_until_it_has_more(
     assert isinstance(await sell("c"), Settled)
 
 
+async def test_one_process_audits_and_the_others_measure(world: World, sales: Sales) -> None:
+    del world
+    is_turn = [False]
+
+    class Turn:
+        async def is_auditor(self) -> bool:
+            return is_turn[0]
+
+    sales.maintenance.turn = Turn()
+    before = metric("mintscope_audits_total", outcome="sound")
+    await sales.maintenance.look()
+    assert metric("mintscope_audits_total", outcome="sound") == before
+    assert metric("mintscope_sales_open") == 1
+    is_turn[0] = True
+    await sales.maintenance.look()
+    assert metric("mintscope_audits_total", outcome="sound") == before + 1
+
+
 async def test_a_payment_without_a_row_is_told_once_and_stops_nothing(
     world: World, sales: Sales
 ) -> None:

@@ -34,7 +34,7 @@ from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.closure import Closure, find_closure
 from mintscope.core.payments.books.invariants import Invariant, Violation
 from mintscope.core.payments.books.orphans import OrphanBooks
-from mintscope.core.payments.books.store import MaintenanceBooks
+from mintscope.core.payments.books.store import AuditTurn, MaintenanceBooks
 from mintscope.core.payments.books.treasury import ScanScope
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.pricing.price import is_clock_right
@@ -61,6 +61,7 @@ class PaymentMaintenance:
     chain: PaymentChain
     store: PaymentStore
     books: MaintenanceBooks
+    turn: AuditTurn
     orphans: OrphanBooks
     auditor: Auditor
     reconciler: Reconciler
@@ -129,6 +130,11 @@ class PaymentMaintenance:
             await asyncio.sleep(RETRY_S)
 
     async def _audit(self) -> None:
+        if await self.turn.is_auditor():
+            await self._audit_books()
+        await self._measure_books()
+
+    async def _audit_books(self) -> None:
         today = self.clock.now() // DAY_MS
         try:
             violations = await self.auditor.audit(full=today != self._day)
@@ -141,7 +147,6 @@ class PaymentMaintenance:
         self._day = today
         if today != self._forgotten_on:
             await self._forget_reports(today)
-        await self._measure_books()
 
     async def _forget_reports(self, today: int) -> None:
         """Drop reports that are a day old, by a clock that never steps; not while ours is wrong."""

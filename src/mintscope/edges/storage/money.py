@@ -11,11 +11,13 @@ from mintscope.core.credits.rotation import RotationStore
 from mintscope.core.payments.books.orphans import OrphanBooks
 from mintscope.core.payments.books.store import (
     AuditBooks,
+    AuditTurn,
     MaintenanceBooks,
     SalesBooks,
     TreasuryBooks,
 )
 from mintscope.core.payments.lost import AdoptionStore
+from mintscope.core.payments.pricing.price_cache import PriceSource
 from mintscope.core.payments.store import PaymentStore
 from mintscope.edges.storage.credit_ledger import GroupCreditLedger
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
@@ -33,6 +35,10 @@ class Opened(Protocol):
 
 class OpenedCredits(CreditAccounts, Opened, Protocol):
     """Credit accounts, for a command."""
+
+
+class SharedSource(PriceSource, Opened, Protocol):
+    """A price that many processes sell at."""
 
 
 class MoneyEngine(Protocol):
@@ -55,6 +61,9 @@ class MoneyEngine(Protocol):
 
     def accounts(self) -> AccountConnections:
         """Return what reads and writes the accounts."""
+
+    def shared(self, price: PriceSource) -> SharedSource | None:
+        """Return *price* as all processes at this database have it; None: only one sells."""
 
 
 Port = TypeVar("Port", bound=Opened)
@@ -115,6 +124,11 @@ class Money:
         return self._books
 
     @property
+    def audit_turn(self) -> AuditTurn:
+        """Which process audits."""
+        return self._books
+
+    @property
     def treasury_books(self) -> TreasuryBooks:
         """The books of payments, for comparing the treasury's history."""
         return self._books
@@ -142,6 +156,11 @@ class Money:
     def accounts(self) -> AccountStore:
         """People, agents, API keys and e-mails."""
         return SqlAccountStore(self._opened(self._engine.accounts()))
+
+    def shared(self, price: PriceSource) -> PriceSource:
+        """Return *price* as all processes at this database have it."""
+        shared = self._engine.shared(price)
+        return price if shared is None else self._opened(shared)
 
     def _opened(self, port: Port) -> Port:
         self._stack.push_async_callback(port.close)

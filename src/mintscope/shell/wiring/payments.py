@@ -124,7 +124,7 @@ async def open_sales(
     terms = terms_of(payments, fee_payer)
     async with AsyncExitStack() as stack:
         chain = await stack.enter_async_context(open_settlement(config.chain, terms, clock))
-        price = price_source(payments, endpoint, reader, stack)
+        price = money.shared(price_source(payments, endpoint, reader, stack))
         price_cache = _price_cache(payments, price, chain, reader, clock)
         facilitator = Facilitator(
             terms=terms,
@@ -220,6 +220,7 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
         chain=chain,
         store=money.payments,
         books=money.maintenance_books,
+        turn=money.audit_turn,
         orphans=money.orphan_books,
         auditor=auditor,
         reconciler=reconciler,

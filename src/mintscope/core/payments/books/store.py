@@ -62,6 +62,13 @@ class SalesState(Protocol):
         """Return what all payers together have burned within the hour, or may burn yet."""
 
 
+class AuditTurn(Protocol):
+    """Which process audits."""
+
+    async def is_auditor(self) -> bool:
+        """Say whether this process is the one that audits, of all that run."""
+
+
 class MaintenanceBooks(SalesState, Protocol):
     """What payment maintenance reads and measures, and the fee payer's balance that it keeps."""
 

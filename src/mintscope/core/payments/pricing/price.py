@@ -38,11 +38,18 @@ SKEW_S_MAX: Final = 5.0
 BLOCK_LATE_S_MAX: Final = 5.0
 
 
+SNAPSHOT_S: Final = 60.0
+
+
 class Quote(msgspec.Struct, frozen=True, kw_only=True):
-    """What one whole token costs in USD, finite and > 0, and when that was so."""
+    """What one whole token costs in USD, finite and > 0, and when that was so.
+
+    lasts_s   how long it is sold at
+    """
 
     usd: Decimal
     observed_at: UnixMs
+    lasts_s: float = SNAPSHOT_S
 
     def __post_init__(self) -> None:
         if not (self.usd.is_finite() and self.usd > 0):

@@ -7,11 +7,10 @@ from typing import Final, Protocol
 from mintscope.base.clock import Clock
 from mintscope.base.errors import PriceUnavailable
 from mintscope.base.primitives import UnixMs
-from mintscope.core.payments.pricing.price import Doubt, Quote, is_jump
+from mintscope.core.payments.pricing.price import SNAPSHOT_S, Doubt, Quote, is_jump
 from mintscope.core.payments.pricing.price_list import BUNDLES, FEE_SHARE_MAX, PriceList
 from mintscope.core.payments.protocol.headers import AMOUNT_MAX
 
-SNAPSHOT_S: Final = 60.0
 RETRY_S: Final = 5.0  # how soon a source in doubt is asked again
 # Nothing is sold at an older price, whatever keeps its successor: reading one takes 15 s at most.
 QUOTE_S_MAX: Final = SNAPSHOT_S + 15.0
@@ -127,7 +126,7 @@ class PriceCache:
         self._price_list = price_list
         self.doubt = None
         self._read_at_s = self._clock.monotonic_s()
-        self._read_again_s = self._read_at_s + SNAPSHOT_S
+        self._read_again_s = self._read_at_s + found.lasts_s
 
     def _wall_ahead_s(self) -> float:
         return self._clock.now() / 1000 - self._clock.monotonic_s()

@@ -9,7 +9,8 @@ from mintscope.edges.storage.database import Row
 # What belongs to a database and not to the installation.
 NOT_COPIED: Final = {
     *("migration", "sqlite_sequence", "copy_progress"),
-    *("credit_batch", "credit_writer", "ingest_epoch", "limit_window", "replica_settings"),
+    *("credit_batch", "credit_writer", "ingest_epoch", "limit_window"),
+    *("replica_settings", "token_price"),
 }
 # What a new schema holds already.
 MADE_BY_MIGRATIONS: Final = {"progress"}

@@ -8,6 +8,7 @@ from pathlib import Path
 from mintscope.base.clock import Clock
 from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.core.market.store import DEFAULT_RETENTION, Retention
+from mintscope.core.payments.pricing.price_cache import PriceSource
 from mintscope.edges.storage.database import (
     AccessInThreads,
     Database,
@@ -26,6 +27,8 @@ from mintscope.edges.storage.postgres.money.credit_ledger import (
     PostgresCreditAccounts,
     PostgresCreditLedger,
 )
+from mintscope.edges.storage.postgres.money.shared_price import SharedPrice
+from mintscope.edges.storage.postgres.services import is_auditor
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
@@ -39,7 +42,8 @@ def payment_store(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlPaymentStor
 
 def payment_books(dsn: str) -> SqlPaymentBooks:
     """Return the books of the payments in the database of *dsn*."""
-    return SqlPaymentBooks(PostgresDatabase(dsn))
+    database = PostgresDatabase(dsn)
+    return SqlPaymentBooks(database, is_auditor=partial(is_auditor, database))
 
 
 def account_connections(dsn: str, *, patience_s: float = PATIENCE_S) -> AccountConnections:
@@ -146,6 +150,9 @@ class _MoneyTables:
 
     def accounts(self) -> AccountConnections:
         return account_connections(self._dsn)
+
+    def shared(self, price: PriceSource) -> SharedPrice:
+        return SharedPrice(price, _in_a_thread(partial(PostgresDatabase, self._dsn)))
 
 
 def _in_a_thread(connect: Callable[[], Database]) -> AccessInThreads[Database]:

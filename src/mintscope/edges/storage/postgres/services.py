@@ -8,12 +8,25 @@ import psycopg
 
 from mintscope.base.errors import StoreUnavailable
 from mintscope.edges.storage.copying.table import CannotCopy
-from mintscope.edges.storage.postgres.connection import APPLICATION, CONNECT_S
+from mintscope.edges.storage.postgres.connection import APPLICATION, CONNECT_S, PostgresDatabase
 
 # Beside that of ingest, which one holds alone.
 SERVING: Final = 101
 INGESTING: Final = 100
+AUDITING: Final = 102
 TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
+# One that is frozen or cut off loses it; who audits asks every few seconds.
+BE_AUDITOR: Final = """
+SELECT set_config('idle_session_timeout', ?2, false),
+       pg_try_advisory_lock(hashtext(current_schema()), ?1::integer)
+"""
+SILENT_MS_MAX: Final = 60_000
+
+
+def is_auditor(db: PostgresDatabase) -> bool:
+    """Say whether *db* is that of the one process that audits; it is, until its connection ends."""
+    _, is_first = db.execute(BE_AUDITOR, (AUDITING, f"{SILENT_MS_MAX}")).get
+    return bool(is_first)
 
 
 @contextmanager

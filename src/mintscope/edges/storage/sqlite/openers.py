@@ -11,6 +11,7 @@ import apsw
 from mintscope.base.clock import Clock
 from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.core.market.store import DEFAULT_RETENTION, Retention
+from mintscope.core.payments.pricing.price_cache import PriceSource
 from mintscope.edges.storage.database import (
     AccessAtOnce,
     AccessInThreads,
@@ -90,6 +91,9 @@ class _MoneyFile:
 
     def accounts(self) -> AccountConnections:
         return account_connections(self._path)
+
+    def shared(self, price: PriceSource) -> None:
+        """One process sells."""
 
 
 @asynccontextmanager

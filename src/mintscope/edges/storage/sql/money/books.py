@@ -135,7 +135,10 @@ FUND: Final = "SELECT lamports FROM fee_fund"
 class SqlPaymentBooks:
     """Implements every port of the books of payments; one job at a time."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, *, is_auditor: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._is_auditor = is_auditor
         self._db = database
         self._orphans = OrphanTable(self._db)
         self._lock = asyncio.Lock()
@@ -186,6 +189,10 @@ class SqlPaymentBooks:
         """Return why nothing is sold, None while sales are open."""
         why: str | None = await self._run(lambda: self._db.execute(WHY_STOPPED).get)
         return why
+
+    async def is_auditor(self) -> bool:
+        """Say whether this process is the one that audits, of all that run."""
+        return await self._run(self._is_auditor)
 
     async def fund_mark(self) -> int:
         """Return the mark to read the fee payer's balance after."""
