@@ -1,0 +1,119 @@
+"""Every statement in common SQL is one that both engines understand, whether a test runs it or not."""
+
+import ast
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import apsw
+import apsw.ext
+import psycopg
+import pytest
+
+from mintscope.edges.storage import sql
+from mintscope.edges.storage.database import Batch, inserting, marks
+from mintscope.edges.storage.postgres.dialect import inserting_arrays, translate
+from mintscope.edges.storage.sqlite.connection import open_store
+from support.scenes.postgres import dsn_in
+
+VERBS: Final = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ")
+INCONSISTENT: Final = re.compile(rb"inconsistent types deduced for parameter \$(\d+)")
+BIGINT: Final = 20
+LEAST: Final = 200  # fewer were not found, and not that they are gone
+
+
+def modules() -> list[ModuleType]:
+    found = pkgutil.walk_packages(sql.__path__, f"{sql.__name__}.")
+    return [importlib.import_module(each.name) for each in found if not each.ispkg]
+
+
+def statements_of(module: ModuleType) -> Iterator[str | Batch]:
+    """Yield the constants of *module* and the texts in its functions that are whole statements."""
+    for value in vars(module).values():
+        if isinstance(value, Batch) or (isinstance(value, str) and is_statement(value)):
+            yield value
+    assert module.__file__ is not None
+    tree = ast.parse(Path(module.__file__).read_text())
+    parts = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            if is_statement(node.value):
+                yield node.value
+
+
+def is_statement(text: str) -> bool:
+    """Say whether *text* is a whole statement, and no part or template of one."""
+    text = text.replace("{marks}", "?").strip()
+    return (
+        text.startswith(VERBS) and "{" not in text and not text.endswith(("WHERE", "FROM", " IN"))
+    )
+
+
+def all_statements() -> list[str | Batch]:
+    found = [each for module in modules() for each in statements_of(module)]
+    return list({repr(each): each for each in found}.values())
+
+
+def text_of(statement: str | Batch) -> str:
+    text = inserting(statement) if isinstance(statement, Batch) else statement
+    return text.format(marks=marks([1, 2])) if "{marks}" in text else text
+
+
+STATEMENTS: Final = all_statements()
+
+
+def test_the_statements_are_found() -> None:
+    assert len(STATEMENTS) >= LEAST
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[apsw.Connection]:
+    folder = tmp_path_factory.mktemp("statements")
+    return [open_store(folder / f"{kind}.sqlite", kind) for kind in ("money", "market")]
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[psycopg.Connection]:
+    with psycopg.connect(dsn_in(Path("statements")), autocommit=True) as connection:
+        yield connection
+
+
+def trouble(file: apsw.Connection, statement: str) -> str:
+    try:
+        apsw.ext.query_info(file, statement)
+    except apsw.Error as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda each: text_of(each).split()[0])
+def test_sqlite_prepares_it(files: list[apsw.Connection], statement: str | Batch) -> None:
+    troubles = [trouble(file, text_of(statement)) for file in files]
+    assert not all(troubles), troubles
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda each: text_of(each).split()[0])
+def test_postgresql_prepares_it(database: psycopg.Connection, statement: str | Batch) -> None:
+    if isinstance(statement, Batch):
+        text = inserting_arrays(statement)
+    else:
+        text = translate(text_of(statement)).text
+    # Integers are sent as bigint, which a mark that is used twice is not always taken for.
+    kinds: dict[int, int] = {}
+    while True:
+        types = [kinds.get(number, 0) for number in range(1, max(kinds, default=0) + 1)]
+        result = database.pgconn.prepare(b"", text.encode(), types or None)
+        told = INCONSISTENT.search(result.error_message)
+        if told is None or int(told[1]) in kinds:
+            break
+        kinds[int(told[1])] = BIGINT
+    assert result.status == psycopg.pq.ExecStatus.COMMAND_OK, result.error_message.decode()
