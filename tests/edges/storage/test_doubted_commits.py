@@ -6,6 +6,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,13 +59,19 @@ class Losing(PostgresDatabase):
 
 
 @pytest.fixture
+def other(tmp_path: Path) -> Iterator[PostgresCreditBook]:
+    """Another process's book of the same credits."""
+    with closing(PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)) as other:
+        yield other
+
+
+@pytest.fixture
 def book(tmp_path: Path) -> Iterator[PostgresCreditBook]:
-    book = PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)
-    vars(book)["_db"].close()
-    vars(book)["_db"] = database = Losing(dsn_in(tmp_path))
-    vars(book)["_batches"] = CreditBatches(database)
-    yield book
-    book.close()
+    with closing(PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)) as book:
+        vars(book)["_db"].close()
+        vars(book)["_db"] = database = Losing(dsn_in(tmp_path))
+        vars(book)["_batches"] = CreditBatches(database)
+        yield book
 
 
 def losing(book: PostgresCreditBook) -> Losing:
@@ -120,10 +127,9 @@ def test_what_could_not_be_looked_up_is_given_back_later(
 
 
 def test_credits_that_come_beside_debits_are_refused_neither(
-    book: PostgresCreditBook, tmp_path: Path
+    book: PostgresCreditBook, other: PostgresCreditBook
 ) -> None:
     account = opened(book, 1_000)
-    other = PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)
 
     def debit() -> None:
         for _ in range(150):
@@ -137,16 +143,14 @@ def test_credits_that_come_beside_debits_are_refused_neither(
         for done in [threads.submit(debit), threads.submit(credit)]:
             done.result()
     assert book.balance(account) == 1_000
-    other.close()
 
 
 def test_batches_of_many_accounts_do_not_wait_for_each_other_for_ever(
-    book: PostgresCreditBook, tmp_path: Path
+    book: PostgresCreditBook, other: PostgresCreditBook
 ) -> None:
     accounts = [
         book.issue(make_credit_token(bytes([n]) * 28), 1_000, note="", at=NOW) for n in range(8)
     ]
-    other = PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)
 
     def debit(by: PostgresCreditBook, order: list[CreditAccount]) -> None:
         for _ in range(60):
@@ -159,19 +163,16 @@ def test_batches_of_many_accounts_do_not_wait_for_each_other_for_ever(
         ]:
             done.result()
     assert [book.balance(each) for each in accounts] == [880] * 8
-    other.close()
 
 
 def test_a_rotation_may_refer_to_an_account_that_a_batch_debits(
     book: PostgresCreditBook, tmp_path: Path
 ) -> None:
     account = opened(book)
-    other = PostgresDatabase(dsn_in(tmp_path))
-    with other.transaction():
+    with closing(PostgresDatabase(dsn_in(tmp_path))) as other, other.transaction():
         other.execute(SPEND, ([account], NOW, 1, 1, []))
         refer = "SELECT id FROM credit_account WHERE id = ? FOR KEY SHARE NOWAIT"
         assert losing(book).execute(refer, (account,)).get == account
-    other.close()
 
 
 @pytest.mark.storm
@@ -179,9 +180,8 @@ async def test_restarts_at_once_lose_no_credit_and_give_none_away() -> None:
     server = PostgresServer(durable=True)
     try:
         server.start()
-        database = PostgresDatabase(server.dsn)
-        migrate(database, "money")
-        database.close()
+        with closing(PostgresDatabase(server.dsn)) as database:
+            migrate(database, "money")
         await _storm(server)
     finally:
         server.remove()
@@ -208,14 +208,17 @@ async def _storm(server: PostgresServer) -> None:
             if answered.total() % 400 == 0:
                 enough.set()
 
-    clients = [asyncio.create_task(client(number)) for number in range(CLIENTS)]
-    for _ in range(ROUNDS):
-        enough.clear()
-        await enough.wait()
-        await asyncio.to_thread(server.stop, signal.SIGQUIT)
-        await asyncio.to_thread(server.start)
-    ends.set()
-    await asyncio.gather(*clients)
-    balances = {account: await ledger.balance(account) for account in accounts}
-    await ledger.close()
+    try:
+        async with asyncio.TaskGroup() as clients:
+            for number in range(CLIENTS):
+                clients.create_task(client(number))
+            for _ in range(ROUNDS):
+                enough.clear()
+                await enough.wait()
+                await asyncio.to_thread(server.stop, signal.SIGQUIT)
+                await asyncio.to_thread(server.start)
+            ends.set()
+        balances = {account: await ledger.balance(account) for account in accounts}
+    finally:
+        await ledger.close()
     assert {each: 1_000_000 - balance for each, balance in balances.items()} == dict(answered)

@@ -1,4 +1,4 @@
-"""Every statement in common SQL is one that both engines understand, whether a test runs it or not."""
+"""Both engines understand every statement in common SQL, whether another test runs it or not."""
 
 import ast
 import importlib
@@ -44,10 +44,10 @@ def statements_of(module: ModuleType) -> Iterator[str | Batch]:
         if isinstance(node, ast.JoinedStr)
         for part in node.values
     }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
-            if is_statement(node.value):
-                yield node.value
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    for node in texts:
+        if isinstance(node.value, str) and id(node) not in parts and is_statement(node.value):
+            yield node.value
 
 
 def is_statement(text: str) -> bool:

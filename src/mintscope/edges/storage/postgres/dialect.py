@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 from mintscope.edges.storage.database import Batch
 
-# A text in quotes is left alone; so is a cast (`::`).
-MARK: Final = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]+)")
-LOCKING: Final = re.compile(r"/\* FOR UPDATE( [\w ]+)?\*/")
+# A text in quotes is left alone; so is a cast (`::`).  A comment is a lock of rows, or a mistake.
+LOCK: Final = r"/\*(?: FOR UPDATE((?: OF \w+)?(?: SKIP LOCKED)?) \*/)?"
+MARK: Final = re.compile(rf"'(?:[^']|'')*'|::|{LOCK}|\?(\d*)|:([a-z_]+)")
 KNOWN_MAX: Final = 2_000
 
 
@@ -31,13 +31,24 @@ def inserting_arrays(batch: Batch) -> str:
 
 @lru_cache(KNOWN_MAX)
 def translate(statement: str) -> Translated:
-    """Return *statement* with its marks `?`, `?1` or `:name` as PostgreSQL has them."""
+    """Return *statement* with its marks `?`, `?1` or `:name`, and its locks, as PostgreSQL has it.
+
+    Raises ValueError if a comment is no lock: without the lock that it was meant to be, two
+    transactions would change the same rows.
+    """
     names: list[str] = []
     count = 0
 
     def mark(found: re.Match[str]) -> str:
         nonlocal count
-        number, name = found.groups()
+        locked, number, name = found.groups()
+        if found[0].startswith("/*"):
+            if locked is None:
+                raise ValueError(
+                    "a comment in a statement must be /* FOR UPDATE [OF table] [SKIP LOCKED] */,"
+                    f" not {statement[found.start() :]!r}"
+                )
+            return f"FOR NO KEY UPDATE{locked}"
         if number:
             return f"${number}"
         if name:
@@ -49,5 +60,4 @@ def translate(statement: str) -> Translated:
         count += 1
         return f"${count}"
 
-    locking = LOCKING.sub(r"FOR NO KEY UPDATE\1", statement)
-    return Translated(MARK.sub(mark, locking), tuple(names))
+    return Translated(MARK.sub(mark, statement), tuple(names))
