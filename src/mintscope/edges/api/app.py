@@ -11,17 +11,17 @@ from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.instant import InstantLedger
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports, TokenReport
-from mintscope.core.payments.pricing.price_list import BUNDLES
 from mintscope.edges.api import wire
 from mintscope.edges.api.accounts.routes import AccountParts, account_operations
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
+from mintscope.edges.api.description.openapi import OpenApiDocument
+from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.express import TokenExpress
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate
 from mintscope.edges.api.health import HealthRoutes
-from mintscope.edges.api.openapi import OpenApiDocument, Operation, Query
 from mintscope.edges.api.v1 import V1, Freshness
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.application import HttpApplication
@@ -129,7 +129,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
             "Buy credits: on a new credit token, or on the one that is sent along",
             refusals=(ErrorCode.INVALID_BUNDLE, *CREDENTIAL, *PAYMENT, *PUBLIC_ROUTE), status=201,
             proofs=(("x402",), ("x402", "creditToken")), is_charged=True,
-            query=(Query("bundle", "How many credits.", [each.credits for each in BUNDLES]),),
+            query=wire.PurchaseQuery,
         ),
         Operation(
             "GET", "/v1/credits/balance", v1.get_balance, wire.Balance,

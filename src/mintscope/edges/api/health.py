@@ -9,7 +9,7 @@ from mintscope import __version__
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode, ServiceUnavailable
 from mintscope.edges.api.check import Check
-from mintscope.edges.api.openapi import Operation
+from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.wire import Alive, Health, success
 from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import Request

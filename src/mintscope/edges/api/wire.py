@@ -5,7 +5,7 @@ reports are kept; its bytes are put into the envelope as they are.
 """
 
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -75,6 +75,15 @@ class Bundles(Wire):
 
     bundles: list[BundleLine]
     currency: Currency
+
+
+class PurchaseQuery(Wire):
+    """Query of POST /v1/credits/purchase."""
+
+    bundle: Annotated[
+        Literal[10, 50, 100, 500],
+        msgspec.Meta(description="How many credits.", extra_json_schema={"type": "integer"}),
+    ]
 
 
 class Purchase(Wire):

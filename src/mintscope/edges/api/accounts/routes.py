@@ -15,8 +15,8 @@ from mintscope.edges.api.accounts import wire
 from mintscope.edges.api.accounts.handlers import AccountRoutes
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.limits import ExchangeLimit
+from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.failures import BOTH_SHAPES, MESSAGES_ONLY
-from mintscope.edges.api.openapi import Operation
 from mintscope.edges.server.rate_limit import AddressLimits
 
 EVERY_ROUTE: Final = (

@@ -1,20 +1,19 @@
-"""The operations of the API, and GET /openapi.json: they and the wire structs as OpenAPI 3.1."""
+"""GET /openapi.json: the operations and the wire structs as OpenAPI 3.1."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from functools import cache, cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from mintscope import __version__
 from mintscope.base.errors import ErrorCode
-from mintscope.edges.api.failures import ENVELOPE, STATUS, ErrorFormat
+from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.failures import ENVELOPE, STATUS
 from mintscope.edges.api.wire import Meta
 from mintscope.edges.server.content import compress, etag_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
-from mintscope.edges.server.routes import Route
 
 REF: Final = "#/components/schemas/{name}"
 EVERYWHERE: Final = (ErrorCode.BAD_REQUEST, ErrorCode.INTERNAL_ERROR)
@@ -66,48 +65,6 @@ PROOFS: Final = {
         " '-', '_'; hard to guess) within a day, it is answered again and not taken again.",
     },
 }
-
-
-class Query(NamedTuple):
-    """A field of the query, required, one of so many integers."""
-
-    name: str
-    summary: str
-    choices: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Operation(Route):
-    """A route of the API, and what OpenAPI tells of it.
-
-    data           the type of the envelope's data, or of a body without envelope
-    summary        what it is for
-    refusals       the codes a client must expect, besides those of every route
-    status         of its success
-    proofs         what it may be called with, as names of PROOFS; each an
-                   alternative, none for a route that is open to everyone
-    body           the type of the request's body
-    error_format   what its failures look like; there is an envelope where they have one
-
-    Operations count their requests themselves: by credential, or by address.
-    """
-
-    data: type[Any]
-    summary: str
-    _: KW_ONLY
-    refusals: tuple[ErrorCode, ...] = ()
-    status: int = 200
-    proofs: tuple[tuple[str, ...], ...] = ()
-    query: tuple[Query, ...] = ()
-    body: Any = None
-    error_format: ErrorFormat = ENVELOPE
-    limits_itself: bool = True
-
-    @property
-    def path_param(self) -> str | None:
-        """The name of the variable segment."""
-        _, brace, name = self.path.partition("/{")
-        return name[:-1] if brace else None
 
 
 class OpenApiDocument:
@@ -180,16 +137,7 @@ def _describe(operation: Operation, names: dict[Any, dict[str, Any]]) -> dict[st
 
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
-    parameters: list[dict[str, Any]] = [
-        {
-            "name": query.name,
-            "in": "query",
-            "required": True,
-            "description": query.summary,
-            "schema": {"type": "integer", "enum": list(query.choices)},
-        }
-        for query in operation.query
-    ]
+    parameters = [] if operation.query is None else _query_parameters(operation.query)
     if operation.path_param is not None:
         parameters.append(
             {
@@ -201,6 +149,24 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
             }
         )
     return parameters
+
+
+def _query_parameters(shape: type[msgspec.Struct]) -> list[dict[str, Any]]:
+    """Return the fields of a query; their schemas say what each is."""
+    schema = msgspec.json.schema(shape)
+    fields = schema["$defs"][shape.__name__]
+    required = fields.get("required", ())
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in required,
+            "description": field.pop("description"),
+            "schema": field,
+        }
+        | ({"style": "form", "explode": False} if field.get("type") == "array" else {})
+        for name, field in fields["properties"].items()
+    ]
 
 
 def _success(operation: Operation, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:

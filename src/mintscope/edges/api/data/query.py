@@ -1,0 +1,62 @@
+"""The fields of a query: a struct says what they are, for the reader and for OpenAPI alike.
+
+Each field carries its description and its range (`Annotated[int, msgspec.Meta(...)]`); a list is
+one field whose values are separated by commas.
+"""
+
+from functools import cache
+from typing import Final, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from mintscope.base.errors import BadRequest
+from mintscope.edges.server.request import Request
+
+FIELDS_MAX: Final = 32
+
+Shape = TypeVar("Shape", bound=msgspec.Struct)
+
+
+def read_query(request: Request, shape: type[Shape]) -> Shape:
+    """Return the query of *request* as *shape*.
+
+    Raises BadRequest for a field that is unknown, repeated, missing or out of its range.
+    """
+    names, lists = _names(shape)
+    values: dict[str, str | list[str]] = {}
+    for name, text in _fields(request):
+        if name not in names:
+            known = ", ".join(sorted(names)) or "none"
+            raise BadRequest(f"expected the query fields {known}; was {name[:50]!r}")
+        if name in values:
+            raise BadRequest(f"{name}: expected once; was there several times")
+        values[name] = text.split(",") if name in lists else text
+    try:
+        return msgspec.convert(values, shape, strict=False)
+    except msgspec.ValidationError as cause:
+        raise BadRequest(_told(str(cause))) from cause
+
+
+def _fields(request: Request) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(request.query.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX)
+    except ValueError as cause:
+        raise BadRequest(f"expected a query of at most {FIELDS_MAX} fields, in UTF-8") from cause
+
+
+@cache
+def _names(shape: type[msgspec.Struct]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of all fields, and of those that are lists."""
+    properties = msgspec.json.schema(shape)["$defs"][shape.__name__]["properties"]
+    lists = [name for name, field in properties.items() if field.get("type") == "array"]
+    return frozenset(properties), frozenset(lists)
+
+
+def _told(problem: str) -> str:
+    """Return what msgspec says of a value, with the field before it: `limit: expected ...`."""
+    what, at, where = problem.partition(" - at `$.")
+    if not at:
+        return what.replace("Object missing required field", "expected the query field")
+    field = where.rstrip("`").replace("[...]", "")
+    return f"{field}: {what[:1].lower()}{what[1:]}"

@@ -1,0 +1,1 @@
+"""The API described: its operations, and what is made of them for programs."""

@@ -1,0 +1,76 @@
+"""Queries and cursors: what is not as expected is told, and changes nothing."""
+
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.base.errors import BadRequest
+from mintscope.edges.api.data.cursor import decode_cursor, encode_cursor
+from mintscope.edges.api.data.query import read_query
+from mintscope.edges.server.request import Request
+
+
+class Asked(msgspec.Struct, rename={"from_": "from"}):
+    from_: Annotated[int, msgspec.Meta(ge=0, description="Unix seconds.")] = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100, description="How many.")] = 10
+    names: Annotated[list[str], msgspec.Meta(max_length=3, description="Which.")] = []
+
+
+class Place(msgspec.Struct, array_like=True, tag="place"):
+    at: int
+    name: str
+
+
+class OtherPlace(msgspec.Struct, array_like=True, tag="other"):
+    at: int
+    name: str
+
+
+async def nothing() -> Any:
+    return {"type": "http.disconnect"}
+
+
+def asked(query: str) -> Asked:
+    scope = {"type": "http", "headers": [], "query_string": query.encode()}
+    return read_query(Request(scope, nothing), Asked)
+
+
+def test_fields_are_read_by_their_types() -> None:
+    assert asked("from=7&names=rsi,atr") == Asked(from_=7, limit=10, names=["rsi", "atr"])
+    assert asked("") == Asked()
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("limit=0", "limit: expected `int` >= 1"),
+        ("limit=many", "limit: expected `int`, got `str`"),
+        ("limit=1&limit=2", "limit: expected once; was there several times"),
+        ("limt=1", "expected the query fields from, limit, names; was 'limt'"),
+        ("names=a,b,c,d", "names: expected `array` of length <= 3"),
+        ("&".join(f"a{n}=1" for n in range(40)), "expected a query of at most 32 fields, in UTF-8"),
+    ],
+)
+def test_what_is_not_as_expected_is_told(query: str, told: str) -> None:
+    with pytest.raises(BadRequest, match=r".*") as refused:
+        asked(query)
+    assert str(refused.value) == told
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.text(max_size=50))
+def test_a_cursor_leads_back_to_its_place(at: int, name: str) -> None:
+    assert decode_cursor(encode_cursor(Place(at, name)), Place) == Place(at, name)
+
+
+@given(st.text(max_size=600))
+def test_any_other_text_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest):
+        decode_cursor(text, Place)
+
+
+def test_a_cursor_of_another_list_is_refused() -> None:
+    with pytest.raises(BadRequest):
+        decode_cursor(encode_cursor(OtherPlace(1, "a")), Place)
