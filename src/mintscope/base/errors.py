@@ -45,6 +45,7 @@ class ErrorCode(StrEnum):
     KEY_ALREADY_EXISTS = "KEY_ALREADY_EXISTS"
     ACCOUNT_NOT_FOUND = "ACCOUNT_NOT_FOUND"
     INSUFFICIENT_SCOPE = "INSUFFICIENT_SCOPE"
+    KEY_CAP_REACHED = "KEY_CAP_REACHED"
     BAD_REQUEST = "BAD_REQUEST"
     NOT_FOUND = "NOT_FOUND"
     METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
@@ -224,6 +225,10 @@ class InsufficientScope(ServiceError, code=ErrorCode.INSUFFICIENT_SCOPE):
 
     def __init__(self, *, scope: str) -> None:
         super().__init__(f"expected an API key with the scope {scope}; this one lacks it")
+
+
+class KeyCapReached(ServiceError, code=ErrorCode.KEY_CAP_REACHED):
+    """The API key has spent all that its owner lets it spend in this month."""
 
 
 class BadRequest(ServiceError, code=ErrorCode.BAD_REQUEST):

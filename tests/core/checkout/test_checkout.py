@@ -9,9 +9,10 @@ import pytest
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import TokenNotFound
 from mintscope.base.primitives import Slot
-from mintscope.core.checkout.checkout import Checkout
+from mintscope.core.checkout.checkout import Checkout, Delivered, Payer
 from mintscope.core.checkout.order import report_order
 from mintscope.core.checkout.refusal import CheckoutRefused, NoCredits, NothingForSale
+from mintscope.core.credits.debit import DebitLedger
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import ReadReport
 from mintscope.core.payments.outcome import Outcome
@@ -33,21 +34,24 @@ class Front:
         self.outcomes: list[Outcome] = []
         self.checkout = Checkout(
             ledger=self.ledger,
+            debits=self.ledger if isinstance(self.ledger, DebitLedger) else None,
             merchant=None,
             turn=lambda: asyncio.sleep(0),
             on_outcome=self.outcomes.append,
         )
 
-    async def call(self, failure: Exception | None = None) -> tuple[ReadReport, int | None]:
+    async def call(
+        self, failure: Exception | None = None, credit_count: int = 1
+    ) -> tuple[ReadReport, int | None]:
         account = await self.ledger.find(TOKEN)
         assert account is not None
 
-        async def work() -> ReadReport:
+        async def work() -> Delivered:
             if failure is not None:
                 raise failure
-            return REPORT
+            return Delivered(REPORT, credit_count)
 
-        charge = self.checkout.authorize_credit(ORDER, account)
+        charge = self.checkout.authorize_credit(ORDER, Payer(account))
         receipt = await charge.settle(work)
         return receipt.report, receipt.balance
 
@@ -92,6 +96,16 @@ async def test_the_lack_of_credits_is_told_before_a_failure(front: Front) -> Non
     assert (empty.failure, empty.option) == (None, None)
     assert isinstance(pointless.cause, NoCredits)
     assert pointless.failure is failure
+
+
+async def test_what_is_delivered_is_paid_for_all_or_nothing(front: Front) -> None:
+    await front.ledger.issue(TOKEN, 10, "")
+    assert await front.call(credit_count=7) == (REPORT, 3)
+    assert await front.call(credit_count=0) == (REPORT, None)
+    with pytest.raises(CheckoutRefused) as caught:
+        await front.call(credit_count=4)
+    assert caught.value.cause == NoCredits(balance=3, credit_count=4)
+    assert await front.balance() == 3
 
 
 async def test_without_a_merchant_no_payment_is_taken(front: Front) -> None:

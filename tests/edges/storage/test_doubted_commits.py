@@ -17,6 +17,7 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import make_credit_token
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
+from mintscope.core.credits.debit import Reversal
 from mintscope.core.credits.ledger import CreditAccount, Spent
 from mintscope.edges.storage.database import DatabaseAway, DatabaseError, Rows
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
@@ -137,7 +138,7 @@ def test_credits_that_come_beside_debits_are_refused_neither(
 
     def credit() -> None:
         for _ in range(150):
-            other.give_back([account], NOW)
+            other.give_back([Reversal(account, 1)], NOW)
 
     with ThreadPoolExecutor(2) as threads:
         for done in [threads.submit(debit), threads.submit(credit)]:

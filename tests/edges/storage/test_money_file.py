@@ -9,6 +9,7 @@ import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
+from mintscope.core.credits.debit import Reversal
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
 from mintscope.edges.storage.sqlite.connection import transaction
 from mintscope.edges.storage.sqlite.money.credit_book import (
@@ -72,7 +73,7 @@ def test_every_movement_is_an_entry(book: CreditBook, raw: apsw.Connection) -> N
     account = book.issue(TOKEN, 3, note="", at=NOW)
     book.spend([account], NOW)
     book.spend([account, account, account], NOW)
-    book.give_back([account], NOW)
+    book.give_back([Reversal(account, 1)], NOW)
 
     assert entries(raw) == [
         (account, "grant", 3, 3, NOW),
@@ -241,7 +242,7 @@ async def test_a_closing_ledger_finishes_the_requests_it_has(path: Path) -> None
 def test_a_statement_tells_the_newest_hundred_entries_that_are_no_spends(book: CreditBook) -> None:
     account = book.issue(TOKEN, 120, note="", at=NOW)
     book.spend([account] * 120, NOW)
-    book.give_back([account] * 120, NOW)
+    book.give_back([Reversal(account, 1)] * 120, NOW)
 
     statement = book.statement(account)
 

@@ -1,8 +1,8 @@
 """The checkout: what was presented becomes a charge, and a settled charge a receipt.
 
-    authorize   a credit token or a payment becomes a Charge, or is refused
-    work        what is sold is made; its failure costs nothing
-    settle      one credit, or one payment on chain
+    authorize   a credit token, an API key or a payment becomes a Charge, or is refused
+    work        what is sold is made, and says what it costs; its failure costs nothing
+    settle      so many credits, or one payment on chain
 
 Nothing happens between settling and the receipt.  An interface (HTTP, MCP) parses what was
 presented, and turns receipts and refusals into its own words.
@@ -15,16 +15,26 @@ import msgspec
 
 from mintscope.base.errors import PriceUnavailable, ServiceError
 from mintscope.base.primitives import Slot, UnixMs
+from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.checkout.order import Order
 from mintscope.core.checkout.refusal import (
     CheckoutRefused,
+    KeyCapped,
     NoCredits,
     NothingForSale,
     NothingPresented,
     PaymentOption,
 )
-from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent
+from mintscope.core.credits.debit import (
+    CapReached,
+    Debit,
+    Debited,
+    DebitLedger,
+    TooFew,
+    month_end,
+)
+from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty
 from mintscope.core.market.report import ReadReport
 from mintscope.core.payments.answer import Contradiction
 from mintscope.core.payments.demand import Demand, Wanted
@@ -34,15 +44,34 @@ from mintscope.core.payments.payment import PaidReport
 from mintscope.core.payments.protocol.headers import Presented
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 
-Work = Callable[[], Awaitable[ReadReport]]
+
+class Delivered(msgspec.Struct, frozen=True, gc=False):
+    """What is handed out, and what it costs: 0 credits where there is nothing to pay for."""
+
+    report: ReadReport
+    credit_count: int = 1
+
+
+Work = Callable[[], Awaitable[Delivered]]
+
+
+class Payer(msgspec.Struct, frozen=True, gc=False):
+    """Whose credits are spent.
+
+    account    None: the user of the API key has never had credits
+    key        the API key that spends them, None for a credit token
+    """
+
+    account: CreditAccount | None
+    key: KeyId | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
     """Proof that the charge for a report has settled.
 
     report     just read, or kept since its payment was settled before
-    balance    credits left on the account that was charged, None for a payment
-    payment    None for a credit
+    balance    credits left on the account that was charged; None for a payment, and for nothing
+    payment    None for credits, and for nothing
     """
 
     report: ReadReport
@@ -51,33 +80,57 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 
 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
-    """One credit of an account, not taken yet."""
+    """Credits of an account, not taken yet."""
 
     checkout: "Checkout"
     order: Order
-    account: CreditAccount
+    payer: Payer
 
     async def settle(self, work: Work) -> Receipt:
-        """Do *work*, then take one credit.
+        """Do *work*, then take the credits that it costs, all or none.
 
-        Raises CheckoutRefused without a credit, and what *work* raises; the lack of a credit
+        Raises CheckoutRefused without so many, and what *work* raises; the lack of any credit
         is told before a failure of the work.
         """
+        account = self.payer.account
         try:
-            report = await work()
+            delivered = await work()
         except ServiceError as failure:
-            if await self.checkout.ledger.balance(self.account) == 0:
-                raise await self._refuse(failure) from failure
+            if account is None or await self.checkout.ledger.balance(account) == 0:
+                raise await self._refuse(NoCredits(), failure) from failure
             raise
-        match await self.checkout.ledger.spend(self.account):
-            case Spent(balance):
-                return Receipt(report, balance, None)
-            case Empty():
-                raise await self._refuse(None)
+        if delivered.credit_count == 0:
+            return Receipt(delivered.report, None, None)
+        if delivered.credit_count == 1 and account is not None and self.payer.key is None:
+            outcome = await self.checkout.ledger.spend(account)
+            if isinstance(outcome, Empty):
+                raise await self._refuse(NoCredits())
+            return Receipt(delivered.report, outcome.balance, None)
+        debited = await self.take(delivered.credit_count)
+        return Receipt(delivered.report, debited.balance, None)
 
-    async def _refuse(self, failure: ServiceError | None) -> CheckoutRefused:
+    async def take(self, credit_count: int) -> Debited:
+        """Take *credit_count* credits, all or none, for what is delivered from now on.
+
+        What is not delivered is given back by `DebitLedger.give_back`.
+        Raises CheckoutRefused.
+        """
+        if self.payer.account is None:
+            raise await self._refuse(NoCredits(0, credit_count))
+        debit = Debit(self.payer.account, credit_count, self.payer.key)
+        match await self.checkout.expect_debits().debit(debit):
+            case Debited() as debited:
+                return debited
+            case TooFew(balance):
+                raise await self._refuse(NoCredits(balance, credit_count))
+            case CapReached(month):
+                raise await self._refuse(KeyCapped(month_end(month)))
+
+    async def _refuse(
+        self, cause: NoCredits | KeyCapped, failure: ServiceError | None = None
+    ) -> CheckoutRefused:
         option = await self.checkout.option(self.order)
-        return CheckoutRefused(NoCredits(), option=option, failure=failure)
+        return CheckoutRefused(cause, option=option, failure=failure)
 
 
 class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
@@ -91,12 +144,18 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
     async def settle(self, work: Work) -> Receipt:
         """Do *work*, then take the payment; the report of a settled payment is given again.
 
+        A payment that was not sent yet stays good if the work costs nothing.
         Raises CheckoutRefused, and what *work* raises.
         """
         clock = self.merchant.facilitator.clock
+        delivered = None if isinstance(self.payment, Settled) else await work()
+        if delivered is not None and delivered.credit_count == 0:
+            return Receipt(delivered.report, None, None)
 
         async def report() -> PaidReport:
-            return PaidReport(body=_pack(await work(), now=clock.now()))
+            assert delivered is not None
+            assert delivered.credit_count == 1  # the payment is what one credit costs
+            return PaidReport(body=_pack(delivered.report, now=clock.now()))
 
         settled = await self.pay(report)
         if not isinstance(settled.payment.purchase, PaidReport):
@@ -119,21 +178,28 @@ Charge = CreditCharge | PaymentCharge
 
 
 class Checkout(msgspec.Struct, frozen=True, kw_only=True):
-    """Takes one credit or one payment for an order.
+    """Takes credits or one payment for an order.
 
+    debits        takes several credits at once, and those of API keys; None where none are taken
     merchant      None where only credits are taken
     turn          awaited around costly steps, so that other requests are served between them
     on_outcome    told what became of each payment
     """
 
     ledger: CreditLedger
+    debits: DebitLedger | None
     merchant: Merchant | None
     turn: Callable[[], Awaitable[None]]
     on_outcome: Callable[[Outcome], None]
 
-    def authorize_credit(self, order: Order, account: CreditAccount) -> Charge:
-        """Return a charge of one credit of *account*."""
-        return CreditCharge(self, order, account)
+    def authorize_credit(self, order: Order, payer: Payer) -> CreditCharge:
+        """Return a charge of credits of *payer*."""
+        return CreditCharge(self, order, payer)
+
+    def expect_debits(self) -> DebitLedger:
+        """Return the ledger that takes several credits at once."""
+        assert self.debits is not None
+        return self.debits
 
     async def authorize_payment(
         self, order: Order, presented: Presented, *, key: str | None, address: str
@@ -179,7 +245,8 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         """Return how *order* can be paid for; None where nothing is sold now."""
         if self.merchant is not None:
             with suppress(PriceUnavailable):
-                return PaymentOption(requirement=await self.merchant.quote(order))
+                requirement = await self.merchant.quote(order)
+                return PaymentOption(requirement=requirement, is_for_credits=order.is_for_credits)
         return None
 
     async def expect_settled(self, merchant: Merchant, order: Order, outcome: Outcome) -> Settled:

@@ -32,6 +32,8 @@ class Merchant:
 
         Raises PriceUnavailable.
         """
+        if order.is_for_credits:
+            return None
         price_list = await self.price_cache.price_list()
         if not order.is_worth(FEE_LAMPORTS_USUAL, price_list):
             return None

@@ -14,12 +14,14 @@ class Order:
     price               in atoms of the payment token
     fee_lamports_max    the most that landing its payment may cost us; None for any fee
     key                 the redelivery key of the client that asks, None where it sent none
+    is_for_credits      only credits are taken: what it costs is known once it was delivered
     """
 
     resource: Resource
     price: Callable[[PriceList], int]
     fee_lamports_max: Callable[[PriceList], int | None] = lambda _: None
     key: str | None = None
+    is_for_credits: bool = False
 
     def is_worth(self, fee_lamports: int, price_list: PriceList) -> bool:
         """Say whether a payment may cost us *fee_lamports*."""

@@ -3,6 +3,7 @@
 import msgspec
 
 from mintscope.base.errors import ServiceError
+from mintscope.base.primitives import UnixMs
 from mintscope.core.payments.outcome import AlreadyUsed, Unavailable, Unresolved
 from mintscope.core.payments.protocol.refusal import Refused
 from mintscope.core.payments.protocol.requirement import Requirement
@@ -16,12 +17,31 @@ class NothingForSale:
     """This service takes no payments."""
 
 
-class NoCredits:
-    """The credit token is valid and holds no credits."""
+class NoCredits(msgspec.Struct, frozen=True):
+    """What was presented is valid, and holds *balance* credits, too few.
+
+    credit_count    what was asked for costs
+    """
+
+    balance: int = 0
+    credit_count: int = 1
+
+
+class KeyCapped(msgspec.Struct, frozen=True):
+    """The API key has spent what its owner lets it spend in a month, which ends at *until*."""
+
+    until: UnixMs
 
 
 Cause = (
-    NothingPresented | NothingForSale | NoCredits | Refused | AlreadyUsed | Unresolved | Unavailable
+    NothingPresented
+    | NothingForSale
+    | NoCredits
+    | KeyCapped
+    | Refused
+    | AlreadyUsed
+    | Unresolved
+    | Unavailable
 )
 
 
@@ -29,9 +49,11 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
     """How the client may pay instead.
 
     requirement    the terms of a payment; None where only credits are taken now
+    is_for_credits    only credits are ever taken
     """
 
     requirement: Requirement | None
+    is_for_credits: bool = False
 
 
 class CheckoutRefused(Exception):

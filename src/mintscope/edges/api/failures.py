@@ -34,7 +34,10 @@ CODES: Final = {
         ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN, ErrorCode.INVALID_PROOF,
         ErrorCode.INVALID_CREDENTIALS, ErrorCode.NOT_APPROVED, ErrorCode.INVALID_SECRET_FORMAT,
     ),
-    402: (ErrorCode.PAYMENT_REQUIRED, ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.PAYMENT_FAILED),
+    402: (
+        ErrorCode.PAYMENT_REQUIRED, ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.PAYMENT_FAILED,
+        ErrorCode.KEY_CAP_REACHED,
+    ),
     403: (ErrorCode.INSUFFICIENT_SCOPE,),
     404: (
         ErrorCode.TOKEN_NOT_FOUND, ErrorCode.INSUFFICIENT_DATA, ErrorCode.ACCOUNT_NOT_FOUND,

@@ -4,6 +4,7 @@ from typing import Final
 
 from mintscope.base.errors import (
     InsufficientCredits,
+    KeyCapReached,
     PaymentAlreadyUsed,
     PaymentFailed,
     PaymentPending,
@@ -11,8 +12,10 @@ from mintscope.base.errors import (
     PaymentUnavailable,
     ServiceError,
 )
+from mintscope.base.time import iso_time
 from mintscope.core.checkout.refusal import (
     CheckoutRefused,
+    KeyCapped,
     NoCredits,
     NothingForSale,
     NothingPresented,
@@ -29,6 +32,11 @@ NO_PAYMENT_PRESENTED: Final = (
     "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
 )
 NO_CREDIT_LEFT: Final = "The credit token is valid and holds no credits; nothing was charged."
+TOO_FEW: Final = "This costs {} credits, and {} are left; nothing was charged."
+CAPPED: Final = (
+    "The owner of this API key lets it spend so many credits in a calendar month and no more:"
+    " nothing was charged. It can spend again from {} on, or once the cap was raised."
+)
 
 USED: Final = {
     Used.PAYMENT: (
@@ -75,8 +83,8 @@ def error_of(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
             return PaymentRequired(unpaid + why)
         case NothingForSale():
             return PaymentUnavailable(NO_SALES)
-        case NoCredits():
-            return InsufficientCredits(NO_CREDIT_LEFT + why)
+        case NoCredits() | KeyCapped() as shortage:
+            return _shortage_error(shortage, why)
         case Refused(reason=reason, signature=""):
             return PaymentFailed(
                 f"The payment is refused: {reason}. Nothing was sent for this"
@@ -86,6 +94,16 @@ def error_of(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
             return PaymentFailed(f"The payment failed on chain: {reason}. Nothing was charged.")
         case AlreadyUsed() | Unresolved() | Unavailable() as outcome:
             return _outcome_error(outcome)
+
+
+def _shortage_error(shortage: NoCredits | KeyCapped, why: str) -> ServiceError:
+    match shortage:
+        case NoCredits(balance=0):
+            return InsufficientCredits(NO_CREDIT_LEFT + why)
+        case NoCredits(balance=balance, credit_count=credit_count):
+            return InsufficientCredits(TOO_FEW.format(credit_count, balance) + why)
+        case KeyCapped(until=until):
+            return KeyCapReached(CAPPED.format(iso_time(until)))
 
 
 def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> ServiceError:

@@ -7,6 +7,7 @@ from typing import Final
 from mintscope.base.clock import Clock
 from mintscope.base.errors import DataStale, ErrorCode, ServiceError
 from mintscope.base.primitives import Mint, parse_mint
+from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order, report_order
 from mintscope.core.market.report import ReadReport, Reports
 from mintscope.edges.api.gate import Gate
@@ -87,7 +88,7 @@ class V1:
         )
         return self._response(request, report)
 
-    async def _read(self, request: Request, mint: Mint) -> ReadReport:
+    async def _read(self, request: Request, mint: Mint) -> Delivered:
         """Return a report that may be sold, or say why there is none."""
         try:
             report = await self.reports.read(mint)
@@ -96,7 +97,7 @@ class V1:
             request.response_headers.append(token_status(failure))
             raise
         request.expect_client()
-        return report
+        return Delivered(report)
 
     def _response(self, request: Request, report: ReadReport) -> Response:
         request.response_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)

@@ -16,7 +16,13 @@ from mintscope.base.errors import (
 )
 from mintscope.base.fair_queue import FairQueue
 from mintscope.base.metrics import PAYMENTS
-from mintscope.core.checkout.checkout import Charge, Checkout, PaymentCharge, Work
+from mintscope.core.checkout.checkout import (
+    Charge,
+    Checkout,
+    Payer,
+    PaymentCharge,
+    Work,
+)
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.checkout.order import Order
 from mintscope.core.checkout.refusal import (
@@ -24,6 +30,7 @@ from mintscope.core.checkout.refusal import (
     NothingPresented,
     PaymentOption,
 )
+from mintscope.core.credits.debit import Debited, DebitLedger
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import ReadReport
 from mintscope.core.payments.demand import Wanted
@@ -72,6 +79,11 @@ ONLY_CREDITS: Final = (
     " /v1/credits/purchase?bundle=10, and send them as Authorization: Bearer svc_credit_<64 hex>."
 )
 
+FOR_CREDITS: Final = (
+    "This is paid with credits alone: buy some with POST /v1/credits/purchase?bundle=10, and send"
+    " them as Authorization: Bearer svc_credit_<64 hex>."
+)
+
 log = structlog.get_logger()
 
 
@@ -82,13 +94,20 @@ class ResourceServer:
         self._gate = gate
         self._merchant = merchant
         self._checkout = Checkout(
-            ledger=ledger, merchant=merchant, turn=FairQueue().next, on_outcome=_count
+            ledger=ledger,
+            debits=ledger if isinstance(ledger, DebitLedger) else None,
+            merchant=merchant,
+            turn=FairQueue().next,
+            on_outcome=_count,
         )
 
     async def sell_report(
         self, request: Request, caller: Caller, order: Order, work: Work
     ) -> ReadReport:
-        """Return the report that *work* reads, for a credit of *caller* or a payment."""
+        """Return what *work* delivers, for the credits that it costs of *caller*, or a payment.
+
+        Nothing is taken for a delivery that costs none, and nothing unless all credits are there.
+        """
         order = _for_holder(request, order)
         try:
             charge = await self._authorize(request, caller, order, work)
@@ -100,6 +119,26 @@ class ResourceServer:
         if receipt.payment is not None:
             await self._tell_settled(request, receipt.payment)
         return receipt.report
+
+    async def prepay(
+        self, request: Request, caller: Caller, order: Order, credit_count: int
+    ) -> Debited:
+        """Take *credit_count* credits of *caller* for what is sent from now on.
+
+        Payments are not taken.  What is not sent is given back by `give_back`.
+        """
+        if caller.bearer is None:
+            unpaid = CheckoutRefused(NothingPresented(), option=await self._checkout.option(order))
+            raise self._told(request, unpaid, unpaid=NOTHING_PRESENTED)
+        payer = Payer(self._gate.account(caller))
+        try:
+            return await self._checkout.authorize_credit(order, payer).take(credit_count)
+        except CheckoutRefused as refused:
+            raise self._told(request, refused, unpaid=NOTHING_PRESENTED) from refused
+
+    async def give_back(self, debited: Debited, credit_count: int) -> None:
+        """Give back *credit_count* of the credits that `prepay` took, once for each of them."""
+        await self._checkout.expect_debits().give_back(debited, credit_count)
 
     async def sell_credits(
         self, request: Request, order: Order, wanted: Callable[[], Awaitable[Wanted]]
@@ -129,9 +168,11 @@ class ResourceServer:
             return await self._authorize_payment(request, order)
         if caller.bearer is None:
             raise await self._checkout.refuse_unpaid(order, work)
-        return self._checkout.authorize_credit(order, self._gate.account(caller))
+        return self._checkout.authorize_credit(order, Payer(self._gate.account(caller)))
 
     async def _authorize_payment(self, request: Request, order: Order) -> PaymentCharge:
+        if order.is_for_credits:
+            raise InvalidPayment(FOR_CREDITS)
         if self._merchant is None:
             raise PaymentUnavailable(NO_SALES)
         try:
@@ -183,7 +224,7 @@ class ResourceServer:
             case _:
                 pass
         if option is not None and option.requirement is None:
-            return type(error)(f"{error} {ONLY_CREDITS}")
+            return type(error)(f"{error} {FOR_CREDITS if option.is_for_credits else ONLY_CREDITS}")
         return error
 
 

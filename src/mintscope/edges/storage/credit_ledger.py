@@ -13,6 +13,7 @@ from mintscope.base.credentials import CreditToken
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import DEBITS
 from mintscope.base.primitives import UnixMs
+from mintscope.core.credits.debit import Debit, Debited, DebitOutcome, Reversal, TooFew
 from mintscope.core.credits.instant import DebitWaiter, Remembered
 from mintscope.core.credits.ledger import CreditAccount, Empty, Spent, Statement
 from mintscope.edges.storage.database import DatabaseAccess
@@ -51,36 +52,45 @@ class WritesCredits(Protocol):
     ) -> CreditAccount:
         """Open the account of *token* with a grant of *credit_count*."""
 
-    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
-        """Take one credit for each of *accounts*, first come first served, in one commit."""
-
-    def give_back(self, accounts: Sequence[CreditAccount], at: UnixMs) -> None:
-        """Reverse one credit for each of *accounts*."""
-
     def expect_writable(self) -> None:
         """Write something durably, or raise."""
-
-    def note_answered(self, batch_count: int) -> None:
-        """Note that the requests of the first *batch_count* batches of spends were answered."""
-
-    def rest(self, at: UnixMs) -> None:
-        """Do what can wait, while no request waits."""
 
     def close(self) -> None:
         """Let go of the connection."""
 
 
+class TakesCredits(Protocol):
+    """Takes credits in batches, and gives them back, from the same thread."""
+
+    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
+        """Take one credit for each of *accounts*, first come first served, in one commit."""
+
+    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take all credits of each or none, first come first served, in one commit."""
+
+    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
+        """Give back what each says."""
+
+    def note_answered(self, batch_count: int) -> None:
+        """Note that the requests of the first *batch_count* batches were answered."""
+
+    def rest(self, at: UnixMs) -> None:
+        """Do what can wait, while no request waits."""
+
+
 class GroupCreditLedger:
-    """Implements InstantLedger; lives in one event loop.
+    """Implements InstantLedger and DebitLedger; lives in one event loop.
 
     Spends are committed in groups, in a thread.  What is asked for again and again, and stays, is
     remembered.
 
-    errors   of the engine; they become ServiceUnavailable
+    taking, writing   over one connection
+    errors            of the engine; they become ServiceUnavailable
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each part
         self,
+        taking: TakesCredits,
         writing: WritesCredits,
         reading: DatabaseAccess[ReadsCredits],
         *,
@@ -93,8 +103,9 @@ class GroupCreditLedger:
         self._roots: dict[CreditAccount, CreditAccount] = {}
         self._remembered: dict[bytes, Remembered] = {}
         self._drained: set[CreditAccount] = set()  # empty when they last spent
-        self._owed: deque[CreditAccount] = deque()
+        self._owed: deque[Reversal] = deque()
         self._answered_count = 0  # batches
+        self._taking = taking
         self._writing = writing
         self._reading = reading
         self._errors = errors
@@ -138,6 +149,16 @@ class GroupCreditLedger:
         """Take one credit if there is one; return once that is durable."""
         return await self._group.submit(account)
 
+    async def debit(self, debit: Debit) -> DebitOutcome:
+        """Take all credits of *debit* or none; return once that is durable."""
+        outcome: DebitOutcome = await self._group.submit_by(self._commit_debits, debit)
+        return outcome
+
+    async def give_back(self, debited: Debited, credit_count: int) -> None:
+        """Give back *credit_count* of what was taken; they stay owed if the store refuses."""
+        self._owed.append(debited.reversal(credit_count))
+        await self._group.run(self._give_back_now)
+
     def recall(self, bearer: bytes) -> Remembered | None:
         """Return what `find` and `root` told of *bearer* before; None for an empty account."""
         digest = sha256(bearer).digest()
@@ -173,7 +194,7 @@ class GroupCreditLedger:
         try:
             with self._unavailable():
                 self._give_back()
-                outcomes = self._writing.spend(accounts, self._clock.now())
+                outcomes = self._taking.spend(accounts, self._clock.now())
         except ServiceUnavailable:
             DEBITS.labels("failed").inc(len(accounts))
             raise
@@ -181,6 +202,21 @@ class GroupCreditLedger:
         empty_count = sum(isinstance(each, Empty) for each in outcomes)
         DEBITS.labels("empty").inc(empty_count)
         DEBITS.labels("spent").inc(len(outcomes) - empty_count)
+        return outcomes
+
+    def _commit_debits(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
+        try:
+            with self._unavailable():
+                self._give_back()
+                outcomes = self._taking.debit(debits, self._clock.now())
+        except ServiceUnavailable:
+            DEBITS.labels("failed").inc(len(debits))
+            raise
+        for outcome in outcomes:
+            if isinstance(outcome, Debited):
+                DEBITS.labels("spent").inc(outcome.debit.credit_count)
+            else:
+                DEBITS.labels("empty" if isinstance(outcome, TooFew) else "capped").inc()
         return outcomes
 
     def _remember(self, digest: bytes) -> Remembered | None:
@@ -212,25 +248,33 @@ class GroupCreditLedger:
         with self._unavailable():
             self._writing.expect_writable()
 
-    def _owe(self, unheard: Sequence[tuple[CreditAccount, Spent | Empty]]) -> None:
-        """Note the spends whose requests were answered, or ended, before they were done."""
-        self._owed.extend(account for account, outcome in unheard if isinstance(outcome, Spent))
+    def _owe(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
+        """Note the debits whose requests were answered, or ended, before they were done."""
+        for account, outcome in unheard:
+            if isinstance(outcome, Spent):
+                self._owed.append(Reversal(account, 1))
+            elif isinstance(outcome, Debited):
+                self._owed.append(outcome.reversal())
 
     def _note_delivered(self) -> None:
         self._answered_count += 1
 
+    def _give_back_now(self) -> None:
+        with self._unavailable():
+            self._give_back()
+
     def _give_back(self) -> None:
         """Reverse what is owed; it stays owed if the store refuses."""
         answered_count = self._answered_count  # before what they are owed is looked at
-        accounts = [self._owed.popleft() for _ in range(len(self._owed))]
-        if accounts:
+        owed = [self._owed.popleft() for _ in range(len(self._owed))]
+        if owed:
             try:
-                self._writing.give_back(accounts, self._clock.now())
+                self._taking.give_back(owed, self._clock.now())
             except self._errors:
-                self._owed.extend(accounts)
+                self._owed.extend(owed)
                 raise
-            DEBITS.labels("reversed").inc(len(accounts))
-        self._writing.note_answered(answered_count)
+            DEBITS.labels("reversed").inc(sum(each.credit_count for each in owed))
+        self._taking.note_answered(answered_count)
 
     @contextmanager
     def _unavailable(self) -> Iterator[None]:
@@ -243,6 +287,6 @@ class GroupCreditLedger:
     def _rest(self) -> None:
         try:
             self._give_back()
-            self._writing.rest(self._clock.now())
+            self._taking.rest(self._clock.now())
         except self._errors:
             log.warning("could not tidy up the ledger", exc_info=True)

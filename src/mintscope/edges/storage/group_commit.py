@@ -117,6 +117,14 @@ class GroupCommit(Generic[Item, Outcome]):
         """
         self._line_up(self._commit, item, waiter)
 
+    def submit_by(
+        self, commit: Callable[[Sequence[Any]], Sequence[Any]], item: object
+    ) -> asyncio.Future[Any]:
+        """Queue *item* for a *commit* of its own, in batches of their own; as `submit` does."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._line_up(commit, item, future)
+        return future
+
     async def run(self, work: Callable[[], Answer]) -> Answer:
         """Return what *work* returns from the writer's thread, between two batches."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -205,7 +213,7 @@ class GroupCommit(Generic[Item, Outcome]):
         self._stuck = False
         self._delivered_count += 1
         self._waiting_count -= len(turn.waiters)
-        is_committed = turn.commit is self._commit and bool(outcomes)
+        is_committed = turn.commit is not _do and bool(outcomes)
         if isinstance(outcomes, Exception):
             is_committed, outcomes = False, [outcomes] * len(staying)
         unheard = []

@@ -51,6 +51,7 @@ class KeyLine:
     revoked_at: UnixMs | None
     last_used_at: UnixMs | None
     replaced_by: KeyId | None
+    month_credits_max: int | None
 
     def status(self, now: UnixMs) -> KeyStatus:
         """Return whether the key is accepted at *now*."""
@@ -107,6 +108,7 @@ class KeyChanges(TypedDict, total=False):
     expires_at: UnixMs
     revoked_at: UnixMs
     replaced_by: KeyId
+    month_credits_max: int | None
 
 
 class ApiKeyRows(Protocol):

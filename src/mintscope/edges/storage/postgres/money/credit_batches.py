@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from secrets import randbits
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -16,10 +16,20 @@ import structlog
 from mintscope.base.metrics import DEBITS
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS
+from mintscope.core.credits.debit import (
+    CapReached,
+    Debit,
+    Debited,
+    DebitOutcome,
+    Month,
+    Reversal,
+    TooFew,
+    month_of,
+)
 from mintscope.core.credits.ledger import CreditAccount
 from mintscope.edges.storage.database import DatabaseAway
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.sql.money.credit_statements import ADD
+from mintscope.edges.storage.sql.money.credit_statements import REVERSE, reversal_values
 
 # The test and the change are one statement: for each account as many credits as were asked for, or
 # as many as there are.  Rows are locked in the order of their numbers, so that no two batches wait
@@ -42,11 +52,22 @@ SELECT ?3::bigint, ?2::bigint, ?4::bigint,
 RETURNING spent
 """
 
+# The same for debits that are taken whole or not at all, in the function of the migrations.
+DEBIT: Final = """
+WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
+INSERT INTO credit_batch (id, at, writer, spent, debited)
+VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
+        debit(?1::bigint[], ?6::bigint[], ?7::bigint[], ?2::bigint, ?8::bigint))
+RETURNING debited
+"""
+
 # A batch that is still on its way is waited for; one that never came cannot come any more.
 FORBID: Final = "INSERT INTO credit_batch (id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
-LOOK_UP: Final = "SELECT spent FROM credit_batch WHERE id = ?"
+LOOK_UP: Final = "SELECT coalesce(debited, spent) FROM credit_batch WHERE id = ?"
 ANSWERED: Final = "DELETE FROM credit_batch WHERE id = ANY(?1::bigint[])"
-TAKE_BACK: Final = "DELETE FROM credit_batch WHERE id = ? AND spent IS NOT NULL RETURNING spent"
+TAKE_BACK: Final = """
+DELETE FROM credit_batch WHERE id = ? AND spent IS NOT NULL RETURNING coalesce(debited, spent)
+"""
 
 # By the clock of the database.  After a gap, others may not have come back yet.
 NOW: Final = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -73,6 +94,8 @@ SEEN_EVERY_S: Final = 10.0
 GAP_MS: Final = 30_000  # several of those
 DEAD_MS: Final = 60_000  # longer than a look-up takes
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
+decode_debited: Final = msgspec.json.Decoder(list[tuple[int, int, int, int | None, Month]]).decode
+decode_taken: Final = msgspec.json.Decoder(list[list[Any]]).decode
 
 log = structlog.get_logger()
 
@@ -92,18 +115,32 @@ class CreditBatches:
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[tuple[int, int, int]]:
         """Take one credit for each of *accounts* in one commit; return account, delta, balance."""
+        return decode_spent(self._take(SPEND, list(accounts), at))
+
+    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take all credits of each or none, in one commit."""
+        month = month_of(at)
+        counts = [each.credit_count for each in debits]
+        keys = [each.key for each in debits]
+        accounts = [each.account for each in debits]
+        debited = decode_debited(self._take(DEBIT, accounts, at, counts, keys, month))
+        return [_outcome(*each) for each in zip(debits, debited, strict=True)]
+
+    def _take(
+        self, statement: str, accounts: list[CreditAccount], at: UnixMs, *more: object
+    ) -> str:
+        """Return what *statement* took, also where its answer was lost."""
         self._tend(at)
         batch, answered = randbits(63), self._answered()
+        values = (accounts, at, batch, self._writer, answered, *more)
         try:
-            spent: str = self._db.execute(
-                SPEND, (list(accounts), at, batch, self._writer, answered)
-            ).get
+            taken: str = self._db.execute(statement, values).get
         except DatabaseAway:
-            spent = self._find_out(batch, at)
+            taken = self._find_out(batch, at)
         else:
             self._forget(answered)
         self._committed.append(batch)
-        return decode_spent(spent)
+        return taken
 
     def note_answered(self, batch_count: int) -> None:
         """Note that the requests of the first *batch_count* batches were answered."""
@@ -169,9 +206,23 @@ class CreditBatches:
     def _give_back(self, batch: int, at: UnixMs) -> None:
         """Reverse what *batch* took; once, however many ask."""
         with self._db.transaction():
-            spent = decode_spent(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
-            accounts = [account for account, delta, _ in sorted(spent) for _ in range(-delta)]
-            self._db.executemany(ADD, [(account, "reversal", 1, at) for account in accounts])
-        if accounts:
-            DEBITS.labels("reversed").inc(len(accounts))
-            log.warning("debits_given_back", batch=batch, credits=len(accounts))
+            taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
+            reversals = [_reversal(each) for each in taken if each[1]]
+            self._db.executemany(REVERSE, reversal_values(reversals, at))
+        credit_count = sum(each.credit_count for each in reversals)
+        if credit_count:
+            DEBITS.labels("reversed").inc(credit_count)
+            log.warning("debits_given_back", batch=batch, credits=credit_count)
+
+
+def _outcome(debit: Debit, debited: tuple[int, int, int, int | None, Month]) -> DebitOutcome:
+    _, delta, balance, _, month = debited
+    if delta:
+        return Debited(debit, balance, month)
+    return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
+
+
+def _reversal(taken: Sequence[Any]) -> Reversal:
+    """Return what undoes one of a batch: of one credit each, or as `debit` told it."""
+    account, delta, _, key, month = (*taken, None, None)[:5]
+    return Reversal(account, -delta, key, None if key is None else month)

@@ -9,6 +9,7 @@ from typing import Final
 from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import UnusableStore
 from mintscope.base.primitives import UnixMs
+from mintscope.core.credits.debit import Debit, DebitOutcome, Reversal
 from mintscope.core.credits.ledger import (
     AccountLine,
     CreditAccount,
@@ -28,9 +29,11 @@ from mintscope.edges.storage.sql.money.credit_statements import (
     FIND,
     OPEN_ACCOUNT,
     RECEIVED,
+    REVERSE,
     ROOT,
     SUMMARY,
     one_by_one,
+    reversal_values,
 )
 
 ACCOUNTS: Final = """
@@ -81,10 +84,14 @@ class PostgresCreditBook:
         """Note that the requests of the first *batch_count* batches were answered."""
         self._batches.note_answered(batch_count)
 
-    def give_back(self, accounts: Sequence[CreditAccount], at: UnixMs) -> None:
-        """Reverse one credit for each of *accounts*."""
+    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take all credits of each or none, first come first served, in one commit."""
+        return self._batches.debit(debits, at)
+
+    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
+        """Give back what each says."""
         with self._db.transaction():
-            self._db.executemany(ADD, [(each, "reversal", 1, at) for each in sorted(accounts)])
+            self._db.executemany(REVERSE, reversal_values(reversals, at))
 
     def accounts(self, ending: str = "") -> list[AccountLine]:
         """Return the accounts whose credit token ends in *ending*, oldest first."""

@@ -25,8 +25,10 @@ class PostgresCreditLedger(GroupCreditLedger):
     def __init__(
         self, dsn: str, *, pepper: bytes, clock: Clock, patience_s: float = PATIENCE_S
     ) -> None:
+        writing = PostgresCreditBook(dsn, pepper=pepper)
         super().__init__(
-            PostgresCreditBook(dsn, pepper=pepper),
+            writing,
+            writing,
             AccessInThreads(partial(PostgresCreditBook, dsn, pepper=pepper)),
             clock=clock,
             errors=DatabaseError,

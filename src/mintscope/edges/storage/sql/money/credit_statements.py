@@ -1,13 +1,22 @@
 """Statements over the credit tables that every engine understands, and what a batch means."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from mintscope.base.primitives import UnixMs
+from mintscope.core.credits.debit import Reversal
 from mintscope.core.credits.ledger import STATEMENT_LINES, CreditAccount, Empty, Spent
 
 ADD: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at)
 SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1 /* FOR UPDATE */
+"""
+
+# What an API key spent counts less in its month.
+REVERSE: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month)
+SELECT id, 'reversal', ?2, balance + ?2, ?3, CAST(?4 AS bigint), CAST(?5 AS bigint)
+  FROM credit_account WHERE id = ?1 /* FOR UPDATE */
 """
 
 OPEN_ACCOUNT: Final = """
@@ -18,7 +27,7 @@ RETURNING id
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
 # What is taken next must still be there.
 LOCKED_BALANCE: Final = BALANCE + " /* FOR UPDATE */"
-FIND: Final = "SELECT id FROM credit_account WHERE token_hash = ?"
+FIND: Final = "SELECT id FROM credit_account WHERE token_hash = ? AND owner IS NULL"
 ROOT: Final = "SELECT coalesce(root, id) FROM credit_account WHERE id = ?"
 
 SUMMARY: Final = """
@@ -53,6 +62,15 @@ SELECT a.id FROM credit_account AS a
  WHERE a.balance <> coalesce(entry.balance, CASE WHEN :after = 0 THEN 0 ELSE a.balance END)
 """
 
+# What contradicts it: what a key spent in a month is what the journal says.  All or none of it.
+KEYS_ADD_UP: Final = """
+SELECT coalesce(s.api_key, m.api_key) FROM (
+    SELECT api_key, month, -sum(delta) AS credits FROM credit_entry
+     WHERE api_key IS NOT NULL GROUP BY api_key, month) AS s
+  FULL JOIN key_month AS m ON m.api_key = s.api_key AND m.month = s.month
+ WHERE :after = 0 AND coalesce(s.credits, 0) <> coalesce(m.credits, 0)
+"""
+
 EMPTY: Final = Empty()
 NOTHING: Final[Iterator[int]] = iter(())
 
@@ -70,3 +88,9 @@ def one_by_one(
     }
     balances = [next(left.get(account, NOTHING), None) for account in accounts]
     return [EMPTY if balance is None else Spent(balance) for balance in balances]
+
+
+def reversal_values(reversals: Iterable[Reversal], at: UnixMs) -> list[tuple[int | None, ...]]:
+    """Return what REVERSE takes, in the order in which rows are locked."""
+    found = sorted(reversals, key=lambda each: each.account)
+    return [(each.account, each.credit_count, at, each.key, each.month) for each in found]

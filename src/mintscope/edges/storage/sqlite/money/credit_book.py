@@ -14,6 +14,16 @@ import msgspec
 from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import UnusableStore
 from mintscope.base.primitives import UnixMs
+from mintscope.core.credits.debit import (
+    CapReached,
+    Debit,
+    Debited,
+    DebitOutcome,
+    Month,
+    Reversal,
+    TooFew,
+    month_of,
+)
 from mintscope.core.credits.ledger import (
     AccountLine,
     CreditAccount,
@@ -31,9 +41,11 @@ from mintscope.edges.storage.sql.money.credit_statements import (
     FIND,
     OPEN_ACCOUNT,
     RECEIVED,
+    REVERSE,
     ROOT,
     SUMMARY,
     one_by_one,
+    reversal_values,
 )
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
 
@@ -46,6 +58,19 @@ SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked
   FROM (SELECT value AS account, count(*) AS n FROM carray(?1) GROUP BY value) AS asked
  CROSS JOIN credit_account AS a ON a.id = asked.account
  WHERE a.balance >= 1
+"""
+
+# All or nothing, within the cap of the key; a trigger counts what the key spends.
+DEBIT: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month)
+SELECT a.id, 'spend', -?2, a.balance - ?2, ?3, ?4, CASE WHEN ?4 IS NULL THEN NULL ELSE ?5 END
+  FROM credit_account AS a
+ WHERE a.id = ?1 AND a.balance >= ?2
+   AND NOT EXISTS (
+       SELECT 1 FROM api_key AS k
+         LEFT JOIN key_month AS m ON m.api_key = k.id AND m.month = ?5
+        WHERE k.id = ?4 AND coalesce(m.credits, 0) + ?2 > k.month_credits_max)
+RETURNING balance
 """
 
 # One row, not RETURNING: each row fetched would be a fight for the interpreter's lock.
@@ -116,10 +141,27 @@ class CreditBook:
             return [left[account] for account in accounts]
         return one_by_one(accounts, spent)
 
-    def give_back(self, accounts: Sequence[CreditAccount], at: UnixMs) -> None:
-        """Reverse one credit for each of *accounts*."""
+    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take all credits of each or none, first come first served, in one commit."""
+        month = month_of(at)
         with transaction(self._db):
-            self._db.executemany(ADD, ((account, "reversal", 1, at) for account in accounts))
+            outcomes = [self._debit(each, at, month) for each in debits]
+        self._debit_count += len(debits)
+        self._checkpoint(self._debits_max)
+        return outcomes
+
+    def _debit(self, debit: Debit, at: UnixMs, month: Month) -> DebitOutcome:
+        asked = (debit.account, debit.credit_count, at, debit.key, month)
+        left: int | None = self._db.execute(DEBIT, asked).get
+        if left is not None:
+            return Debited(debit, left, month)
+        balance = self.balance(debit.account)
+        return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
+
+    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
+        """Give back what each says."""
+        with transaction(self._db):
+            self._db.executemany(REVERSE, reversal_values(reversals, at))
 
     def accounts(self, ending: str = "") -> list[AccountLine]:
         """Return the accounts whose credit token ends in *ending*, oldest first."""

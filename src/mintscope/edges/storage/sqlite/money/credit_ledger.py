@@ -31,8 +31,10 @@ class SqliteCreditLedger(GroupCreditLedger):
     ) -> None:
         reading = CreditBook(path, pepper=pepper)
         reading.wait_at_most(READ_PATIENCE_MS)
+        writing = CreditBook(path, pepper=pepper)
         super().__init__(
-            CreditBook(path, pepper=pepper),
+            writing,
+            writing,
             AccessAtOnce(reading),
             clock=clock,
             errors=apsw.Error,

@@ -1,0 +1,95 @@
+"""Debits of several credits, and those of API keys: all or nothing."""
+
+from datetime import UTC, datetime
+from typing import Final, NewType, Protocol, runtime_checkable
+
+import msgspec
+
+from mintscope.base.primitives import UnixMs
+from mintscope.base.time import utc
+from mintscope.core.credits.ledger import CreditAccount
+
+Month = NewType("Month", int)  # a calendar month in UTC: 12 * year + month - 1
+
+MONTHS: Final = 12
+
+
+class Debit(msgspec.Struct, frozen=True, gc=False):
+    """*credit_count* credits of *account*, >= 1, spent by the API key of id *key*."""
+
+    account: CreditAccount
+    credit_count: int
+    key: int | None = None
+
+
+class Reversal(msgspec.Struct, frozen=True, gc=False):
+    """Credits to give back; those of an API key count less in the month they were taken in."""
+
+    account: CreditAccount
+    credit_count: int
+    key: int | None = None
+    month: Month | None = None
+
+
+class Debited(msgspec.Struct, frozen=True, gc=False):
+    """All credits of *debit* were taken, durably, in *month*; *balance* remained then, >= 0."""
+
+    debit: Debit
+    balance: int
+    month: Month
+
+    def reversal(self, credit_count: int | None = None) -> Reversal:
+        """Return what gives *credit_count* of them back, by default all."""
+        taken, count = self.debit, credit_count
+        if count is None:
+            count = taken.credit_count
+        assert 1 <= count <= taken.credit_count
+        month = None if taken.key is None else self.month
+        return Reversal(taken.account, count, taken.key, month)
+
+
+class TooFew(msgspec.Struct, frozen=True, gc=False):
+    """The account holds *balance* credits, fewer than were asked for; nothing was taken."""
+
+    balance: int
+
+
+class CapReached(msgspec.Struct, frozen=True, gc=False):
+    """So many would exceed what the API key may spend in *month*; nothing was taken."""
+
+    month: Month
+
+
+DebitOutcome = Debited | TooFew | CapReached
+
+
+@runtime_checkable
+class DebitLedger(Protocol):
+    """The ledger for those who take several credits at once, or for an API key.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def debit(self, debit: Debit) -> DebitOutcome:
+        """Take all credits of *debit* or none; return once that is durable.
+
+        One that has left by then has them back, also those of a process that died.
+        """
+
+    async def give_back(self, debited: Debited, credit_count: int) -> None:
+        """Give back *credit_count* of what was taken, once for each; return once it is durable.
+
+        Where the store does not answer they stay owed, and are given back as soon as it does.
+        """
+
+
+def month_of(at: UnixMs) -> Month:
+    """Return the month of *at*."""
+    moment = utc(at)
+    return Month(MONTHS * moment.year + moment.month - 1)
+
+
+def month_end(month: Month) -> UnixMs:
+    """Return when the month after *month* begins."""
+    year, number = divmod(month + 1, MONTHS)
+    return UnixMs(int(datetime(year, number + 1, 1, tzinfo=UTC).timestamp()) * 1000)

@@ -1,0 +1,276 @@
+"""What every DebitLedger must do: all or nothing, within the cap of an API key.
+
+Add an engine to `ENGINES`, nothing else.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.keys.api_key import KeyId, NewKey
+from mintscope.core.accounts.store import AccountRows
+from mintscope.core.accounts.user import NewUser, UserKind
+from mintscope.core.credits.debit import (
+    CapReached,
+    Debit,
+    Debited,
+    DebitOutcome,
+    TooFew,
+    month_end,
+    month_of,
+)
+from mintscope.core.credits.ledger import Empty, Spent
+from mintscope.edges.storage.credit_ledger import GroupCreditLedger
+from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.edges.storage.postgres.money.credit_ledger import (
+    PostgresCreditAccounts,
+    PostgresCreditLedger,
+)
+from mintscope.edges.storage.sqlite.money.credit_ledger import (
+    SqliteCreditAccounts,
+    SqliteCreditLedger,
+)
+from support.scenes.account_stores import ENGINES as ACCOUNT_ENGINES
+from support.scenes.postgres import dsn_in
+from support.scenes.service import NOW, credit_token
+from support.scenes.stores import PEPPER
+
+FIRST, SECOND = credit_token(1), credit_token(2)
+PROCESSES: Final = 4
+
+LEDGERS: Final[dict[str, Callable[[str, ManualClock], GroupCreditLedger]]] = {
+    "sqlite": lambda place, clock: SqliteCreditLedger(Path(place), pepper=PEPPER, clock=clock),
+    "postgresql": lambda place, clock: PostgresCreditLedger(place, pepper=PEPPER, clock=clock),
+}
+PLACES: Final[dict[str, Callable[[Path], str]]] = {
+    "sqlite": lambda folder: str(folder / MONEY_FILE),
+    "postgresql": dsn_in,
+}
+
+
+@dataclass
+class Scene:
+    """A ledger, and the keys that may spend from it."""
+
+    engine: str
+    folder: Path
+    clock: ManualClock
+    ledger: GroupCreditLedger
+
+    @property
+    def place(self) -> str:
+        return PLACES[self.engine](self.folder)
+
+    async def key(self, number: int, cap: int | None) -> KeyId:
+        def made(rows: AccountRows) -> KeyId:
+            email = EmailAddress(f"{number}@example.org")
+            user = rows.users.insert(
+                NewUser(kind=UserKind.AGENT, username=str(number), email=email, created_at=NOW)
+            )
+            digest = CredentialHash(number.to_bytes(32))
+            new = NewKey(key_hash=digest, hint="...", name="", scopes=frozenset(), expires_at=None)
+            key = rows.api_keys.insert(user, new, NOW, signup_id=None).key_id
+            rows.api_keys.update(key, month_credits_max=cap)
+            return key
+
+        async with ACCOUNT_ENGINES[self.engine](self.folder) as store:
+            return await store.transact(made)
+
+    async def expect_sound(self) -> None:
+        place = self.place
+        accounts = (
+            SqliteCreditAccounts(Path(place), pepper=PEPPER)
+            if self.engine == "sqlite"
+            else PostgresCreditAccounts(place, pepper=PEPPER)
+        )
+        assert await accounts.contradictions() == []
+        await accounts.close()
+
+
+@pytest.fixture(params=LEDGERS)
+async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
+    clock = ManualClock(NOW)
+    place = PLACES[request.param](tmp_path)
+    ledger = LEDGERS[request.param](place, clock)
+    yield Scene(request.param, tmp_path, clock, ledger)
+    await ledger.close()
+
+
+async def test_all_credits_are_taken_or_none(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    outcomes = [await scene.ledger.debit(Debit(account, count)) for count in (4, 7, 6, 1)]
+
+    assert outcomes == [
+        Debited(Debit(account, 4), 6, month_of(NOW)),
+        TooFew(6),
+        Debited(Debit(account, 6), 0, month_of(NOW)),
+        TooFew(0),
+    ]
+    assert await scene.ledger.balance(account) == 0
+    await scene.expect_sound()
+
+
+async def test_debits_of_one_and_of_several_credits_share_the_balance(scene: Scene) -> None:
+    account, other = [await scene.ledger.issue(each, 100, "") for each in (FIRST, SECOND)]
+    outcomes = await asyncio.gather(
+        *(
+            scene.ledger.spend(account) if n % 2 else scene.ledger.debit(Debit(account, 3))
+            for n in range(100)
+        ),
+        scene.ledger.debit(Debit(other, 99)),
+    )
+    singles = sum(isinstance(each, Spent) for each in outcomes)
+    threes = sum(isinstance(each, Debited) for each in outcomes[:-1])
+    assert await scene.ledger.balance(account) == 100 - singles - 3 * threes
+    assert all(isinstance(each, Spent | Empty | Debited | TooFew) for each in outcomes)
+    assert (await scene.ledger.statement(account)).spent == singles + 3 * threes
+    assert await scene.ledger.balance(other) == 1
+    await scene.expect_sound()
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 1), st.integers(1, 6)), max_size=20))
+@pytest.mark.parametrize("engine", LEDGERS)
+async def test_any_mix_is_granted_first_come_first_served(
+    tmp_path_factory: pytest.TempPathFactory,
+    engine: str,
+    credit_count: int,
+    asked: list[tuple[int, int]],
+) -> None:
+    place = PLACES[engine](tmp_path_factory.mktemp("mix"))
+    ledger = LEDGERS[engine](place, ManualClock(NOW))
+    accounts = [await ledger.issue(credit_token(n), credit_count, "") for n in range(2)]
+    debits = [Debit(accounts[which], count) for which, count in asked]
+
+    outcomes = await asyncio.gather(*(ledger.debit(each) for each in debits))
+
+    left = dict.fromkeys(accounts, credit_count)
+    for debit, outcome in zip(debits, outcomes, strict=True):
+        if debit.credit_count > left[debit.account]:
+            assert outcome == TooFew(left[debit.account])
+            continue
+        left[debit.account] -= debit.credit_count
+        assert outcome == Debited(debit, left[debit.account], month_of(NOW))
+    await ledger.close()
+
+
+async def test_what_was_taken_can_be_given_back_in_part(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    debited = await scene.ledger.debit(Debit(account, 5))
+    assert isinstance(debited, Debited)
+
+    await scene.ledger.give_back(debited, 2)
+
+    assert await scene.ledger.balance(account) == 7
+    assert (await scene.ledger.statement(account)).entries[0].delta == 2
+    await scene.expect_sound()
+
+
+async def test_one_that_has_left_has_everything_back(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    key = await scene.key(1, 10)
+    writing = vars(scene.ledger)["_writing"]
+    debit = writing.debit
+    loop = asyncio.get_running_loop()
+
+    def debit_and_lose(debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        outcomes: list[DebitOutcome] = debit(debits, at)
+        loop.call_soon_threadsafe(asking.cancel)
+        return outcomes
+
+    writing.debit = debit_and_lose
+    asking = asyncio.ensure_future(scene.ledger.debit(Debit(account, 6, key)))
+    await asyncio.wait([asking])
+    assert asking.cancelled()
+    writing.debit = debit
+
+    assert isinstance(await scene.ledger.debit(Debit(account, 10, key)), Debited)
+    await scene.expect_sound()
+
+
+async def test_a_key_spends_no_more_than_its_cap_in_a_month(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 100, "")
+    capped, other, free = [await scene.key(n, cap) for n, cap in ((1, 5), (2, 0), (3, None))]
+    scene.clock.advance(month_end(month_of(NOW)) - 1 - NOW)  # the last moment of a month
+
+    month = month_of(scene.clock.now())
+    first = await scene.ledger.debit(Debit(account, 3, capped))
+    assert isinstance(first, Debited)
+    assert await scene.ledger.debit(Debit(account, 3, capped)) == CapReached(month)
+    assert isinstance(await scene.ledger.debit(Debit(account, 2, capped)), Debited)
+    assert await scene.ledger.debit(Debit(account, 1, capped)) == CapReached(month)
+    assert await scene.ledger.debit(Debit(account, 1, other)) == CapReached(month)
+    assert isinstance(await scene.ledger.debit(Debit(account, 50, free)), Debited)
+
+    scene.clock.advance(month_end(month) - scene.clock.now())
+    assert isinstance(await scene.ledger.debit(Debit(account, 5, capped)), Debited)
+    # What was taken last month counts less last month, not this.
+    await scene.ledger.give_back(first, 3)
+    assert await scene.ledger.debit(Debit(account, 1, capped)) == CapReached(
+        month_of(scene.clock.now())
+    )
+    await scene.expect_sound()
+
+
+async def test_what_is_given_back_can_be_spent_again_under_the_cap(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 100, "")
+    key = await scene.key(1, 5)
+    debited = await scene.ledger.debit(Debit(account, 5, key))
+    assert isinstance(debited, Debited)
+    await scene.ledger.give_back(debited, 2)
+    assert isinstance(await scene.ledger.debit(Debit(account, 2, key)), Debited)
+    assert await scene.ledger.debit(Debit(account, 1, key)) == CapReached(month_of(NOW))
+
+
+async def test_a_lack_of_credits_is_told_before_the_cap(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 2, "")
+    key = await scene.key(1, 1)
+    assert await scene.ledger.debit(Debit(account, 3, key)) == TooFew(2)
+
+
+def _clients(engine: str, place: str, debits: Sequence[Debit]) -> int:
+    """Ask as 25 clients of one process, each 4 times; return how many credits were taken."""
+
+    async def ask() -> int:
+        ledger = LEDGERS[engine](place, ManualClock(NOW))
+
+        async def client(number: int) -> int:
+            outcomes = [await ledger.debit(each) for each in debits[number::25]]
+            return sum(each.debit.credit_count for each in outcomes if isinstance(each, Debited))
+
+        taken = sum(await asyncio.gather(*(client(number) for number in range(25))))
+        await ledger.close()
+        return taken
+
+    return asyncio.run(ask())
+
+
+async def test_cap_and_balance_hold_for_100_clients_of_4_processes(scene: Scene) -> None:
+    capped, poor = (
+        await scene.ledger.issue(FIRST, 900, ""),
+        await scene.ledger.issue(SECOND, 77, ""),
+    )
+    keys = {capped: await scene.key(1, 77), poor: await scene.key(2, 900)}
+    loop, ask = asyncio.get_running_loop(), partial(_clients, scene.engine, scene.place)
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as processes:
+        for account, key in keys.items():
+            debits = [Debit(account, 1 + n % 2, key) for n in range(100)]
+            taken = await asyncio.gather(
+                *(loop.run_in_executor(processes, ask, debits) for _ in range(PROCESSES))
+            )
+            assert sum(taken) == 77  # the last credit by one who wants no more
+    assert [await scene.ledger.balance(each) for each in keys] == [900 - 77, 0]
+    await scene.expect_sound()
