@@ -143,7 +143,12 @@ async def _add_cold(market: Market, mints: Sequence[Mint]) -> None:
     folding = await market.store.fold(1)
     await folding.kept(mints)
     folded = FoldedMint(
-        MintFold().state(), {each: _candles(each, time_s) for each in Timeframe}, [], time_s
+        MintFold().state(),
+        MintFold().in_sol(),
+        {each: _candles(each, time_s) for each in Timeframe},
+        {},
+        [],
+        time_s,
     )
     await folding.save(
         Folded(

@@ -45,9 +45,12 @@ RETENTION: Final = Retention(
 )
 
 KEPT: Final = """
-SELECT address, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count, provider
+SELECT address, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count, provider,
+       open_sol, high_sol, low_sol, close_sol
   FROM candle JOIN mint ON mint.id = mint ORDER BY 1, 2, 3;
-SELECT address, state, last_swap FROM state JOIN mint ON mint.id = mint ORDER BY 1;
+SELECT address, timeframe, bucket, closed, acc
+  FROM waypoint JOIN mint ON mint.id = mint ORDER BY 1, 2, 3;
+SELECT address, state, last_swap, in_sol FROM state JOIN mint ON mint.id = mint ORDER BY 1;
 SELECT address, day, swaps, volume, lively_day FROM activity JOIN mint ON mint.id = mint ORDER BY 1;
 SELECT address, since_slot, since_time, is_listed, is_removed FROM mint ORDER BY id;
 SELECT finalized_slot, folded_seq, folded_slot, folded_day, trimmed_seq, follows_files

@@ -180,7 +180,7 @@ def test_volume_before_the_first_price_is_in_its_candle() -> None:
     fold = MintFold.from_state(fold.state())
     fold.apply(UnixS(3630), priced)
 
-    row = CandleRow(UnixS(3600), 2.0, 2.0, 2.0, 2.0, 7, 5, 1)
+    row = CandleRow(UnixS(3600), 2.0, 2.0, 2.0, 2.0, 7, 5, 1, *[0.01] * 4)
     assert fold.changed() == {timeframe: [row] for timeframe in Timeframe}
 
 

@@ -19,6 +19,7 @@ from mintscope.core.market.log import (
     TailSwap,
     Tracked,
     Untracked,
+    Waypoint,
 )
 from mintscope.core.market.timeframe import Timeframe
 
@@ -33,15 +34,19 @@ class Kept:
 
     def __init__(self) -> None:
         self.rows: dict[Timeframe, dict[UnixS, CandleRow]] = {t: {} for t in Timeframe}
+        self.waypoints: dict[Timeframe, list[Waypoint]] = {t: [] for t in Timeframe}
         self.state: bytes | None = None
+        self.in_sol: bytes | None = None
 
     def fold(self, swaps: Sequence[Timed]) -> None:
-        fold = MintFold.from_state(self.state)
+        fold = MintFold.from_state(self.state, self.in_sol)
         for time, swap in swaps:
             fold.apply(time, swap)
         for timeframe, rows in fold.changed().items():
             self.rows[timeframe].update((row.bucket, row) for row in rows)
-        self.state = fold.state()
+        for timeframe, waypoints in fold.waypoints().items():
+            self.waypoints[timeframe].extend(waypoints)
+        self.state, self.in_sol = fold.state(), fold.in_sol()
 
     def load(self, mint: Mint, seq: int, swaps: Sequence[Timed], folded: int) -> LoadedMint:
         """Return *mint* at *seq*, when the first *folded* of its *swaps* are folded."""

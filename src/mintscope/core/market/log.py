@@ -5,7 +5,7 @@ that have applied all events up to the same `seq` can never differ.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -99,7 +99,10 @@ Event = Appended | SlotFinalized | Retracted | Tracked | Untracked
 
 
 class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A kept candle; a minute with volume but no price has count 0 and no prices."""
+    """A kept candle; a minute with volume but no price has count 0 and no prices.
+
+    open_sol to close_sol   in SOL; None where they were not kept for all of its swaps
+    """
 
     bucket: UnixS
     open: float | None
@@ -109,6 +112,22 @@ class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     buy_volume: int
     sell_volume: int
     count: int
+    open_sol: float | None = None
+    high_sol: float | None = None
+    low_sol: float | None = None
+    close_sol: float | None = None
+
+
+class Waypoint(NamedTuple):
+    """What the candles before *bucket* left behind: a series may begin with its candle.
+
+    closed   how many candles came before
+    acc      the accumulators of `engine.kernels`, little-endian floats of 64 bits
+    """
+
+    bucket: UnixS
+    closed: int
+    acc: bytes
 
 
 class TailSwap(msgspec.Struct, frozen=True, gc=False):

@@ -10,7 +10,7 @@ from mintscope.base.solana import Gap
 from mintscope.base.time import DAY_S, MINUTE_S
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.tail import Tail
-from mintscope.core.market.log import CandleRow, LogReader, PricedSwap, SlotHeader
+from mintscope.core.market.log import CandleRow, LogReader, PricedSwap, SlotHeader, Waypoint
 from mintscope.core.market.registry import Activity
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 
@@ -124,14 +124,17 @@ class Kept(NamedTuple):
     since_slot: Slot | None
     is_removed: bool
     state: bytes | None
+    in_sol: bytes | None
     activity: Activity | None
 
 
 class FoldedMint(NamedTuple):
-    """What a batch changes of one mint: rows, oldest first, and in which timeframes one began."""
+    """What a batch changes of one mint, as its fold returns it: rows are oldest first."""
 
     state: bytes
+    in_sol: bytes
     changed: Mapping[Timeframe, Sequence[CandleRow]]
+    waypoints: Mapping[Timeframe, Sequence[Waypoint]]
     opened: Sequence[Timeframe]
     last_swap: UnixS
 

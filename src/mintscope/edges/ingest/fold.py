@@ -177,9 +177,11 @@ class _Batch:
 
     def _pack(self, mints: Sequence[Mint]) -> None:
         for mint in mints:
-            fold = self._folds[mint]
-            changed, last = fold.changed(), self._last_swap[mint]
-            self._packed[mint] = FoldedMint(fold.state(), changed, fold.opened(), last)
+            fold, last = self._folds[mint], self._last_swap[mint]
+            changed, waypoints = fold.changed(), fold.waypoints()
+            self._packed[mint] = FoldedMint(
+                fold.state(), fold.in_sol(), changed, waypoints, fold.opened(), last
+            )
 
     def _folded(self) -> Folded:
         return Folded(
@@ -193,14 +195,15 @@ class _Batch:
     async def _load(self, mints: Sequence[Mint]) -> None:
         kept = await self._folding.kept(mints)
         for mint in kept.keys() & set(self._untracked):
-            kept[mint] = kept[mint]._replace(since_slot=None, state=None)
+            kept[mint] = kept[mint]._replace(since_slot=None, state=None, in_sol=None)
         self._kept |= kept
         self._activity |= {mint: was.activity for mint, was in kept.items()}
 
     def _fold(self, mint: Mint) -> MintFold:
         fold = self._folds.get(mint)
         if fold is None:
-            fold = self._folds[mint] = MintFold.from_state(self._kept[mint].state)
+            kept = self._kept[mint]
+            fold = self._folds[mint] = MintFold.from_state(kept.state, kept.in_sol)
         return fold
 
     def _count(

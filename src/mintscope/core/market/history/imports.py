@@ -13,7 +13,9 @@ import numpy as np
 
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.engine.fold import read_state
+from mintscope.core.market.engine.frame import WAYPOINT_EVERY, waypoint
 from mintscope.core.market.engine.kernels import ACC, SERVICE, close_candle
+from mintscope.core.market.log import Waypoint
 from mintscope.core.market.pricing import PRICE_USD_MAX, PRICE_USD_MIN, VOLUME_MAX
 from mintscope.core.market.timeframe import Timeframe, bucket
 
@@ -76,6 +78,20 @@ def expect_candle(candle: ImportedCandle, timeframe: Timeframe) -> None:
         )
     if not 0 <= candle.volume <= VOLUME_MAX:
         raise CannotImport(f"expected a volume of the candle at {at}; was {candle.volume}")
+
+
+def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
+    """Return the waypoints of a whole series.
+
+    closes   (bucket, close) of every candle, oldest first; the newest is still open
+    """
+    acc, found = np.zeros(ACC), []
+    for closed, (at, _) in enumerate(closes):
+        if closed:
+            close_candle(acc, closed - 1, closes[closed - 1][1], SERVICE)
+            if closed % WAYPOINT_EVERY == 0:
+                found.append(waypoint(at, closed, acc))
+    return found
 
 
 def continued(state: bytes, timeframe: Timeframe, closes: Sequence[float]) -> bytes:

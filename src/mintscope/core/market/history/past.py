@@ -79,6 +79,7 @@ class Past:
             since_slot=self._since,
             time=self._headers[-1].time,
             state=None if self._last_swap is None else self._fold.state(),
+            in_sol=None if self._last_swap is None else self._fold.in_sol(),
             last_swap=self._last_swap,
             deciding=self._deciding,
             recent=tuple(self._recent),

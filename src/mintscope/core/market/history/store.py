@@ -43,6 +43,7 @@ class FoldedPast(NamedTuple):
     since_slot: Slot
     time: UnixS
     state: bytes | None
+    in_sol: bytes | None
     last_swap: UnixS | None
     deciding: DecidingPool | None
     recent: Sequence[PastSwaps]

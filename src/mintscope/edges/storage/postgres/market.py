@@ -25,6 +25,14 @@ DELETE FROM candle
                         AND kept.count > 0
                       ORDER BY kept.bucket DESC LIMIT 1 OFFSET ?::bigint - 1))
 """
+# One is of use while its candle is kept.
+DROP_WAYPOINTS: Final = """
+DELETE FROM waypoint
+ USING unnest(?::bigint[], ?::text[]) AS asked (mint, timeframe)
+ WHERE waypoint.mint = asked.mint AND waypoint.timeframe = asked.timeframe
+   AND bucket < (SELECT min(kept.bucket) FROM candle AS kept
+                  WHERE kept.mint = asked.mint AND kept.timeframe = asked.timeframe)
+"""
 NOTIFY: Final = "SELECT pg_notify('mintscope_market_' || current_schema(), '')"
 
 
@@ -54,8 +62,12 @@ class PostgresMarketTables:
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
         """Drop the candles before *cuts*."""
-        if cuts:
-            db.execute(DROP_OLD, (*(list(column) for column in zip(*cuts, strict=True)), newest))
+        if not cuts:
+            return
+        columns = [list(column) for column in zip(*cuts, strict=True)]
+        db.execute(DROP_OLD, (*columns, newest))
+        if db.changes():
+            db.execute(DROP_WAYPOINTS, columns[:2])
 
     def written(self, db: Database) -> None:
         """Wake who listens, once the transaction is committed."""

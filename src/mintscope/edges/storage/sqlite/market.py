@@ -24,6 +24,13 @@ DELETE FROM candle
                       ORDER BY bucket DESC LIMIT 1 OFFSET :newest - 1))
 """
 
+# One is of use while its candle is kept.
+DROP_WAYPOINTS: Final = """
+DELETE FROM waypoint
+ WHERE mint = :mint AND timeframe = :timeframe
+   AND bucket < (SELECT min(bucket) FROM candle WHERE mint = :mint AND timeframe = :timeframe)
+"""
+
 
 def version(db: Database) -> int:
     """Return a number that changes when another connection has committed."""
@@ -56,6 +63,7 @@ class SqliteMarketTables:
             if db.execute(HAS_OLD, (mint_id, timeframe, cut)).get is not None:
                 bounds = {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": newest}
                 db.execute(DROP_OLD, bounds)
+                db.execute(DROP_WAYPOINTS, bounds)
 
     def written(self, db: Database) -> None:
         """Do nothing: readers see a commit when they look."""

@@ -10,9 +10,11 @@ from mintscope.core.market.history.imports import (
     Imported,
     ImportedCandle,
     continued,
+    waypoints_of,
 )
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import Database, DatabaseAccess, unavailable_on_database_error
+from mintscope.edges.storage.sql.market.fold import WAYPOINTS
 from mintscope.edges.storage.sql.market.mints import ADD_EVENT
 from mintscope.edges.storage.sql.market.rows import last_seq, mints_blob
 from mintscope.edges.storage.sql.market.tracking import UNAVAILABLE
@@ -60,7 +62,7 @@ ON CONFLICT (mint, timeframe, bucket) DO UPDATE
 """
 DONE: Final = "DELETE FROM import_candle WHERE mint = ? AND timeframe = ?"
 CLOSES: Final = """
-SELECT close FROM candle WHERE mint = ? AND timeframe = ? AND count > 0 ORDER BY bucket
+SELECT bucket, close FROM candle WHERE mint = ? AND timeframe = ? AND count > 0 ORDER BY bucket
 """
 
 
@@ -119,13 +121,22 @@ def join_imported(db: Database) -> Mint | None:
     timeframe = Timeframe(name)
     if _is_whole(db, mint_id, timeframe, state):
         db.execute(TAKE, {"mint": mint_id, "timeframe": timeframe})
-        closes = [close for (close,) in db.execute(CLOSES, (mint_id, timeframe))]
+        closes = [close for _, close in db.execute(CLOSES, (mint_id, timeframe))]
         whole = continued(state, timeframe, closes)
+        add_waypoints(db, mint_id, timeframe)
         db.execute("UPDATE state SET state = ? WHERE mint = ?", (whole, mint_id))
         for kind in ("untrack", "track"):
             db.execute(ADD_EVENT, (last_seq(db) + 1, kind, mints_blob([mint])))
     db.execute(DONE, (mint_id, timeframe))
     return Mint(mint)
+
+
+def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
+    """Let series begin at some of the candles of a mint, which are all there; in a transaction."""
+    db.execute("DELETE FROM waypoint WHERE mint = ? AND timeframe = ?", (mint_id, timeframe))
+    closes = [(bucket, close) for bucket, close in db.execute(CLOSES, (mint_id, timeframe))]
+    rows = ((mint_id, timeframe, *each) for each in waypoints_of(closes))
+    db.executemany(WAYPOINTS, rows)
 
 
 def _is_whole(db: Database, mint_id: int, timeframe: Timeframe, state: bytes) -> bool:

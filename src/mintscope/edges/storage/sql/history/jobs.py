@@ -35,6 +35,7 @@ from mintscope.edges.storage.sql.history.statements import (
     ADD_LINE,
     BEGIN,
     CANDLES,
+    CANDLES_IN_SOL,
     END_LIST,
     FILLED,
     FINISH,
@@ -155,6 +156,7 @@ class SqlHistory:
 
         def work(db: Database) -> None:
             db.execute("DELETE FROM history_candle WHERE mint = ?", (_id(db, mint),))
+            db.execute("DELETE FROM history_candle_in_sol WHERE mint = ?", (_id(db, mint),))
             db.execute("DELETE FROM history_swap WHERE mint = ?", (_id(db, mint),))
 
         await self._write(work)
@@ -165,7 +167,10 @@ class SqlHistory:
         def work(db: Database) -> None:
             mint_id = _id(db, mint)
             for timeframe, rows in changed.items():
-                db.executemany(CANDLES, ((mint_id, timeframe, *astuple(row)) for row in rows))
+                values = [astuple(row) for row in rows]
+                db.executemany(CANDLES, ((mint_id, timeframe, *row[:8]) for row in values))
+                in_sol = ((mint_id, timeframe, row[0], *row[8:]) for row in values)
+                db.executemany(CANDLES_IN_SOL, in_sol)
 
         await self._write(work)
 
@@ -183,6 +188,7 @@ class SqlHistory:
                     "mint": mint_id,
                     "time": None if past is None else past.time,
                     "state": None if past is None else past.state,
+                    "in_sol": None if past is None else past.in_sol,
                     "since_slot": None if past is None else past.since_slot,
                     "last_swap": None if past is None else past.last_swap,
                     "deciding": None if past is None else deciding_blob(past.deciding),

@@ -10,10 +10,11 @@ from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.history.past import decide_again
 from mintscope.core.market.pricing import RATE_WINDOW_S
 from mintscope.core.market.store import CANDLES_MIN, Retention
+from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
-from mintscope.edges.storage.sql.history.imports import join_imported
+from mintscope.edges.storage.sql.history.imports import add_waypoints, join_imported
 from mintscope.edges.storage.sql.market import log_writer
-from mintscope.edges.storage.sql.market.fold import CANDLES, STATES, cut_of
+from mintscope.edges.storage.sql.market.fold import CANDLES, STATES, WAYPOINTS, cut_of
 from mintscope.edges.storage.sql.market.mints import ADD_EVENT
 from mintscope.edges.storage.sql.market.rows import (
     deciding_blob,
@@ -28,7 +29,7 @@ from mintscope.edges.storage.sql.market.tables import MarketTables
 
 READY: Final = """
 SELECT mint.id, address, history_job.slot, history_job.time, history_job.since_slot, from_time,
-       state, last_swap, deciding, mint.since_slot
+       state, in_sol, last_swap, deciding, mint.since_slot
   FROM history_job JOIN mint ON mint.id = history_job.mint
  WHERE stage = 'ready' AND mint.since_slot IS NOT NULL
  ORDER BY mint.id
@@ -50,8 +51,12 @@ ON CONFLICT DO NOTHING
 """
 TAKE_CANDLES: Final = """
 INSERT INTO candle
-       (mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count)
-SELECT * FROM history_candle WHERE mint = ?
+       (mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count,
+        open_sol, high_sol, low_sol, close_sol)
+SELECT mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count,
+       open_sol, high_sol, low_sol, close_sol
+  FROM history_candle LEFT JOIN history_candle_in_sol USING (mint, timeframe, bucket)
+ WHERE mint = ?
 """
 NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timeframe = ?"
 
@@ -81,7 +86,10 @@ FOLLOWED_SINCE: Final = "UPDATE mint SET since_slot = ?, since_time = ? WHERE id
 JOINED: Final = """
 UPDATE history_job SET stage = 'joined', state = NULL, deciding = NULL WHERE mint = ?
 """
-STAGED: Final = ("history_address", "history_transaction", "history_candle", "history_swap")
+STAGED: Final = (
+    *("history_address", "history_transaction", "history_candle", "history_candle_in_sol"),
+    "history_swap",
+)
 
 
 class _Ready(NamedTuple):
@@ -92,6 +100,7 @@ class _Ready(NamedTuple):
     since_slot: Slot | None
     from_time: UnixS
     state: bytes | None
+    in_sol: bytes | None
     last_swap: UnixS | None
     deciding: bytes | None
     followed_since: Slot
@@ -132,15 +141,18 @@ class SqlHistoryJoin:
             return join_imported(db)
 
     def _join(self, db: Database, ready: _Ready) -> None:
-        fold = MintFold.from_state(ready.state)
-        state, last_swap = ready.state, ready.last_swap
+        fold = MintFold.from_state(ready.state, ready.in_sol)
+        state, in_sol, last_swap = ready.state, ready.in_sol, ready.last_swap
         decided = None if ready.deciding is None else deciding_of(ready.deciding)
         if ready.since_slot is not None:
             db.execute(KEEP_IMPORTED, (ready.mint_id,))
             db.execute("DELETE FROM candle WHERE mint = ?", (ready.mint_id,))
+            db.execute("DELETE FROM waypoint WHERE mint = ?", (ready.mint_id,))
             db.execute("DELETE FROM deciding_pool WHERE mint = ?", (ready.mint_id,))
             db.execute("UPDATE swap SET deciding = NULL WHERE mint = ?", (ready.mint_id,))
             db.execute(TAKE_CANDLES, (ready.mint_id,))
+            for timeframe in Timeframe:
+                add_waypoints(db, ready.mint_id, timeframe)
             taken = list(db.execute(READ_SWAPS, (ready.mint_id,)))
             volumes = (volumes_of(swaps_of(ready.mint, row[2])) for row in taken)
             db.executemany(SWAPS, ((*row, *of) for row, of in zip(taken, volumes, strict=True)))
@@ -148,10 +160,10 @@ class SqlHistoryJoin:
                 db.execute(KEEP_DECIDING, (ready.mint_id, deciding_blob(decided)))
             newest = self._go_on(db, ready, fold, decided)
             if newest is not None:
-                state, last_swap = fold.state(), newest
+                state, in_sol, last_swap = fold.state(), fold.in_sol(), newest
             self._save(db, ready, fold)
             if state is not None:
-                db.executemany(STATES, [(ready.mint_id, state, last_swap)])
+                db.executemany(STATES, [(ready.mint_id, state, last_swap, in_sol)])
             since = min(ready.since_slot, ready.followed_since)
             db.execute(FOLLOWED_SINCE, (since, ready.from_time, ready.mint_id))
             for kind in ("untrack", "track"):
@@ -181,6 +193,8 @@ class SqlHistoryJoin:
         return newest
 
     def _save(self, db: Database, ready: _Ready, fold: MintFold) -> None:
+        for timeframe, waypoints in fold.waypoints().items():
+            db.executemany(WAYPOINTS, ((ready.mint_id, timeframe, *each) for each in waypoints))
         for timeframe, rows in fold.changed().items():
             db.executemany(CANDLES, ((ready.mint_id, timeframe, *astuple(row)) for row in rows))
             bucket = db.execute(NEWEST_BUCKET, (ready.mint_id, timeframe)).get

@@ -67,10 +67,31 @@ SELECT slot, time, swaps FROM history_transaction
                  ORDER BY slot LIMIT :most)
  ORDER BY slot, position, line DESC
 """
-CANDLES: Final = Batch("history_candle", market.CANDLES.columns, market.CANDLES.on_conflict)
+CANDLE_COLUMNS: Final = (
+    *("mint", "timeframe", "bucket", "open", "high", "low", "close"),
+    *("buy_volume", "sell_volume", "count"),
+)
+CANDLE_PRICES: Final = ("open", "high", "low", "close")
+CANDLES: Final = Batch(
+    "history_candle",
+    {name: market.CANDLES.columns[name] for name in CANDLE_COLUMNS},
+    "ON CONFLICT (mint, timeframe, bucket) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in CANDLE_COLUMNS[3:]),
+)
+CANDLES_IN_SOL: Final = Batch(
+    "history_candle_in_sol",
+    {
+        name: kind
+        for name, kind in market.CANDLES.columns.items()
+        if name in CANDLE_COLUMNS[:3] or name.endswith("_sol")
+    },
+    "ON CONFLICT (mint, timeframe, bucket) DO UPDATE SET "
+    + ", ".join(f"{name}_sol = excluded.{name}_sol" for name in CANDLE_PRICES),
+)
 FINISH: Final = """
 UPDATE history_job
    SET stage = 'ready', slot = round_slot, round_slot = NULL, time = :time, state = :state,
+       in_sol = :in_sol,
        since_slot = :since_slot, last_swap = :last_swap, deciding = :deciding,
        missing = (SELECT count(*) FROM history_transaction WHERE mint = :mint AND swaps IS NULL)
  WHERE mint = :mint

@@ -43,7 +43,8 @@ SELECT address, swaps FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? O
 """
 
 KEPT: Final = """
-SELECT address, mint.id, since_slot, is_removed, state.state, day, swaps, volume, lively_day
+SELECT address, mint.id, since_slot, is_removed, state.state, in_sol,
+       day, swaps, volume, lively_day
   FROM ({asked}) AS asked JOIN mint ON address = asked.value
   LEFT JOIN state ON state.mint = mint.id LEFT JOIN activity ON activity.mint = mint.id
 """
@@ -64,8 +65,9 @@ ACTIVITY: Final = Batch(
 )
 STATES: Final = Batch(
     "state",
-    {"mint": "bigint", "state": "bytea", "last_swap": "bigint"},
-    "ON CONFLICT (mint) DO UPDATE SET state = excluded.state, last_swap = excluded.last_swap",
+    {"mint": "bigint", "state": "bytea", "last_swap": "bigint", "in_sol": "bytea"},
+    "ON CONFLICT (mint) DO UPDATE SET state = excluded.state, last_swap = excluded.last_swap,"
+    " in_sol = excluded.in_sol",
 )
 CANDLES: Final = Batch(
     "candle",
@@ -75,11 +77,19 @@ CANDLES: Final = Batch(
         "bucket": "bigint",
         **dict.fromkeys(("open", "high", "low", "close"), "double precision"),
         **dict.fromkeys(("buy_volume", "sell_volume", "count"), "bigint"),
+        **dict.fromkeys(("open_sol", "high_sol", "low_sol", "close_sol"), "double precision"),
     },
     "ON CONFLICT (mint, timeframe, bucket) DO UPDATE"
     " SET open = excluded.open, high = excluded.high, low = excluded.low, close = excluded.close,"
     " buy_volume = excluded.buy_volume, sell_volume = excluded.sell_volume,"
-    " count = excluded.count",
+    " count = excluded.count, open_sol = excluded.open_sol, high_sol = excluded.high_sol,"
+    " low_sol = excluded.low_sol, close_sol = excluded.close_sol",
+)
+WAYPOINTS: Final = Batch(
+    "waypoint",
+    {"mint": "bigint", "timeframe": "text", "bucket": "bigint", "closed": "bigint", "acc": "bytea"},
+    "ON CONFLICT (mint, timeframe, bucket) DO UPDATE"
+    " SET closed = excluded.closed, acc = excluded.acc",
 )
 
 CHECKPOINT: Final = """
@@ -155,11 +165,11 @@ class SqlFolding:
         """Return what is kept of each of *mints*."""
         found = {}
         rows = await self._access.run(lambda db: self._tables.kept(db, mints))
-        for address, mint_id, since_slot, is_removed, state, *counted in rows:
+        for address, mint_id, since_slot, is_removed, state, in_sol, *counted in rows:
             mint = Mint(address)
             self._ids[mint] = mint_id
             activity = None if counted[0] is None else Activity(*counted)
-            found[mint] = Kept(since_slot, bool(is_removed), state, activity)
+            found[mint] = Kept(since_slot, bool(is_removed), state, in_sol, activity)
         return found
 
     async def followed(self) -> dict[Mint, Activity]:
@@ -205,7 +215,7 @@ class SqlFolding:
     def _save_mints(self, db: Database, mints: Mapping[Mint, FoldedMint]) -> None:
         of = [(self._ids[mint], one) for mint, one in mints.items()]
         of.sort(key=itemgetter(0))  # as they lie in the table
-        db.executemany(STATES, ((id_, one.state, one.last_swap) for id_, one in of))
+        db.executemany(STATES, ((id_, one.state, one.last_swap, one.in_sol) for id_, one in of))
         db.executemany(
             CANDLES,
             (
@@ -215,6 +225,14 @@ class SqlFolding:
                 for row in rows
             ),
         )
+        passed = [
+            (id_, timeframe, *waypoint)
+            for id_, one in of
+            for timeframe, waypoints in one.waypoints.items()
+            for waypoint in waypoints
+        ]
+        if passed:
+            db.executemany(WAYPOINTS, passed)
         cuts = [  # what is too old grows with the newest bucket alone
             cut_of(self._retention, id_, timeframe, rows[-1].bucket)
             for id_, one in of

@@ -101,6 +101,7 @@ def untrack(db: Database, mint: Mint) -> bool:
     if mint_id is None:
         return False
     db.execute("DELETE FROM candle WHERE mint = ?", (mint_id,))
+    db.execute("DELETE FROM waypoint WHERE mint = ?", (mint_id,))
     db.execute("DELETE FROM state WHERE mint = ?", (mint_id,))
     db.execute("DELETE FROM history_job WHERE mint = ?", (mint_id,))
     db.execute("DELETE FROM import_candle WHERE mint = ?", (mint_id,))
