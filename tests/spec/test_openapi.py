@@ -13,6 +13,7 @@ from support.scenes.service import Service, bearer
 CREDENTIALS = {"email": "agent@example.org", "applicationSecret": "svc_app_" + "0" * 64}
 PATHS = {
     "/v1/token/{tokenAddress}",
+    "/v1/tokens/batch",
     "/v1/credits/bundles",
     "/v1/credits/purchase",
     "/v1/credits/balance",

@@ -9,15 +9,19 @@ REPORT = b'{"token":"So11111111111111111111111111111111111111112","price":{"usd"
 
 
 class FakeReports:
-    """Wrapped SOL has a report, USDC too little history, USDT is not tracked."""
+    """Wrapped SOL has a report, USDC too little history, USDT is not tracked.
+
+    others   mints that have the same report
+    """
 
     def __init__(self) -> None:
         self.age_ms = 412
         self.reads = 0
         self.bug: Exception | None = None
+        self.others: set[str] = set()
 
     def ready(self, mint: str) -> ReadReport | None:
-        if self.bug is not None or mint != WSOL:
+        if self.bug is not None or mint not in {WSOL, *self.others}:
             return None
         self.reads += 1
         return ReadReport(REPORT, Slot(350_000_000), self.age_ms)
@@ -28,7 +32,7 @@ class FakeReports:
             raise self.bug
         if mint == USDC:
             raise InsufficientData("there are 3 m1 candles; a report needs 9")
-        if mint != WSOL:
+        if mint not in {WSOL, *self.others}:
             raise TokenNotFound("this token is not tracked")
         return ReadReport(REPORT, Slot(350_000_000), self.age_ms)
 

@@ -16,6 +16,7 @@ from mintscope.edges.api.accounts.routes import AccountParts, account_operations
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
+from mintscope.edges.api.data.batch import BatchRoute
 from mintscope.edges.api.description.openapi import OpenApiDocument
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.express import TokenExpress
@@ -91,6 +92,13 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         freshness=freshness or Freshness(),
         resource_server=resource_server,
     )
+    batch = BatchRoute(
+        reports=reports,
+        gate=gate,
+        clock=clock,
+        freshness=v1.freshness,
+        resource_server=resource_server,
+    )
     sales = CreditRoutes(
         gate=gate, ledger=ledger, merchant=merchant, resource_server=resource_server, clock=clock
     )
@@ -109,16 +117,8 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     )
     # fmt: off
     operations = [
-        Operation(
-            "GET", "/v1/token/{tokenAddress}", v1.get_token, TokenReport,
-            "Price and indicators of a token",
-            refusals=(
-                ErrorCode.INVALID_TOKEN_ADDRESS, *CREDENTIAL, *PAYMENT,
-                ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.TOKEN_NOT_FOUND,
-                ErrorCode.INSUFFICIENT_DATA, ErrorCode.DATA_STALE, *PUBLIC_ROUTE,
-            ),
-            proofs=(("creditToken",), ("x402",)), is_charged=True,
-        ),
+        _token_operation(v1),
+        batch.operation(),
         Operation(
             "GET", "/v1/credits/bundles", sales.list_bundles, wire.Bundles,
             "Credits for sale, and their prices now",
@@ -171,6 +171,21 @@ def _express(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenExpress | N
         freshness=v1.freshness,
         clock=v1.clock,
     )
+
+
+def _token_operation(v1: V1) -> Operation:
+    # fmt: off
+    return Operation(
+        "GET", "/v1/token/{tokenAddress}", v1.get_token, TokenReport,
+        "Price and indicators of a token",
+        refusals=(
+            ErrorCode.INVALID_TOKEN_ADDRESS, *CREDENTIAL, *PAYMENT,
+            ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.TOKEN_NOT_FOUND,
+            ErrorCode.INSUFFICIENT_DATA, ErrorCode.DATA_STALE, *PUBLIC_ROUTE,
+        ),
+        proofs=(("creditToken",), ("x402",)), is_charged=True,
+    )
+    # fmt: on
 
 
 def _rotate_operations(rotate: RotateRoutes) -> list[Operation]:

@@ -28,6 +28,10 @@ NOTHING_PRESENTED: Final = (
     "This request costs one credit, sent as Authorization: Bearer svc_credit_<64 hex>; or a"
     " payment of its own (x402), on the terms of the header PAYMENT-REQUIRED where there is one."
 )
+NO_CREDITS_PRESENTED: Final = (
+    "This is paid for with credits alone, sent as Authorization: Bearer svc_credit_<64 hex>; no"
+    " payment is taken for it."
+)
 NO_PAYMENT_PRESENTED: Final = (
     "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
 )

@@ -56,6 +56,7 @@ from mintscope.core.payments.protocol.headers import (
 from mintscope.core.payments.protocol.refusal import Refused
 from mintscope.edges.api.gate import Caller, Gate
 from mintscope.edges.api.refusals import (
+    NO_CREDITS_PRESENTED,
     NO_PAYMENT_PRESENTED,
     NO_SALES,
     NOTHING_PRESENTED,
@@ -113,7 +114,7 @@ class ResourceServer:
             charge = await self._authorize(request, caller, order, work)
             receipt = await charge.settle(work)
         except CheckoutRefused as refused:
-            raise self._told(request, refused, unpaid=NOTHING_PRESENTED) from refused
+            raise self._told(request, refused, unpaid=_unpaid_text(order)) from refused
         if receipt.balance is not None:
             request.response_headers.append((b"x-credits-remaining", b"%d" % receipt.balance))
         if receipt.payment is not None:
@@ -128,8 +129,7 @@ class ResourceServer:
         Payments are not taken.  What is not sent is given back by `give_back`.
         """
         if caller.bearer is None:
-            unpaid = CheckoutRefused(NothingPresented(), option=await self._checkout.option(order))
-            raise self._told(request, unpaid, unpaid=NOTHING_PRESENTED)
+            raise self._told(request, await self._unpaid(order), unpaid=NO_CREDITS_PRESENTED)
         payer = Payer(self._gate.account(caller))
         try:
             return await self._checkout.authorize_credit(order, payer).take(credit_count)
@@ -166,9 +166,14 @@ class ResourceServer:
     ) -> Charge:
         if request.has_payment():
             return await self._authorize_payment(request, order)
+        if caller.bearer is None and order.is_for_credits:
+            raise await self._unpaid(order)  # no work for those who present nothing
         if caller.bearer is None:
             raise await self._checkout.refuse_unpaid(order, work)
         return self._checkout.authorize_credit(order, Payer(self._gate.account(caller)))
+
+    async def _unpaid(self, order: Order) -> CheckoutRefused:
+        return CheckoutRefused(NothingPresented(), option=await self._checkout.option(order))
 
     async def _authorize_payment(self, request: Request, order: Order) -> PaymentCharge:
         if order.is_for_credits:
@@ -226,6 +231,10 @@ class ResourceServer:
         if option is not None and option.requirement is None:
             return type(error)(f"{error} {FOR_CREDITS if option.is_for_credits else ONLY_CREDITS}")
         return error
+
+
+def _unpaid_text(order: Order) -> str:
+    return NO_CREDITS_PRESENTED if order.is_for_credits else NOTHING_PRESENTED
 
 
 def _presented(request: Request) -> Presented:

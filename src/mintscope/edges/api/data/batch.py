@@ -1,0 +1,159 @@
+"""POST /v1/tokens/batch: many reports at once, for a credit each that is delivered."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import BadRequest, ErrorCode, ServiceError
+from mintscope.base.primitives import Mint, Slot
+from mintscope.core.checkout.checkout import Delivered
+from mintscope.core.checkout.order import Order
+from mintscope.core.market.report import ReadReport, Reports, TokenReport
+from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.gate import Gate
+from mintscope.edges.api.v1 import PRIVATE, Freshness, mint_of
+from mintscope.edges.api.wire import ErrorBody, Wire, success_with_body
+from mintscope.edges.api.x402 import ResourceServer
+from mintscope.edges.server.json_body import UnreadableBody, parse_object
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Response
+
+PATH: Final = "/v1/tokens/batch"
+MINTS_MAX: Final = 50
+NO_SLOT: Final = Slot(-1)
+ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
+
+
+class MintList(Wire, forbid_unknown_fields=True):
+    """Body of POST /v1/tokens/batch."""
+
+    mints: Annotated[
+        list[str],
+        msgspec.Meta(
+            min_length=1, max_length=MINTS_MAX, description="Token mint addresses, each once."
+        ),
+    ]
+
+
+class ReportLine(Wire):
+    """One mint of a batch: its `report`, or the `error` that says why there is none."""
+
+    token: str
+    report: TokenReport | UnsetType = UNSET
+    error: ErrorBody | UnsetType = UNSET
+
+
+class ReportBatch(Wire):
+    """`data` of POST /v1/tokens/batch: a line for each mint, in the order of the request."""
+
+    delivered: int
+    results: list[ReportLine]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRoute:
+    """Sells several reports by one request."""
+
+    reports: Reports
+    gate: Gate
+    clock: Clock
+    freshness: Freshness
+    resource_server: ResourceServer
+
+    def operation(self) -> Operation:
+        """Return the route, and what is told of it."""
+        return Operation(
+            "POST",
+            PATH,
+            self.read,
+            ReportBatch,
+            "Reports of up to 50 tokens: a credit for each that is delivered",
+            refusals=(
+                ErrorCode.INVALID_TOKEN_ADDRESS,
+                ErrorCode.INVALID_PAYMENT,
+                ErrorCode.MISSING_TOKEN,
+                ErrorCode.INVALID_TOKEN,
+                ErrorCode.PAYMENT_REQUIRED,
+                ErrorCode.INSUFFICIENT_CREDITS,
+                ErrorCode.KEY_CAP_REACHED,
+                ErrorCode.PAYLOAD_TOO_LARGE,
+                ErrorCode.RATE_LIMITED,
+                ErrorCode.SERVICE_UNAVAILABLE,
+            ),
+            proofs=(("creditToken",),),
+            is_charged=True,
+            body=MintList,
+        )
+
+    async def read(self, request: Request) -> Response:
+        """Admit, parse, sell what there is for as many credits, respond."""
+        caller = await self.gate.admit(request)
+        mints = _mints(request, await request.body())
+        delivered = await self.resource_server.sell_report(
+            request, caller, ORDER, partial(self._read_all, request, mints)
+        )
+        if delivered.slot == NO_SLOT:
+            request.response_headers.append(PRIVATE)
+        else:
+            request.response_headers += self.freshness.headers(
+                slot=delivered.slot, age_ms=delivered.age_ms
+            )
+        body = success_with_body(delivered.body, at=self.clock.now(), request_id=request.request_id)
+        return Response(200, body)
+
+    async def _read_all(self, request: Request, mints: Sequence[Mint]) -> Delivered:
+        """Return one body of all, as fresh as the oldest of them, and what it costs."""
+        found = await asyncio.gather(*map(self._read, mints))
+        reports = [each for each in found if isinstance(each, ReadReport)]
+        lines = b",".join(map(_line, mints, found))
+        body = b'{"delivered":%d,"results":[%b]}' % (len(reports), lines)
+        request.expect_client()
+        return Delivered(
+            ReadReport(
+                body,
+                min((each.slot for each in reports), default=NO_SLOT),
+                max((each.age_ms for each in reports), default=0),
+            ),
+            credit_count=len(reports),
+        )
+
+    async def _read(self, mint: Mint) -> ReadReport | ServiceError:
+        """Return a report that may be sold, or why there is none."""
+        try:
+            report = self.reports.ready(mint) or await self.reports.read(mint)
+            self.freshness.expect(report)
+        except ServiceError as failure:
+            return failure
+        return report
+
+
+def _line(mint: Mint, found: ReadReport | ServiceError) -> bytes:
+    if isinstance(found, ReadReport):
+        return b'{"token":"%b","report":%b}' % (mint.encode(), found.body)
+    error = ErrorBody(code=found.code, message=str(found))
+    return msgspec.json.encode(ReportLine(token=mint, error=error))
+
+
+def _mints(request: Request, body: bytes) -> list[Mint]:
+    """Return the mints of *body*, each once.  Raises BadRequest and InvalidTokenAddress."""
+    try:
+        asked = msgspec.convert(parse_object(request, body), MintList)
+    except (UnreadableBody, msgspec.ValidationError) as flaw:
+        raise BadRequest(f'expected {{"mints": [1 to {MINTS_MAX} addresses]}}: {flaw}') from flaw
+    return each_once(asked.mints)
+
+
+def each_once(texts: Sequence[str]) -> list[Mint]:
+    """Return the mints that *texts* name.  Raises InvalidTokenAddress, BadRequest for a double."""
+    mints = [mint_of(text) for text in texts]
+    doubles = [mint for mint in dict.fromkeys(mints) if mints.count(mint) > 1]
+    if doubles:
+        raise BadRequest(f"expected each mint once; {doubles[0]} is there several times")
+    return mints

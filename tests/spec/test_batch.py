@@ -1,0 +1,162 @@
+"""POST /v1/tokens/batch"""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from mintscope.edges.api.data.batch import ReportBatch
+from support.fakes.reports import REPORT, TOO_YOUNG, TRACKED, UNTRACKED
+from support.scenes.payments.selling_api import SellingApi
+from support.scenes.service import Service, bearer, credit_token
+
+PATH = "/v1/tokens/batch"
+OTHER = "JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN"
+
+
+async def ask(service: Service, mints: list[str], token: str) -> httpx.Response:
+    return await service.client.post(PATH, json={"mints": mints}, headers=bearer(token))
+
+
+async def test_a_report_for_each_mint_or_why_not_for_a_credit_each(service: Service) -> None:
+    token = await service.issue(3)
+
+    response = await ask(service, [UNTRACKED, TRACKED, TOO_YOUNG], token)
+
+    data = response.json()["data"]
+    assert response.status_code == 200
+    assert data["delivered"] == 1
+    assert [line["token"] for line in data["results"]] == [UNTRACKED, TRACKED, TOO_YOUNG]
+    assert [line.get("error", {}).get("code") for line in data["results"]] == [
+        "TOKEN_NOT_FOUND",
+        None,
+        "INSUFFICIENT_DATA",
+    ]
+    assert [("report" in line) for line in data["results"]] == [False, True, False]
+    assert response.headers["x-credits-remaining"] == "2"
+    assert response.headers["x-data-slot"] == "350000000"
+    assert await service.left(token) == 2
+
+
+async def test_the_report_is_that_of_a_single_request(service: Service) -> None:
+    token = await service.issue(2)
+
+    single = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
+    batch = await ask(service, [TRACKED], token)
+
+    assert batch.json()["data"]["results"][0]["report"] == single.json()["data"]
+    assert REPORT in batch.content
+
+
+async def test_nothing_delivered_costs_nothing(service: Service) -> None:
+    token = await service.issue(1)
+
+    response = await ask(service, [UNTRACKED, TOO_YOUNG], token)
+
+    assert (response.status_code, response.json()["data"]["delivered"]) == (200, 0)
+    assert "x-data-slot" not in response.headers
+    assert response.headers["cache-control"] == "private, no-store"
+    assert await service.left(token) == 1
+
+
+async def test_stale_data_is_told_of_each_mint_and_costs_nothing(service: Service) -> None:
+    token = await service.issue(1)
+    service.reports.age_ms = 300_001
+
+    (line,) = (await ask(service, [TRACKED], token)).json()["data"]["results"]
+
+    assert line["error"]["code"] == "DATA_STALE"
+    assert await service.left(token) == 1
+
+
+@pytest.mark.parametrize("left", [0, 1])
+async def test_too_few_credits_take_nothing(service: Service, left: int) -> None:
+    service.reports.others.add(OTHER)
+    token = await service.issue(2)
+    for _ in range(2 - left):
+        await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
+
+    response = await ask(service, [TRACKED, OTHER], token)
+
+    assert response.status_code == 402
+    assert response.json()["error"]["code"] == "INSUFFICIENT_CREDITS"
+    assert await service.left(token) == left
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"mints": [TRACKED, TRACKED]}, "BAD_REQUEST"),
+        ({"mints": []}, "BAD_REQUEST"),
+        ({"mints": [TRACKED] * 51}, "BAD_REQUEST"),
+        ({"mints": TRACKED}, "BAD_REQUEST"),
+        ({"mints": [1]}, "BAD_REQUEST"),
+        ({"mints": [TRACKED], "more": 1}, "BAD_REQUEST"),
+        ({}, "BAD_REQUEST"),
+        ([TRACKED], "BAD_REQUEST"),
+        ({"mints": [TRACKED, "abc"]}, "INVALID_TOKEN_ADDRESS"),
+    ],
+)
+@pytest.mark.parametrize("has_credits", [True, False])
+async def test_what_cannot_be_read_is_refused_before_anything(
+    service: Service, body: Any, code: str, *, has_credits: bool
+) -> None:
+    token = await service.issue(1)
+    headers = bearer(token) if has_credits else {}
+
+    response = await service.client.post(PATH, json=body, headers=headers)
+
+    assert (response.status_code, response.json()["error"]["code"]) == (400, code)
+    assert service.reports.reads == 0
+    assert await service.left(token) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, (402, "PAYMENT_REQUIRED")),
+        ({"authorization": "Basic dTpw"}, (401, "MISSING_TOKEN")),
+        (bearer(credit_token(999)), (401, "INVALID_TOKEN")),
+    ],
+)
+async def test_refusals_cost_no_work(
+    service: Service, headers: dict[str, str], expected: tuple[int, str]
+) -> None:
+    response = await service.client.post(PATH, json={"mints": [TRACKED]}, headers=headers)
+
+    assert (response.status_code, response.json()["error"]["code"]) == expected
+    if expected[0] == 402:
+        assert "credits alone" in response.json()["error"]["message"]
+        assert service.reports.reads == 0
+
+
+async def test_no_payment_is_taken_and_the_answer_says_what_to_buy(shop: SellingApi) -> None:
+    unpaid = await shop.client.post(PATH, json={"mints": [TRACKED]})
+    paid = await shop.client.post(
+        PATH, json={"mints": [TRACKED]}, headers={"PAYMENT-SIGNATURE": "x"}
+    )
+
+    assert unpaid.status_code == 402
+    assert "payment-required" not in unpaid.headers
+    assert "POST /v1/credits/purchase" in unpaid.json()["error"]["message"]
+    assert (paid.status_code, paid.json()["error"]["code"]) == (400, "INVALID_PAYMENT")
+    assert "POST /v1/credits/purchase" in paid.json()["error"]["message"]
+
+
+async def test_a_bug_charges_nothing(service: Service) -> None:
+    token = await service.issue(1)
+    service.reports.bug = RuntimeError("a bug")
+
+    response = await ask(service, [TRACKED], token)
+
+    assert response.status_code == 500
+    assert await service.left(token) == 1
+
+
+async def test_the_document_describes_what_is_answered(service: Service) -> None:
+    document = (await service.client.get("/openapi.json")).json()
+    schemas = document["components"]["schemas"]
+
+    assert set(schemas[ReportBatch.__name__]["properties"]) == {"delivered", "results"}
+    assert set(schemas["ReportLine"]["properties"]) == {"token", "report", "error"}
+    assert "post" in document["paths"][PATH]
