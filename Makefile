@@ -76,7 +76,7 @@ lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	  case $$set in run) extra= ;; geyser | postgres | redis | demo) extra="--extra $$set -c requirements/run.txt" ;; dev) extra="--extra dev -c requirements/run.txt" ;; \
 	    bench) extra="--extra dev --extra bench -c requirements/dev.txt" ;; esac; \
 	  $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-header --no-annotate pyproject.toml $$extra \
+	    --no-emit-package mintscope-client --no-emit-index-url --no-header --no-annotate pyproject.toml $$extra \
 	    -o requirements/$$set.txt || exit 1; \
 	done
 
@@ -87,10 +87,10 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "mintscope needs Python 3.11 to 3.13 with the venv module (Debian: apt-get install python3-venv)"; exit 1; }
 
 # --no-deps and the pinned build tools: nothing is installed that the lock does not name.
-$(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml
+$(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml packages/client/pyproject.toml
 	@echo "installing mintscope ..."
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/build.txt -r requirements/run.txt
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PIP) install --no-deps --no-build-isolation --editable packages/client --editable .
 	@touch $@
 
 # What computes becomes machine code here, and not at the first start, which would wait for it.

@@ -1,5 +1,14 @@
-"""`python -m mintscope`."""
+"""`mintscope`: the whole command line, or that of a client where it is installed alone."""
 
-from mintscope.shell.cli.app import main
+from importlib import import_module
+from importlib.util import find_spec
 
-main()
+
+def main() -> None:
+    """Run the command line of what is installed."""
+    is_whole = find_spec("mintscope.shell") is not None
+    import_module(f"mintscope.{'shell' if is_whole else 'client'}.cli.app").main()
+
+
+if __name__ == "__main__":
+    main()

@@ -20,8 +20,9 @@ from x402.mechanisms.svm.exact.register import register_exact_svm_client
 from x402.mechanisms.svm.signers import KeypairSigner
 
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
-from mintscope.client.auth import IDEMPOTENCY_KEY, CreditAuth, PaymentAuth
+from mintscope.client.auth import CreditAuth, PaymentAuth
 from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
+from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import PAYMENT_SIGNATURE
 from support.scenes.payments.payment_shop import Shop, listening

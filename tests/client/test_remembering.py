@@ -13,8 +13,9 @@ import httpx
 import pytest
 from typing_extensions import override
 
-from mintscope.client.auth import IDEMPOTENCY_KEY, PaymentAuth
+from mintscope.client.auth import PaymentAuth
 from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
+from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
 from mintscope.client.wallet import OverSpendLimit, PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE

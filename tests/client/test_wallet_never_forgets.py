@@ -18,7 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from solders.hash import Hash
 from solders.transaction import VersionedTransaction
 
-from mintscope.client.auth import IDEMPOTENCY_KEY, PaymentAuth
+from mintscope.client.auth import PaymentAuth
+from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import (
     PAYMENT_REQUIRED,

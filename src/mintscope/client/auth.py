@@ -9,13 +9,12 @@ from typing_extensions import override
 
 from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.client.answers import is_delivered
+from mintscope.client.calls.conversation import IDEMPOTENCY_KEY, KEY_BYTES, PayingAuth
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
-from mintscope.client.node import Conversation, NodeSilent, PaymentFate, fates, latest
+from mintscope.client.node import Dialogue, NodeSilent, PaymentFate, fates, latest
 from mintscope.client.wallet import OverSpendLimit, PayerWallet, WillNotPay, amount_of, memo_of
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 
-IDEMPOTENCY_KEY: Final = "Idempotency-Key"
-KEY_BYTES: Final = 24
 REFUSALS: Final = frozenset({402, 409})  # what a seller says of a payment it will not take
 
 
@@ -33,7 +32,7 @@ class CreditAuth(httpx.Auth):
         yield request
 
 
-class PaymentAuth(httpx.Auth):
+class PaymentAuth(PayingAuth):
     """Answers a demand for payment with a payment, within what the wallet allows.
 
     Every request carries an `Idempotency-Key`.  Sending a request with the
@@ -58,10 +57,12 @@ class PaymentAuth(httpx.Auth):
         self._doubted = {sent.key for sent in self._journal}
         wallet.limit.count(self._journal.atoms)
 
+    @override
     def holds(self, key: str) -> bool:
         """Say whether a payment was sent under *key* and its outcome is not known."""
         return self._journal.find(key) is not None
 
+    @override
     def adopt(self, method: str, url: httpx.URL) -> str | None:
         """Return the key of a payment that an earlier process left for such a request, once."""
         sent = self._journal.adopt(f"{method} {url}")
@@ -86,7 +87,7 @@ class PaymentAuth(httpx.Auth):
             sent, request.url.path, (yield request)
         )  # the last answer is the one that httpx returns
 
-    def _pay(self, request: httpx.Request, key: str, demand: str) -> Conversation[Sent]:
+    def _pay(self, request: httpx.Request, key: str, demand: str) -> Dialogue[Sent]:
         """Sign a payment and remember it, before it is sent."""
         if self._journal.is_full:
             yield from self._bury(list(self._journal))
@@ -131,7 +132,7 @@ class PaymentAuth(httpx.Auth):
         elif response.status_code in REFUSALS:
             self._doubted.add(sent.key)
 
-    def _bury(self, sent: Sequence[Sent]) -> Conversation[None]:
+    def _bury(self, sent: Sequence[Sent]) -> Dialogue[None]:
         """Forget those of *sent* that provably cannot land, and give back what they hold."""
         found = yield from fates(self._rpc_url, sent)
         for each in sent:

@@ -12,7 +12,8 @@ import httpx
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.credentials import Credential, CreditToken
 from mintscope.client.answers import PURCHASE, bundle_of, data_of, is_delivered, refusal_of
-from mintscope.client.auth import IDEMPOTENCY_KEY, KEY_BYTES, PaymentAuth
+from mintscope.client.auth import PaymentAuth
+from mintscope.client.calls.conversation import IDEMPOTENCY_KEY, KEY_BYTES
 
 PATIENCE_S: Final = 180.0  # within which the chain forgets what it will not take
 RETRY_AFTER_S: Final = 2.0

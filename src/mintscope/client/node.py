@@ -1,6 +1,6 @@
 """What a buyer asks a Solana node: a blockhash to sign with, and what became of a payment.
 
-Each is a conversation: it yields requests and is sent their answers, so that
+Each is a dialogue: it yields requests and is sent their answers, so that
 it serves `httpx.Client` and `httpx.AsyncClient` alike.
 """
 
@@ -18,7 +18,7 @@ from mintscope.client.journal import Sent
 
 Answer = TypeVar("Answer")
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # of slots and blocks
-Conversation = Generator[httpx.Request, httpx.Response, Answer]
+Dialogue = Generator[httpx.Request, httpx.Response, Answer]
 
 # Nodes behind one address stand at different heights; the same margin as the seller's.
 NODES_APART_BLOCKS: Final = 32
@@ -77,14 +77,14 @@ class _Answered(msgspec.Struct, frozen=True):
 _ANSWERED: Final = msgspec.json.Decoder(_Answered)
 
 
-def latest(url: str) -> Conversation[Recent]:
+def latest(url: str) -> Dialogue[Recent]:
     """Ask for a recent blockhash.  Raises NodeSilent."""
     found = yield from _ask(url, "getLatestBlockhash", {"commitment": "confirmed"}, kind=_Latest)
     value = found.value
     return Recent(value.blockhash, found.context.slot, value.last_valid_block_height)
 
 
-def fates(url: str, sent: Iterable[Sent]) -> Conversation[dict[str, PaymentFate]]:
+def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
     """Ask what became of the payments *sent*; return it by key, OPEN where nothing is proven.
 
     The finalized height is read first, so that what is missing from the
@@ -111,7 +111,7 @@ def _fate(sent: Sent, height: int, history: Sequence[_AccountTransaction]) -> Pa
     return PaymentFate.DEAD if is_dead else PaymentFate.OPEN
 
 
-def _history(url: str, account: str, since_slot: int) -> Conversation[list[_AccountTransaction]]:
+def _history(url: str, account: str, since_slot: int) -> Dialogue[list[_AccountTransaction]]:
     """Return all that is final and touched *account* since *since_slot*.  Raises NodeSilent."""
     lines: list[_AccountTransaction] = []
     for _ in range(PAGES_MAX):
@@ -126,7 +126,7 @@ def _history(url: str, account: str, since_slot: int) -> Conversation[list[_Acco
     raise NodeSilent(f"{account}: its history has no end")
 
 
-def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Conversation[Answer]:
+def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Dialogue[Answer]:
     question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     response = yield httpx.Request("POST", url, json=question)
     try:

@@ -1,6 +1,6 @@
-"""A transport for httpx that reads no more of an answer than a buyer can use."""
+"""Transports for httpx that read no more of an answer than a client can use."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import httpx
@@ -8,6 +8,7 @@ from typing_extensions import override
 
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024  # a thousand signatures of a node are a tenth of it
 PLAIN: Final = "identity"
+ENDLESS: Final = "mintscope_endless"  # an extension of requests: the answer may be of any length
 
 
 class AnswerTooLarge(httpx.ReadError):
@@ -28,17 +29,40 @@ class BoundedTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         request.headers["Accept-Encoding"] = PLAIN
         response = await self._inner.handle_async_request(request)
-        encoding = response.headers.get("Content-Encoding", PLAIN)
-        if encoding.strip().lower() != PLAIN:
+        if _is_packed(response):
             await response.aclose()
-            raise AnswerTooLarge(f"expected an answer as it is; it is packed: {encoding[:40]!r}")
+            raise _packed(response)
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Bounded(response.stream)
+        if ENDLESS not in request.extensions:
+            response.stream = _Bounded(response.stream)
         return response
 
     @override
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class BoundedSyncTransport(httpx.BaseTransport):
+    """Does what BoundedTransport does, for `httpx.Client`."""
+
+    def __init__(self, inner: httpx.BaseTransport | None = None) -> None:
+        self._inner = httpx.HTTPTransport() if inner is None else inner
+
+    @override
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.headers["Accept-Encoding"] = PLAIN
+        response = self._inner.handle_request(request)
+        if _is_packed(response):
+            response.close()
+            raise _packed(response)
+        assert isinstance(response.stream, httpx.SyncByteStream)
+        if ENDLESS not in request.extensions:
+            response.stream = _BoundedSync(response.stream)
+        return response
+
+    @override
+    def close(self) -> None:
+        self._inner.close()
 
 
 class _Bounded(httpx.AsyncByteStream):
@@ -50,10 +74,41 @@ class _Bounded(httpx.AsyncByteStream):
         read = 0
         async for chunk in self._stream:
             read += len(chunk)
-            if read > ANSWER_BYTES_MAX:
-                raise AnswerTooLarge(f"expected at most {ANSWER_BYTES_MAX} bytes; was more")
+            _expect_room(read)
             yield chunk
 
     @override
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+class _BoundedSync(httpx.SyncByteStream):
+    def __init__(self, stream: httpx.SyncByteStream) -> None:
+        self._stream = stream
+
+    @override
+    def __iter__(self) -> Iterator[bytes]:
+        read = 0
+        for chunk in self._stream:
+            read += len(chunk)
+            _expect_room(read)
+            yield chunk
+
+    @override
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _expect_room(read: int) -> None:
+    if read > ANSWER_BYTES_MAX:
+        raise AnswerTooLarge(f"expected at most {ANSWER_BYTES_MAX} bytes; was more")
+
+
+def _is_packed(response: httpx.Response) -> bool:
+    encoding: str = response.headers.get("Content-Encoding", PLAIN)
+    return encoding.strip().lower() != PLAIN
+
+
+def _packed(response: httpx.Response) -> AnswerTooLarge:
+    encoding = response.headers["Content-Encoding"]
+    return AnswerTooLarge(f"expected an answer as it is; it is packed: {encoding[:40]!r}")

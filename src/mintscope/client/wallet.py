@@ -3,8 +3,9 @@
 import secrets
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
+from decimal import ROUND_DOWN, Decimal
 from threading import Lock
-from typing import Final
+from typing import Final, Self
 
 from solders.hash import Hash, ParseHashError
 from solders.instruction import AccountMeta, Instruction
@@ -37,6 +38,34 @@ class OverSpendLimit(WillNotPay):
     """There is too little left, unless payments that count as spent prove dead."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """The only asset and payee that are ever paid, as learned out of band.
+
+    usd_per_token    what a whole token is worth at most, in your own judgement: 1 for USDC.
+                     A limit in USD needs it; the seller's word is never taken for it
+    """
+
+    network: str
+    asset: Mint
+    decimals: int
+    pay_to: Wallet
+    token_program: Wallet = TOKEN_PROGRAM
+    usd_per_token: Decimal | None = None
+
+    def token_account(self, owner: Pubkey) -> Pubkey:
+        """Return the account in which *owner* keeps the asset."""
+        program = Pubkey.from_string(self.token_program)
+        return get_associated_token_address(owner, Pubkey.from_string(self.asset), program)
+
+    def atoms_of(self, usd: Decimal) -> int:
+        """Return how many atoms *usd* buys, rounded down.  Raises ValueError."""
+        if self.usd_per_token is None or not self.usd_per_token > 0 or not usd >= 0:
+            raise ValueError("expected an amount in USD, and usd_per_token of the asset")
+        atoms = (usd / self.usd_per_token).scaleb(self.decimals)
+        return int(atoms.to_integral_value(ROUND_DOWN))
+
+
 @dataclass(slots=True, kw_only=True)
 class SpendLimit:
     """What payments may be, each and together; safe in several threads.
@@ -50,6 +79,14 @@ class SpendLimit:
     atoms_in_all: int
     spent: int = 0
     _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
+
+    @classmethod
+    def in_usd(cls, pin: Pin, *, per_payment: Decimal, in_all: Decimal) -> Self:
+        """Return the limit of so many USD, at what *pin* says a token is worth.
+
+        Raises ValueError.
+        """
+        return cls(atoms_per_payment=pin.atoms_of(per_payment), atoms_in_all=pin.atoms_of(in_all))
 
     def expect_room(self, amount: int) -> None:
         """Expect that a payment of *amount* is allowed now.  Raises WillNotPay, OverSpendLimit."""
@@ -78,22 +115,6 @@ class SpendLimit:
         """Count *amount* as unspent: its payment provably cannot land."""
         with self._lock:
             self.spent -= amount
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
-    """The only asset and payee that are ever paid, as learned out of band."""
-
-    network: str
-    asset: Mint
-    decimals: int
-    pay_to: Wallet
-    token_program: Wallet = TOKEN_PROGRAM
-
-    def token_account(self, owner: Pubkey) -> Pubkey:
-        """Return the account in which *owner* keeps the asset."""
-        program = Pubkey.from_string(self.token_program)
-        return get_associated_token_address(owner, Pubkey.from_string(self.asset), program)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

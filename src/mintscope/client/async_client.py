@@ -1,0 +1,116 @@
+"""A client of a mintscope service, for asyncio."""
+
+import asyncio
+from typing import Final, Self, TypeVar
+
+import httpx
+
+from mintscope.client.budget import CreditBudget
+from mintscope.client.calls import verbs
+from mintscope.client.calls.call import Answered, ApiCall
+from mintscope.client.calls.conversation import (
+    PATIENCE_S,
+    Conversation,
+    PayingAuth,
+    Reply,
+    Send,
+    converse,
+)
+from mintscope.client.calls.opening import open_session
+from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
+from mintscope.client.results.report import Report
+from mintscope.client.transport import BoundedTransport
+
+REQUEST_S_MAX: Final = 120.0
+
+Data = TypeVar("Data")
+
+
+class AsyncClient:
+    """Does what `mintscope.client.Client` does, with the same arguments, for asyncio.
+
+    A sending takes REQUEST_S_MAX at most, however slowly the service answers.
+    """
+
+    def __init__(  # noqa: PLR0913 - a client has an argument for each thing that it is told
+        self,
+        url: str,
+        *,
+        credential: str | None = None,
+        payer: PayingAuth | None = None,
+        budget: CreditBudget | None = None,
+        patience_s: float = PATIENCE_S,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._session = open_session(
+            url, credential=credential, payer=payer, budget=budget, patience_s=patience_s
+        )
+        self._http = httpx.AsyncClient(transport=BoundedTransport(transport))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    @property
+    def budget(self) -> CreditBudget:
+        """What may be spent, and what was."""
+        return self._session.budget
+
+    async def token(self, mint: str) -> Report:
+        """Return price, indicators and pressure of *mint*: one credit."""
+        return (await self.send(verbs.token(mint))).data
+
+    async def bundles(self) -> BundleList:
+        """Return the bundles for sale, and their prices now: free."""
+        return (await self.send(verbs.BUNDLES)).data
+
+    async def balance(self) -> int:
+        """Return the credits left on the credential: free."""
+        return (await self.send(verbs.BALANCE)).data.balance
+
+    async def history(self) -> CreditHistory:
+        """Return where the credits of the credential came from and went: free."""
+        return (await self.send(verbs.HISTORY)).data
+
+    async def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
+        """Buy the bundle of *credit_count* credits by the wallet.
+
+        They come onto the credential, where there is one.
+
+        key       of a PendingError: go on with that payment
+        """
+        return (await self.send(verbs.purchase(credit_count), key=key)).data
+
+    async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
+        """Send *call*, any of `mintscope.client.calls.verbs`; return all that its answer says."""
+        return await self._drive(converse(self._session, call, key=key))
+
+    async def _drive(self, conversation: Conversation[Data]) -> Data:
+        reply: Reply = None
+        try:
+            while True:
+                step = conversation.send(reply)
+                if isinstance(step, Send):
+                    reply = await self._exchange(step)
+                else:
+                    await asyncio.sleep(step.seconds)
+                    reply = None
+        except StopIteration as done:
+            data: Data = done.value
+            return data
+
+    async def _exchange(self, step: Send) -> Reply:
+        try:
+            async with asyncio.timeout(REQUEST_S_MAX):
+                return await self._http.send(step.request, auth=step.auth)
+        except httpx.RequestError as trouble:
+            return trouble
+        except TimeoutError:
+            expected = f"expected the whole answer within {REQUEST_S_MAX:g} s; it goes on"
+            return httpx.ReadTimeout(expected, request=step.request)

@@ -1,0 +1,56 @@
+"""How long to leave a service alone: what its answers say, and what we choose where they do not."""
+
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+BACKOFF_S: Final = 0.5  # before the first repetition; doubled for each further one
+BACKOFF_S_MAX: Final = 8.0
+ROOM: Final = re.compile(r'"([^"]{1,64})"\s*;\s*r=(\d{1,9})\s*;\s*t=(\d{1,6})')
+
+
+def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
+    """Return what `Retry-After` asks for: seconds, or the time until a date; None without it."""
+    text = headers.get("Retry-After", "")
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        until_s = parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return max(until_s - now_ms / 1000, 0.0)
+
+
+def backoff_s(repetition: int, share: float) -> float:
+    """Return how long to wait before *repetition*, counted from 0.
+
+    share    of 0 to 1, by chance: many clients that failed together do not return together
+    """
+    return float(min(BACKOFF_S * 2**repetition, BACKOFF_S_MAX) * (1 + share) / 2)
+
+
+class Pacing:
+    """When a limit has room again, as `RateLimit` has told.
+
+    Each answer names its limit, how many requests fit and when the next one does.  Which limit an
+    endpoint has is known after its first answer; endpoints that share one are told apart by none.
+    """
+
+    def __init__(self) -> None:
+        self._limits: dict[str, str] = {}  # by endpoint
+        self._free_at_s: dict[str, float] = {}  # by limit
+
+    def hear(self, name: str, headers: Mapping[str, str], *, now_s: float) -> None:
+        """Remember what an answer of the endpoint *name* says of its limit."""
+        said = ROOM.search(headers.get("RateLimit", ""))
+        if said is None:
+            return
+        limit, remaining, reset_s = said[1], int(said[2]), int(said[3])
+        self._limits[name] = limit
+        self._free_at_s[limit] = now_s + (0 if remaining else reset_s)
+
+    def wait_s(self, name: str, *, now_s: float) -> float:
+        """Return how long to wait before a request to the endpoint *name*, 0 if not at all."""
+        limit = self._limits.get(name)
+        return 0.0 if limit is None else max(self._free_at_s[limit] - now_s, 0.0)

@@ -1,0 +1,92 @@
+"""Answers become data or exceptions; they may be anything."""
+
+from collections.abc import Hashable
+from functools import cache
+from typing import Any, Final, Generic, TypeVar
+
+import httpx
+import msgspec
+
+from mintscope.base.foreign import Undecodable, decode_json
+from mintscope.client.calls.call import Answered, ApiCall
+from mintscope.client.calls.pacing import retry_after_s
+from mintscope.client.errors import UNKNOWN, RefusedError, UnreadableError, refusal_kind
+
+SAID_MAX: Final = 500  # characters of a service's words that are told
+
+Data = TypeVar("Data")
+
+
+class _Envelope(msgspec.Struct, Generic[Data], frozen=True):
+    data: Data
+
+
+class _Reason(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+
+
+class _RefusalBody(msgspec.Struct, frozen=True):
+    error: _Reason
+
+
+_REFUSAL: Final = msgspec.json.Decoder(_RefusalBody)
+
+
+@cache
+def _decoder(kind: Hashable) -> Any:
+    generic: Any = _Envelope
+    return msgspec.json.Decoder(generic[kind])
+
+
+def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -> Answered[Data]:
+    """Return what *response* delivers.
+
+    Raises    RefusedError, and UnreadableError for a success that is not as documented
+    """
+    if not response.is_success:
+        raise refusal(response, now_ms=now_ms)
+    kind: Any = call.kind
+    try:
+        data: Data = decode_json(response.content, _decoder(kind)).data
+    except Undecodable as cause:
+        raise UnreadableError(
+            f"expected an answer to {call.method} {call.path} as documented; {cause}",
+            status=response.status_code,
+        ) from cause
+    headers = response.headers
+    return Answered(
+        data=data,
+        credits_left=_integer(headers.get("X-Credits-Remaining")),
+        data_slot=_integer(headers.get("X-Data-Slot")),
+        data_age_ms=_integer(headers.get("X-Data-Age-Ms")),
+        is_degraded=headers.get("X-Data-Status") == "degraded",
+        request_id=_said(headers.get("X-Request-Id")),
+    )
+
+
+def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) -> RefusedError:
+    """Return the exception that tells what *response* refuses."""
+    try:
+        reason = decode_json(response.content, _REFUSAL).error
+    except Undecodable:
+        reason = _Reason(UNKNOWN, "the answer cannot be read")
+    code = reason.code[:SAID_MAX]
+    return refusal_kind(response.status_code, code)(
+        reason.message[:SAID_MAX],
+        status=response.status_code,
+        code=code,
+        request_id=_said(response.headers.get("X-Request-Id")),
+        retry_after_s=retry_after_s(response.headers, now_ms=now_ms),
+        key=key,
+    )
+
+
+def _integer(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdigit() and len(text) < 20):  # noqa: PLR2004
+        return None
+    return int(text)
+
+
+def _said(text: str | None) -> str | None:
+    return None if text is None else text[:SAID_MAX]

@@ -1,0 +1,118 @@
+"""A client of a mintscope service, for programs that wait for each answer."""
+
+import time
+from typing import Self, TypeVar
+
+import httpx
+
+from mintscope.client.budget import CreditBudget
+from mintscope.client.calls import verbs
+from mintscope.client.calls.call import Answered, ApiCall
+from mintscope.client.calls.conversation import (
+    PATIENCE_S,
+    Conversation,
+    PayingAuth,
+    Reply,
+    Send,
+    converse,
+)
+from mintscope.client.calls.opening import open_session
+from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
+from mintscope.client.results.report import Report
+from mintscope.client.transport import BoundedSyncTransport
+
+Data = TypeVar("Data")
+
+
+class Client:
+    """Reads from the service at *url*; a context manager, usable by several threads.
+
+    credential   a credit token or an API key: pays for what is read
+    payer        a `mintscope.client.auth.PaymentAuth`: pays for purchases, and for what is read
+                 where there is no credential
+    budget       the most that may be spent, in credits
+    patience_s   how long a call waits and tries again, in all, before it raises what went wrong
+    transport    for tests and proxies
+
+    Calls raise what `mintscope.client.errors` lists.  A call is sent again where that can help,
+    after the time that the service asks for, with the same Idempotency-Key.
+    """
+
+    def __init__(  # noqa: PLR0913 - a client has an argument for each thing that it is told
+        self,
+        url: str,
+        *,
+        credential: str | None = None,
+        payer: PayingAuth | None = None,
+        budget: CreditBudget | None = None,
+        patience_s: float = PATIENCE_S,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._session = open_session(
+            url, credential=credential, payer=payer, budget=budget, patience_s=patience_s
+        )
+        self._http = httpx.Client(transport=BoundedSyncTransport(transport))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    @property
+    def budget(self) -> CreditBudget:
+        """What may be spent, and what was."""
+        return self._session.budget
+
+    def token(self, mint: str) -> Report:
+        """Return price, indicators and pressure of *mint*: one credit."""
+        return self.send(verbs.token(mint)).data
+
+    def bundles(self) -> BundleList:
+        """Return the bundles for sale, and their prices now: free."""
+        return self.send(verbs.BUNDLES).data
+
+    def balance(self) -> int:
+        """Return the credits left on the credential: free."""
+        return self.send(verbs.BALANCE).data.balance
+
+    def history(self) -> CreditHistory:
+        """Return where the credits of the credential came from and went: free."""
+        return self.send(verbs.HISTORY).data
+
+    def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
+        """Buy the bundle of *credit_count* credits by the wallet.
+
+        They come onto the credential, where there is one.
+
+        key       of a PendingError: go on with that payment
+        """
+        return self.send(verbs.purchase(credit_count), key=key).data
+
+    def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
+        """Send *call*, any of `mintscope.client.calls.verbs`; return all that its answer says."""
+        return self._drive(converse(self._session, call, key=key))
+
+    def _drive(self, conversation: Conversation[Data]) -> Data:
+        reply: Reply = None
+        try:
+            while True:
+                step = conversation.send(reply)
+                if isinstance(step, Send):
+                    reply = self._exchange(step)
+                else:
+                    time.sleep(step.seconds)
+                    reply = None
+        except StopIteration as done:
+            data: Data = done.value
+            return data
+
+    def _exchange(self, step: Send) -> Reply:
+        try:
+            return self._http.send(step.request, auth=step.auth)
+        except httpx.RequestError as trouble:
+            return trouble

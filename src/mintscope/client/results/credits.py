@@ -1,0 +1,64 @@
+"""Credits: what is for sale, what was bought, what is left."""
+
+import msgspec
+
+
+class PaymentToken(msgspec.Struct, frozen=True):
+    """What bundles are paid in; *asset* is its mint."""
+
+    asset: str
+    name: str
+    network: str
+    decimals: int
+    symbol: str
+
+
+class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
+    """One bundle: prices in atoms of the payment token, `price_usd` as text, exact."""
+
+    credits: int
+    price: int
+    price_per_credit: int
+    discount: str
+    price_usd: str
+
+
+class BundleList(msgspec.Struct, frozen=True):
+    """What is for sale now."""
+
+    bundles: list[BundleOffer]
+    currency: PaymentToken
+
+
+class CreditPurchase(msgspec.Struct, frozen=True, rename="camel"):
+    """What a bundle bought; *token* is the credit token that holds it, like a password.
+
+    price_paid    in atoms of the payment token
+    """
+
+    token: str
+    credits: int
+    price_paid: int
+
+
+class CreditBalance(msgspec.Struct, frozen=True):
+    """Credits left."""
+
+    balance: int
+
+
+class CreditEntry(msgspec.Struct, frozen=True):
+    """What moved a balance, other than a spend; *at* in Unix seconds."""
+
+    kind: str
+    credits: int
+    balance: int
+    at: int
+
+
+class CreditHistory(msgspec.Struct, frozen=True):
+    """Where credits came from and went: the newest entries first, spends as one sum."""
+
+    balance: int
+    spent: int
+    entries: list[CreditEntry]

@@ -1,0 +1,95 @@
+"""The report of a token: price, indicators, pressure and the span of its data."""
+
+import msgspec
+
+
+class TokenPrice(msgspec.Struct, frozen=True):
+    """Of one whole token, at its newest accepted swap."""
+
+    usd: float
+    sol: float
+
+
+class MacdValues(msgspec.Struct, frozen=True):
+    """MACD(12, 26, 9)."""
+
+    line: float
+    signal: float
+    histogram: float
+
+
+class FibonacciLevels(msgspec.Struct, frozen=True, rename="camel"):
+    """Levels over the newest 100 candles, retracements measured down from the high."""
+
+    swing_high: float
+    swing_low: float
+    level236: float
+    level382: float
+    level500: float
+    level618: float
+    level764: float
+    ext1272: float
+    ext1618: float
+    ext2000: float
+    ext2618: float
+
+
+class TimeframeReport(msgspec.Struct, frozen=True):
+    """The indicators of one timeframe; None where history is too short."""
+
+    ema9: float | None
+    ema21: float | None
+    ema50: float | None
+    ema200: float | None
+    rsi: float | None
+    macd: MacdValues | None
+    fibonacci: FibonacciLevels | None
+
+
+class BuySellPressure(msgspec.Struct, frozen=True):
+    """Buy volume over total volume, 0 to 1; 0 where nothing traded."""
+
+    m1: float
+    m5: float
+    m15: float
+    h1: float
+    h4: float
+    d1: float
+
+
+class IndicatorReport(msgspec.Struct, frozen=True, rename="camel"):
+    """All timeframes and the pressure windows."""
+
+    m1: TimeframeReport
+    m5: TimeframeReport
+    m15: TimeframeReport
+    h1: TimeframeReport
+    buy_sell_pressure: BuySellPressure
+
+
+class CandleTotals(msgspec.Struct, frozen=True):
+    """Candles since tracking began, the open one included."""
+
+    m1: int
+    m5: int
+    m15: int
+    h1: int
+
+
+class SpanOfData(
+    msgspec.Struct, frozen=True, rename={"from_": "from", "candle_counts": "candleCounts"}
+):
+    """Unix seconds: start of the first m1 candle, block time of the last applied slot."""
+
+    from_: int
+    to: int
+    candle_counts: CandleTotals
+
+
+class Report(msgspec.Struct, frozen=True, rename="camel"):
+    """What `GET /v1/token/{mint}` answers."""
+
+    token: str
+    price: TokenPrice
+    indicators: IndicatorReport
+    data_span: SpanOfData

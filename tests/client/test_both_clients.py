@@ -1,0 +1,187 @@
+"""The client for threads and the client for asyncio, at a real service: they say the same."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mintscope.base.credentials import CredentialKind, is_well_formed
+from mintscope.base.primitives import Wallet
+from mintscope.base.solana import USDC, WSOL
+from mintscope.client import AsyncClient, Client, CreditBudget, errors
+from mintscope.client.auth import PaymentAuth
+from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
+from mintscope.core.payments.protocol.requirement import MAINNET
+from support.fakes import reports
+from support.scenes.payments.payment_shop import listening
+from support.scenes.payments.payment_world import World, world_at
+from support.scenes.payments.selling_api import SellingApi, opened
+from support.scenes.whole_report import whole_report
+
+Ask = Callable[[str, tuple[Any, ...]], Awaitable[Any]]
+UNKNOWN_MINT = reports.UNTRACKED
+
+
+@pytest.fixture(autouse=True)
+def full_reports(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    body = whole_report()
+    monkeypatch.setattr(reports, "REPORT", body)
+    return body
+
+
+class Here:
+    """A service that sells, and where it and its chain are reached."""
+
+    def __init__(self, shop: SellingApi, world: World, url: str, rpc: str) -> None:
+        self.shop, self.world, self.url, self.rpc = shop, world, url, rpc
+
+    def payer(self, **limits: int) -> PaymentAuth:
+        terms = self.world.terms
+        pin = Pin(
+            network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
+        )
+        given = {"atoms_per_payment": 30_000, "atoms_in_all": 100_000} | limits
+        wallet = PayerWallet(keypair=self.world.buyer, pin=pin, limit=SpendLimit(**given))
+        return PaymentAuth(wallet, rpc_url=self.rpc)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+async def here(world: World) -> AsyncIterator[Here]:
+    async with (
+        opened(world, patience_s=5) as shop,
+        listening(shop.service.app) as url,
+        listening(world.node) as rpc,
+    ):
+        yield Here(shop, world, url, rpc)
+
+
+@asynccontextmanager
+async def in_threads(url: str, **options: Any) -> AsyncIterator[Ask]:
+    with Client(url, **options) as client:
+
+        async def ask(verb: str, arguments: tuple[Any, ...]) -> Any:
+            return await asyncio.to_thread(getattr(client, verb), *arguments)
+
+        yield ask
+
+
+@asynccontextmanager
+async def in_asyncio(url: str, **options: Any) -> AsyncIterator[Ask]:
+    async with AsyncClient(url, **options) as client:
+
+        async def ask(verb: str, arguments: tuple[Any, ...]) -> Any:
+            return await getattr(client, verb)(*arguments)
+
+        yield ask
+
+
+BOTH = pytest.mark.parametrize("client", [in_threads, in_asyncio])
+
+
+@BOTH
+async def test_a_credit_token_reads_until_it_is_empty(
+    here: Here, client: Any, full_reports: bytes
+) -> None:
+    token = await here.shop.service.issue(2)
+    async with client(here.url, credential=token) as ask:
+        report = await ask("token", (WSOL,))
+        assert msgspec.json.decode(msgspec.json.encode(report)) == msgspec.json.decode(full_reports)
+        assert await ask("balance", ()) == 1
+        with pytest.raises(errors.NotTrackedError):
+            await ask("token", (UNKNOWN_MINT,))
+        with pytest.raises(errors.InvalidTokenAddressError):
+            await ask("token", ("no mint at all",))
+        with pytest.raises(errors.NothingThereError):
+            await ask("token", ("../credits/balance",))
+        await ask("token", (WSOL,))
+        with pytest.raises(errors.NoCreditsError):
+            await ask("token", (WSOL,))
+        assert (await ask("history", ())).spent == 2
+
+
+@BOTH
+async def test_a_budget_ends_before_the_credits_do(here: Here, client: Any) -> None:
+    token = await here.shop.service.issue(10)
+    async with client(here.url, credential=token, budget=CreditBudget(credits_in_all=3)) as ask:
+        for _ in range(3):
+            await ask("token", (WSOL,))
+        with pytest.raises(errors.OverBudgetError):
+            await ask("token", (WSOL,))
+    assert await here.shop.service.left(token) == 7
+
+
+@BOTH
+async def test_a_wallet_pays_for_a_report_and_for_credits(here: Here, client: Any) -> None:
+    async with client(here.url, payer=here.payer()) as ask:
+        offers = await ask("bundles", ())
+        assert offers.currency.asset == here.world.terms.asset
+        report = await ask("token", (WSOL,))
+        bought = await ask("buy_credits", (10,))
+    assert report.token == WSOL
+    assert is_well_formed(CredentialKind.CREDIT_TOKEN, bought.token)
+    assert here.world.received() == 2_500 + 25_000
+
+    async with client(here.url, credential=bought.token, payer=here.payer()) as ask:
+        await ask("token", (WSOL,))
+        topped = await ask("buy_credits", (10,))
+        assert topped.token == bought.token
+        assert await ask("balance", ()) == 19
+
+
+@BOTH
+async def test_a_wallet_without_room_signs_nothing(here: Here, client: Any) -> None:
+    async with client(here.url, payer=here.payer(atoms_in_all=20_000)) as ask:
+        with pytest.raises(WillNotPay, match="20000 atoms in all"):
+            await ask("buy_credits", (10,))
+    assert here.world.received() == 0
+
+
+@BOTH
+async def test_a_service_that_is_not_there_is_said(client: Any) -> None:
+    async with client("http://127.0.0.1:9", patience_s=0) as ask:
+        with pytest.raises(errors.UnreachableError, match="ConnectError"):
+            await ask("bundles", ())
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    ("url", "credential"),
+    [
+        ("api.example", None),
+        ("ftp://api.example", None),
+        ("https://api.example", "svc_credit_" + "0" * 64),
+        ("https://api.example", "svc_app_" + "0" * 64),
+    ],
+)
+def test_what_cannot_work_is_said_at_once(kind: Any, url: str, credential: str | None) -> None:
+    with pytest.raises(ValueError, match="expected a"):
+        kind(url, credential=credential)
+
+
+def test_a_limit_in_usd_is_what_the_buyer_says_a_token_is_worth(world_pin: Pin) -> None:
+    limit = SpendLimit.in_usd(world_pin, per_payment=Decimal("0.01"), in_all=Decimal(1))
+
+    assert limit == SpendLimit(atoms_per_payment=3_333, atoms_in_all=333_333)
+    with pytest.raises(ValueError, match="usd_per_token"):
+        SpendLimit.in_usd(
+            replace(world_pin, usd_per_token=None), per_payment=Decimal(1), in_all=Decimal(1)
+        )
+
+
+@pytest.fixture
+def world_pin() -> Pin:
+    return Pin(
+        network=MAINNET, asset=USDC, decimals=6, pay_to=Wallet(WSOL), usd_per_token=Decimal(3)
+    )

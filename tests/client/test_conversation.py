@@ -1,0 +1,257 @@
+"""What a call sends, how long it waits and what it counts as spent, told without a connection."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.credentials import make_credit_token
+from mintscope.base.primitives import UnixMs
+from mintscope.client import errors
+from mintscope.client.budget import CreditBudget
+from mintscope.client.calls import verbs
+from mintscope.client.calls.call import Answered, ApiCall
+from mintscope.client.calls.conversation import (
+    IDEMPOTENCY_KEY,
+    CallSession,
+    Reply,
+    Send,
+    Wait,
+    converse,
+)
+from mintscope.client.results.credits import CreditBalance
+
+NOW = UnixMs(1_750_000_000_000)
+CREDIT_TOKEN = make_credit_token(bytes(28))
+PAID = ApiCall(name="token", method="GET", path="/v1/token/abc", kind=CreditBalance, credits_max=1)
+LOST = httpx.ReadTimeout("no answer")
+NOT_SENT = httpx.ConnectError("refused")
+
+
+def session(**changes: Any) -> CallSession:
+    given: dict[str, Any] = {
+        "origin": httpx.URL("https://api.example/"),
+        "credential": CREDIT_TOKEN,
+        "clock": ManualClock(NOW),
+        "chance": lambda: 1.0,
+    }
+    return CallSession(**(given | changes))
+
+
+def answered(left: int = 7) -> httpx.Response:
+    body = {"success": True, "data": {"balance": left}, "meta": {}}
+    return httpx.Response(200, json=body, headers={"X-Credits-Remaining": str(left)})
+
+
+def refused(status: int, code: str, **headers: str) -> httpx.Response:
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    body = {"success": False, "error": {"code": code, "message": "because"}}
+    return httpx.Response(status, json=body, headers=named)
+
+
+class Told:
+    """A conversation as it went: its clock moves by what it waits."""
+
+    def __init__(
+        self, session: CallSession, replies: Sequence[Reply], call: ApiCall[Any] = PAID
+    ) -> None:
+        self.sent: list[httpx.Request] = []
+        self.waits: list[float] = []
+        self.answer: Answered[Any] | None = None
+        left = iter(replies)
+        assert isinstance(session.clock, ManualClock)
+        conversation = converse(session, call)
+        reply: Reply = None
+        try:
+            while True:
+                match conversation.send(reply):
+                    case Send(request=request):
+                        self.sent.append(request)
+                        reply = next(left)
+                    case Wait(seconds=seconds):
+                        self.waits.append(seconds)
+                        session.clock.advance(round(seconds * 1000))
+                        reply = None
+        except StopIteration as done:
+            self.answer = done.value
+
+
+def test_an_answer_is_data_and_what_its_headers_say() -> None:
+    told = Told(session(), [answered(7)])
+
+    assert told.answer == Answered(data=CreditBalance(7), credits_left=7)
+    (request,) = told.sent
+    assert str(request.url) == "https://api.example/v1/token/abc"
+    assert request.headers["Authorization"] == f"Bearer {CREDIT_TOKEN}"
+    assert len(request.headers[IDEMPOTENCY_KEY]) >= 32
+
+
+def test_what_passes_is_sent_again_with_the_same_key_as_the_service_asks() -> None:
+    told = Told(
+        session(),
+        [
+            refused(429, "RATE_LIMITED", Retry_After="7"),
+            refused(503, "DATA_STALE", Retry_After="5"),
+            NOT_SENT,
+            answered(),
+        ],
+    )
+
+    assert told.waits == [7, 5, 2.0]  # the third one of its own, doubled twice
+    assert len({request.headers[IDEMPOTENCY_KEY] for request in told.sent}) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "INVALID_TOKEN_ADDRESS", errors.InvalidTokenAddressError),
+        (401, "INVALID_TOKEN", errors.UnknownCredentialError),
+        (402, "INSUFFICIENT_CREDITS", errors.NoCreditsError),
+        (402, "A_NEWER_CODE", errors.UnpaidError),
+        (403, "INSUFFICIENT_SCOPE", errors.MissingScopeError),
+        (404, "TOKEN_NOT_FOUND", errors.NotTrackedError),
+        (404, "NOT_FOUND", errors.NothingThereError),
+        (409, "PAYMENT_ALREADY_USED", errors.PaymentUsedError),
+        (418, "TEAPOT", errors.WrongCallError),
+    ],
+)
+def test_a_refusal_is_raised_by_its_code_and_not_sent_again(
+    status: int, code: str, kind: type[errors.RefusedError]
+) -> None:
+    here = session(budget=CreditBudget(credits_in_all=1))
+    with pytest.raises(errors.RefusedError) as raised:
+        Told(here, [refused(status, code, X_Request_Id="r-1")])
+
+    assert type(raised.value) is kind
+    assert (raised.value.status, raised.value.code) == (status, code)
+    assert raised.value.request_id == "r-1"
+    assert here.budget.spent == 0
+
+
+def test_a_wait_beyond_its_patience_is_raised_with_what_to_wait() -> None:
+    with pytest.raises(errors.TooManyRequestsError) as raised:
+        Told(session(patience_s=30), [refused(429, "RATE_LIMITED", Retry_After="31")])
+
+    assert raised.value.retry_after_s == 31
+
+
+def test_a_service_that_stays_away_is_given_up() -> None:
+    here = session(patience_s=30)
+    with pytest.raises(errors.UnreachableError, match="refused") as raised:
+        Told(here, [NOT_SENT] * 100)
+
+    assert here.clock.monotonic_s() <= 30
+    assert not raised.value.may_be_charged
+
+
+def test_a_limit_without_room_is_waited_for_before_sending() -> None:
+    here = session()
+    full = answered()
+    full.headers["RateLimit"] = '"public";r=0;t=12'
+    Told(here, [full])
+
+    assert Told(here, [answered()]).waits == [12]
+    assert Told(here, [answered()]).waits == []
+
+
+@pytest.mark.parametrize("text", ["12", "Sun, 15 Jun 2025 15:06:52 GMT", "soon"])
+def test_retry_after_is_seconds_or_a_date(text: str) -> None:
+    told = Told(session(), [refused(503, "SERVICE_UNAVAILABLE", Retry_After=text), answered()])
+
+    assert told.waits == [{"soon": 0.5}.get(text, 12)]
+
+
+def test_a_success_that_is_none_is_counted_and_not_asked_for_again() -> None:
+    here = session(budget=CreditBudget(credits_in_all=3))
+    with pytest.raises(errors.UnreadableError, match="200"):
+        Told(here, [httpx.Response(200, text="<html>welcome to the hotel</html>")])
+
+    assert here.budget.spent == 1
+
+
+def test_a_call_over_the_budget_is_not_sent() -> None:
+    here = session(budget=CreditBudget(credits_per_call=4, credits_in_all=10))
+    dear = ApiCall(name="b", method="POST", path="/b", kind=CreditBalance, credits_max=5)
+    with pytest.raises(errors.OverBudgetError, match="at most 4"):
+        Told(here, [], dear)
+    for _ in range(10):
+        Told(here, [answered()])
+    with pytest.raises(errors.OverBudgetError, match="10 are spent"):
+        Told(here, [])
+
+
+def test_free_calls_need_no_budget_and_carry_no_key() -> None:
+    told = Told(session(budget=CreditBudget(credits_in_all=0)), [answered()], verbs.BALANCE)
+
+    assert IDEMPOTENCY_KEY not in told.sent[0].headers
+
+
+def test_a_call_counts_what_it_delivered() -> None:
+    batch = ApiCall(
+        name="batch",
+        method="POST",
+        path="/b",
+        kind=CreditBalance,
+        credits_max=50,
+        credits_of=lambda data: data.balance,
+    )
+    here = session(budget=CreditBudget(credits_in_all=60))
+    Told(here, [answered(3)], batch)
+
+    assert here.budget.spent == 3
+
+
+OUTCOMES: Mapping[str, tuple[Reply, int]] = {
+    "answered": (answered(), 1),
+    "lost": (LOST, 1),  # it may have been charged
+    "not sent": (NOT_SENT, 0),
+    "refused": (refused(404, "TOKEN_NOT_FOUND"), 0),
+    "later": (refused(503, "DATA_STALE"), 0),
+    "garbled": (httpx.Response(200, text="?"), 1),
+}
+
+
+@given(st.lists(st.sampled_from(sorted(OUTCOMES)), max_size=30), st.integers(0, 8))
+def test_what_is_counted_is_what_may_have_been_charged(names: list[str], most: int) -> None:
+    here = session(budget=CreditBudget(credits_in_all=most), patience_s=10)
+    waiting, sent = list(names), []
+
+    class Service:
+        def __iter__(self) -> "Service":
+            return self
+
+        def __next__(self) -> Reply:
+            if not waiting:
+                raise KeyboardInterrupt  # the user goes
+            sent.append(waiting.pop(0))
+            return OUTCOMES[sent[-1]][0]
+
+    while waiting:
+        before = len(sent)
+        try:
+            Told(here, Service())  # type: ignore[arg-type]
+        except errors.OverBudgetError:
+            break
+        except (errors.ClientError, KeyboardInterrupt):
+            assert len(sent) > before or not waiting
+    charged = sum(OUTCOMES[name][1] for name in sent)
+
+    assert charged <= here.budget.spent <= most
+
+
+@given(st.binary() | st.text().map(str.encode), st.sampled_from([200, 201, 400, 402, 429, 503]))
+def test_no_answer_is_too_strange(body: bytes, status: int) -> None:
+    with pytest.raises(errors.ClientError):
+        Told(session(patience_s=0), [httpx.Response(status, content=body)])
+
+
+def test_no_secret_is_in_what_is_raised() -> None:
+    with pytest.raises(errors.ClientError) as raised:
+        Told(session(patience_s=0), [LOST])
+
+    assert CREDIT_TOKEN not in json.dumps([str(raised.value), repr(raised.value)])

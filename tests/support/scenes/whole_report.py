@@ -1,0 +1,15 @@
+"""A report as the service writes it, for clients that read every field."""
+
+import msgspec
+import numpy as np
+
+from mintscope.base.primitives import UnixS
+from mintscope.base.solana import WSOL
+from mintscope.core.market.report import report_of
+
+
+def whole_report() -> bytes:
+    """Return a report of wrapped SOL in which some averages are there and some are not."""
+    values = np.arange(200, dtype=np.float64)
+    values[:8] = np.nan  # the averages of the first timeframe
+    return msgspec.json.encode(report_of(WSOL, values, UnixS(1_750_000_000)))
