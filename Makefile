@@ -15,7 +15,7 @@ APT_INSTALL := apt-get -qq install --yes --no-install-recommends
 KERNELS := $(addprefix src/mintscope/core/,market/engine/kernels.py market/engine/prefetch.py dex/base58.py)
 PACKAGES := tests/browser src/mintscope/edges/web/assets
 
-.PHONY: help setup demo quick test check bench mainnet cluster storm prove fuzz mutation report protocol lock format clean
+.PHONY: help setup demo quick test check bench mainnet market cluster storm prove fuzz mutation report protocol lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -64,6 +64,9 @@ bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer; COM
 mainnet: $(VENV)/bench ## ingest and api at the load of mainnet, MINUTES=10 each by JSON-RPC and gRPC, 100 and 250 ms away
 	@$(BIN)/python -m bench.mainnet $(or $(MINUTES),10) 100 250
 
+market: $(VENV)/bench ## 5,000 swaps a second over 100,000 tokens, MINUTES=10 each on PostgreSQL and SQLite: lag, processor, memory, disk
+	@$(BIN)/python -m bench.whole_market $(or $(MINUTES),10)
+
 format: $(VENV)/dev ## rewrite the code as `make check` wants it
 	@$(BIN)/ruff format src tests bench prove
 	@$(BIN)/ruff check --fix --quiet src tests bench prove
@@ -111,7 +114,7 @@ $(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.jso
 	done
 	@touch $@
 
-# Chromium comes from Debian where that is possible; without one the tests in a browser are skipped.
+# Chromium and strace come from Debian where that is possible; without them their tests are skipped.
 $(VENV)/browser: $(VENV)/dev tests/browser/package-lock.json
 	@PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/browser --silent --no-audit --no-fund
 	@command -v chromium-headless-shell >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
@@ -119,6 +122,9 @@ $(VENV)/browser: $(VENV)/dev tests/browser/package-lock.json
 	  { apt-get -qq update && { $(APT_INSTALL) chromium-headless-shell \
 	  || $(APT_INSTALL) chromium; }; } >/dev/null 2>&1 \
 	  || echo "Chromium could not be installed"; }
+	@command -v strace >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
+	  echo "installing strace ..."; export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get -qq update && $(APT_INSTALL) strace; } >/dev/null 2>&1 || echo "strace could not be installed"; }
 	@touch $@
 
 $(VENV)/bench: $(VENV)/dev requirements/bench.txt bench/peers/package-lock.json

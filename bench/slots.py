@@ -55,12 +55,12 @@ FLOORS: Final = {
 
 
 class Slots:
-    """Slots of made swaps, the same for a seed."""
+    """Slots of made swaps of so many mints, the same for a seed."""
 
-    def __init__(self) -> None:
+    def __init__(self, mints: int = MINTS) -> None:
         made = random.Random(1)
-        self.mints = [Mint(b58encode(made.randbytes(32)).decode()) for _ in range(MINTS)]
-        shares = 1 / np.arange(1, MINTS + 1)
+        self.mints = [Mint(b58encode(made.randbytes(32)).decode()) for _ in range(mints)]
+        shares = 1 / np.arange(1, mints + 1)
         self._cumulative = np.cumsum(shares / shares.sum())
         self._random = np.random.default_rng(1)
 
@@ -68,19 +68,26 @@ class Slots:
         """Return the swaps of the next slot."""
         at = np.searchsorted(self._cumulative, self._random.random(count))
         amounts = self._random.integers(10**9, 11 * 10**8, count)
-        picked = zip(np.minimum(at, MINTS - 1).tolist(), amounts.tolist(), strict=True)
-        return [self._swap(n, self.mints[mint], amount) for n, (mint, amount) in enumerate(picked)]
+        picked = zip(np.minimum(at, len(self.mints) - 1).tolist(), amounts.tolist(), strict=True)
+        return [_swap(n, self.mints[mint], amount) for n, (mint, amount) in enumerate(picked)]
 
     def priced(self, count: int = SWAPS) -> Sequence[PricedSwap]:
         """Return the next slot's with their prices."""
         return price_slot(self.swaps(count), RATE).swaps
 
-    def _swap(self, n: int, mint: Mint, amount: int) -> Swap:
-        sides = [(WSOL, 10**8 + n, 9), (mint, amount, 6)]
-        if n % 2:
-            sides.reverse()
-        pool = f"pool of {mint}"
-        return Swap(Signature("s"), n, 0, -1, 0, "pumpswap", pool, *sides[0], *sides[1], "signer")
+
+def one_each(mints: Sequence[Mint]) -> Sequence[PricedSwap]:
+    """Return a swap of each of *mints*, with its price."""
+    swaps = [_swap(n, mint, 10**9) for n, mint in enumerate(mints)]
+    return price_slot(swaps, RATE).swaps
+
+
+def _swap(n: int, mint: Mint, amount: int) -> Swap:
+    sides = [(WSOL, 10**8 + n, 9), (mint, amount, 6)]
+    if n % 2:
+        sides.reverse()
+    pool = f"pool of {mint}"
+    return Swap(Signature("s"), n, 0, -1, 0, "pumpswap", pool, *sides[0], *sides[1], "signer")
 
 
 class Stages:

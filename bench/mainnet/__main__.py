@@ -19,6 +19,7 @@ from typing import Final
 from bench.freshness import Seen, command, confirmed_at, credit_token, late_ms
 from bench.mainnet.chain import SLOT_S
 from bench.process import free_port, python_running, wait_for
+from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL
 from mintscope.base.time import DAY_S, MINUTE_S
 from mintscope.shell.config.load import child_environment
@@ -69,10 +70,10 @@ def measure(minutes: float, delay_ms: int, source: str) -> str:
         )
         ingest = stack.enter_context(command(settings, "ingest"))
         wait_for(api_port, stack.enter_context(command(settings, "api")))
-        answers = stack.enter_context(closing(_answers(api_port, credit_token(settings))))
+        answers = stack.enter_context(closing(reports(api_port, credit_token(settings))))
         _watch(answers, metrics_port, WARM_UP_S)
-        begin_s, cpu_s, memory = time.monotonic(), _cpu_s(ingest.pid), _memory_mb(ingest.pid)
-        disk, start = _disk(folder), _behind(metrics_port)[1]
+        begin_s, before_s, memory = time.monotonic(), cpu_s(ingest.pid), memory_mb(ingest.pid)
+        disk, start = disk_bytes(folder), _behind(metrics_port)[1]
         watched = _watch(answers, metrics_port, minutes * MINUTE_S)
         took_s = time.monotonic() - begin_s
         blocks = _behind(metrics_port)[1] - start
@@ -81,9 +82,9 @@ def measure(minutes: float, delay_ms: int, source: str) -> str:
             f"{source} {delay_ms} ms: behind {_percentiles(watched.behind)} blocks;"
             f" block -> answer {_percentiles(late)} ms;"
             f" {blocks / took_s:.2f} blocks/s of {1 / SLOT_S:.2f};"
-            f" ingest {(_cpu_s(ingest.pid) - cpu_s) / took_s:.2f} of a core,"
-            f" memory {memory:.0f} -> {_memory_mb(ingest.pid):.0f} MB,"
-            f" disk {(_disk(folder) - disk) / took_s * DAY_S / MB:,.0f} MB a day"
+            f" ingest {(cpu_s(ingest.pid) - before_s) / took_s:.2f} of a core,"
+            f" memory {memory:.0f} -> {memory_mb(ingest.pid):.0f} MB,"
+            f" disk {(disk_bytes(folder) - disk) / took_s * DAY_S / MB:,.0f} MB a day"
         )
 
 
@@ -101,12 +102,12 @@ def _watch(answers: Iterator[Seen | None], metrics_port: int, how_long_s: float)
     return watched
 
 
-def _answers(port: int, bearer: str) -> Generator[Seen | None, None, None]:
-    """Yield one report of SOL after the other, None while there is none."""
+def reports(port: int, bearer: str, mint: Mint = WSOL) -> Generator[Seen | None, None, None]:
+    """Yield one report of *mint* after the other, None while there is none."""
     headers = {"Authorization": f"Bearer {bearer}"}
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         while True:
-            connection.request("GET", f"/v1/token/{WSOL}", headers=headers)
+            connection.request("GET", f"/v1/token/{mint}", headers=headers)
             answer = connection.getresponse()
             answer.read()
             is_live = answer.headers.get("x-data-status") == "live"
@@ -129,16 +130,19 @@ def _behind(port: int) -> tuple[float, float]:
     return max(0.0, float(head[1]) - float(slot[1])), float(slot[1])
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
+    """Return what a process has had of processors, and those of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
+    return sum(map(int, fields[11:15])) / TICKS_A_SECOND
 
 
-def _memory_mb(pid: int) -> float:
+def memory_mb(pid: int) -> float:
+    """Return what a process has in memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES / MB
 
 
-def _disk(folder: str) -> int:
+def disk_bytes(folder: str) -> int:
+    """Return the sizes of all files in *folder*."""
     return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 

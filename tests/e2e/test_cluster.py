@@ -32,6 +32,7 @@ from support.cluster.cluster import (
     stop_server,
     wait_for,
 )
+from support.cluster.emails import expect_emails
 from support.cluster.load import Heard, Spent, paying_load
 from support.oracles.market_file import kept, kept_in
 from support.processes.serial_ingest import ingest_serially
@@ -48,6 +49,7 @@ SPENDERS: Final = 4
 CREDITS: Final = 1_000_000
 LIMIT: Final = 30
 AT_ONCE: Final = 200
+EMAILS: Final = 2_000
 MOVED: Final = """
 SELECT a.hint, e.kind, sum(e.delta) FROM credit_account AS a
   JOIN credit_entry AS e ON e.account = a.id
@@ -181,6 +183,7 @@ async def _through_all(cluster: Cluster, heard: Heard, told: list[str]) -> None:
             await _upgrade(cluster, heard, told)
         await _expect_books(cluster, heard, shopper, told)
         await _expect_limit(url, told)
+    told.append(await expect_emails(cluster.postgres.dsn, cluster.mail_room, EMAILS))
 
 
 async def _go_through(trouble: Trouble, cluster: Cluster, heard: Heard, told: list[str]) -> None:

@@ -22,8 +22,8 @@ from mintscope.edges.storage.copying.sqlite_side import SqliteSide
 from mintscope.edges.storage.copying.table import CannotCopy, Relation
 from mintscope.edges.storage.database import Row
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, held
-from mintscope.edges.storage.postgres.notices import MarketNotices
 from mintscope.edges.storage.postgres.openers import open_money as open_money_tables
+from mintscope.edges.storage.postgres.processes.notices import MarketNotices
 from mintscope.edges.storage.sqlite.openers import open_money
 from mintscope.shell.cli.app import app
 from support.scenes.old_folder import FACTS, old_folder

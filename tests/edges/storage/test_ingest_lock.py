@@ -11,7 +11,7 @@ import pytest
 from mintscope.base.errors import StoreUnavailable
 from mintscope.edges.storage.database import DatabaseAway
 from mintscope.edges.storage.postgres.connection import PostgresDatabase, TakenOver, WriteLock
-from mintscope.edges.storage.postgres.ingest_lock import SILENT_MS_MAX, IngestLock
+from mintscope.edges.storage.postgres.processes.ingest_lock import SILENT_MS_MAX, IngestLock
 from support.scenes.postgres import dsn_in
 
 WAIT_S_MAX: Final = 10.0

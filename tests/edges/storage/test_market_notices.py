@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from mintscope.edges.storage.postgres.notices import MarketNotices
+from mintscope.edges.storage.postgres.processes.notices import MarketNotices
 from support.scenes.postgres import dsn_in
 
 WOKEN_S_MAX: Final = 0.5

@@ -13,8 +13,8 @@ from psycopg.raw_cursor import RawCursor
 from typing_extensions import override
 
 from mintscope.base.errors import UnusableStore
-from mintscope.edges.storage.database import DatabaseAway, DatabaseError
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.database import Batch, DatabaseAway, DatabaseError
+from mintscope.edges.storage.postgres.connection import ROWS_MAX, PostgresDatabase
 from mintscope.edges.storage.postgres.migrating import Migration, migrate, migrations
 from support.scenes.postgres import dsn_in
 
@@ -140,6 +140,22 @@ def test_sums_are_integers_however_large(db: PostgresDatabase) -> None:
     largest = 2**63 - 1
     db.executemany(ADD, [(largest,), (largest - 1,)])
     assert db.execute(SUM).get == 2 * largest - 1
+
+
+def test_no_statement_adds_so_many_rows_that_it_might_take_too_long(db: PostgresDatabase) -> None:
+    db.execute(
+        "CREATE FUNCTION count_rows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO counted SELECT count(*) FROM added; RETURN NULL; END $$"
+    )
+    db.execute("CREATE TABLE counted (rows bigint)")
+    db.execute(
+        "CREATE TRIGGER each_statement AFTER INSERT ON noted REFERENCING NEW TABLE AS added"
+        " FOR EACH STATEMENT EXECUTE FUNCTION count_rows()"
+    )
+    count = 2 * ROWS_MAX + 1
+    db.executemany(Batch("noted", {"n": "bigint"}), [(n,) for n in range(count)])
+    assert db.changes() == count
+    assert [rows for (rows,) in db.execute("SELECT rows FROM counted")] == [ROWS_MAX, ROWS_MAX, 1]
 
 
 def test_two_that_migrate_at_once_run_each_migration_once(dsn: str) -> None:

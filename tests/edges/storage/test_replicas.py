@@ -10,7 +10,7 @@ from mintscope.base.errors import UnusableStore
 from mintscope.base.time import SECOND_MS
 from mintscope.edges.storage.database import DatabaseAway
 from mintscope.edges.storage.postgres.money.credit_book import PostgresCreditBook
-from mintscope.edges.storage.postgres.notices import MarketNotices
+from mintscope.edges.storage.postgres.processes.notices import MarketNotices
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.storage.common_settings import common_settings
 from support.scenes.postgres import dsn_in

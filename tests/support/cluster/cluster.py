@@ -20,6 +20,7 @@ from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL
 from mintscope.devchain.market.world import World
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
+from support.fakes.mail_server import MailRoom, mail_room_beside
 from support.processes.servers import PostgresServer, ValkeyServer, free_port
 
 GENESIS: Final = Genesis(0)
@@ -92,6 +93,7 @@ class Cluster:
     postgres: PostgresServer
     valkey: ValkeyServer
     rpc_url: str
+    mail_room: MailRoom
     processes: dict[str, Process]
     api_ports: dict[str, int]
     code: Path = SOURCE
@@ -131,6 +133,10 @@ class Cluster:
             "API__ORIGIN": "https://mintscope.example",
             "API__RATE_LIMIT_REQUESTS": "100000",
             "API__OTHER_LIMIT_REQUESTS": "30",
+            "MAIL__DELIVERY": "smtp",
+            "MAIL__PORT": f"{self.mail_room.port}",
+            "MAIL__SECURITY": "none",
+            "MAIL__SENDER": "no-reply@example.org",
             "METRICS__ENABLED": "false",
             "LOG__FORMAT": "json",
             "PAYMENTS__ENABLED": "true",
@@ -186,7 +192,8 @@ def cluster_in(folder: Path) -> Iterator[Cluster]:
         valkey.start()
         chain_port = free_port()
         rpc_url = f"http://127.0.0.1:{chain_port}"
-        cluster = Cluster(folder, postgres, valkey, rpc_url, {}, {})
+        mail_room = stack.enter_context(mail_room_beside())
+        cluster = Cluster(folder, postgres, valkey, rpc_url, mail_room, {}, {})
         chain = ("devchain", "--port", f"{chain_port}", "--mints", f"{MINTS}")
         devchain = Process(
             (*chain, "--history-days", "0.05"), cluster.environment(), folder / "devchain.log"

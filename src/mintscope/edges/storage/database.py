@@ -46,7 +46,7 @@ class DatabaseAway(DatabaseError):
 
 
 class Batch(NamedTuple):
-    """Rows that go into a table together, in one statement where the engine has arrays.
+    """Rows that go into a table together, by the thousand where the engine has arrays.
 
     columns       name and type of each, in the order of the values
     on_conflict   the end of the statement

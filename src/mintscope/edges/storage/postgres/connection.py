@@ -20,6 +20,7 @@ from mintscope.edges.storage.database import (
 )
 from mintscope.edges.storage.postgres.arrays import COLUMNS, register
 from mintscope.edges.storage.postgres.dialect import inserting_arrays, translate
+from mintscope.edges.storage.postgres.waiting import MARGIN_S, BoundedConnection
 
 APPLICATION: Final = "mintscope"  # as pg_stat_activity shows it
 CONNECT_S: Final = 5
@@ -28,6 +29,8 @@ IDLE_IN_TRANSACTION_MS: Final = 3_000  # then a frozen holder of a lock loses it
 PATIENCE_S: Final = 5.0  # for what became of a commit
 PAUSE_S: Final = 0.05
 PREPARED_AFTER: Final = 3
+# Added by one statement: they take a fraction of a second, also where the server has little time.
+ROWS_MAX: Final = 5_000
 # A server that is cut off answers no probe: the connection is then lost within some 20 s.
 PROBE_S: Final = 5
 PROBES_MAX: Final = 3
@@ -121,13 +124,14 @@ class PostgresDatabase:
             cursor = self._cursor()
             if not isinstance(statement, Batch):
                 cursor.executemany(translate(statement).text, rows)
-            elif rows:
-                kinds = [COLUMNS[kind] for kind in statement.columns.values()]
-                columns = [
-                    kind(each) for kind, each in zip(kinds, zip(*rows, strict=True), strict=True)
-                ]
+                self._changed = cursor.rowcount
+                return
+            kinds, self._changed = [COLUMNS[kind] for kind in statement.columns.values()], 0
+            for first in range(0, len(rows), ROWS_MAX):
+                values = zip(*rows[first : first + ROWS_MAX], strict=True)
+                columns = [kind(each) for kind, each in zip(kinds, values, strict=True)]
                 cursor.execute(inserting_arrays(statement), columns)
-            self._changed = cursor.rowcount
+                self._changed += cursor.rowcount
 
     def script(self, text: str) -> None:
         """Run several statements without values, within a transaction."""
@@ -252,7 +256,7 @@ class PostgresDatabase:
         return RawCursor(connection)
 
     def _connect(self) -> psycopg.Connection[Any]:
-        connection = psycopg.connect(
+        connection = BoundedConnection.connect(
             self._dsn,
             autocommit=True,
             connect_timeout=CONNECT_S,
@@ -263,6 +267,7 @@ class PostgresDatabase:
             keepalives_interval=PROBE_S,
             keepalives_count=PROBES_MAX,
         )
+        connection.silent_s_max = self._statement_ms / 1_000 + MARGIN_S
         register(connection)
         cursor = RawCursor(connection)
         cursor.execute(SETTINGS, (f"{self._statement_ms}", f"{IDLE_IN_TRANSACTION_MS}"))

@@ -33,6 +33,7 @@ DELETE FROM waypoint
    AND bucket < (SELECT min(kept.bucket) FROM candle AS kept
                   WHERE kept.mint = asked.mint AND kept.timeframe = asked.timeframe)
 """
+CUTS_MAX: Final = 1_000  # of one statement, so that none takes long
 NOTIFY: Final = "SELECT pg_notify('mintscope_market_' || current_schema(), '')"
 
 
@@ -62,12 +63,12 @@ class PostgresMarketTables:
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
         """Drop the candles before *cuts*."""
-        if not cuts:
-            return
-        columns = [list(column) for column in zip(*cuts, strict=True)]
-        db.execute(DROP_OLD, (*columns, newest))
-        if db.changes():
-            db.execute(DROP_WAYPOINTS, columns[:2])
+        for first in range(0, len(cuts), CUTS_MAX):
+            part = zip(*cuts[first : first + CUTS_MAX], strict=True)
+            columns = [list(column) for column in part]
+            db.execute(DROP_OLD, (*columns, newest))
+            if db.changes():
+                db.execute(DROP_WAYPOINTS, columns[:2])
 
     def written(self, db: Database) -> None:
         """Wake who listens, once the transaction is committed."""

@@ -28,7 +28,7 @@ from mintscope.edges.storage.postgres.money.credit_ledger import (
     PostgresCreditLedger,
 )
 from mintscope.edges.storage.postgres.money.shared_price import SharedPrice
-from mintscope.edges.storage.postgres.services import is_auditor
+from mintscope.edges.storage.postgres.processes.services import is_auditor
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore

@@ -19,7 +19,7 @@ async def waiting(config: Config) -> AsyncIterator[Wait]:
         yield partial(asyncio.sleep, poll_interval_s)
         return
     with extra("postgres", "psycopg", "store"):
-        from mintscope.edges.storage.postgres.notices import MarketNotices  # noqa: PLC0415 - extra
+        from mintscope.edges.storage.postgres.processes.notices import MarketNotices  # noqa: PLC0415 - extra
     settings = common_settings(config)
     async with aclosing(MarketNotices(config.store.get_secret_value(), settings)) as notices:
         await notices.open()

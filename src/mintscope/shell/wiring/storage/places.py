@@ -89,7 +89,7 @@ def expecting_no_service(place: str) -> Iterator[None]:
                 stack.enter_context(held)
         else:
             with extra("postgres", "psycopg", "store"):
-                from mintscope.edges.storage.postgres.services import (  # noqa: PLC0415 - extra
+                from mintscope.edges.storage.postgres.processes.services import (  # noqa: PLC0415 - extra
                     expecting_no_process,
                 )
             stack.enter_context(expecting_no_process(place))

@@ -41,7 +41,7 @@ def turn(config: Config) -> Turn:
     if config.store is None:
         return _OnlyOne()
     with extra("postgres", "psycopg", "store"):
-        from mintscope.edges.storage.postgres.ingest_lock import (  # noqa: PLC0415 - an extra
+        from mintscope.edges.storage.postgres.processes.ingest_lock import (  # noqa: PLC0415 - an extra
             IngestLock,
         )
     return IngestLock(config.store.get_secret_value())

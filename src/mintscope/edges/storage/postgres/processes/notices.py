@@ -11,12 +11,13 @@ from psycopg import sql
 
 from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.edges.storage.postgres.connection import APPLICATION, CONNECT_S
-from mintscope.edges.storage.postgres.replicas import join
+from mintscope.edges.storage.postgres.processes.replicas import join
 
 CHANNEL: Final = "SELECT 'mintscope_market_' || current_schema()"
 # A server that is cut off says nothing either: readers look by themselves as often.
 LOOK_AGAIN_S: Final = 1.0
 CONNECT_AGAIN_S: Final = 5.0
+ANSWER_S: Final = 10.0  # for all that is asked at the beginning
 
 log = structlog.get_logger()
 
@@ -72,17 +73,17 @@ class MarketNotices:
         return True
 
     async def _connect(self) -> None:
-        connection = await psycopg.AsyncConnection.connect(
-            self._dsn,
-            autocommit=True,
-            connect_timeout=CONNECT_S,
-            fallback_application_name=APPLICATION,
-        )
-        self._connection = connection
-        row = await (await connection.execute(CHANNEL)).fetchone()
-        assert row is not None
-        await join(connection, self._settings)
-        await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(str(row[0]))))
+        async with asyncio.timeout(ANSWER_S):
+            self._connection = connection = await psycopg.AsyncConnection.connect(
+                self._dsn,
+                autocommit=True,
+                connect_timeout=CONNECT_S,
+                fallback_application_name=APPLICATION,
+            )
+            row = await (await connection.execute(CHANNEL)).fetchone()
+            assert row is not None
+            await join(connection, self._settings)
+            await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(str(row[0]))))
         if self._is_told:
             log.info("market_notices_back")
             self._is_told = False

@@ -9,6 +9,7 @@ import psycopg
 from mintscope.base.errors import StoreUnavailable
 from mintscope.edges.storage.copying.table import CannotCopy
 from mintscope.edges.storage.postgres.connection import APPLICATION, CONNECT_S, PostgresDatabase
+from mintscope.edges.storage.postgres.waiting import BoundedConnection
 
 # Beside that of ingest, which one holds alone.
 SERVING: Final = 101
@@ -33,7 +34,7 @@ def is_auditor(db: PostgresDatabase) -> bool:
 def expecting_no_process(dsn: str) -> Iterator[None]:
     """Keep processes from serving during the block.  Raises CannotCopy while one does."""
     try:
-        connection = psycopg.connect(
+        connection = BoundedConnection.connect(
             dsn,
             autocommit=True,
             connect_timeout=CONNECT_S,

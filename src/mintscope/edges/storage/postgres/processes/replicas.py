@@ -6,7 +6,7 @@ from typing import Any, Final
 from psycopg import AsyncConnection
 
 from mintscope.base.errors import UnusableStore
-from mintscope.edges.storage.postgres.services import SERVING
+from mintscope.edges.storage.postgres.processes.services import SERVING
 
 HASHED: Final = "sha256:"
 IS_FIRST: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"

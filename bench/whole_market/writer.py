@@ -1,0 +1,83 @@
+"""What ingest does behind the decoder, in a process of its own, by the clock.
+
+`python -m bench.whole_market.writer sqlite:FOLDER|DSN SECONDS TIMES`: writes a line to the file
+TIMES for each slot: its number, when it was due, and when it was committed.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Final, TextIO
+
+import uvloop
+
+from bench.slots import RATE, Slots, one_each
+from bench.slots_engines import Market
+from mintscope.base.clock import SystemClock
+from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.solana import WSOL
+from mintscope.base.time import MINUTE_S
+from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.store import Change, FinalSlot, NewSlot
+from mintscope.edges.ingest.fold import FinalFold
+from mintscope.edges.ingest.pipeline import TRIM_EVENTS_MAX, TRIM_EVERY
+from mintscope.edges.maintenance.memory import expect_batches
+from mintscope.edges.storage.postgres import openers as postgres
+from mintscope.edges.storage.sqlite import openers as sqlite
+
+MINTS: Final = 100_000
+SWAPS: Final = 2_000
+SLOT_S: Final = 0.4
+FINAL_LAG: Final = 32
+MINUTES_BEFORE: Final = 12  # in which every mint traded: a report needs nine
+READY: Final = "ready"
+
+
+def opened(where: str) -> AbstractAsyncContextManager[Market]:
+    """Return the market of *where*."""
+    kind, _, folder = where.partition(":")
+    return sqlite.open_market(Path(folder)) if kind == "sqlite" else postgres.open_market(where)
+
+
+async def write(where: str, seconds: float, times: TextIO) -> None:
+    """Write slots for so many seconds, each when it is due or as soon as the one before is done."""
+    made, clock = Slots(MINTS), SystemClock()
+    async with opened(where) as market:
+        await market.store.start(mints=[WSOL, *made.mints], follows_files=False)
+        fold = FinalFold(market.store, None, clock)
+        expect_batches()
+        now = UnixS(clock.now() // 1000)
+        for slot in range(1, MINUTES_BEFORE + 1):
+            mints = [made.mints[0], *made.mints[slot - 1 :: MINUTES_BEFORE]]
+            at = UnixS(now - MINUTE_S * (MINUTES_BEFORE + 1 - slot))
+            await market.store.write([_slot(slot, at, one_each(list(dict.fromkeys(mints))))])
+        await market.store.write([FinalSlot(Slot(MINUTES_BEFORE))])
+        await fold.finish()
+        print(READY, flush=True)
+        begin_s = time.monotonic()
+        for number in range(1, int(seconds / SLOT_S) + 1):
+            slot, due_s = MINUTES_BEFORE + number, begin_s + number * SLOT_S
+            priced = made.priced(SWAPS)
+            await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+            changes: list[Change] = [_slot(slot, UnixS(clock.now() // 1000), priced)]
+            if number > FINAL_LAG:
+                changes.append(FinalSlot(Slot(slot - FINAL_LAG)))
+            await market.store.write(changes)
+            times.write(f"{slot} {due_s} {time.monotonic()}\n")
+            times.flush()
+            await fold.go_on()
+            if slot % TRIM_EVERY == 0:
+                await market.store.trim(TRIM_EVENTS_MAX)
+
+
+def _slot(number: int, at: UnixS, swaps: Sequence[PricedSwap]) -> NewSlot:
+    header = SlotHeader(Slot(number), Slot(number - 1), f"{number}", at, RATE.usd, at)
+    return NewSlot(header, swaps)
+
+
+if __name__ == "__main__":
+    with Path(sys.argv[3]).open("w") as file:
+        uvloop.run(write(sys.argv[1], float(sys.argv[2]), file))
