@@ -1,4 +1,4 @@
-"""A PostgreSQL that is frozen for good: nobody waits for it without end."""
+"""A PostgreSQL that is frozen for good: no thread waits for it without end."""
 
 import asyncio
 import os
