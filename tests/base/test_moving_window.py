@@ -85,3 +85,16 @@ async def test_a_key_whose_admission_was_given_back_counts_no_more() -> None:
     await window.take("one")
     window.give_back_now("one")
     assert not window.is_counting("one")
+
+
+async def test_a_key_whose_admissions_were_given_back_is_forgotten() -> None:
+    clock = ManualClock(START)
+    window = MovingWindow(Limit(name="test", count=3, window_s=60), clock, keys_max=4)
+    await window.take("one")
+    for number in range(10):  # none of them crowds it out of memory
+        await window.take(number)
+        await window.give_back(number)
+    for _ in range(2):
+        assert isinstance(await window.take("one"), Admitted)
+
+    assert isinstance(await window.take("one"), Denied)

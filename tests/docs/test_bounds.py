@@ -12,6 +12,7 @@ from mintscope.edges.api.app import OTHER, PROBES
 from mintscope.edges.api.v1 import mint_of, order_of
 from mintscope.edges.follow.follower import LOADS_AT_ONCE
 from mintscope.edges.maintenance import passwords
+from mintscope.edges.mcp import budget
 from mintscope.edges.server import request
 from mintscope.edges.server.client_address import network_key
 from mintscope.edges.server.protocol.bounds import Bounds
@@ -51,6 +52,8 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
         mint_of.cache_info().maxsize or 0,
         order_of.cache_info().maxsize or 0,
     ),
+    "payments that budgets of MCP clients remember": (budget.PAYMENTS_MAX,),
+    "different budgets of MCP clients": (2 * budget.SHARES_MAX,),
     "requests that wait for the ledger": (group_commit.WAITING_MAX,),
     "mints that are loaded at once": (LOADS_AT_ONCE,),
     "mints in memory": (MarketConfig().live_mints_max,),

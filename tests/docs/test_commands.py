@@ -161,6 +161,19 @@ def buys(service: DocumentedService, command: str) -> None:
     assert is_well_formed(CredentialKind.CREDIT_TOKEN, printed.strip())
 
 
+def serves_tools(service: DocumentedService, command: str) -> None:
+    """Greet it as an MCP client does; it ends when its input does."""
+    token = service.mintscope("credits issue --credits 3")
+    (service.folder / "token.txt").write_text(token)
+    name = {"name": "a reader", "version": "1"}
+    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": name}
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client})
+    (service.folder / "hello.json").write_text(f"{hello}\n")
+    text = command.replace("https://api.example", service.url)
+    printed = service.sh(f"{text} < hello.json")
+    assert json.loads(printed)["result"]["serverInfo"]["name"] == "mintscope"
+
+
 def decodes(service: DocumentedService, command: str) -> None:
     """Decode the newest swap that the chain has."""
     slot = service.rpc("getSlot", {"commitment": "finalized"})
@@ -255,6 +268,7 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope devchain --to-file ": writes_blocks,
     "mintscope demo": runs_in_the_demo,
     "mintscope buy --url ": buys,
+    "mintscope mcp ": serves_tools,
     "mintscope decode ": decodes,
     "mintscope indicators ": computes,
     "mintscope report ": computes,

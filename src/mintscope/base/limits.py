@@ -152,8 +152,12 @@ class MovingWindow:
     def give_back_now(self, key: LimitKey) -> None:
         """Do what `give_back` does, at once."""
         admitted = self._young.get(key) or self._old.get(key)
-        if admitted:
-            admitted.pop()
+        if not admitted:
+            return
+        admitted.pop()
+        if not admitted:  # so that whatever admits first and returns later leaves nothing behind
+            self._young.pop(key, None)
+            self._old.pop(key, None)
 
     def is_counting(self, key: LimitKey) -> bool:
         """Say whether any admitted request of *key* still counts."""

@@ -19,12 +19,13 @@ class FakeReports:
         self.reads = 0
         self.bug: Exception | None = None
         self.others: set[str] = set()
+        self.body = REPORT
 
     def ready(self, mint: str) -> ReadReport | None:
         if self.bug is not None or mint not in {WSOL, *self.others}:
             return None
         self.reads += 1
-        return ReadReport(REPORT, Slot(350_000_000), self.age_ms)
+        return ReadReport(self.body, Slot(350_000_000), self.age_ms)
 
     async def read(self, mint: Mint) -> ReadReport:
         self.reads += 1
@@ -34,7 +35,7 @@ class FakeReports:
             raise InsufficientData("there are 3 m1 candles; a report needs 9")
         if mint not in {WSOL, *self.others}:
             raise TokenNotFound("this token is not tracked")
-        return ReadReport(REPORT, Slot(350_000_000), self.age_ms)
+        return ReadReport(self.body, Slot(350_000_000), self.age_ms)
 
 
 TRACKED, TOO_YOUNG, UNTRACKED = WSOL, USDC, USDT

@@ -27,6 +27,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "service.ingest", "Read the chain and write the market; one process per installation."
     ),
     "api": Command("service.api", "Serve clients: the API and the pages."),
+    "mcp": Command(
+        "service.mcp",
+        "Serve the tools of a service to an MCP client, on standard input and output.",
+    ),
     "tokens": Command("tokens", "Choose which mints are tracked, and look at one."),
     "history": Command("history.imports", "Give a mint its past."),
     "gaps": Command("chain.gaps", "Which slots no source could deliver."),

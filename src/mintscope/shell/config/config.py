@@ -10,6 +10,7 @@ from typing_extensions import override
 from mintscope.shell.config import sections, values
 from mintscope.shell.config.dex import DexConfig
 from mintscope.shell.config.geyser import GeyserConfig
+from mintscope.shell.config.mcp import McpConfig
 
 PREFIX: Final = "MINTSCOPE_"
 DELIMITER: Final = "__"
@@ -53,6 +54,7 @@ class Config(BaseSettings):
     credits: sections.CreditsConfig = sections.CreditsConfig()
     payments: sections.PaymentsConfig = sections.PaymentsConfig()
     accounts: sections.AccountsConfig = sections.AccountsConfig()
+    mcp: McpConfig = McpConfig()
     web: sections.WebConfig = sections.WebConfig()
     mail: sections.MailConfig = sections.MailConfig()
     log: sections.LogConfig = sections.LogConfig()

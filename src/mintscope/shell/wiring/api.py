@@ -36,6 +36,7 @@ from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
 from mintscope.shell.wiring.kernels import telling_what_is_compiled
 from mintscope.shell.wiring.maintenance import running, serving_metrics
+from mintscope.shell.wiring.mcp.serving import McpService
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
@@ -91,16 +92,14 @@ async def _serve(
         limits=limits,
         clock=clock,
     )
-    pages = Pages(
-        config.web,
-        accounts,
-        AddressLimits(limits, ClientAddresses(config.api.trusted_proxies)),
-        other_limit(config.api),
-        clock,
-        has_payments=sales is not None,
-    )
+    address_limits = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
+    other = other_limit(config.api)
+    has_payments = sales is not None
+    pages = Pages(config.web, accounts, address_limits, other, clock, has_payments=has_payments)
     await enter(pages.serving_administrators(_bounds(config.api)))
-    server = create_server(config.api, pages.beside(api, origins), clock, api.express, draining)
+    mcp = McpService(config.mcp, address_limits, other, clock)
+    app = await enter(mcp.beside(pages.beside(api, origins), api))
+    server = create_server(config.api, app, clock, api.express, draining)
     await enter(running(give_memory_back, "memory"))
     freeze_startup_objects()
     ready(host, port)

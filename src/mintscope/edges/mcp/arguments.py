@@ -1,0 +1,119 @@
+"""What a tool is called with: some of it is for the request to the API, some for this side."""
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from mintscope.edges.mcp.tools import Tool, ToolCost
+
+TEXT_MAX: Final = 2_000
+VALUES_MAX: Final = 100
+CREDITS_MAX: Final = 1_000_000
+USD_MAX: Final = Decimal(1_000_000)
+OWN: Final = ("max_credits", "max_usd", "idempotency_key")
+
+
+class BadArguments(Exception):
+    """The message says what was expected and what was there."""
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """The arguments of one call.
+
+    target            path and query of the request to the API
+    bundle            the bundle that is to be bought, as it was written; None for other tools
+    max_credits       the most that the call may take from a credit token or an API key
+    max_usd           the most that the call may be paid with
+    idempotency_key   the caller's secret name for a payment
+    """
+
+    target: str
+    bundle: str | None = None
+    max_credits: int | None = None
+    max_usd: Decimal | None = None
+    idempotency_key: str | None = None
+
+
+def read_arguments(tool: Tool, given: Mapping[str, Any]) -> Arguments:
+    """Return what *tool* is called with.
+
+    The API says itself what is wrong with the fields of its query.  Raises BadArguments.
+    """
+    path, query = tool.path, []
+    for name, value in given.items():
+        if name in OWN:
+            continue
+        field = tool.arguments.get(name, name)
+        segment, text = "{" + field + "}", _text(name, value)
+        if segment in path:
+            path = path.replace(segment, quote(text, safe=""))
+        else:
+            query.append((field, text))
+    if "{" in path:
+        missing = next(name for name in (*tool.arguments, "mint") if name not in given)
+        raise BadArguments(f"{missing}: expected the address of a token; it is missing")
+    max_usd = _usd(given.get("max_usd"))
+    if tool.cost is ToolCost.BUNDLE and max_usd is None:
+        raise BadArguments("max_usd: expected the most that you want to pay, in USD; it is missing")
+    return Arguments(
+        target=f"{path}?{urlencode(query)}" if query else path,
+        bundle=dict(query).get("bundle") if tool.cost is ToolCost.BUNDLE else None,
+        max_credits=_credits(given.get("max_credits")),
+        max_usd=max_usd,
+        idempotency_key=_key(given.get("idempotency_key")),
+    )
+
+
+def _text(name: str, value: Any) -> str:
+    """Return *value* as it stands in a query."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list) and len(value) <= VALUES_MAX:
+        return ",".join(_text(name, each) for each in value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # some clients know one kind of number alone
+    if isinstance(value, int | float | str) and len(str(value)) <= TEXT_MAX:
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return str(value)
+    raise BadArguments(f"{name}: expected a text of at most {TEXT_MAX} characters, or a number")
+
+
+def _credits(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= CREDITS_MAX:
+        raise BadArguments(f"max_credits: expected an integer from 0 to {CREDITS_MAX}")
+    return value
+
+
+def _usd(value: Any) -> Decimal | None:
+    if value is None:
+        return None
+    try:
+        usd = Decimal("nan" if isinstance(value, bool) else str(value)[:VALUES_MAX])
+    except InvalidOperation:
+        usd = Decimal("nan")
+    if not (usd.is_finite() and 0 <= usd <= USD_MAX):
+        raise BadArguments(f"max_usd: expected a number of USD from 0 to {USD_MAX}")
+    return usd
+
+
+def _key(value: Any) -> str | None:
+    """Return *value* if it can stand in a header; the API says whether it is a good key."""
+    if value is None:
+        return None
+    if not (
+        isinstance(value, str)
+        and 0 < len(value) <= VALUES_MAX * 2
+        and value.isascii()
+        and value.isprintable()
+    ):
+        raise BadArguments("idempotency_key: expected 16 to 128 of A-Z, a-z, 0-9, '-' and '_'")
+    return value

@@ -1,0 +1,186 @@
+"""MCP at /mcp: every tool, as a client of the official package calls it."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import msgspec
+import pytest
+from mcp_types import CallToolResult
+from starlette.types import ASGIApp
+
+from mintscope.edges.mcp.tools import TOOLS, ToolCost
+from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
+from support.scenes.mcp_service import (
+    AUTO,
+    LEGACY,
+    error_of,
+    mcp_beside,
+    mcp_client,
+    whole_report,
+)
+from support.scenes.service import Service, bearer, credit_token
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+JSON = {"accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture
+async def app(service: Service) -> AsyncIterator[ASGIApp]:
+    service.reports.body = whole_report()
+    async with mcp_beside(service.app, service.clock) as app:
+        yield app
+
+
+@pytest.fixture
+async def http(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        yield client
+
+
+@pytest.mark.parametrize("mode", [AUTO, LEGACY])
+async def test_a_credit_buys_a_report(service: Service, app: ASGIApp, mode: str) -> None:
+    token = await service.issue(2)
+    async with mcp_client(app, bearer(token), mode=mode) as client:
+        result = await client.call_tool("get_token", {"mint": TRACKED})
+
+    assert not result.is_error
+    told = result.structured_content
+    assert told["data"] == msgspec.json.decode(whole_report())  # nulls are there, too
+    assert told["meta"].items() >= {
+        "creditsCharged": 1, "usdPaid": 0, "creditsRemaining": 1, "dataSlot": 350_000_000,
+        "dataAgeMs": 412, "dataStatus": "live",
+    }.items()  # fmt: skip
+    assert text_of(result) == told
+    assert await service.left(token) == 1
+
+
+async def test_tools_say_what_they_cost_and_what_they_take(app: ASGIApp) -> None:
+    async with mcp_client(app) as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert client.instructions is not None
+        assert "Mintscope-Budget" in client.instructions
+
+    assert listed.keys() == {tool.name for tool in TOOLS}
+    for tool in TOOLS:
+        each, is_free = listed[tool.name], tool.cost is ToolCost.NOTHING
+        assert each.annotations is not None
+        assert each.annotations.read_only_hint is is_free
+        assert each.description is not None
+        assert "An error costs nothing." in each.description
+        assert ("Free." if is_free else "USD") in each.description
+        assert each.input_schema["additionalProperties"] is False
+        assert ("max_usd" in each.input_schema["properties"]) is not is_free
+        assert each.output_schema is not None
+        assert "components/schemas" not in str(each.output_schema)
+    token = listed["get_token"].input_schema
+    assert token["required"] == ["mint"]
+    assert "REUSE THE SAME KEY" in str(listed["buy_credits"].description)
+
+
+async def test_a_balance_is_free(service: Service, app: ASGIApp) -> None:
+    token = await service.issue(7)
+    async with mcp_client(app, bearer(token)) as client:
+        result = await client.call_tool("get_balance", {})
+
+    assert result.structured_content["data"] == {"balance": 7}
+    assert result.structured_content["meta"]["creditsCharged"] == 0
+    assert await service.left(token) == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"mint": UNTRACKED}, "TOKEN_NOT_FOUND"),
+        ({"mint": TOO_YOUNG}, "INSUFFICIENT_DATA"),
+        ({"mint": "so11"}, "INVALID_TOKEN_ADDRESS"),
+        ({"mint": "../credits/balance"}, "NOT_FOUND"),
+        ({"mint": f"{TRACKED}?a=b"}, "INVALID_TOKEN_ADDRESS"),
+        ({"mint": ["a", {}]}, "INVALID_ARGUMENTS"),
+        ({}, "INVALID_ARGUMENTS"),
+        ({"mint": TRACKED, "max_credits": -1}, "INVALID_ARGUMENTS"),
+        ({"mint": TRACKED, "max_credits": True}, "INVALID_ARGUMENTS"),
+        ({"mint": TRACKED, "max_usd": "much"}, "INVALID_ARGUMENTS"),
+        ({"mint": TRACKED, "idempotency_key": "a\nb"}, "INVALID_ARGUMENTS"),
+    ],
+)
+async def test_errors_are_free(
+    service: Service, app: ASGIApp, arguments: dict[str, object], code: str
+) -> None:
+    token = await service.issue(1)
+    async with mcp_client(app, bearer(token)) as client:
+        result = await client.call_tool("get_token", arguments)
+
+    assert error_of(result)["code"] == code
+    assert result.structured_content["charged"] is False
+    assert await service.left(token) == 1
+
+
+async def test_what_was_presented_is_judged_as_over_http(app: ASGIApp) -> None:
+    async with mcp_client(app, bearer(credit_token(99))) as client:
+        assert error_of(await client.call_tool("get_balance", {}))["code"] == "INVALID_TOKEN"
+    async with mcp_client(app) as client:
+        assert error_of(await client.call_tool("get_balance", {}))["code"] == "MISSING_TOKEN"
+        unpaid = error_of(await client.call_tool("get_token", {"mint": UNTRACKED}))
+    assert unpaid["code"] == "PAYMENT_REQUIRED"  # by a service that sells nothing: no terms
+    assert "pointless" in unpaid["message"]
+    assert "not-tracked" in unpaid["message"]
+
+
+async def test_an_unknown_tool_is_an_error_of_the_protocol(app: ASGIApp) -> None:
+    async with mcp_client(app) as client:
+        with pytest.raises(Exception, match="expected one of get_token"):
+            await client.call_tool("delete_token", {})
+
+
+async def test_calls_and_requests_share_the_rate_limit(service: Service, app: ASGIApp) -> None:
+    token = await service.issue(40)
+    for _ in range(15):
+        answer = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
+        assert answer.status_code == 200
+    async with mcp_client(app, bearer(token)) as client:
+        results = [await client.call_tool("get_token", {"mint": TRACKED}) for _ in range(16)]
+
+    assert [result.is_error for result in results] == [False] * 15 + [True]
+    limited = error_of(results[-1])
+    assert limited["code"] == "RATE_LIMITED"
+    assert limited["retryAfterS"] == 60
+    assert await service.left(token) == 10
+
+
+async def test_messages_are_counted_by_address(http: httpx.AsyncClient) -> None:
+    answers = [await http.post("/mcp", json=PING, headers=JSON) for _ in range(601)]
+
+    assert {answer.status_code for answer in answers[:-1]} == {200}
+    assert answers[-1].status_code == 429
+    assert answers[-1].json()["error"]["code"] == "RATE_LIMITED"
+
+
+async def test_only_messages_are_taken(http: httpx.AsyncClient) -> None:
+    for method in ("GET", "DELETE", "PUT"):
+        answer = await http.request(method, "/mcp", headers=JSON)
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert (await http.post("/mcp/", json=PING)).status_code == 404
+    answer = await http.post("/mcp", content=b"x" * 20_000)
+    assert answer.status_code == 413
+
+
+async def test_pages_of_any_origin_may_ask_as_at_v1(http: httpx.AsyncClient) -> None:
+    asking = {
+        "origin": "https://page.example",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, mcp-protocol-version, mintscope-budget",
+    }
+    allowed = await http.options("/mcp", headers=asking)
+    assert allowed.status_code == 204
+    names = allowed.headers["access-control-allow-headers"].lower()
+    assert all(name in names for name in asking["access-control-request-headers"].split(", "))
+    answer = await http.post("/mcp", json=PING, headers={**JSON, "origin": "https://page.example"})
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def text_of(result: CallToolResult) -> object:
+    """Return what a client reads that knows text alone."""
+    return msgspec.json.decode(result.content[0].text)  # type: ignore[union-attr]

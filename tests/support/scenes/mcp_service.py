@@ -1,0 +1,91 @@
+"""MCP clients of the official package, against an application in this process."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import httpx2
+import msgspec
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, RequestParamsMeta
+from starlette.types import ASGIApp
+
+from mintscope.base.clock import Clock
+from mintscope.base.limits import Limit, MemoryLimits
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.report import (
+    CandleCounts,
+    DataSpan,
+    Indicators,
+    Pressure,
+    Price,
+    TimeframeIndicators,
+    TokenReport,
+)
+from mintscope.edges.api.app import OTHER
+from mintscope.edges.mcp.results import PAYMENT
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.rate_limit import AddressLimits
+from mintscope.shell.config.mcp import McpConfig
+from mintscope.shell.wiring.mcp.serving import McpService
+from support.fakes.reports import TRACKED
+
+LEGACY = "legacy"  # the client greets first, as those before July 2026 do
+AUTO = "auto"
+
+
+@asynccontextmanager
+async def mcp_beside(api: ASGIApp, clock: Clock, *, limit: Limit = OTHER) -> AsyncIterator[ASGIApp]:
+    """Yield what answers MCP clients of *api*, and all others as it does."""
+    limits = AddressLimits(MemoryLimits(clock), ClientAddresses())
+    async with McpService(McpConfig(), limits, limit, clock).beside(api, api) as app:
+        yield app
+
+
+@asynccontextmanager
+async def mcp_client(
+    app: ASGIApp, headers: Mapping[str, str] | None = None, *, mode: str = AUTO
+) -> AsyncIterator[Client]:
+    """Yield a client that sends *headers* with everything."""
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, headers=headers) as http:
+        streams = streamable_http_client("http://test/mcp", http_client=http)
+        async with Client(streams, mode=mode) as client:
+            yield client
+
+
+def error_of(result: CallToolResult) -> dict[str, Any]:
+    """Return the error that *result* tells."""
+    assert result.is_error, result
+    return dict(result.structured_content["error"])
+
+
+def paying(payment: object) -> RequestParamsMeta:
+    """Return the `_meta` of a call that presents *payment*."""
+    return cast("RequestParamsMeta", {PAYMENT: payment})
+
+
+def whole_report() -> bytes:
+    """Return a report with every field, some of them null."""
+    timeframe = TimeframeIndicators(
+        ema9=150.25, ema21=None, ema50=None, ema200=None, rsi=55.5, macd=None, fibonacci=None
+    )
+    return msgspec.json.encode(
+        TokenReport(
+            token=Mint(TRACKED),
+            price=Price(usd=150.5, sol=1.0),
+            indicators=Indicators(
+                m1=timeframe,
+                m5=timeframe,
+                m15=timeframe,
+                h1=timeframe,
+                buy_sell_pressure=Pressure(m1=0, m5=0.25, m15=0.5, h1=0.5, h4=0.75, d1=1),
+            ),
+            data_span=DataSpan(
+                from_=UnixS(1_749_990_000),
+                to=UnixS(1_750_000_000),
+                candle_counts=CandleCounts(m1=9, m5=3, m15=2, h1=1),
+            ),
+        )
+    )
