@@ -13,7 +13,7 @@ MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4
 SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && chmod 711 $$scratch && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
 APT_INSTALL := apt-get -qq install --yes --no-install-recommends
 KERNELS := $(addprefix src/mintscope/core/,market/engine/kernels.py market/engine/prefetch.py dex/base58.py)
-PACKAGES := tests/browser src/mintscope/edges/web/assets
+PACKAGES := tests/browser src/mintscope/edges/web/assets packages/client-ts
 
 .PHONY: help setup demo quick test check bench mainnet market cluster storm prove fuzz mutation report protocol lock format clean
 
@@ -84,7 +84,7 @@ lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	done
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) build node_modules bench/peers/node_modules tests/browser/node_modules
+	rm -rf $(VENV) build node_modules bench/peers/node_modules tests/browser/node_modules packages/client-ts/node_modules
 
 $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "mintscope needs Python 3.11 to 3.13 with the venv module (Debian: apt-get install python3-venv)"; exit 1; }

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.credentials import CredentialKind, is_well_formed
+from mintscope.base.solana import WSOL
 from mintscope.devchain.market.world import World
 from mintscope.edges.storage.folder import MONEY_FILE
 from support.processes.documented_service import (
@@ -174,6 +175,16 @@ def serves_tools(service: DocumentedService, command: str) -> None:
     assert json.loads(printed)["result"]["serverInfo"]["name"] == "mintscope"
 
 
+def reads(service: DocumentedService, command: str) -> None:
+    """Read from the service, as a buyer who holds credits."""
+    token = service.mintscope("credits issue --credits 50").strip()
+    places = {"https://api.example": service.url, "MINT": WSOL}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINTSCOPE_CREDENTIAL", token)
+        printed = service.mintscope(_replaced(command, places))
+    assert "indicators" in json.loads(printed)
+
+
 def decodes(service: DocumentedService, command: str) -> None:
     """Decode the newest swap that the chain has."""
     slot = service.rpc("getSlot", {"commitment": "finalized"})
@@ -269,6 +280,7 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope demo": runs_in_the_demo,
     "mintscope buy --url ": buys,
     "mintscope mcp ": serves_tools,
+    "mintscope get ": reads,
     "mintscope decode ": decodes,
     "mintscope indicators ": computes,
     "mintscope report ": computes,

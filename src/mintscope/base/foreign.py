@@ -1,7 +1,7 @@
 """What comes from outside is data: bytes that are not what was expected are one error, always.
 
 Nodes, price feeds, sellers and files may send anything: text that is not UTF-8, JSON nested
-without end, numbers that do not fit, base64 that is none.
+without end, numbers that do not fit, base64 that is none, signs that command a terminal.
 """
 
 from base64 import b64decode
@@ -33,3 +33,12 @@ def decode_base64(text: str) -> bytes:
         return b64decode(text, validate=True)
     except ValueError as cause:
         raise Undecodable(f"expected standard base64; {cause}") from cause
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """Return *text* with its control, bidirectional and hidden characters shown, but not *keep*."""
+    return "".join(sign if sign.isprintable() or sign in keep else _number(sign) for sign in text)
+
+
+def _number(sign: str) -> str:
+    return sign.encode("unicode_escape").decode()

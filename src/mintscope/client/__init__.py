@@ -6,11 +6,25 @@
         report = client.token("So11111111111111111111111111111111111111112")
 
 Needs httpx and msgspec; what pays by a wallet (`auth`, `wallet`) needs solders and x402 as well.
+The names are imported when they are first used: what needs a part alone need not wait for all.
+`__init__.pyi` tells type checkers of them.
 """
 
-from mintscope.client.async_client import AsyncClient
-from mintscope.client.budget import CreditBudget
-from mintscope.client.client import Client
-from mintscope.client.errors import ClientError
+from importlib import import_module
+from typing import Any
 
+_HOMES = {
+    "AsyncClient": "async_client",
+    "Client": "client",
+    "ClientError": "errors",
+    "CreditBudget": "budget",
+}
 __all__ = ["AsyncClient", "Client", "ClientError", "CreditBudget"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return one of the names above."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -1,7 +1,8 @@
 """A client of a mintscope service, for asyncio."""
 
 import asyncio
-from typing import Final, Self, TypeVar
+from collections.abc import Sequence
+from typing import Final, Self, TypeVar, Unpack
 
 import httpx
 
@@ -17,8 +18,12 @@ from mintscope.client.calls.conversation import (
     converse,
 )
 from mintscope.client.calls.opening import open_session
+from mintscope.client.calls.pages import AsyncPagedLines
+from mintscope.client.calls.verbs import CandleRange
+from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope.client.results.report import Report
+from mintscope.client.results.series import CandleLine, CandlesPage
 from mintscope.client.transport import BoundedTransport
 
 REQUEST_S_MAX: Final = 120.0
@@ -65,6 +70,19 @@ class AsyncClient:
     async def token(self, mint: str) -> Report:
         """Return price, indicators and pressure of *mint*: one credit."""
         return (await self.send(verbs.token(mint))).data
+
+    async def batch(self, mints: Sequence[str]) -> BatchReports:
+        """Return the reports of up to 50 mints, or why not: a credit for each delivered."""
+        return (await self.send(verbs.batch(mints))).data
+
+    def candles(
+        self, mint: str, tf: verbs.Timeframe = "m1", **within: Unpack[CandleRange]
+    ) -> AsyncPagedLines[CandlesPage, CandleLine]:
+        """Return candles of *mint*, the newest page first: a credit for a page of up to 1,000.
+
+        within    `from_`, `to`, `limit` and `fill`, as `verbs.CandleRange` describes them
+        """
+        return AsyncPagedLines(self.send, verbs.candles(mint, tf, **within))
 
     async def bundles(self) -> BundleList:
         """Return the bundles for sale, and their prices now: free."""

@@ -1,7 +1,8 @@
 """A client of a mintscope service, for programs that wait for each answer."""
 
 import time
-from typing import Self, TypeVar
+from collections.abc import Sequence
+from typing import Self, TypeVar, Unpack
 
 import httpx
 
@@ -17,8 +18,12 @@ from mintscope.client.calls.conversation import (
     converse,
 )
 from mintscope.client.calls.opening import open_session
+from mintscope.client.calls.pages import PagedLines
+from mintscope.client.calls.verbs import CandleRange
+from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope.client.results.report import Report
+from mintscope.client.results.series import CandleLine, CandlesPage
 from mintscope.client.transport import BoundedSyncTransport
 
 Data = TypeVar("Data")
@@ -71,6 +76,19 @@ class Client:
     def token(self, mint: str) -> Report:
         """Return price, indicators and pressure of *mint*: one credit."""
         return self.send(verbs.token(mint)).data
+
+    def batch(self, mints: Sequence[str]) -> BatchReports:
+        """Return the reports of up to 50 mints, or why not: a credit for each delivered."""
+        return self.send(verbs.batch(mints)).data
+
+    def candles(
+        self, mint: str, tf: verbs.Timeframe = "m1", **within: Unpack[CandleRange]
+    ) -> PagedLines[CandlesPage, CandleLine]:
+        """Return candles of *mint*, the newest page first: a credit for a page of up to 1,000.
+
+        within    `from_`, `to`, `limit` and `fill`, as `verbs.CandleRange` describes them
+        """
+        return PagedLines(self.send, verbs.candles(mint, tf, **within))
 
     def bundles(self) -> BundleList:
         """Return the bundles for sale, and their prices now: free."""

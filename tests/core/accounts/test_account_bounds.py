@@ -7,6 +7,7 @@ import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CredentialHash
+from mintscope.base.foreign import visible
 from mintscope.base.limits import Limit, Limiter, MemoryLimits
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS
@@ -18,7 +19,6 @@ from mintscope.core.accounts.application import (
     UserType,
     is_sent_again,
     subject_of,
-    visible,
 )
 from mintscope.core.accounts.email_address import EmailAddress, UnusableEmailAddress, parse_email
 from mintscope.core.accounts.keys.api_key import (

@@ -46,7 +46,7 @@ def test_every_value_has_a_name_in_capitals_and_a_sentence(words: str) -> None:
 
 
 def test_every_command_of_a_module_is_listed_once() -> None:
-    modules = {import_module(f"mintscope.shell.cli.{each.module}") for each in COMMANDS.values()}
+    modules = {import_module(each.path) for each in COMMANDS.values()}
 
     assert sorted(COMMANDS) == sorted(
         name for module in modules for name in get_group(module.app).commands

@@ -178,12 +178,3 @@ def is_sent_again(
 def subject_of(signup_id: SignupId) -> str:
     """Return how the audit log names an application."""
     return f"application:{signup_id}"
-
-
-def visible(text: str, *, keep: str = "") -> str:
-    """Return *text* with its control, bidirectional and hidden characters shown, but not *keep*."""
-    return "".join(sign if sign.isprintable() or sign in keep else _number(sign) for sign in text)
-
-
-def _number(sign: str) -> str:
-    return sign.encode("unicode_escape").decode()

@@ -28,7 +28,7 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"mintscope.shell.cli.{COMMANDS[cmd_name].module}")
+        module = import_module(COMMANDS[cmd_name].path)
         return typer.main.get_group(module.app).commands[cmd_name]
 
     @override

@@ -7,12 +7,18 @@ from typing import Final, NamedTuple
 class Command(NamedTuple):
     """A command.
 
-    module    where it is, below shell/cli
+    module    where it is, below shell/cli; "client.cli.get" is mintscope.client.cli.get
     summary   the first sentence of its help, so that a list of all commands imports none
     """
 
     module: str
     summary: str
+
+    @property
+    def path(self) -> str:
+        """The whole name of the module."""
+        of_client = self.module.startswith("client.")
+        return f"mintscope.{self.module}" if of_client else f"mintscope.shell.cli.{self.module}"
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
@@ -39,6 +45,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "List the programs whose swaps are read, those that the configuration adds among them.",
     ),
     "credits": Command("credits", "Issue credit tokens, and look at them."),
+    "get": Command(
+        "client.cli.get",
+        "Read price, indicators and pressure of a token from a service: one credit.",
+    ),
     "buy": Command("buy", "Pay a mintscope service from a wallet."),
     "sales": Command(
         "sales", "Look at sales, resume them, and settle payments that a restore lost."

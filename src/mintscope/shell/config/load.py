@@ -26,6 +26,8 @@ from mintscope.shell.config.sections import (
 from mintscope.shell.config.values import is_loopback
 
 FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"
+# What `mintscope get` and its siblings read: it stands in the way of no other command.
+CLIENT_VARIABLES: Final = ("MINTSCOPE_URL", "MINTSCOPE_CREDENTIAL", "MINTSCOPE_CREDENTIAL_FILE")
 DEFAULT_FILE: Final = Path("mintscope.toml")
 
 
@@ -150,7 +152,7 @@ def _unknown_variables(environ: Mapping[str, str], known: Mapping[str, Setting])
     return [
         f"{name}: no such setting{_nearest(name, variables)}"
         for name in environ
-        if name not in {*variables, FILE_VARIABLE, *sections}
+        if name not in {*variables, FILE_VARIABLE, *CLIENT_VARIABLES, *sections}
         and not name.startswith(tuple(section + DELIMITER for section in sections))
     ]
 

@@ -16,6 +16,7 @@ from mintscope.base.credentials import PEPPER_BYTES_MIN
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, parse_mint
 from mintscope.base.time import DAY_S
+from mintscope.client.keypair import parse_keypair
 from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 
@@ -168,9 +169,6 @@ def _expect_pepper(value: SecretStr) -> SecretStr:
 
 
 def _expect_keypair(value: SecretStr) -> SecretStr:
-    # Where no key is set, none is read: what a client needs takes a tenth of a second to import.
-    from mintscope.client.keypair import parse_keypair  # noqa: PLC0415
-
     parse_keypair(value.get_secret_value())
     return value
 

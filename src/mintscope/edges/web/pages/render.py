@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mintscope.base.clock import Clock
+from mintscope.base.foreign import visible
 from mintscope.base.time import iso_time
-from mintscope.core.accounts.application import visible
 from mintscope.core.accounts.people.session import Session
 from mintscope.edges.server.response import NO_STORE, Header, Response
 from mintscope.edges.web.pages.page import (

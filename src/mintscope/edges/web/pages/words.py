@@ -4,9 +4,9 @@ from typing import Final
 
 from markupsafe import Markup
 
+from mintscope.base.foreign import visible
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS, utc
-from mintscope.core.accounts.application import visible
 
 # The first that occurs decides: every browser also names those it wants to be taken for.
 BROWSERS: Final = (

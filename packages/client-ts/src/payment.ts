@@ -1,0 +1,88 @@
+import { OverBudgetError, WillNotPayError } from "./errors.ts";
+
+/** One way to pay, of the `accepts` of an x402 demand. */
+export interface Offer {
+  scheme: string;
+  network: string;
+  asset: string;
+  amount: string;
+  payTo: string;
+  maxTimeoutSeconds: number;
+  extra: Record<string, unknown>;
+}
+
+/** A demand of x402 version 2, as PAYMENT-REQUIRED holds it. */
+export interface Demand {
+  x402Version: number;
+  accepts: Offer[];
+  resource?: unknown;
+  [field: string]: unknown;
+}
+
+/** The only asset and payee that are ever paid, and how much: learned from the seller, not from its answers. */
+export interface Pin {
+  network: string;
+  asset: string;
+  payTo: string;
+  /** The most that one payment may be, in atoms of the asset. */
+  atomsPerPayment: bigint;
+  /** The most that all may be together. */
+  atomsInAll: bigint;
+}
+
+/** Signs payments: any x402 client, or a wallet of your own. */
+export interface Signer {
+  /** Return the value of PAYMENT-SIGNATURE that pays `offer`, the one that is pinned. */
+  sign(demand: Demand, offer: Offer, header: string): Promise<string>;
+}
+
+/** Checks each demand against the pin before anything is signed. */
+export class Payer {
+  readonly #pin: Pin;
+  readonly #signer: Signer;
+  /** Atoms of every payment that was signed. */
+  spent = 0n;
+
+  constructor(pin: Pin, signer: Signer) {
+    this.#pin = pin;
+    this.#signer = signer;
+  }
+
+  /** Return PAYMENT-SIGNATURE for the demand of PAYMENT-REQUIRED. Throws WillNotPayError, OverBudgetError. */
+  async pay(header: string): Promise<string> {
+    const { network, asset, payTo, atomsPerPayment, atomsInAll } = this.#pin;
+    const demand = parse(header);
+    const offer = demand.accepts.find(
+      (each) =>
+        each.scheme === "exact" && each.network === network && each.asset === asset && each.payTo === payTo,
+    );
+    if (offer === undefined || !/^\d{1,20}$/.test(offer.amount)) {
+      throw new WillNotPayError(`expected a demand for ${asset} to ${payTo} on ${network}; there was none`);
+    }
+    const atoms = BigInt(offer.amount);
+    if (atoms > atomsPerPayment || this.spent + atoms > atomsInAll) {
+      throw new OverBudgetError(
+        `expected at most ${atomsPerPayment} atoms a payment and ${atomsInAll} in all;` +
+          ` ${this.spent} are spent, ${atoms} more are asked for`,
+      );
+    }
+    this.spent += atoms;
+    try {
+      return await this.#signer.sign(demand, offer, header);
+    } catch (cause) {
+      this.spent -= atoms;
+      throw cause;
+    }
+  }
+}
+
+function parse(header: string): Demand {
+  try {
+    const bytes = Uint8Array.from(atob(header), (sign) => sign.charCodeAt(0));
+    const demand = JSON.parse(new TextDecoder().decode(bytes)) as Demand;
+    if (demand.x402Version === 2 && Array.isArray(demand.accepts)) return demand;
+  } catch {
+    // told below
+  }
+  throw new WillNotPayError("expected PAYMENT-REQUIRED of x402 version 2");
+}

@@ -1,0 +1,20 @@
+/** The shapes of answers, as the service's OpenAPI document says them: `npm run types`. */
+
+import type { paths } from "./openapi.ts";
+
+type Body<Responses, Status extends number> = Responses extends {
+  [S in Status]: { content: { "application/json": infer Found } };
+}
+  ? Found
+  : never;
+type DataOf<Operation> = Operation extends { responses: infer Responses }
+  ? (Body<Responses, 200> | Body<Responses, 201>) extends { data: infer Data }
+    ? Data
+    : never
+  : never;
+
+export type Report = DataOf<paths["/v1/token/{tokenAddress}"]["get"]>;
+export type BundleList = DataOf<paths["/v1/credits/bundles"]["get"]>;
+export type CreditBalance = DataOf<paths["/v1/credits/balance"]["get"]>;
+export type CreditHistory = DataOf<paths["/v1/credits/history"]["get"]>;
+export type CreditPurchase = DataOf<paths["/v1/credits/purchase"]["post"]>;

@@ -1,0 +1,168 @@
+/** What a call sends, how long it waits and what it counts, by answers written by hand. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import {
+  Client,
+  CreditBudget,
+  NotNowError,
+  OverBudgetError,
+  Payer,
+  PendingError,
+  RefusedError,
+  TooManyRequestsError,
+  UnpaidError,
+  UnreachableError,
+  UnreadableError,
+  WillNotPayError,
+} from "../src/index.ts";
+
+const TOKEN = `svc_credit_${"0".repeat(64)}`;
+const PIN = { network: "n", asset: "a", payTo: "p", atomsPerPayment: 10n, atomsInAll: 15n };
+
+function answered(data: unknown = { balance: 7 }, headers: Record<string, string> = {}): Response {
+  return Response.json({ success: true, data, meta: {} }, { headers });
+}
+
+function refused(status: number, code: string, headers: Record<string, string> = {}): Response {
+  return Response.json({ success: false, error: { code, message: "because" } }, { status, headers });
+}
+
+function demand(amount: string, payTo = "p"): Response {
+  const offer = { scheme: "exact", network: "n", asset: "a", amount, payTo };
+  const text = btoa(JSON.stringify({ x402Version: 2, accepts: [offer] }));
+  return refused(402, "PAYMENT_REQUIRED", { "PAYMENT-REQUIRED": text });
+}
+
+/** A fetch that answers what it is given, one after the other. */
+function scripted(...replies: (Response | Error)[]) {
+  const sent: Request[] = [];
+  const fetch = (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
+    sent.push(new Request(input, init));
+    const reply = replies.shift() ?? new Error("there is no further answer");
+    return reply instanceof Error ? Promise.reject(reply) : Promise.resolve(reply);
+  };
+  return { fetch, sent };
+}
+
+test("an answer is data, paid for by the credential", async () => {
+  const { fetch, sent } = scripted(answered({ token: "m" }, { "X-Credits-Remaining": "6" }));
+  const client = new Client("https://api.example", { credential: TOKEN, fetch });
+
+  assert.equal((await client.token("m")).token, "m");
+  assert.equal(sent[0]?.headers.get("Authorization"), `Bearer ${TOKEN}`);
+  assert.equal(sent[0]?.url, "https://api.example/v1/token/m");
+  assert.equal(client.budget.spent, 1);
+});
+
+test("what passes is sent again with the same key", async () => {
+  const { fetch, sent } = scripted(
+    refused(503, "DATA_STALE", { "Retry-After": "0" }),
+    new TypeError("fetch failed"),
+    answered(),
+  );
+  const client = new Client("https://api.example", { credential: TOKEN, fetch });
+  await client.token("m");
+
+  assert.equal(sent.length, 3);
+  assert.equal(new Set(sent.map((each) => each.headers.get("Idempotency-Key"))).size, 1);
+  assert.equal(client.budget.spent, 2); // the lost one may have been charged
+});
+
+test("a refusal is thrown by its status, told by its code, and costs nothing", async () => {
+  const { fetch } = scripted(refused(402, "INSUFFICIENT_CREDITS", { "X-Request-Id": "r-1" }));
+  const client = new Client("https://api.example", { credential: TOKEN, fetch });
+
+  await assert.rejects(client.token("m"), (failure: unknown) => {
+    assert(failure instanceof UnpaidError && failure instanceof RefusedError);
+    assert.deepEqual([failure.code, failure.requestId], ["INSUFFICIENT_CREDITS", "r-1"]);
+    return true;
+  });
+  assert.equal(client.budget.spent, 0);
+});
+
+test("a wait beyond its patience is thrown with what to wait", async () => {
+  const { fetch } = scripted(refused(429, "RATE_LIMITED", { "Retry-After": "31" }));
+  const client = new Client("https://api.example", { fetch });
+
+  await assert.rejects(client.bundles(), (failure: unknown) => {
+    assert(failure instanceof TooManyRequestsError);
+    assert.equal(failure.retryAfterMs, 31_000);
+    return true;
+  });
+});
+
+test("what stays away is given up, what is garbled is not asked for again", async () => {
+  const gone = scripted(new TypeError("fetch failed"));
+  const garbled = scripted(new Response("<html>welcome to the hotel</html>"));
+  const options = { credential: TOKEN, patienceMs: 0 };
+
+  await assert.rejects(new Client("https://a", { ...options, fetch: gone.fetch }).token("m"), UnreachableError);
+  await assert.rejects(new Client("https://a", { ...options, fetch: garbled.fetch }).token("m"), UnreadableError);
+});
+
+test("a call over the budget is not sent", async () => {
+  const { fetch, sent } = scripted(answered(), answered());
+  const budget = new CreditBudget({ creditsInAll: 1 });
+  const client = new Client("https://api.example", { credential: TOKEN, fetch, budget });
+  await client.token("m");
+
+  await assert.rejects(client.token("m"), OverBudgetError);
+  assert.equal(sent.length, 1);
+});
+
+test("a demand is paid once, as it is pinned, and redeemed by its key", async () => {
+  const signed: string[] = [];
+  const payer = new Payer(PIN, {
+    sign: (_demand, offer) => {
+      signed.push(offer.amount);
+      return Promise.resolve("the-payment");
+    },
+  });
+  const { fetch, sent } = scripted(
+    demand("9"),
+    refused(503, "PAYMENT_PENDING", { "Retry-After": "0" }),
+    answered({ token: "t", credits: 10, pricePaid: 9 }),
+  );
+  const client = new Client("https://api.example", { payer, fetch });
+
+  assert.equal((await client.buyCredits(10)).credits, 10);
+  assert.deepEqual(signed, ["9"]);
+  assert.deepEqual(
+    sent.map((each) => each.headers.get("PAYMENT-SIGNATURE")),
+    [null, "the-payment", "the-payment"],
+  );
+  assert.equal(new Set(sent.map((each) => each.headers.get("Idempotency-Key"))).size, 1);
+  assert.equal(payer.spent, 9n);
+});
+
+test("nothing is signed for another payee, for too much, or twice over the limit", async () => {
+  const payer = new Payer(PIN, { sign: () => Promise.resolve("the-payment") });
+  const ask = (reply: Response) =>
+    new Client("https://a", { payer, fetch: scripted(reply, answered({ token: "m" })).fetch }).token("m");
+
+  await assert.rejects(ask(demand("9", "a thief")), WillNotPayError);
+  await assert.rejects(ask(demand("11")), OverBudgetError);
+  await ask(demand("9"));
+  await assert.rejects(ask(demand("7")), OverBudgetError);
+  assert.equal(payer.spent, 9n);
+});
+
+test("a payment whose outcome stays unknown is told with its key", async () => {
+  const payer = new Payer(PIN, { sign: () => Promise.resolve("the-payment") });
+  const { fetch } = scripted(demand("9"), refused(503, "PAYMENT_PENDING", { "Retry-After": "181" }));
+
+  await assert.rejects(new Client("https://a", { payer, fetch }).buyCredits(10), PendingError);
+});
+
+test("what cannot work is said at once", () => {
+  assert.throws(() => new Client("api.example"), TypeError);
+  assert.throws(() => new Client("https://a", { credential: "svc_app_1" }), TypeError);
+});
+
+test("a service that is down is told", async () => {
+  const { fetch } = scripted(refused(502, "UNKNOWN"));
+
+  await assert.rejects(new Client("https://a", { fetch, patienceMs: 0 }).bundles(), NotNowError);
+});

@@ -1,0 +1,33 @@
+"""The command line where the client is installed alone."""
+
+import sys
+
+try:
+    import typer
+except ImportError:
+    sys.exit("mintscope: expected typer; pip install 'mintscope-client[cli]' brings it")
+
+from mintscope import __version__
+from mintscope.client.cli import get
+
+app = typer.Typer(
+    help="Read analytics of Solana tokens from a mintscope service.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for each in (get,):
+    app.registered_commands += each.app.registered_commands
+
+
+@app.callback(invoke_without_command=True)
+def root(*, version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:  # noqa: FBT003
+    """Read analytics of Solana tokens from a mintscope service."""
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="mintscope")

@@ -1,0 +1,56 @@
+"""Lines as a table of pandas or polars, whichever is there; neither is needed otherwise."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import msgspec
+
+Library: TypeAlias = Literal["pandas", "polars"]
+LIBRARIES: Final = ("pandas", "polars")
+MOMENTS: Final = frozenset({"t", "time", "at"})  # in Unix seconds
+
+
+def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None) -> Any:
+    """Return *lines* as a DataFrame: a column for each field, `sol_c` for `c` of `sol`.
+
+    Unix seconds become moments of UTC.
+
+    library   by default the one that the program has imported, else the one that is installed
+    Raises    ImportError
+    """
+    chosen = library or _library()
+    rows = [dict(_flat(type(line), line)) for line in lines]
+    return import_module(chosen).DataFrame(rows)
+
+
+def _library() -> str:
+    for is_there in (sys.modules.__contains__, find_spec):
+        for name in LIBRARIES:
+            if is_there(name):
+                return name
+    raise ImportError(f"expected one of {' and '.join(LIBRARIES)} to be installed")
+
+
+def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield name and value of each field of *line*; all are None where it is None."""
+    for field in msgspec.structs.fields(shape):
+        value = None if line is None else getattr(line, field.name)
+        inner = _struct_in(field.type)
+        if inner is not None:
+            yield from _flat(inner, value, f"{before}{field.name}_")
+        elif field.name in MOMENTS and value is not None:
+            yield before + field.name, datetime.fromtimestamp(value, UTC)
+        else:
+            yield before + field.name, value
+
+
+def _struct_in(kind: Any) -> type[msgspec.Struct] | None:
+    """Return the struct that *kind* is, or may be beside None."""
+    for each in get_args(kind) or (kind,):
+        if isinstance(each, type) and issubclass(each, msgspec.Struct):
+            return each
+    return None

@@ -1,0 +1,102 @@
+"""Lines come a page at a time, each page asked for when it is needed, and become a table."""
+
+import sys
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from mintscope.client.calls import verbs
+from mintscope.client.calls.call import Answered, ApiCall
+from mintscope.client.calls.pages import AsyncPagedLines, PagedLines
+from mintscope.client.results import frames
+from mintscope.client.results.series import CandleLine, CandlesPage, PricesInSol
+
+MINT = "So11111111111111111111111111111111111111112"
+SOL = PricesInSol(o=1.0, h=1.0, l=1.0, c=1.0)
+
+
+def candle(t: int, *, sol: PricesInSol | None = SOL, swaps: int | None = 3) -> CandleLine:
+    return CandleLine(
+        t=t,
+        o=1.5,
+        h=2.5,
+        l=0.5,
+        c=1.25,
+        sol=sol,
+        volume=10.0,
+        buy_volume=4.0,
+        sell_volume=6.0,
+        swaps=swaps,
+        imported=swaps is None,
+        is_open=False,
+    )
+
+
+class Service:
+    """Three pages of candles, the newest first."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, str]] = []
+
+    def send(self, call: ApiCall[CandlesPage]) -> Answered[CandlesPage]:
+        assert call.path == f"/v1/token/{MINT}/candles"
+        self.asked.append(dict(call.query))
+        number = int(self.asked[-1].get("cursor", "0"))
+        lines = [candle(60 * (8 - 2 * number)), candle(60 * (9 - 2 * number), sol=None, swaps=None)]
+        cursor = str(number + 1) if number < 2 else None
+        return Answered(data=CandlesPage(MINT, "m1", lines, cursor))
+
+    async def send_later(self, call: ApiCall[CandlesPage]) -> Answered[CandlesPage]:
+        return self.send(call)
+
+
+LISTING = verbs.candles(MINT, "m1", from_=7, limit=2, fill="previous")
+TIMES = [480, 540, 360, 420, 240, 300]
+
+
+def test_lines_are_those_of_all_pages() -> None:
+    service = Service()
+
+    assert [line.t for line in PagedLines(service.send, LISTING)] == TIMES
+    same = {"tf": "m1", "from": "7", "limit": "2", "fill": "previous"}
+    assert service.asked == [same, same | {"cursor": "1"}, same | {"cursor": "2"}]
+
+
+async def test_lines_are_those_of_all_pages_for_asyncio() -> None:
+    pages = AsyncPagedLines(Service().send_later, LISTING)
+
+    assert [line.t async for line in pages] == TIMES
+    assert (await pages.first()).candles[0].t == 480
+    assert len(await pages.to_dataframe("polars")) == 6
+
+
+def test_a_page_that_is_not_looked_at_is_not_asked_for() -> None:
+    service = Service()
+    pages = PagedLines(service.send, LISTING)
+
+    assert pages.first().next_cursor == "1"
+    assert len(service.asked) == 1
+    assert [page.next_cursor for page in pages.pages("1")] == ["2", None]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_lines_become_a_table(library: Any) -> None:
+    table = PagedLines(Service().send, LISTING).to_dataframe(library)
+
+    assert isinstance(table, import_module(library).DataFrame)
+    columns = "t o h l c sol_o sol_h sol_l sol_c volume buy_volume sell_volume swaps"
+    assert [*table.columns] == [*columns.split(), "imported", "is_open"]
+    assert next(iter(table["t"])) == datetime.fromtimestamp(480, UTC)
+    assert next(iter(table["sol_c"])) == 1.0
+    assert table["c"].sum() == 6 * 1.25
+
+
+def test_without_either_library_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in frames.LIBRARIES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "path", [])
+
+    with pytest.raises(ImportError, match="pandas and polars"):
+        frames.to_dataframe([])

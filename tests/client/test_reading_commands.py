@@ -1,0 +1,116 @@
+"""`mintscope get`, `batch` and their siblings, at a real service: what they print, how they end."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mintscope.base.credentials import make_credit_token
+from mintscope.base.solana import USDT, WSOL
+from mintscope.client import errors
+from mintscope.client.cli.connection import (
+    CREDENTIAL_VARIABLE,
+    FILE_VARIABLE,
+    URL_VARIABLE,
+    Exit,
+    exit_of,
+)
+from mintscope.shell.cli.app import app
+from mintscope.shell.config.load import CLIENT_VARIABLES
+from support.fakes import reports
+from support.scenes.payments.payment_shop import listening
+from support.scenes.service import Service, running_service
+from support.scenes.whole_report import whole_report
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "clients.md").read_text()
+UNKNOWN = make_credit_token(b"\7" * 28)
+
+Run = Callable[..., Awaitable[Result]]
+
+
+@pytest.fixture
+async def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
+    monkeypatch.setattr(reports, "REPORT", whole_report())
+    async with running_service(tmp_path) as service:
+        yield service
+
+
+@pytest.fixture
+async def run(service: Service) -> AsyncIterator[Run]:
+    async with listening(service.app) as url:
+
+        async def run(*words: str, **environment: str) -> Result:
+            given = {URL_VARIABLE: url} | environment
+            return await asyncio.to_thread(CliRunner().invoke, app, words, env=given)
+
+        yield run
+
+
+async def test_a_report_is_printed_for_people_and_for_programs(service: Service, run: Run) -> None:
+    token = await service.issue(2)
+
+    table = await run("get", WSOL, **{CREDENTIAL_VARIABLE: token})
+    asked = await run("get", WSOL, "--json", **{CREDENTIAL_VARIABLE: token})
+
+    assert (table.exit_code, asked.exit_code) == (Exit.OK, Exit.OK)
+    assert table.stdout.startswith(f"{WSOL}\n87 USD, 88 SOL\n")
+    assert "1 credits left" in table.stderr
+    assert json.loads(asked.stdout) == json.loads(whole_report())
+    assert token not in table.output + asked.output
+
+
+async def test_a_credential_comes_from_a_file_too(
+    service: Service, run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "credential"
+    file.write_text(await service.issue(2) + "\n")
+
+    by_option = await run("get", WSOL, "--credential-file", str(file))
+    by_variable = await run("get", WSOL, **{FILE_VARIABLE: str(file)})
+
+    assert (by_option.exit_code, by_variable.exit_code) == (Exit.OK, Exit.OK)
+
+
+async def test_each_failure_has_its_exit_code(service: Service, run: Run, tmp_path: Path) -> None:
+    token = {CREDENTIAL_VARIABLE: await service.issue(1)}
+    missing = str(tmp_path / "none")
+
+    assert (await run("get", WSOL, "--max-credits", "0", **token)).exit_code == Exit.OVER_BUDGET
+    assert (await run("get", USDT, **token)).exit_code == Exit.NOTHING_THERE
+    assert (await run("get", "no mint at all", **token)).exit_code == Exit.USAGE
+    assert (await run("get", WSOL, **{CREDENTIAL_VARIABLE: "nonsense"})).exit_code == Exit.USAGE
+    assert (await run("get", WSOL, "--credential-file", missing)).exit_code == Exit.USAGE
+    assert (await run("get", WSOL, **{CREDENTIAL_VARIABLE: UNKNOWN})).exit_code == Exit.CREDENTIAL
+    assert (await run("get", WSOL)).exit_code == Exit.UNPAID
+    assert (await run("get", WSOL, "--url", "http://127.0.0.1:9")).exit_code == Exit.UNREACHABLE
+    assert (await run("get", WSOL, **token)).exit_code == Exit.OK
+    refused = await run("get", WSOL, **token)
+    assert refused.exit_code == Exit.UNPAID
+    assert refused.stderr.startswith("mintscope: 402 INSUFFICIENT_CREDITS: ")
+
+
+def test_every_failure_of_a_client_ends_a_command_in_a_way_of_its_own() -> None:
+    refusals = {kind("", status=400) for kind in errors.RefusedError.__subclasses__()}
+    others = {
+        errors.UnreachableError(""),
+        errors.UnreadableError("", status=200),
+        errors.OverBudgetError(""),
+        errors.PendingError(""),
+    }
+    ends = {exit_of(each) for each in refusals | others}
+
+    assert ends == set(Exit) - {Exit.OK}
+
+
+def test_the_page_tells_each_exit_code() -> None:
+    told = dict(re.findall(r"^\| (\d+) \| (.+) \|$", PAGE, re.MULTILINE))
+
+    assert {int(number) for number in told} == set(Exit)
+
+
+def test_settings_of_a_server_know_what_the_client_reads() -> None:
+    assert set(CLIENT_VARIABLES) == {URL_VARIABLE, CREDENTIAL_VARIABLE, FILE_VARIABLE}
