@@ -146,7 +146,7 @@ async def _add_cold(market: Market, mints: Sequence[Mint]) -> None:
         MintFold().state(),
         MintFold().in_sol(),
         {each: _candles(each, time_s) for each in Timeframe},
-        {},
+        [],
         [],
         time_s,
     )

@@ -14,6 +14,7 @@ CREDENTIALS = {"email": "agent@example.org", "applicationSecret": "svc_app_" + "
 PATHS = {
     "/v1/token/{tokenAddress}",
     "/v1/tokens/batch",
+    "/v1/token/{tokenAddress}/candles",
     "/v1/credits/bundles",
     "/v1/credits/purchase",
     "/v1/credits/balance",

@@ -44,8 +44,8 @@ class Kept:
             fold.apply(time, swap)
         for timeframe, rows in fold.changed().items():
             self.rows[timeframe].update((row.bucket, row) for row in rows)
-        for timeframe, waypoints in fold.waypoints().items():
-            self.waypoints[timeframe].extend(waypoints)
+        for timeframe, waypoint in fold.waypoints():
+            self.waypoints[timeframe].append(waypoint)
         self.state, self.in_sol = fold.state(), fold.in_sol()
 
     def load(self, mint: Mint, seq: int, swaps: Sequence[Timed], folded: int) -> LoadedMint:
@@ -184,17 +184,20 @@ class FakeLog:
         """Return what a load at *seq* reads: final slots from a fold, the others as tail."""
         if mint not in self.tracked_at(seq):
             return None
+        folded = self.folded_at(seq, mint)
+        kept, swaps = Kept(), self.swaps_at(seq, mint)
+        kept.fold(swaps[:folded])
+        return kept.load(mint, seq, swaps, folded)
+
+    def folded_at(self, seq: int, mint: Mint) -> int:
+        """Return how many of its swaps are of final slots."""
         final = max((e.slot for e in self._until(seq) if isinstance(e, SlotFinalized)), default=-1)
-        swaps = self.swaps_at(seq, mint)
-        folded = sum(
+        return sum(
             swap.mint == mint
             for slot in self.slots_at(seq)
             if slot.header.slot <= final
             for swap in slot.swaps
         )
-        kept = Kept()
-        kept.fold(swaps[:folded])
-        return kept.load(mint, seq, swaps, folded)
 
     def _until(self, seq: int) -> list[Event]:
         return list(takewhile(lambda event: event.seq <= seq, self.kept))

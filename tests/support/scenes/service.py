@@ -16,11 +16,15 @@ from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import UnixMs
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.market.report import Reports
+from mintscope.core.market.series.store import SeriesReader
 from mintscope.edges.api.check import Check
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.shell.config.sections import AccountsConfig, ApiConfig
 from mintscope.shell.wiring.api import create_api
+from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports
+from support.fakes.series import FakeSeries
 from support.scenes.accounts_service import Accounts, open_accounts_service
 from support.scenes.engine import account_connections
 from support.scenes.stores import PEPPER, config_in, money_in
@@ -77,10 +81,12 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     merchant: Merchant | None = None,
     api: ApiConfig = USUAL,
     account_limits: AccountsConfig = USUAL_ACCOUNTS,
+    reports: Reports | None = None,
+    series: SeriesReader | None = None,
     more_checks: Sequence[Check] = (),
     open_file: Callable[[Path], AccountConnections] = account_connections,
 ) -> AsyncIterator[Service]:
-    clock, reports = clock or ManualClock(NOW), FakeReports()
+    clock, fake_reports = clock or ManualClock(NOW), FakeReports()
     failing: list[str] = []
 
     async def probe() -> None:
@@ -94,7 +100,8 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         ledger = money.ledger
         app = create_api(
             config_in(folder, pepper=pepper, api=api, accounts=account_limits),
-            reports=reports,
+            reports=reports or fake_reports,
+            series=series or FakeSeries(FakeLog()),
             ledger=ledger,
             checks=[
                 Check("store", ledger.expect_writable),
@@ -109,4 +116,4 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"
         ) as client:
-            yield Service(app, clock, ledger, reports, client, failing, accounts)
+            yield Service(app, clock, ledger, fake_reports, client, failing, accounts)

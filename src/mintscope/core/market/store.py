@@ -134,7 +134,7 @@ class FoldedMint(NamedTuple):
     state: bytes
     in_sol: bytes
     changed: Mapping[Timeframe, Sequence[CandleRow]]
-    waypoints: Mapping[Timeframe, Sequence[Waypoint]]
+    waypoints: Sequence[tuple[Timeframe, Waypoint]]
     opened: Sequence[Timeframe]
     last_swap: UnixS
 

@@ -11,12 +11,14 @@ from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.instant import InstantLedger
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports, TokenReport
+from mintscope.core.market.series.store import SeriesReader
 from mintscope.edges.api import wire
 from mintscope.edges.api.accounts.routes import AccountParts, account_operations
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
 from mintscope.edges.api.data.batch import BatchRoute
+from mintscope.edges.api.data.series.routes import series_operations
 from mintscope.edges.api.description.openapi import OpenApiDocument
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.express import TokenExpress
@@ -57,6 +59,16 @@ CORS: Final = Cors(
     ],
 )  # fmt: skip
 PUBLIC_ROUTE: Final = (ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
+OF_A_TOKEN: Final = (
+    ErrorCode.INVALID_TOKEN_ADDRESS,
+    *CREDENTIAL,
+    *PAYMENT,
+    ErrorCode.INSUFFICIENT_CREDITS,
+    ErrorCode.TOKEN_NOT_FOUND,
+    ErrorCode.INSUFFICIENT_DATA,
+    ErrorCode.DATA_STALE,
+    *PUBLIC_ROUTE,
+)
 
 
 def create_app(  # noqa: PLR0913 - one argument for each thing that can be replaced
@@ -73,6 +85,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     freshness: Freshness | None = None,
     merchant: Merchant | None = None,
     accounts: AccountParts | None = None,
+    series: SeriesReader | None = None,
     has_express: bool = True,
 ) -> HttpApplication:
     """Return the API.
@@ -81,6 +94,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     limits     counts requests; other_limit is for what has none of its own
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
+    series     who reads them; without one there are none
     has_express  plain requests for a token's data are answered before the application is asked
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits)
@@ -131,20 +145,13 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
             proofs=(("x402",), ("x402", "creditToken")), is_charged=True,
             query=wire.PurchaseQuery,
         ),
-        Operation(
-            "GET", "/v1/credits/balance", v1.get_balance, wire.Balance,
-            "Credits left on a credit token",
-            refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=(("creditToken",),),
-        ),
-        Operation(
-            "GET", "/v1/credits/history", sales.get_history, wire.History,
-            "Where the credits of a credit token came from and went",
-            refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=(("creditToken",),),
-        ),
+        *_balance_operations(v1, sales),
         *_rotate_operations(rotate),
         *health.operations(),
     ]
     # fmt: on
+    if series is not None:
+        operations += series_operations(series, v1, OF_A_TOKEN)
     if accounts is not None:
         operations += account_operations(accounts, limits=limits, clock=clock)
     document = OpenApiDocument(operations)
@@ -178,13 +185,25 @@ def _token_operation(v1: V1) -> Operation:
     return Operation(
         "GET", "/v1/token/{tokenAddress}", v1.get_token, TokenReport,
         "Price and indicators of a token",
-        refusals=(
-            ErrorCode.INVALID_TOKEN_ADDRESS, *CREDENTIAL, *PAYMENT,
-            ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.TOKEN_NOT_FOUND,
-            ErrorCode.INSUFFICIENT_DATA, ErrorCode.DATA_STALE, *PUBLIC_ROUTE,
-        ),
-        proofs=(("creditToken",), ("x402",)), is_charged=True,
+        refusals=OF_A_TOKEN, proofs=(("creditToken",), ("x402",)), is_charged=True,
     )
+    # fmt: on
+
+
+def _balance_operations(v1: V1, sales: CreditRoutes) -> list[Operation]:
+    # fmt: off
+    return [
+        Operation(
+            "GET", "/v1/credits/balance", v1.get_balance, wire.Balance,
+            "Credits left on a credit token",
+            refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=(("creditToken",),),
+        ),
+        Operation(
+            "GET", "/v1/credits/history", sales.get_history, wire.History,
+            "Where the credits of a credit token came from and went",
+            refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=(("creditToken",),),
+        ),
+    ]
     # fmt: on
 
 

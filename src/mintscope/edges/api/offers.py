@@ -1,6 +1,9 @@
 """The names under which this front sells, and what was sold under them."""
 
 from collections.abc import Iterable, Iterator
+from urllib.parse import urlencode
+
+import msgspec
 
 from mintscope.base.primitives import Mint
 from mintscope.core.payments.books.orphans import SoldItem
@@ -18,6 +21,14 @@ def report_resource(mint: Mint) -> Resource:
     return Resource(f"/v1/token/{mint}")
 
 
+def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
+    """Return where a page of a series of *mint* is sold: its path, and what was asked for."""
+    names = zip(query.__struct_fields__, query.__struct_encode_fields__, strict=True)
+    fields = {encoded: getattr(query, name) for name, encoded in names}
+    asked = [(name, _text(value)) for name, value in fields.items() if value != ""]
+    return Resource(f"/v1/token/{mint}/{kind}?{urlencode(asked)}")
+
+
 def bundle_offers() -> Iterator[SoldItem]:
     """Return every bundle."""
     return (SoldItem(bundle_resource(bundle), bundle.credits) for bundle in BUNDLES)
@@ -26,3 +37,7 @@ def bundle_offers() -> Iterator[SoldItem]:
 def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
     """Return the reports of *mints*: each costs what a credit costs."""
     return (SoldItem(report_resource(mint), 1) for mint in mints)
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

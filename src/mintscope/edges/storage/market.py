@@ -12,6 +12,7 @@ from mintscope.core.market.history.store import (
     PastFolding,
 )
 from mintscope.core.market.mint_facts import MintFactStore
+from mintscope.core.market.series.store import SeriesReader
 from mintscope.core.market.store import MarketReader, MarketStore, Retention, Tracking
 from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseAccess
 from mintscope.edges.storage.money import Port
@@ -21,6 +22,7 @@ from mintscope.edges.storage.sql.market.log_writer import SqlMarketStore
 from mintscope.edges.storage.sql.market.mint_facts import SqlMintFacts
 from mintscope.edges.storage.sql.market.tables import MarketTables
 from mintscope.edges.storage.sql.market.tracking import SqlTracking
+from mintscope.edges.storage.sql.series.reader import SqlSeries
 
 if TYPE_CHECKING:
     from mintscope.core.market.history.imports import Imports
@@ -83,6 +85,11 @@ class Market:
     def reader(self) -> MarketReader:
         """Reads the swap log, and says where the market stands."""
         return self._opened(SqlLogReader(self._engine.read(), self._engine.version))
+
+    @cached_property
+    def series(self) -> SeriesReader:
+        """Candles, indicators and swaps by the page."""
+        return self._opened(SqlSeries(self._engine.read()))
 
     @cached_property
     def tracking(self) -> Tracking:

@@ -17,6 +17,7 @@ from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import LogReader
 from mintscope.core.market.report import Reports
+from mintscope.core.market.series.store import SeriesReader
 from mintscope.core.market.store import MarketReader
 from mintscope.edges.api.app import HEALTH, OTHER, PUBLIC, ROTATIONS, create_app
 from mintscope.edges.api.check import Check
@@ -71,7 +72,7 @@ async def _serve(
 ) -> None:
     clock, (host, port) = SystemClock(), listener.getsockname()[:2]
     enter = stack.enter_async_context
-    reader = (await enter(open_market(config))).reader
+    reader = (market := await enter(open_market(config))).reader
     money = await enter(open_money(config, clock))
     ledger, follower = money.ledger, await enter(_following(config, reader, clock))
     sales = await enter(_selling(config, money, reader, clock, is_restart=siblings.is_restart))
@@ -89,6 +90,7 @@ async def _serve(
         checks=checks,
         merchant=None if sales is None else sales.merchant(sold_at),
         accounts=accounts,
+        series=market.series,
         limits=limits,
         clock=clock,
     )
@@ -139,11 +141,13 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     accounts: Accounts | None,
     limits: Limits,
     clock: Clock,
+    series: SeriesReader | None = None,
 ) -> HttpApplication:
     """Return the API of these parts, with the limits of *config*.
 
     merchant   None: nothing is for sale
     accounts   None: there are none
+    series     None: there are none
     """
     api = config.api
     return create_app(
@@ -152,28 +156,25 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         checks=checks,
         limits=AddressLimits(limits, ClientAddresses(api.trusted_proxies)),
         clock=clock,
-        public_limit=Limit(
-            name=PUBLIC.name, count=api.rate_limit_requests, window_s=api.rate_limit_window_s
-        ),
-        health_limit=Limit(
-            name=HEALTH.name, count=api.health_limit_requests, window_s=api.health_limit_window_s
-        ),
+        public_limit=_limit(PUBLIC, api.rate_limit_requests, api.rate_limit_window_s),
+        health_limit=_limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
         other_limit=other_limit(api),
-        rotation_limit=Limit(
-            name=ROTATIONS.name,
-            count=api.rotation_limit_requests,
-            window_s=api.rotation_limit_window_s,
-        ),
+        rotation_limit=_limit(ROTATIONS, api.rotation_limit_requests, api.rotation_limit_window_s),
         freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
         merchant=merchant,
         accounts=None if accounts is None else account_parts(config.accounts, accounts),
+        series=series,
         has_express=api.express,
     )
 
 
 def other_limit(api: ApiConfig) -> Limit:
     """Return the limit of what has none of its own: pages, descriptions, unknown paths."""
-    return replace(OTHER, count=api.other_limit_requests, window_s=api.other_limit_window_s)
+    return _limit(OTHER, api.other_limit_requests, api.other_limit_window_s)
+
+
+def _limit(usual: Limit, count: int, window_s: int) -> Limit:
+    return replace(usual, count=count, window_s=window_s)
 
 
 def create_server(

@@ -7,7 +7,8 @@ was written goes on bit for bit as if it had never stopped, and the engine
 loads the same bytes: both close candles with one kernel.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import nan
 from struct import Struct
 from typing import Any, Final
 
@@ -43,12 +44,14 @@ STATE: Final = np.dtype(
     ]
 )
 FRAME_VALUES: Final = ACC + 10
+NEWEST_H1: Final = len(Timeframe) * FRAME_VALUES - 6  # where its bucket stands
 PACKED: Final = Struct("<qqd" + f"{ACC}d5q4dq" * len(Timeframe))  # STATE, at a tenth of its price
 assert PACKED.size == STATE.itemsize
 
 # The newest candles in SOL, of m1 to h1, beside a state of the same h1 candle: its bucket (-1:
 # none) and its trades, for any swap with a price changes them.
 IN_SOL: Final = Struct("<qq" + "4d" * len(Timeframe))
+UNKNOWN: Final = (nan,) * 4 * len(Timeframe)
 
 
 def read_state(state: bytes) -> NDArray[Any]:
@@ -70,12 +73,13 @@ def read_state(state: bytes) -> NDArray[Any]:
 class MintFold:
     """One mint between two writes."""
 
-    __slots__ = ("_first", "_price_sol", "frames")
+    __slots__ = ("_first", "_passed", "_price_sol", "frames")
 
     def __init__(self) -> None:
         self._first = UnixS(0)
         self._price_sol = 0.0
-        self.frames = {timeframe: Frame(timeframe) for timeframe in TIMEFRAMES}
+        self._passed: list[tuple[Timeframe, Waypoint]] = []
+        self.frames = {timeframe: Frame(timeframe, self._passed) for timeframe in TIMEFRAMES}
 
     @classmethod
     def from_state(cls, state: bytes | None, in_sol: bytes | None = None) -> "MintFold":
@@ -93,9 +97,10 @@ class MintFold:
         version, fold._first, fold._price_sol, *values = PACKED.unpack(state)
         if version != STATE_VERSION:
             read_state(state)
+        prices = _of_state(in_sol, values[NEWEST_H1], values[-1])
         for n, frame in enumerate(fold.frames.values()):
-            frame.unpack(values[n * FRAME_VALUES : (n + 1) * FRAME_VALUES])
-        fold._unpack_in_sol(in_sol)
+            first = n * FRAME_VALUES
+            frame.unpack(values[first : first + FRAME_VALUES], prices[4 * n : 4 * n + 4])
         return fold
 
     def apply(self, time: UnixS, swap: PricedSwap) -> None:
@@ -108,9 +113,11 @@ class MintFold:
         for frame in self.frames.values():
             frame.apply(time, price, swap)
 
-    def waypoints(self) -> dict[Timeframe, list[Waypoint]]:
-        """Return those that were passed since the last call, oldest first."""
-        return {timeframe: frame.passed() for timeframe, frame in self.frames.items()}
+    def waypoints(self) -> list[tuple[Timeframe, Waypoint]]:
+        """Return those that were passed since the last call."""
+        passed = [*self._passed]
+        self._passed.clear()
+        return passed
 
     def changed(self) -> dict[Timeframe, list[CandleRow]]:
         """Return the rows touched since the last call, oldest first, to insert or replace.
@@ -133,19 +140,18 @@ class MintFold:
 
     def in_sol(self) -> bytes:
         """Return the prices in SOL of the newest candles, to be written beside `state()`."""
-        candles = [frame.candle or NO_CANDLE for frame in self.frames.values()]
-        prices = [price for candle in candles for price in candle.in_sol()]
-        return IN_SOL.pack(candles[-1].bucket, candles[-1].count, *prices)
+        m1, m5, m15, h1 = (frame.candle or NO_CANDLE for frame in self.frames.values())
+        return IN_SOL.pack(
+            h1.bucket, h1.count, *m1.in_sol(), *m5.in_sol(), *m15.in_sol(), *h1.in_sol()
+        )
 
-    def _unpack_in_sol(self, in_sol: bytes | None) -> None:
-        newest = self.frames[Timeframe.H1].candle
-        if in_sol is None or newest is None or len(in_sol) != IN_SOL.size:
-            return
-        bucket, trades, *prices = IN_SOL.unpack(in_sol)
-        if (bucket, trades) == (newest.bucket, newest.count):
-            for n, frame in enumerate(self.frames.values()):
-                if frame.candle is not None:
-                    frame.candle.set_in_sol(*prices[4 * n : 4 * n + 4])
+
+def _of_state(in_sol: bytes | None, bucket: float, trades: float) -> Sequence[float]:
+    """Return the prices of *in_sol*; NaN if it was not written with a state of that h1 candle."""
+    if in_sol is None or len(in_sol) != IN_SOL.size:
+        return UNKNOWN
+    its_bucket, its_trades, *prices = IN_SOL.unpack(in_sol)
+    return prices if (its_bucket, its_trades) == (bucket, trades) else UNKNOWN
 
 
 def merged(

@@ -1,5 +1,6 @@
 """The candles of one timeframe as swaps come in, for the durable fold."""
 
+from collections.abc import Sequence
 from math import nan
 from typing import Any, Final
 
@@ -21,30 +22,31 @@ class Frame:
     """
 
     __slots__ = (
-        "_changed", "_has_opened", "_is_changed", "_newest_row", "_timeframe", "_waypoints",
+        "_changed", "_has_opened", "_is_changed", "_newest_row", "_passed", "_timeframe",
         "acc", "bucket", "buy", "candle", "count", "sell",
     )  # fmt: skip
 
-    def __init__(self, timeframe: Timeframe) -> None:
+    def __init__(self, timeframe: Timeframe, passed: list[tuple[Timeframe, Waypoint]]) -> None:
+        """Add waypoints to *passed*."""
         self.acc = [0.0] * ACC
         self.count = 0
         self.bucket = UnixS(-1)
         self.buy = 0
         self.sell = 0
         self.candle: OpenCandle | None = None
-        self._waypoints: list[Waypoint] = []
+        self._passed = passed
         self._timeframe = timeframe
         self._changed: list[CandleRow] = []
         self._is_changed = False
         self._newest_row = UnixS(-1)
         self._has_opened = False
 
-    def unpack(self, values: list[Any]) -> None:
-        """Take what was packed."""
+    def unpack(self, values: list[Any], in_sol: Sequence[float]) -> None:
+        """Take what was packed, and the prices in SOL of the newest candle."""
         self.acc = values[:ACC]
         self.count, self.bucket, self.buy, self.sell, open_bucket, *candle = values[ACC:]
         if open_bucket >= 0:
-            self.candle = OpenCandle(open_bucket, *candle)
+            self.candle = OpenCandle(open_bucket, *candle, *in_sol)
         if self._has_row():  # it was written with the state
             self._newest_row = self.bucket
 
@@ -66,11 +68,6 @@ class Frame:
             self.sell += swap.volume
         if price is not None:
             self._trade(price, swap.price_sol)
-
-    def passed(self) -> list[Waypoint]:
-        """Return the waypoints that were passed since the last call."""
-        waypoints, self._waypoints = self._waypoints, []
-        return waypoints
 
     def changed(self) -> list[CandleRow]:
         """Return the touched rows and forget that they were."""
@@ -106,7 +103,7 @@ class Frame:
             close_candle(acc, self.count - 1, candle.close, SERVICE)
             self.acc = acc.tolist()
             if self.count % WAYPOINT_EVERY == 0:
-                self._waypoints.append(waypoint(self.bucket, self.count, acc))
+                self._passed.append((self._timeframe, waypoint(self.bucket, self.count, acc)))
         self.count += 1
         self.candle = OpenCandle(self.bucket, price, price, price, price, 1, sol, sol, sol, sol)
 
@@ -161,10 +158,6 @@ class OpenCandle(msgspec.Struct, gc=False):
     def in_sol(self) -> tuple[float, float, float, float]:
         """Return open, high, low and close in SOL."""
         return self.open_sol, self.high_sol, self.low_sol, self.close_sol
-
-    def set_in_sol(self, open_: float, high: float, low: float, close: float) -> None:
-        """Take what `in_sol` has returned."""
-        self.open_sol, self.high_sol, self.low_sol, self.close_sol = open_, high, low, close
 
 
 NO_CANDLE: Final = OpenCandle(UnixS(-1), 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0)

@@ -193,8 +193,8 @@ class SqlHistoryJoin:
         return newest
 
     def _save(self, db: Database, ready: _Ready, fold: MintFold) -> None:
-        for timeframe, waypoints in fold.waypoints().items():
-            db.executemany(WAYPOINTS, ((ready.mint_id, timeframe, *each) for each in waypoints))
+        passed = ((ready.mint_id, timeframe, *each) for timeframe, each in fold.waypoints())
+        db.executemany(WAYPOINTS, passed)
         for timeframe, rows in fold.changed().items():
             db.executemany(CANDLES, ((ready.mint_id, timeframe, *astuple(row)) for row in rows))
             bucket = db.execute(NEWEST_BUCKET, (ready.mint_id, timeframe)).get

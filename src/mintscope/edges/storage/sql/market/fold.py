@@ -226,10 +226,7 @@ class SqlFolding:
             ),
         )
         passed = [
-            (id_, timeframe, *waypoint)
-            for id_, one in of
-            for timeframe, waypoints in one.waypoints.items()
-            for waypoint in waypoints
+            (id_, timeframe, *waypoint) for id_, one in of for timeframe, waypoint in one.waypoints
         ]
         if passed:
             db.executemany(WAYPOINTS, passed)

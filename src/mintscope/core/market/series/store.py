@@ -1,0 +1,73 @@
+"""The port of the series, and what it reads of a mint in one snapshot."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.log import LogTip, PricedSwap, Waypoint
+from mintscope.core.market.timeframe import Timeframe
+
+
+class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A candle with a price, as `log.CandleRow` has it.
+
+    imported_volume   micro-USD, of a candle that a provider gave: it has no sides and no swaps;
+                      None: our own
+    """
+
+    bucket: UnixS
+    open: float
+    high: float
+    low: float
+    close: float
+    buy_volume: int
+    sell_volume: int
+    count: int
+    open_sol: float | None
+    high_sol: float | None
+    low_sol: float | None
+    close_sol: float | None
+    imported_volume: int | None = None
+
+
+class AskedCandles(NamedTuple):
+    """Which candles are asked for: up to *rows_max*, the newest that begin by *until*."""
+
+    timeframe: Timeframe
+    until: UnixS
+    rows_max: int
+
+
+class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of one timeframe of a mint, from one snapshot.
+
+    tip         of the log, then
+    state       what the finalized fold kept of the mint; None before its first swap
+    in_sol      what stands beside it
+    rows        folded candles that were asked for, oldest first
+    has_older   older ones are kept
+    newer       how many folded ones are kept behind them
+    waypoints   those whose candles are among the rows, oldest first
+    tail        (effective time, swap) of what is in the log and not folded yet, in order
+    """
+
+    tip: LogTip
+    state: bytes | None
+    in_sol: bytes | None
+    rows: Sequence[SeriesCandle]
+    has_older: bool
+    newer: int
+    waypoints: Sequence[Waypoint]
+    tail: Sequence[tuple[UnixS, PricedSwap]]
+
+
+class SeriesReader(Protocol):
+    """Reads series while ingest writes.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
+        """Return the candles of *mint* that are asked for; None if it is not tracked."""

@@ -1,0 +1,1 @@
+"""Series of a mint: candles, indicators and swaps, a credit a page."""

@@ -1,0 +1,125 @@
+"""GET /v1/token/{tokenAddress}/candles: the newest page first, and in it the oldest candle."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.base.errors import BadRequest, InsufficientData
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.log import LogTip
+from mintscope.core.market.series.candles import (
+    WIDTHS,
+    PageOfCandles,
+    Range,
+    has_price,
+    page_of,
+    series_of,
+    widened,
+)
+from mintscope.core.market.series.store import SeriesCandle
+from mintscope.edges.api.data.cursor import EXPECTED, decode_cursor, encode_cursor
+from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.data.series.selling import Made, SeriesShop, Wanted, not_tracked
+from mintscope.edges.api.data.series.wire import (
+    Before,
+    Candle,
+    CandlePage,
+    CandlesQuery,
+    SolPrices,
+)
+from mintscope.edges.api.v1 import mint_of
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Response
+
+MICRO: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class CandleRoutes:
+    """The route of candles."""
+
+    shop: SeriesShop
+
+    async def get_candles(self, request: Request) -> Response:
+        """Admit, parse, sell a page, respond."""
+        caller = await self.shop.gate.admit(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        query = read_query(request, CandlesQuery)
+        within = range_of(query)
+
+        async def make() -> Made:
+            return await self._read(mint, within)
+
+        return await self.shop.sell(request, caller, Wanted(mint, "candles", query), make)
+
+    async def _read(self, mint: Mint, within: Range) -> Made:
+        asked = within.asked
+        kept = await self.shop.reader.candles(mint, asked)
+        if kept is None:
+            raise not_tracked(mint)
+        if not has_price(kept):
+            raise InsufficientData("There is no swap of this token yet that sets a price.")
+        series = widened(series_of(kept, asked), within.width)
+        page = page_of(series, within, kept.tip.time or UnixS(0))
+        return Made(kept.tip, wire_page(mint, within, page, kept.tip), not page.candles)
+
+
+def range_of(query: CandlesQuery) -> Range:
+    """Return which candles *query* asks for.  Raises BadRequest."""
+    until = read_until(query.cursor, query.tf, query.to)
+    if query.from_ > query.to:
+        raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
+    return Range(
+        width=WIDTHS[query.tf],
+        since=UnixS(query.from_),
+        until=until,
+        limit=query.limit,
+        is_filled=query.fill == "previous",
+    )
+
+
+def read_until(cursor: str, tf: str, to: int) -> UnixS:
+    """Return the newest bucket of the page.  Raises BadRequest for a cursor of another series."""
+    if not cursor:
+        return UnixS(to)
+    before = decode_cursor(cursor, Before)
+    if before.tf != tf or not 0 <= before.until <= to:
+        raise BadRequest(EXPECTED)
+    return UnixS(before.until)
+
+
+def wire_page(mint: Mint, within: Range, page: PageOfCandles, tip: LogTip) -> CandlePage:
+    """Return *page* as it is sent, as of *tip*."""
+    ended = (tip.time or 0) - within.width.seconds
+    next_cursor = None
+    if page.until is not None:
+        next_cursor = encode_cursor(Before(within.width.name, page.until))
+    candles = [wire_candle(candle, is_open=candle.bucket > ended) for candle in page.candles]
+    return CandlePage(mint, within.width.name, candles, next_cursor)
+
+
+def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
+    """Return *candle* as it is sent."""
+    c, imported = candle, candle.imported_volume is not None
+    sol = None
+    if (
+        c.open_sol is not None
+        and c.high_sol is not None
+        and c.low_sol is not None
+        and c.close_sol is not None
+    ):
+        sol = SolPrices(c.open_sol, c.high_sol, c.low_sol, c.close_sol)
+    total = c.buy_volume + c.sell_volume + (c.imported_volume or 0)
+    return Candle(
+        t=c.bucket,
+        o=c.open,
+        h=c.high,
+        l=c.low,
+        c=c.close,
+        sol=sol,
+        volume=total / MICRO,
+        buy_volume=None if imported else c.buy_volume / MICRO,
+        sell_volume=None if imported else c.sell_volume / MICRO,
+        swaps=None if imported else c.count,
+        imported=imported,
+        is_open=is_open,
+    )

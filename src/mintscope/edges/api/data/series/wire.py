@@ -1,0 +1,108 @@
+"""What is asked for and what is answered of series, field by field with its unit."""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from mintscope.edges.api.wire import Wire
+
+CANDLES_MAX: Final = 1_000
+TIME_MAX: Final = 1 << 33
+CursorText = Annotated[
+    str, Meta(description="nextCursor of the page before, with the other fields as they were.")
+]
+NextCursor = Annotated[
+    str | None, Meta(description="The cursor of the next page; null: there is none.")
+]
+Token = Annotated[str, Meta(description="The mint of the token.")]
+Since = Annotated[
+    int, Meta(ge=0, le=TIME_MAX, description="The oldest may begin then, Unix seconds.")
+]
+Until = Annotated[
+    int, Meta(ge=0, le=TIME_MAX, description="The newest may begin then, Unix seconds.")
+]
+
+
+class CandlesQuery(Wire, rename={"from_": "from"}):
+    """Query of GET /v1/token/{tokenAddress}/candles."""
+
+    tf: Annotated[
+        Literal["m1", "m5", "m15", "h1", "h4", "d1"],
+        Meta(description="How wide candles are. They begin at full minutes, hours, days of UTC."),
+    ]
+    from_: Since = 0
+    to: Until = TIME_MAX
+    limit: Annotated[
+        int, Meta(ge=1, le=CANDLES_MAX, description="How many candles; a page costs the same.")
+    ] = 100
+    cursor: CursorText = ""
+    fill: Annotated[
+        Literal["none", "previous"],
+        Meta(
+            description="Whether minutes without a trade are left out, or have a candle of the"
+            " close before, without volume."
+        ),
+    ] = "none"
+
+
+class SolPrices(Wire):
+    """The prices of a candle in SOL."""
+
+    o: Annotated[float, Meta(description="Open, SOL per whole token.")]
+    h: Annotated[float, Meta(description="High, SOL per whole token.")]
+    l: Annotated[float, Meta(description="Low, SOL per whole token.")]  # noqa: E741 - as charts do
+    c: Annotated[float, Meta(description="Close, SOL per whole token.")]
+
+
+class Candle(Wire):
+    """One candle."""
+
+    t: Annotated[int, Meta(description="When it begins, Unix seconds.")]
+    o: Annotated[float, Meta(description="Open, USD per whole token.")]
+    h: Annotated[float, Meta(description="High, USD per whole token.")]
+    l: Annotated[float, Meta(description="Low, USD per whole token.")]  # noqa: E741 - as charts do
+    c: Annotated[float, Meta(description="Close, USD per whole token.")]
+    sol: Annotated[
+        SolPrices | None,
+        Meta(
+            description="The same in SOL; null where they were not kept: in imported candles, and"
+            " in those of before mintscope kept them."
+        ),
+    ]
+    volume: Annotated[float, Meta(description="Traded, USD.")]
+    buy_volume: Annotated[
+        float | None, Meta(description="Of it bought, USD; null in imported candles.")
+    ]
+    sell_volume: Annotated[
+        float | None, Meta(description="Of it sold, USD; null in imported candles.")
+    ]
+    swaps: Annotated[
+        int | None,
+        Meta(
+            description="Swaps that set a price; 0 where it is filled from the close before, null"
+            " in imported candles."
+        ),
+    ]
+    imported: Annotated[
+        bool, Meta(description="A provider gave it, or a part of it: it is not made of swaps.")
+    ]
+    is_open: Annotated[bool, Meta(description="It has not ended, and may change.")]
+
+
+class CandlePage(Wire):
+    """`data` of GET /v1/token/{tokenAddress}/candles."""
+
+    token: Token
+    tf: Annotated[str, Meta(description="How wide the candles are.")]
+    candles: Annotated[
+        list[Candle], Meta(description="Oldest first; the next page has those before them.")
+    ]
+    next_cursor: NextCursor
+
+
+class Before(msgspec.Struct, frozen=True, array_like=True, tag="before"):
+    """Where the next page of candles or indicators ends."""
+
+    tf: str
+    until: int

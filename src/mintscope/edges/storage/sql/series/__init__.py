@@ -1,0 +1,1 @@
+"""Series of mints, read in the SQL that every engine understands."""

@@ -1,0 +1,169 @@
+"""What every reader of series must do: the engines, and the one in memory."""
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.log import PricedSwap
+from mintscope.core.market.series.candles import WIDTHS, Range, Series, page_of, series_of, widened
+from mintscope.core.market.series.store import AskedCandles, SeriesCandle
+from mintscope.core.market.timeframe import Timeframe
+from support.fakes.made_chain import MINTS, START
+from support.oracles import definitions
+from support.scenes.traded import READERS, Traded, traded_on
+
+A, B, UNTRACKED, _ = MINTS
+SLOTS: Final = 400
+PACES_S: Final = (7, 400, 9_000)
+HOUR_S: Final = 3_600
+SECONDS: Final = {name: width.seconds for name, width in WIDTHS.items()}
+
+
+@pytest.fixture(params=READERS)
+async def traded(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Traded]:
+    async with traded_on(request.param, tmp_path, [A, B]) as traded:
+        yield traded
+
+
+class Lived:
+    """A history of forks and finality, and the swaps of A that live in it."""
+
+    def __init__(self, traded: Traded, seed: int, pace_s: int) -> None:
+        self._traded, self._random, self._pace_s = traded, Random(seed), pace_s
+        self._alive: list[tuple[int, int, list[PricedSwap]]] = []
+        self._final = 0
+
+    @property
+    def trades(self) -> list[definitions.Trade]:
+        return [
+            definitions.Trade(time, swap.price_usd, swap.price_sol, swap.volume, swap.is_buy)
+            for _, time, swaps in self._alive
+            for swap in swaps
+            if swap.mint == A
+        ]
+
+    async def step(self) -> None:
+        random = self._random
+        while self._alive and self._alive[-1][0] > self._final and random.random() < 0.1:
+            await self._traded.retract(self._alive.pop()[0])
+        number, time = (self._alive[-1][0] + 1, self._alive[-1][1]) if self._alive else (1, START)
+        time += random.choice([0, 0, 1, 3]) * self._pace_s
+        swaps = [self._swap(n) for n in range(random.randrange(4))]
+        self._alive.append((number, time, swaps))
+        await self._traded.slot(number, time, *swaps)
+        if random.random() < 0.15:
+            self._final = max(self._final, number - random.randrange(4))
+            await self._traded.finalize(self._final)
+
+    def _swap(self, index: int) -> PricedSwap:
+        random = self._random
+        price = random.choice([None, random.uniform(0.5, 2), random.uniform(0.5, 2)])
+        sol = None if price is None else price / random.uniform(90, 110)
+        mint, volume = random.choice([A, A, B]), random.randrange(1, 10**9)
+        return PricedSwap(mint, index, 0, -1, 0, random.random() < 0.5, volume, price, sol)
+
+
+def expected(trades: list[definitions.Trade], width_s: int) -> list[SeriesCandle]:
+    """Return the candles of the definition, in USD and in SOL.
+
+    Those of hours are of hours: one without a price has no candle, and its volume is in none.
+    """
+    hours = {trade.time // HOUR_S for trade in trades if trade.price is not None}
+    if width_s > HOUR_S:
+        trades = [trade for trade in trades if trade.time // HOUR_S in hours]
+    in_sol: dict[int, list[float]] = {}
+    for trade in trades:
+        if trade.price is not None and trade.price_sol is not None:
+            in_sol.setdefault(trade.time - trade.time % width_s, []).append(trade.price_sol)
+    return [
+        SeriesCandle(UnixS(c.start), *c[1:], sol[0], max(sol), min(sol), sol[-1])
+        for c in definitions.candles(trades, width_s)
+        for sol in [in_sol[c.start]]
+    ]
+
+
+async def read(traded: Traded, within: Range, mint: Mint = A) -> tuple[Series, UnixS]:
+    kept = await traded.series.candles(mint, within.asked)
+    assert kept is not None
+    return widened(series_of(kept, within.asked), within.width), kept.tip.time or UnixS(0)
+
+
+async def pages(traded: Traded, within: Range) -> list[SeriesCandle]:
+    """Read page by page, and put each before those that came before."""
+    found: list[SeriesCandle] = []
+    while True:
+        series, now = await read(traded, within)
+        page = page_of(series, within, now)
+        assert len(page.candles) <= within.limit
+        found = [*page.candles, *found]
+        if page.until is None:
+            return found
+        within = Range(width=within.width, since=within.since, until=page.until,
+                       limit=within.limit, is_filled=within.is_filled)  # fmt: skip
+
+
+@pytest.mark.parametrize("pace_s", PACES_S)
+async def test_pages_hold_the_candles_of_the_swaps_that_live(traded: Traded, pace_s: int) -> None:
+    lived = Lived(traded, seed=pace_s, pace_s=pace_s)
+    for n in range(SLOTS // 4):
+        await lived.step()
+        if n % 20 != 19:
+            continue
+        for name, width in WIDTHS.items():
+            within = Range(width=width, since=UnixS(0), until=UnixS(1 << 33), limit=7)
+            assert await pages(traded, within) == expected(lived.trades, SECONDS[name])
+
+
+async def test_a_range_is_of_both_its_ends_and_fills_what_is_empty(traded: Traded) -> None:
+    lived = Lived(traded, seed=1, pace_s=7)
+    for _ in range(60):
+        await lived.step()
+    whole = expected(lived.trades, 60)
+    first, last = whole[2].bucket, whole[-2].bucket
+    within = Range(width=WIDTHS["m1"], since=first, until=last, limit=3)
+
+    assert await pages(traded, within) == whole[2:-1]
+    filled = await pages(traded, Range(width=WIDTHS["m1"], since=first, until=last, limit=3,
+                                       is_filled=True))  # fmt: skip
+    assert [each.bucket for each in filled] == list(range(first, last + 1, 60))
+    assert [each for each in filled if each.count] == whole[2:-1]
+    for before, each in pairwise(filled):
+        if not each.count:
+            assert (each.open, each.high, each.low, each.close) == (before.close,) * 4
+            assert (each.open_sol, each.close_sol) == (before.close_sol,) * 2
+            assert each.buy_volume + each.sell_volume == 0
+
+
+async def test_one_that_is_not_tracked_has_none_and_one_without_swaps_no_candles(
+    traded: Traded,
+) -> None:
+    asked = AskedCandles(Timeframe.M1, UnixS(1 << 33), 10)
+    await traded.slot(1, START)
+
+    assert await traded.series.candles(UNTRACKED, asked) is None
+    kept = await traded.series.candles(B, asked)
+    assert kept is not None
+    assert (kept.state, kept.rows, kept.newer, kept.has_older) == (None, [], 0, False)
+    assert (kept.tip.slot, kept.tip.time) == (1, START)
+
+
+async def test_older_newer_and_waypoints_count_the_folded_candles(traded: Traded) -> None:
+    swaps = [PricedSwap(A, 0, 0, -1, 0, True, 1, 1.0 + n, 1.0) for n in range(200)]  # noqa: FBT003
+    for n, swap in enumerate(swaps):
+        await traded.slot(n + 1, START + 60 * n, swap)
+    await traded.finalize(190)
+
+    kept = await traded.series.candles(A, AskedCandles(Timeframe.M1, UnixS(START + 60 * 149), 100))
+
+    assert kept is not None
+    assert [row.open for row in kept.rows] == [1.0 + n for n in range(50, 150)]
+    assert (kept.has_older, kept.newer) == (True, 40)
+    assert [(each.closed, each.bucket) for each in kept.waypoints] == [
+        (n, (START + 60 * n) // 60 * 60) for n in (64, 128)
+    ]
+    assert [swap for _, swap in kept.tail] == swaps[190:]

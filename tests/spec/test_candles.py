@@ -1,0 +1,157 @@
+"""GET /v1/token/{tokenAddress}/candles"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.scenes.series_service import BEGIN_S, QUIET, UNTRACKED, SeriesService, series_service
+from support.scenes.service import credit_token
+
+
+@pytest.fixture
+async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
+    async with series_service(tmp_path) as market:
+        yield market
+
+
+async def page(market: SeriesService, token: str, **query: Any) -> dict[str, Any]:
+    response = await market.ask("candles", credit_token=token, **query)
+    assert response.status_code == 200, response.text
+    return dict(response.json()["data"])
+
+
+async def test_a_page_is_oldest_first_with_every_field_of_its_candles(
+    market: SeriesService,
+) -> None:
+    token = await market.service.issue(1)
+    await market.trade(0, 2.0, volume=1_500_000)
+    await market.trade(59, 1.5, is_buy=False, volume=250_000)
+    await market.trade(60, 1.0, volume=1)
+
+    response = await market.ask("candles", credit_token=token, tf="m1")
+
+    assert response.headers["x-credits-remaining"] == "0"
+    assert response.headers["x-data-slot"] == "3"
+    assert response.headers["x-data-status"] == "live"
+    assert response.headers["cache-control"] == "private, no-store"
+    assert response.json()["data"] == {
+        "token": "So11111111111111111111111111111111111111112",
+        "tf": "m1",
+        "candles": [
+            {
+                "t": BEGIN_S, "o": 2.0, "h": 2.0, "l": 1.5, "c": 1.5,
+                "sol": {"o": 0.02, "h": 0.02, "l": 0.015, "c": 0.015},
+                "volume": 1.75, "buyVolume": 1.5, "sellVolume": 0.25,
+                "swaps": 2, "imported": False, "isOpen": False,
+            },
+            {
+                "t": BEGIN_S + 60, "o": 1.0, "h": 1.0, "l": 1.0, "c": 1.0,
+                "sol": {"o": 0.01, "h": 0.01, "l": 0.01, "c": 0.01},
+                "volume": 1e-06, "buyVolume": 1e-06, "sellVolume": 0.0,
+                "swaps": 1, "imported": False, "isOpen": True,
+            },
+        ],
+        "nextCursor": None,
+    }  # fmt: skip
+
+
+async def test_the_newest_page_comes_first_and_cursors_are_stable(market: SeriesService) -> None:
+    token = await market.service.issue(4)
+    for n in range(10):
+        await market.trade(60 * n, 1.0 + n)
+    await market.traded.finalize(7)
+
+    first = await page(market, token, tf="m1", limit=4)
+    await market.trade(60 * 10, 11.0)  # what is new moves no page
+    second = await page(market, token, tf="m1", limit=4, cursor=first["nextCursor"])
+    third = await page(market, token, tf="m1", limit=4, cursor=second["nextCursor"])
+
+    opens = [[candle["o"] for candle in each["candles"]] for each in (third, second, first)]
+    assert opens == [[1.0, 2.0], [3.0, 4.0, 5.0, 6.0], [7.0, 8.0, 9.0, 10.0]]
+    assert third["nextCursor"] is None
+    assert await market.service.left(token) == 1
+
+
+@pytest.mark.parametrize("tf", ["m1", "m5", "m15", "h1", "h4", "d1"])
+async def test_the_newest_candle_is_that_of_the_report_at_the_same_slot(
+    market: SeriesService, tf: str
+) -> None:
+    token = await market.service.issue(20)
+    for n in range(12):
+        await market.trade(61 * n, 1.0 + n / 7)
+        if n == 9:
+            await market.traded.finalize(5)
+        if n < 9:
+            continue
+        candles = await market.ask("candles", credit_token=token, tf=tf)
+        report = await market.report(token)
+        newest, told = candles.json()["data"]["candles"][-1], report.json()["data"]
+        assert candles.headers["x-data-slot"] == report.headers["x-data-slot"]
+        assert (newest["c"], newest["sol"]["c"]) == (told["price"]["usd"], told["price"]["sol"])
+
+
+async def test_a_page_with_nothing_to_deliver_costs_nothing(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    await market.trade(0, 1.0)
+
+    empty = await page(market, token, tf="m1", to=BEGIN_S - 60)
+
+    assert (empty["candles"], empty["nextCursor"]) == ([], None)
+    assert await market.service.left(token) == 1
+
+
+async def test_empty_minutes_are_filled_only_if_that_is_asked_for(market: SeriesService) -> None:
+    token = await market.service.issue(2)
+    await market.trade(0, 1.0)
+    await market.trade(180, 2.0)
+
+    skipped = await page(market, token, tf="m1")
+    filled = await page(market, token, tf="m1", fill="previous")
+
+    assert [(c["t"] - BEGIN_S, c["swaps"]) for c in skipped["candles"]] == [(0, 1), (180, 1)]
+    assert [(c["t"] - BEGIN_S, c["c"], c["swaps"], c["volume"]) for c in filled["candles"]] == [
+        (0, 1.0, 1, 1.0), (60, 1.0, 0, 0.0), (120, 1.0, 0, 0.0), (180, 2.0, 1, 1.0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"tf": "m2"},
+        {"tf": "m1", "limit": 0},
+        {"tf": "m1", "limit": 1_001},
+        {"tf": "m1", "from_": -1},
+        {"tf": "m1", "from_": 2, "to": 1},
+        {"tf": "m1", "fill": "zero"},
+        {"tf": "m1", "cursor": "x"},
+        {"tf": "m1", "cursor": "WyJiZWZvcmUiLCJoMSIsMV0"},  # of h1
+        {"tf": "m1", "more": 1},
+    ],
+)
+async def test_what_cannot_be_asked_is_refused_before_any_payment(
+    market: SeriesService, query: dict[str, Any]
+) -> None:
+    response = await market.ask("candles", **query)
+
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "BAD_REQUEST")
+
+
+async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    await market.trade(0, 1.0)
+
+    async def refused(**asked: Any) -> tuple[int, str]:
+        response = await market.ask("candles", tf="m1", **asked)
+        return response.status_code, response.json()["error"]["code"]
+
+    assert await refused(mint="abc") == (400, "INVALID_TOKEN_ADDRESS")
+    assert await refused() == (402, "PAYMENT_REQUIRED")
+    assert await refused(credit_token=credit_token(99)) == (401, "INVALID_TOKEN")
+    assert await refused(credit_token=token, mint=UNTRACKED) == (404, "TOKEN_NOT_FOUND")
+    assert await refused(credit_token=token, mint=QUIET) == (404, "INSUFFICIENT_DATA")
+    market.service.clock.step(301_000)
+    assert await refused(credit_token=token) == (503, "DATA_STALE")
+    assert await market.service.left(token) == 1

@@ -1,0 +1,74 @@
+"""The API over a market that a test lets trade, on the engine of the test."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import UnixMs
+from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.log import PricedSwap
+from mintscope.core.market.store import DEFAULT_RETENTION, Retention
+from mintscope.edges.follow.follower import Follower
+from support.scenes.engine import is_postgresql
+from support.scenes.service import Service, bearer, running_service
+from support.scenes.traded import Traded, traded_on
+
+TOKEN, QUIET, UNTRACKED = WSOL, USDC, USDT
+BEGIN_S: Final = 1_750_000_020  # a full minute
+
+
+@dataclass
+class SeriesService:
+    """Swaps of TOKEN come slot by slot; QUIET is tracked, and never trades."""
+
+    service: Service
+    traded: Traded
+    follower: Follower
+    slots: int = 0
+
+    @property
+    def client(self) -> httpx.AsyncClient:
+        return self.service.client
+
+    async def trade(
+        self, after_s: int, price: float | None, *, is_buy: bool = True, volume: int = 10**6
+    ) -> None:
+        """Add a slot with a swap, *after_s* from the beginning."""
+        self.slots += 1
+        sol = None if price is None else price / 100
+        swap = PricedSwap(TOKEN, 0, 0, -1, 0, is_buy, volume, price, sol, "pool")
+        await self.traded.slot(self.slots, BEGIN_S + after_s, swap)
+        clock = self.service.clock
+        clock.step((BEGIN_S + after_s) * 1000 - clock.now())
+
+    async def ask(
+        self, path: str, *, credit_token: str | None = None, mint: str = TOKEN, **query: Any
+    ) -> httpx.Response:
+        headers = {} if credit_token is None else bearer(credit_token)
+        asked = {name.rstrip("_"): value for name, value in query.items()}
+        return await self.client.get(f"/v1/token/{mint}/{path}", params=asked, headers=headers)
+
+    async def report(self, credit_token: str) -> httpx.Response:
+        """Return the report of TOKEN as of the newest slot."""
+        await self.follower.catch_up()
+        return await self.client.get(f"/v1/token/{TOKEN}", headers=bearer(credit_token))
+
+
+@asynccontextmanager
+async def series_service(
+    folder: Path, *, retention: Retention = DEFAULT_RETENTION, **options: Any
+) -> AsyncIterator[SeriesService]:
+    clock = ManualClock(UnixMs(BEGIN_S * 1000))
+    engine = "postgresql" if is_postgresql() else "sqlite"
+    async with traded_on(engine, folder, [TOKEN, QUIET], retention=retention) as traded:
+        follower = Follower(traded.reader, LiveMarket(4), clock)
+        async with running_service(
+            folder, clock=clock, reports=follower, series=traded.series, **options
+        ) as service:
+            yield SeriesService(service, traded, follower)

@@ -1,0 +1,99 @@
+"""Markets in which slots are made one by one, on every engine and in memory."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.log import LogReader, PricedSwap, SlotHeader
+from mintscope.core.market.series.store import SeriesReader
+from mintscope.core.market.store import DEFAULT_RETENTION, DeadSlot, FinalSlot, NewSlot, Retention
+from mintscope.edges.ingest.fold import fold_once
+from mintscope.edges.storage.market import Market
+from support.fakes.log import FakeLog
+from support.fakes.series import FakeSeries
+from support.scenes.market_engines import MARKET_ENGINES, market_of
+
+MEMORY: Final = "memory"
+READERS: Final = (*MARKET_ENGINES, MEMORY)
+
+
+class Traded(Protocol):
+    """A market that a test lets trade."""
+
+    @property
+    def reader(self) -> LogReader: ...
+    @property
+    def series(self) -> SeriesReader: ...
+
+    async def slot(self, number: int, time: int, *swaps: PricedSwap) -> None:
+        """Add a slot."""
+
+    async def finalize(self, number: int) -> None:
+        """Make slots final, and fold them."""
+
+    async def retract(self, number: int) -> None:
+        """Let the newest slot die."""
+
+
+class TradedStore:
+    """Implements Traded over a store."""
+
+    def __init__(self, market: Market) -> None:
+        self.market = market
+        self.reader = market.reader
+        self.series = market.series
+
+    async def slot(self, number: int, time: int, *swaps: PricedSwap) -> None:
+        header = SlotHeader(
+            slot=Slot(number),
+            parent_slot=Slot(number - 1),
+            blockhash=f"hash-{number}-{time}",
+            time=UnixS(time),
+        )
+        await self.market.store.write([NewSlot(header, swaps)])
+
+    async def finalize(self, number: int) -> None:
+        await self.market.store.write([FinalSlot(Slot(number))])
+        while await fold_once(self.market.store, None):
+            pass
+
+    async def retract(self, number: int) -> None:
+        await self.market.store.write([DeadSlot(Slot(number))])
+
+
+class TradedMemory:
+    """Implements Traded in memory."""
+
+    def __init__(self, mints: Sequence[Mint]) -> None:
+        self.reader = FakeLog()
+        self.series = FakeSeries(self.reader)
+        for mint in mints:
+            self.reader.track(mint)
+
+    async def slot(self, number: int, time: int, *swaps: PricedSwap) -> None:
+        self.reader.append(number, time, *swaps)
+
+    async def finalize(self, number: int) -> None:
+        self.reader.finalize(number)
+
+    async def retract(self, _number: int) -> None:
+        self.reader.retract()
+
+
+@asynccontextmanager
+async def traded_on(
+    engine: str,
+    folder: Path,
+    mints: Sequence[Mint],
+    *,
+    retention: Retention = DEFAULT_RETENTION,
+) -> AsyncIterator[Traded]:
+    """Open the market of *folder* on *engine*, or one in memory, with *mints* tracked."""
+    if engine == MEMORY:
+        yield TradedMemory(mints)
+        return
+    async with market_of(engine, folder, retention=retention) as market:
+        await market.store.start(mints=mints, follows_files=False)
+        yield TradedStore(market)
