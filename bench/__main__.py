@@ -10,7 +10,7 @@ from bench.figure import HEAD, KEPT
 
 NAMES = (
     *("decode", "catch_up", "engine", "slots", "http", "freshness"),
-    *("payments", "accounts", "forgot", "starting", "limits", "debits"),
+    *("payments", "accounts", "forgot", "starting", "limits", "debits", "replicas"),
 )
 FLOODS = "floods"
 

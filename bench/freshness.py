@@ -56,7 +56,7 @@ def run() -> list[Figure]:
         stack.enter_context(command(settings, "ingest"))
         process = stack.enter_context(command(settings, "api"))
         wait_for(api_port, process)
-        seen = _ask_on_and_on(api_port, credit_token(settings))
+        seen = ask_on_and_on(api_port, credit_token(settings))
         confirmed = confirmed_at(chain_port)
         fetched = fetched_ms(chain_port, [one.slot for one in seen])
     late = late_ms(confirmed, seen)
@@ -104,7 +104,7 @@ def late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
     return sorted(late)
 
 
-def _ask_on_and_on(port: int, token: str) -> list[Seen]:
+def ask_on_and_on(port: int, token: str) -> list[Seen]:
     """Ask until BLOCKS blocks have come; return every answer that was as of another one."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     give_up_s = time.monotonic() + READY_S_MAX

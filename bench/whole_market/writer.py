@@ -8,7 +8,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -17,7 +17,7 @@ import uvloop
 from bench.slots import RATE, Slots, one_each
 from bench.slots_engines import Market
 from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import WSOL
 from mintscope.base.time import MINUTE_S
 from mintscope.core.market.log import PricedSwap, SlotHeader
@@ -25,8 +25,13 @@ from mintscope.core.market.store import Change, FinalSlot, NewSlot
 from mintscope.edges.ingest.fold import FinalFold
 from mintscope.edges.ingest.pipeline import TRIM_EVENTS_MAX, TRIM_EVERY
 from mintscope.edges.maintenance.memory import expect_batches
+from mintscope.edges.storage.database import Batch
+from mintscope.edges.storage.folder import MARKET_FILE
 from mintscope.edges.storage.postgres import openers as postgres
+from mintscope.edges.storage.postgres.connection import PostgresDatabase, WriteLock
+from mintscope.edges.storage.sql.market.mints import BEFORE_ALL
 from mintscope.edges.storage.sqlite import openers as sqlite
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
 
 MINTS: Final = 100_000
 SWAPS: Final = 2_000
@@ -34,6 +39,7 @@ SLOT_S: Final = 0.4
 FINAL_LAG: Final = 32
 MINUTES_BEFORE: Final = 12  # in which every mint traded: a report needs nine
 READY: Final = "ready"
+LISTED: Final = Batch("mint", {"address": "text", "since_slot": "bigint", "is_listed": "bigint"})
 
 
 def opened(where: str) -> AbstractAsyncContextManager[Market]:
@@ -42,11 +48,24 @@ def opened(where: str) -> AbstractAsyncContextManager[Market]:
     return sqlite.open_market(Path(folder)) if kind == "sqlite" else postgres.open_market(where)
 
 
+def follow(where: str, mints: Sequence[Mint]) -> None:
+    """List *mints* before the first slot: one by one, as operators list them, takes minutes."""
+    kind, _, folder = where.partition(":")
+    db: SqliteDatabase | PostgresDatabase
+    if kind == "sqlite":
+        db = SqliteDatabase(Path(folder) / MARKET_FILE, "market")
+    else:
+        db = PostgresDatabase(where, WriteLock.MARKET)
+    with closing(db), db.transaction():
+        db.executemany(LISTED, [(mint, BEFORE_ALL, 1) for mint in mints])
+
+
 async def write(where: str, seconds: float, times: TextIO) -> None:
     """Write slots for so many seconds, each when it is due or as soon as the one before is done."""
     made, clock = Slots(MINTS), SystemClock()
     async with opened(where) as market:
-        await market.store.start(mints=[WSOL, *made.mints], follows_files=False)
+        follow(where, made.mints)
+        await market.store.start(mints=[WSOL], follows_files=False)
         fold = FinalFold(market.store, None, clock)
         expect_batches()
         now = UnixS(clock.now() // 1000)

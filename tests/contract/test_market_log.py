@@ -10,6 +10,7 @@ import pytest
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import Gap, Tip
+from mintscope.base.time import HOUR_S, MINUTE_S
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import (
     Appended,
@@ -521,6 +522,19 @@ async def test_an_overview_tells_where_the_market_stands(market: Market) -> None
         newest_gap=Slot(6),
         unread=[UnreadCount("a program", "bad_layout", 2)],
     )
+
+
+async def test_what_a_day_adds_is_estimated_once_there_is_an_hour(market: Market) -> None:
+    for number in range(121):
+        added = slot(number + 1, trade(A), time=HOUR_S * 24 + MINUTE_S * number)
+        await market.store.write([added, FinalSlot(Slot(number + 1))])
+        if number in (59, 120):
+            await fold(market)
+            told = (await market.reader.overview()).candles_a_day
+            assert (told is None) == (number == 59)
+
+    # What two hours have added, of which the last minute has just begun.
+    assert told == dict(zip(Timeframe, [121 * 12, 25 * 12, 9 * 12, 3 * 12], strict=True))
 
 
 async def test_gaps_are_listed_newest_first(market: Market) -> None:

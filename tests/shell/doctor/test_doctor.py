@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -20,8 +21,9 @@ from mintscope.base.errors import FolderOpen
 from mintscope.base.metrics import serve_metrics
 from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Gap
-from mintscope.core.market.log import SlotHeader
+from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.store import FinalSlot, NewSlot, Unread
+from mintscope.edges.ingest.fold import fold_once
 from mintscope.shell.cli.doctor.chain import MAINNET, check_chain
 from mintscope.shell.cli.doctor.doctor import app
 from mintscope.shell.cli.doctor.finding import Finding, Level, fail
@@ -268,6 +270,29 @@ async def test_the_age_of_the_market_is_judged(tmp_path: Path) -> None:
     assert levels(await market_findings(tmp_path, 2)) == [Level.OK]
     assert levels(await market_findings(tmp_path, 31)) == [Level.WARN]
     assert levels(await market_findings(tmp_path, 301)) == [Level.FAIL]
+
+
+async def test_what_a_day_costs_on_disk_is_told_and_what_is_kept(tmp_path: Path) -> None:
+    async with market_in(tmp_path) as market:
+        await market.store.start(mints=[WSOL], follows_files=False)
+        for number in range(121):  # a swap in each of two hours' minutes
+            at = UnixS(NOW - 60 * (120 - number))
+            swap = PricedSwap(WSOL, 0, 0, -1, 0, is_buy=True, volume=1, price_usd=1, price_sol=1)
+            header = SlotHeader(Slot(number), Slot(number - 1), f"{number}", at)
+            await market.store.write([NewSlot(header, [swap]), FinalSlot(Slot(number))])
+        while await fold_once(market.store, None):
+            pass
+
+    (_, disk) = await market_findings(tmp_path, 2)
+
+    day = 12 * (121 + 25 + 9 + 3)
+    kept = 12 * (3 * 121 + 14 * 25 + 45 * 9 + 180 * 3)
+    assert disk.level is Level.OK
+    found = re.findall(r"about ([\d,]+) candles, ([\d.]+) GiB; .* ([\d.]+) GiB", disk.what)
+    ((candles, gib, kept_gib),) = found
+    assert abs(int(candles.replace(",", "")) - day) <= day // 50
+    assert float(gib) == pytest.approx(day * 120 / 1024**3, abs=0.006)
+    assert float(kept_gib) == pytest.approx(kept * 120 / 1024**3, abs=0.006)
 
 
 async def test_gaps_and_quarantine_are_told(tmp_path: Path) -> None:

@@ -268,6 +268,7 @@ class MarketOverview(NamedTuple):
     slot, time     of the newest block, None before the first
     folded_slot    how far the finalized fold has come
     newest_gap     the last slot of the newest gap
+    candles_a_day  that a day adds, estimated; None while that cannot be said
     """
 
     slot: Slot | None
@@ -279,16 +280,14 @@ class MarketOverview(NamedTuple):
     gap_slots: int
     newest_gap: Slot | None
     unread: Sequence[UnreadCount]
+    candles_a_day: Mapping[Timeframe, int] | None = None
 
 
 class MarketReader(LogReader, Protocol):
     """The log, and the market as an operator asks for it; safe while ingest writes."""
 
     async def overview(self) -> MarketOverview:
-        """Return where the market stands.
-
-        Raises ServiceUnavailable, and UnusableStore for a store that is not one.
-        """
+        """Return where the market stands.  Raises ServiceUnavailable, UnusableStore."""
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
         """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable."""

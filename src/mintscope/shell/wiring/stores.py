@@ -60,8 +60,8 @@ def expect_pepper(config: Config) -> None:
     load_pepper(pepper_file(config))
 
 
-def open_market(config: Config, *, epoch: int | None = None) -> AbstractAsyncContextManager[Market]:
-    """Open the market; with *epoch* its writer ends with that epoch.  Raises UnusableStore."""
+def retention_of(config: Config) -> Retention:
+    """Return how long candles are kept."""
     market = config.market
     keep_s = {
         Timeframe.M1: market.retention_m1_hours * HOUR_S,
@@ -69,7 +69,12 @@ def open_market(config: Config, *, epoch: int | None = None) -> AbstractAsyncCon
         Timeframe.M15: market.retention_m15_days * DAY_S,
         Timeframe.H1: market.retention_h1_days * DAY_S,
     }
-    follows_all, retention = market.track == "all", Retention(keep_s)
+    return Retention(keep_s)
+
+
+def open_market(config: Config, *, epoch: int | None = None) -> AbstractAsyncContextManager[Market]:
+    """Open the market; with *epoch* its writer ends with that epoch.  Raises UnusableStore."""
+    follows_all, retention = config.market.track == "all", retention_of(config)
     if config.store is not None:
         with extra("postgres", "psycopg", "store"):
             from mintscope.edges.storage.postgres import openers as tables  # noqa: PLC0415 - extra

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
+from itertools import islice
 from typing import Any, Final
 
 import psycopg
@@ -119,16 +120,16 @@ class PostgresDatabase:
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
         """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
-        rows = list(many)
         with self._told():
             cursor = self._cursor()
             if not isinstance(statement, Batch):
-                cursor.executemany(translate(statement).text, rows)
+                cursor.executemany(translate(statement).text, many)
                 self._changed = cursor.rowcount
                 return
             kinds, self._changed = [COLUMNS[kind] for kind in statement.columns.values()], 0
-            for first in range(0, len(rows), ROWS_MAX):
-                values = zip(*rows[first : first + ROWS_MAX], strict=True)
+            rows = iter(many)  # made meanwhile: for the server, a long silence is a frozen client
+            while part := list(islice(rows, ROWS_MAX)):
+                values = zip(*part, strict=True)
                 columns = [kind(each) for kind, each in zip(kinds, values, strict=True)]
                 cursor.execute(inserting_arrays(statement), columns)
                 self._changed += cursor.rowcount

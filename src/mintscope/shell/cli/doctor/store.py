@@ -1,7 +1,7 @@
 """Checks the stores: the age of the market, and the sums of the money."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
@@ -11,8 +11,10 @@ from mintscope.base.errors import (
     UnusablePepper,
     UnusableStore,
 )
+from mintscope.base.time import DAY_S
 from mintscope.core.dex.outcome import QuarantineReason
 from mintscope.core.market.store import UNKNOWN_PROGRAM, MarketOverview, NotRead
+from mintscope.core.market.timeframe import Timeframe
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.storage.limits import expect_limits
@@ -22,11 +24,16 @@ from mintscope.shell.wiring.stores import (
     open_market,
     open_money,
     pepper_file,
+    retention_of,
 )
 
 UNREAD_SHOWN_MAX: Final = 5
 NOT_READ_MAX: Final = 10_000
 MICRO_USD: Final = 1_000_000
+GIB: Final = 1024**3
+# Of a candle with its indexes and what is free between them, measured.
+FILE_CANDLE_BYTES: Final = 120
+SERVER_CANDLE_BYTES: Final = 255
 NEW: Final = (UNKNOWN_PROGRAM, QuarantineReason.UNKNOWN_INSTRUCTION)
 
 
@@ -42,6 +49,8 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
         yield fail(f"market: {error}", "restore a backup, or use another data_dir")
         return
     yield _check_lag(overview, config, clock or SystemClock())
+    if overview.candles_a_day is not None:
+        yield ok(_disk(overview.candles_a_day, config))
     if not overview.tracked_count:
         yield warn("market: no token is tracked", "mintscope tokens add MINT")
     if overview.gap_count:
@@ -83,6 +92,18 @@ def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Findin
     if age_s > config.api.degraded_after_s:
         return warn(f"{what}: served as degraded", "is the node slow? See mintscope_ingest_lag_s")
     return ok(what)
+
+
+def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
+    """Say what a day costs on disk, and what all that is kept will cost."""
+    bytes_each = FILE_CANDLE_BYTES if config.store is None else SERVER_CANDLE_BYTES
+    keep_s = retention_of(config).keep_s
+    day = sum(candles_a_day.values())
+    kept = sum(count * keep_s[each] // DAY_S for each, count in candles_a_day.items())
+    return (
+        f"market: a day adds about {day:,} candles, {day * bytes_each / GIB:,.2f} GiB; with what"
+        f" market.retention_* keeps there are {kept * bytes_each / GIB:,.2f} GiB in the end"
+    )
 
 
 def check_money(config: Config) -> Iterator[Finding]:

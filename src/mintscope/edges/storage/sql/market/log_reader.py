@@ -17,6 +17,7 @@ from mintscope.core.market.store import (
     UnreadCount,
 )
 from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseError, Row
+from mintscope.edges.storage.sql.market.growth import candles_a_day
 from mintscope.edges.storage.sql.market.not_read import largest
 from mintscope.edges.storage.sql.market.rows import (
     header_of,
@@ -186,8 +187,10 @@ def _overview(db: Database) -> MarketOverview:
     slot, time, folded_slot, follows_files = db.execute(STANDING).get
     gap_count, gap_slots, newest_gap = db.execute(GAPS).get
     unread = [UnreadCount(*row) for row in db.execute(UNREAD)]
-    standing = (slot, time, folded_slot, bool(follows_files), db.execute(TRACKED_COUNT).get)
-    return MarketOverview(*standing, gap_count, gap_slots, newest_gap, unread)
+    tracked_count = db.execute(TRACKED_COUNT).get
+    standing = (slot, time, folded_slot, bool(follows_files), tracked_count)
+    added = candles_a_day(db, time, tracked_count)
+    return MarketOverview(*standing, gap_count, gap_slots, newest_gap, unread, added)
 
 
 def _events(db: Database, after_seq: int, limit: int) -> list[log.Event]:
