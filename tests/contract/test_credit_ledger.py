@@ -11,15 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import CreditAccount
 from mintscope.core.credits.instant import InstantLedger, Remembered
-from mintscope.core.credits.ledger import (
-    CreditAccount,
-    CreditLedger,
-    Empty,
-    LedgerEntry,
-    Spent,
-    Statement,
-)
+from mintscope.core.credits.ledger import CreditLedger, Empty, LedgerEntry, Spent, Statement
 from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.scenes.postgres import dsn_in

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import month_end, month_of
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import KeyId, NewKey
 from mintscope.core.accounts.store import AccountRows
@@ -29,8 +30,6 @@ from mintscope.core.credits.debit import (
     Debited,
     DebitOutcome,
     TooFew,
-    month_end,
-    month_of,
 )
 from mintscope.core.credits.ledger import Empty, Spent
 from mintscope.edges.storage.credit_ledger import GroupCreditLedger

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.primitives import CreditAccount, Signature, UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS
-from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.payment import (
     Evidence,
     Landed,

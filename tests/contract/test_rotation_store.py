@@ -10,9 +10,9 @@ import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CreditToken, hash_credential, hint
-from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.base.time import DAY_MS
-from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Spent
+from mintscope.core.credits.ledger import CreditLedger, Spent
 from mintscope.core.credits.rotation import RotationDenied, RotationStore
 from mintscope.core.payments.payment import Dead, NewToken, TopUp
 from mintscope.core.payments.store import PaymentStore

@@ -12,7 +12,8 @@ from starlette.types import ASGIApp
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CreditToken
 from mintscope.base.limits import MemoryLimits
-from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty, Spent, Statement
+from mintscope.base.primitives import CreditAccount
+from mintscope.core.credits.ledger import CreditLedger, Empty, Spent, Statement
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.shell.config.config import Config

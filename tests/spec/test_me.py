@@ -124,10 +124,3 @@ async def test_two_authorization_headers_are_400(service: Service, key: str) -> 
     response = await service.client.get(ME, headers=twice)
 
     assert (response.status_code, response.json()["error"]["code"]) == (400, "BAD_REQUEST")
-
-
-async def test_an_api_key_pays_for_nothing(service: Service, key: str) -> None:
-    response = await service.client.get("/v1/credits/balance", headers=bearer(key))
-
-    assert (response.status_code, response.json()["error"]["code"]) == (401, "INVALID_TOKEN")
-    assert "an API key (svc_live_) does not pay" in response.json()["error"]["message"]

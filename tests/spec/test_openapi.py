@@ -197,8 +197,12 @@ async def test_it_says_how_to_pay(document: dict[str, Any]) -> None:
     token = document["paths"]["/v1/token/{tokenAddress}"]["get"]
     purchase = document["paths"]["/v1/credits/purchase"]["post"]
 
-    assert token["security"] == [{"creditToken": []}, {"x402": []}]
-    assert purchase["security"] == [{"x402": []}, {"x402": [], "creditToken": []}]
+    assert token["security"] == [{"creditToken": []}, {"apiKey": []}, {"x402": []}]
+    assert purchase["security"] == [
+        {"x402": []},
+        {"x402": [], "creditToken": []},
+        {"x402": [], "apiKey": []},
+    ]
     assert set(document["components"]["securitySchemes"]) == {"creditToken", "x402", "apiKey"}
     assert "PAYMENT-REQUIRED" in token["responses"]["402"]["headers"]
     assert "PAYMENT-RESPONSE" in token["responses"]["402"]["headers"]
@@ -227,4 +231,4 @@ async def test_every_paid_route_has_each_field_of_the_specification(
     assert set(schemas["Currency"]["properties"]) == {
         "asset", "name", "network", "decimals", "symbol",
     }  # fmt: skip
-    assert set(schemas["Purchase"]["properties"]) == {"token", "credits", "pricePaid"}
+    assert set(schemas["Purchase"]["properties"]) == {"token", "credits", "pricePaid", "userId"}

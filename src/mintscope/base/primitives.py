@@ -23,6 +23,7 @@ Wallet = NewType("Wallet", str)
 Slot = NewType("Slot", int)
 UnixS = NewType("UnixS", int)
 UnixMs = NewType("UnixMs", int)
+CreditAccount = NewType("CreditAccount", int)  # a value of it was found in the ledger
 
 MINT_LENGTH_MIN = 32
 MINT_LENGTH_MAX = 44

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
+from typing import Final, NewType
 
 from mintscope.base.primitives import UnixMs
 
@@ -13,6 +13,21 @@ SECOND_MS: Final = 1000
 MINUTE_MS: Final = 60 * SECOND_MS
 HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS
+
+Month = NewType("Month", int)  # a calendar month in UTC: 12 * year + month - 1
+MONTHS: Final = 12
+
+
+def month_of(at: UnixMs) -> Month:
+    """Return the month of *at*."""
+    moment = utc(at)
+    return Month(MONTHS * moment.year + moment.month - 1)
+
+
+def month_end(month: Month) -> UnixMs:
+    """Return when the month after *month* begins."""
+    year, number = divmod(month + 1, MONTHS)
+    return UnixMs(int(datetime(year, number + 1, 1, tzinfo=UTC).timestamp()) * SECOND_MS)
 
 
 def utc(at: UnixMs) -> datetime:

@@ -93,6 +93,8 @@ def test_what_an_older_version_handed_out_is_still_good() -> None:
         redeem=derived(b"account redeem"),
         mail=derived(b"mail"),
         form=derived(b"form"),
+        credit=derived(b"withdrawal"),
+        wallet=derived(b"wallet"),
     ) == AccountSecrets.derive(ROOT)
     nonce = b"n" * 32
     link = hmac.digest(SECRETS.mail, b"link" + nonce, "sha256")

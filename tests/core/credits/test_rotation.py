@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.base.primitives import Signature, UnixMs, Wallet
-from mintscope.core.credits.ledger import CreditAccount
+from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.core.credits.rotation import (
     Claim,
     Purchased,

@@ -14,8 +14,7 @@ from solders.pubkey import Pubkey
 from solders.system_program import ID as SYSTEM
 from solders.transaction import VersionedTransaction
 
-from mintscope.base.primitives import Signature
-from mintscope.core.credits.ledger import CreditAccount
+from mintscope.base.primitives import CreditAccount, Signature
 from mintscope.core.payments.books.audit import PAGES_MAX, compare
 from mintscope.core.payments.books.invariants import Invariant, Violation
 from mintscope.core.payments.books.treasury import Scan, ScanScope

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.credentials import hash_credential, hint, make_credit_token
-from mintscope.base.primitives import Signature
-from mintscope.core.credits.ledger import CreditAccount
+from mintscope.base.primitives import CreditAccount, Signature
 from mintscope.core.payments.outcome import AlreadyUsed, Settled, Unresolved, Used
 from mintscope.core.payments.payment import TopUp
 from support.scenes.payments.payment_world import AMOUNT, RESOURCE, World, buy, world_at

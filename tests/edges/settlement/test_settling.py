@@ -9,8 +9,7 @@ import pytest
 from solders.hash import Hash
 
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
-from mintscope.base.primitives import Wallet
-from mintscope.core.credits.ledger import CreditAccount
+from mintscope.base.primitives import CreditAccount, Wallet
 from mintscope.core.payments.answer import Contradiction
 from mintscope.core.payments.demand import Demand
 from mintscope.core.payments.facilitator import VerifiedPayment

@@ -16,9 +16,9 @@ from typing_extensions import override
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import make_credit_token
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.core.credits.debit import Reversal
-from mintscope.core.credits.ledger import CreditAccount, Spent
+from mintscope.core.credits.ledger import Spent
 from mintscope.edges.storage.database import DatabaseAway, DatabaseError, Rows
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.postgres.migrating import migrate

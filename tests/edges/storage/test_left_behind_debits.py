@@ -11,8 +11,8 @@ import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import make_credit_token
-from mintscope.base.primitives import UnixMs
-from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
+from mintscope.base.primitives import CreditAccount, UnixMs
+from mintscope.core.credits.ledger import Empty, Spent
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.postgres.money.credit_batches import DEAD_MS, GAP_MS, CreditBatches
 from mintscope.edges.storage.postgres.money.credit_book import PostgresCreditBook

@@ -9,8 +9,9 @@ import pytest
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
+from mintscope.base.primitives import CreditAccount
 from mintscope.core.credits.debit import Reversal
-from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
+from mintscope.core.credits.ledger import Empty, Spent
 from mintscope.edges.storage.sqlite.connection import transaction
 from mintscope.edges.storage.sqlite.money.credit_book import (
     CHECKPOINT_DEBITS,

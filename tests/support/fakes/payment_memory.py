@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.accounts.audit import Actor
-from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.payments.lost import Acknowledged, Adoption
 from mintscope.core.payments.payment import (
     Evidence,

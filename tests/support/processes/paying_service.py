@@ -11,8 +11,9 @@ from typing_extensions import override
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.limits import MemoryLimits
+from mintscope.base.primitives import CreditAccount
 from mintscope.core.credits.instant import DebitWaiter
-from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
+from mintscope.core.credits.ledger import Empty, Spent
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.shell.config.sections import ApiConfig

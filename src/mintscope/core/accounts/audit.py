@@ -19,6 +19,11 @@ def user_actor(user_id: int) -> Actor:
     return Actor(f"user:{user_id}")
 
 
+def key_actor(key_id: int) -> Actor:
+    """Return how the log names a program with an API key."""
+    return Actor(f"key:{key_id}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One row; *subject* as `application:3`, `user:7`, `key:5`."""

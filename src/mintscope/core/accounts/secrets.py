@@ -14,9 +14,11 @@ from mintscope.base.credentials import (
     ApplicationSecret,
     CredentialHash,
     CredentialKind,
+    CreditToken,
     hash_credential,
     make_api_key,
     make_application_secret,
+    make_credit_token,
 )
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import SignupId
@@ -36,6 +38,8 @@ class AccountSecrets:
     redeem       hashes redelivery keys
     mail         derives links and codes sent by mail
     form         derives the texts that forms carry
+    credit       derives credit tokens that users draw from their accounts
+    wallet       signs the texts that wallets sign
     """
 
     pepper: bytes
@@ -44,6 +48,8 @@ class AccountSecrets:
     redeem: bytes
     mail: bytes
     form: bytes
+    credit: bytes
+    wallet: bytes
 
     @classmethod
     def derive(cls, root: bytes) -> "AccountSecrets":
@@ -59,6 +65,8 @@ class AccountSecrets:
             redeem=key("account redeem"),
             mail=key("mail"),
             form=key("form"),
+            credit=key("withdrawal"),
+            wallet=key("wallet"),
         )
 
     def hash(self, credential: str) -> CredentialHash:
@@ -70,6 +78,15 @@ class AccountSecrets:
         if key is None:
             return None
         return CredentialHash(hmac.digest(self.redeem, f"{email}\n{key}".encode(), "sha256"))
+
+    def move_hash(self, user_id: int, key: str) -> CredentialHash:
+        """Return the only form in which the Idempotency-Key of a move of credits is stored."""
+        return CredentialHash(hmac.digest(self.redeem, f"user {user_id}\n{key}".encode(), "sha256"))
+
+    def withdrawn_token(self, user_id: int, key: str) -> CreditToken:
+        """Return the credit token that a user draws with the Idempotency-Key *key*."""
+        drawn = hmac.digest(self.credit, f"{user_id}\n{key}".encode(), "sha256")
+        return make_credit_token(drawn[: CredentialKind.CREDIT_TOKEN.entropy_bytes])
 
     def secret_of(self, nonce: bytes, key: str) -> ApplicationSecret:
         """Return the application secret of *nonce*, for the holder of the redelivery *key*."""

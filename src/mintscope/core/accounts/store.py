@@ -10,6 +10,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import Application, ApplicationRows
 from mintscope.core.accounts.audit import EventRows
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.holdings.credit_rows import CreditRows, MoveRows
 from mintscope.core.accounts.keys.api_key import ApiKeyRows, UserKeyRows
 from mintscope.core.accounts.mail.email import EmailRows, OutboxRows
 from mintscope.core.accounts.people.session import SessionRows
@@ -35,6 +36,8 @@ class AccountRows:
     emails: EmailRows
     outbox: OutboxRows
     events: EventRows
+    credits: CreditRows
+    moves: MoveRows
 
 
 class AccountStore(Protocol):

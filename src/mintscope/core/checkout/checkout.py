@@ -14,7 +14,8 @@ from contextlib import suppress
 import msgspec
 
 from mintscope.base.errors import PriceUnavailable, ServiceError
-from mintscope.base.primitives import Slot, UnixMs
+from mintscope.base.primitives import CreditAccount, Slot, UnixMs
+from mintscope.base.time import month_end
 from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.checkout.order import Order
@@ -32,9 +33,8 @@ from mintscope.core.credits.debit import (
     Debited,
     DebitLedger,
     TooFew,
-    month_end,
 )
-from mintscope.core.credits.ledger import CreditAccount, CreditLedger, Empty
+from mintscope.core.credits.ledger import CreditLedger, Empty
 from mintscope.core.market.report import ReadReport
 from mintscope.core.payments.answer import Contradiction
 from mintscope.core.payments.demand import Demand, Wanted

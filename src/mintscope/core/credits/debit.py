@@ -1,17 +1,11 @@
 """Debits of several credits, and those of API keys: all or nothing."""
 
-from datetime import UTC, datetime
-from typing import Final, NewType, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from mintscope.base.primitives import UnixMs
-from mintscope.base.time import utc
-from mintscope.core.credits.ledger import CreditAccount
-
-Month = NewType("Month", int)  # a calendar month in UTC: 12 * year + month - 1
-
-MONTHS: Final = 12
+from mintscope.base.primitives import CreditAccount
+from mintscope.base.time import Month
 
 
 class Debit(msgspec.Struct, frozen=True, gc=False):
@@ -81,15 +75,3 @@ class DebitLedger(Protocol):
 
         Where the store does not answer they stay owed, and are given back as soon as it does.
         """
-
-
-def month_of(at: UnixMs) -> Month:
-    """Return the month of *at*."""
-    moment = utc(at)
-    return Month(MONTHS * moment.year + moment.month - 1)
-
-
-def month_end(month: Month) -> UnixMs:
-    """Return when the month after *month* begins."""
-    year, number = divmod(month + 1, MONTHS)
-    return UnixMs(int(datetime(year, number + 1, 1, tzinfo=UTC).timestamp()) * 1000)

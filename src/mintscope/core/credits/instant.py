@@ -4,7 +4,8 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
+from mintscope.base.primitives import CreditAccount
+from mintscope.core.credits.ledger import Empty, Spent
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):

@@ -5,16 +5,14 @@ ledger itself decides a spend, in one statement.  Accounts never disappear.
 """
 
 from collections.abc import Sequence
-from typing import Final, NewType, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from mintscope.base.credentials import CreditToken
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import CreditAccount, UnixMs
 
 STATEMENT_LINES: Final = 100
-
-CreditAccount = NewType("CreditAccount", int)  # a value of it was found in the ledger
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False):

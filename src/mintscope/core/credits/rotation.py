@@ -16,9 +16,8 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.base.time import DAY_MS
-from mintscope.core.credits.ledger import CreditAccount
 
 VALID_S: Final = 300
 NONCE_BYTES: Final = 16

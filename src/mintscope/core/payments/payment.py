@@ -22,8 +22,7 @@ from typing import Final
 import msgspec
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import Signature, UnixMs, Wallet
-from mintscope.core.credits.ledger import CreditAccount
+from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Resource

@@ -23,7 +23,7 @@ from mintscope.edges.api.description.openapi import OpenApiDocument
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.express import TokenExpress
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
-from mintscope.edges.api.gate import Gate
+from mintscope.edges.api.gate import Gate, KeyRing
 from mintscope.edges.api.health import HealthRoutes
 from mintscope.edges.api.v1 import V1, Freshness
 from mintscope.edges.api.x402 import ResourceServer
@@ -38,6 +38,8 @@ PROBES: Final = Limit(name="probes", count=1_200, window_s=60)
 OTHER: Final = Limit(name="other", count=600, window_s=60)
 ROTATIONS: Final = Limit(name="rotations", count=10, window_s=3_600)
 CREDENTIAL: Final = (ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN)
+SPENDER: Final = (*CREDENTIAL, ErrorCode.INSUFFICIENT_SCOPE)
+SPENDERS: Final = (("creditToken",), ("apiKey",))
 PAYMENT: Final = (
     ErrorCode.INVALID_PAYMENT,
     ErrorCode.PAYMENT_REQUIRED,
@@ -61,9 +63,10 @@ CORS: Final = Cors(
 PUBLIC_ROUTE: Final = (ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
 OF_A_TOKEN: Final = (
     ErrorCode.INVALID_TOKEN_ADDRESS,
-    *CREDENTIAL,
+    *SPENDER,
     *PAYMENT,
     ErrorCode.INSUFFICIENT_CREDITS,
+    ErrorCode.KEY_CAP_REACHED,
     ErrorCode.TOKEN_NOT_FOUND,
     ErrorCode.INSUFFICIENT_DATA,
     ErrorCode.DATA_STALE,
@@ -97,7 +100,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     series     who reads them; without one there are none
     has_express  plain requests for a token's data are answered before the application is asked
     """
-    gate = Gate(ledger=ledger, limit=public_limit, limits=limits)
+    gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))
     resource_server = ResourceServer(ledger=ledger, merchant=merchant, gate=gate)
     v1 = V1(
         reports=reports,
@@ -140,9 +143,9 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         ),
         Operation(
             "POST", "/v1/credits/purchase", sales.buy, wire.Purchase,
-            "Buy credits: on a new credit token, or on the one that is sent along",
-            refusals=(ErrorCode.INVALID_BUNDLE, *CREDENTIAL, *PAYMENT, *PUBLIC_ROUTE), status=201,
-            proofs=(("x402",), ("x402", "creditToken")), is_charged=True,
+            "Buy credits: on a new credit token, or for the credential that is sent along",
+            refusals=(ErrorCode.INVALID_BUNDLE, *SPENDER, *PAYMENT, *PUBLIC_ROUTE), status=201,
+            proofs=(("x402",), ("x402", "creditToken"), ("x402", "apiKey")), is_charged=True,
             query=wire.PurchaseQuery,
         ),
         *_balance_operations(v1, sales),
@@ -167,6 +170,10 @@ def _format_at(router: Router[Route], path: str) -> ErrorFormat:
     return found.error_format if isinstance(found, Operation) else ENVELOPE
 
 
+def _key_ring(accounts: AccountParts | None) -> KeyRing | None:
+    return None if accounts is None else KeyRing(accounts.keys, accounts.credits)
+
+
 def _express(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenExpress | None:
     """Return what answers plain requests; None where ledger or limiter must be awaited."""
     if not isinstance(ledger, InstantLedger) or not isinstance(limiter, InstantLimiter):
@@ -185,7 +192,7 @@ def _token_operation(v1: V1) -> Operation:
     return Operation(
         "GET", "/v1/token/{tokenAddress}", v1.get_token, TokenReport,
         "Price and indicators of a token",
-        refusals=OF_A_TOKEN, proofs=(("creditToken",), ("x402",)), is_charged=True,
+        refusals=OF_A_TOKEN, proofs=(*SPENDERS, ("x402",)), is_charged=True,
     )
     # fmt: on
 
@@ -195,13 +202,13 @@ def _balance_operations(v1: V1, sales: CreditRoutes) -> list[Operation]:
     return [
         Operation(
             "GET", "/v1/credits/balance", v1.get_balance, wire.Balance,
-            "Credits left on a credit token",
-            refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=(("creditToken",),),
+            "Credits left on a credit token, or to the user of an API key",
+            refusals=(*SPENDER, *PUBLIC_ROUTE), proofs=SPENDERS,
         ),
         Operation(
             "GET", "/v1/credits/history", sales.get_history, wire.History,
-            "Where the credits of a credit token came from and went",
-            refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=(("creditToken",),),
+            "Where the credits of a credit token, or of the user of an API key, came from and went",
+            refusals=(*SPENDER, *PUBLIC_ROUTE), proofs=SPENDERS,
         ),
     ]
     # fmt: on

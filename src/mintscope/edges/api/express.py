@@ -17,8 +17,9 @@ from typing import Final
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Admitted, Denied, InstantLimiter
+from mintscope.base.primitives import CreditAccount
 from mintscope.core.credits.instant import InstantLedger, Remembered
-from mintscope.core.credits.ledger import CreditAccount, Empty, Spent
+from mintscope.core.credits.ledger import Empty, Spent
 from mintscope.core.market.report import ReadReport, Reports
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.api.wire import success_with_body

@@ -86,12 +86,17 @@ class PurchaseQuery(Wire):
     ]
 
 
-class Purchase(Wire):
-    """`data` of POST /v1/credits/purchase."""
+class Purchase(Wire, kw_only=True):
+    """`data` of POST /v1/credits/purchase.
 
-    token: str
+    token      the credit token that has the credits; absent where a user has them
+    user_id    whose API key was sent along; absent for a credit token
+    """
+
+    token: str | msgspec.UnsetType = msgspec.UNSET
     credits: int
     price_paid: int
+    user_id: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class HistoryLine(Wire):

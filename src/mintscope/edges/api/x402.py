@@ -19,7 +19,6 @@ from mintscope.base.metrics import PAYMENTS
 from mintscope.core.checkout.checkout import (
     Charge,
     Checkout,
-    Payer,
     PaymentCharge,
     Work,
 )
@@ -130,7 +129,7 @@ class ResourceServer:
         """
         if caller.bearer is None:
             raise self._told(request, await self._unpaid(order), unpaid=NO_CREDITS_PRESENTED)
-        payer = Payer(self._gate.account(caller))
+        payer = self._gate.payer(caller)
         try:
             return await self._checkout.authorize_credit(order, payer).take(credit_count)
         except CheckoutRefused as refused:
@@ -170,7 +169,7 @@ class ResourceServer:
             raise await self._unpaid(order)  # no work for those who present nothing
         if caller.bearer is None:
             raise await self._checkout.refuse_unpaid(order, work)
-        return self._checkout.authorize_credit(order, Payer(self._gate.account(caller)))
+        return self._checkout.authorize_credit(order, self._gate.payer(caller))
 
     async def _unpaid(self, order: Order) -> CheckoutRefused:
         return CheckoutRefused(NothingPresented(), option=await self._checkout.option(order))

@@ -12,10 +12,10 @@ from mintscope.base.clock import Clock
 from mintscope.base.credentials import CreditToken
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import DEBITS
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.core.credits.debit import Debit, Debited, DebitOutcome, Reversal, TooFew
 from mintscope.core.credits.instant import DebitWaiter, Remembered
-from mintscope.core.credits.ledger import CreditAccount, Empty, Spent, Statement
+from mintscope.core.credits.ledger import Empty, Spent, Statement
 from mintscope.edges.storage.database import DatabaseAccess
 from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
 

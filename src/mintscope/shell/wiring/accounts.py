@@ -18,6 +18,7 @@ from aiosmtplib import SMTPException
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limits
 from mintscope.base.time import HOUR_MS, MINUTE_MS
+from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.mail.email import Draft, Email
 from mintscope.core.accounts.mail.outbox import Outbox
@@ -72,6 +73,7 @@ class Accounts:
     review: Reviews
     people: People
     keys: ApiKeys
+    credits: AccountCredits
     mailbox: ShownOutbox | None
     delivery: Delivery
     maintenance: AccountMaintenance
@@ -117,23 +119,35 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             signup=signup,
             exchange=Exchanges(store, secrets=secrets, clock=clock, entropy=os.urandom),
             review=Reviews(store, clock=clock, entropy=os.urandom),
-            people=People(
-                store=store,
-                hasher=hashing,
-                limits=limits,
-                lifetimes=lifetimes,
-                guesses=_guesses(config.web),
-                secrets=secrets,
-                clock=clock,
-                entropy=os.urandom,
-            ),
+            people=_people(config.web, store, secrets, hashing, limits, clock),
             keys=keys,
+            credits=AccountCredits(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
             delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
             maintenance=AccountMaintenance(
                 keys=keys, signups=signup, store=store, lifetimes=lifetimes, clock=clock
             ),
         )
+
+
+def _people(  # noqa: PLR0913, PLR0917 - one argument for each part
+    web: WebConfig,
+    store: AccountStore,
+    secrets: AccountSecrets,
+    hasher: Hasher,
+    limits: Limits,
+    clock: Clock,
+) -> People:
+    return People(
+        store=store,
+        hasher=hasher,
+        limits=limits,
+        lifetimes=_lifetimes(web),
+        guesses=_guesses(web),
+        secrets=secrets,
+        clock=clock,
+        entropy=os.urandom,
+    )
 
 
 def open_hasher() -> AbstractContextManager[Hasher]:
@@ -147,6 +161,7 @@ def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
         signup=accounts.signup,
         exchange=accounts.exchange,
         keys=accounts.keys,
+        credits=accounts.credits,
         signup_limit=replace(
             SIGNUP, count=config.signup_limit_requests, window_s=config.signup_limit_window_s
         ),

@@ -12,8 +12,7 @@ from typing import Any, Final, Protocol
 import pytest
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import Signature, UnixMs
-from mintscope.core.credits.ledger import CreditAccount
+from mintscope.base.primitives import CreditAccount, Signature, UnixMs
 from mintscope.core.credits.rotation import RotationDenied
 from mintscope.core.payments.lost import AdoptionStore
 from mintscope.core.payments.payment import Evidence, NewToken, PaidItem, PaidReport, Payment, TopUp

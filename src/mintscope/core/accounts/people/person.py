@@ -7,6 +7,7 @@ from typing import Final
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.audit import note, user_actor
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.holdings.account_credits import hand_over
 from mintscope.core.accounts.mail.email import EmailKind, may_write, may_write_reset, tell_owner
 from mintscope.core.accounts.people.access import end_sessions, expect_session
 from mintscope.core.accounts.people.password import WrongPassword
@@ -153,6 +154,7 @@ def claim(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) ->
     if agent is None or use_proof(rows.proofs, proof_id, Purpose.CLAIM_AGENT, at) is None:
         return None
     rows.users.hand_over(agent.user_id, owner.user_id)
+    hand_over(rows, agent.user_id, owner.user_id, at)
     rows.users.update(agent.user_id, removed_at=at)
     actor, subject = user_actor(owner.user_id), f"user:{owner.user_id}"
     note(rows.events, at, actor, "claimed agent", subject, agent=f"user:{agent.user_id}")

@@ -31,6 +31,8 @@ class Invariant(StrEnum):
     ENTRY_IS_PAID = "I1: the journal holds a purchase that no payment made"
     PAID_IS_ENOUGH = "I9: a payment was issued for less than its price"
     BALANCE_IS_SUM = "I2: a balance is not the sum of its entries"
+    KEYS_ADD_UP = "I2: what an API key has spent in a month is not what the journal says"
+    MOVES_CANCEL = "I2: credits that a user moved are not what the journal says"
     ROTATIONS_CANCEL = "I2: rotations have made or lost credits"
     FREEZES_CANCEL = "I2: what was frozen is not what the payments say"
 

@@ -8,6 +8,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
 from mintscope.base.limits import Limit
 from mintscope.base.time import HOUR_S
+from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
@@ -38,6 +39,7 @@ class AccountParts:
     signup: Signups
     exchange: Exchanges
     keys: ApiKeys
+    credits: AccountCredits
     signup_limit: Limit = SIGNUP
     exchange_limit: Limit = EXCHANGE
     limit: Limit = ACCOUNTS

@@ -25,10 +25,10 @@ from mintscope.base.errors import (
     PaymentUnavailable,
     RotatedRecently,
 )
-from mintscope.base.primitives import Signature, Wallet
+from mintscope.base.primitives import CreditAccount, Signature, Wallet
 from mintscope.core.accounts.audit import SERVICE
 from mintscope.core.checkout.merchant import Merchant
-from mintscope.core.credits.ledger import CreditAccount, CreditLedger
+from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.credits.rotation import (
     NONCE_BYTES,
     VALID_S,
@@ -117,7 +117,7 @@ class RotateRoutes:
         merchant = self._expect_merchant()
         key, body = idempotency_key(request), await request.body()
         if caller.bearer is not None:
-            account = self.gate.account(caller)
+            account = self.gate.credit_token(caller)
             if body:
                 raise BadRequest(TWO_PROOFS)
             key = key or merchant.facilitator.entropy(GENERATED_KEY_BYTES).hex()

@@ -8,7 +8,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import InvalidBundle, MissingToken, PriceUnavailable
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.checkout.order import bundle_order
-from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.credits.ledger import CreditLedger, Statement
 from mintscope.core.payments.answer import Contradiction
 from mintscope.core.payments.demand import Credits, Wanted
 from mintscope.core.payments.outcome import Settled
@@ -31,8 +31,8 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
 ON_ANOTHER: Final = (
-    "The payment has arrived and its credits are on the credit token that was sent with it;"
-    " expected that token in the Authorization header."
+    "The payment has arrived and its credits are where the credential that was sent with it spends"
+    " them; expected that one in the Authorization header."
 )
 QUERY_FIELDS_MAX: Final = 8
 
@@ -69,12 +69,14 @@ class CreditRoutes:
         return success(request, bundles, at=self.clock.now())
 
     async def buy(self, request: Request) -> Response:
-        """Endpoint 3: check, settle, hand out; a credit token sent along is topped up."""
+        """Endpoint 3: check, settle, hand out; what a credential sent along spends is topped up."""
         caller = await self.gate.admit(request)
         bundle = _bundle(request)
 
         async def wanted() -> Wanted:
-            account = None if caller.bearer is None else self.gate.account(caller)
+            account = None
+            if caller.bearer is not None:
+                account = await self.gate.filled(caller, is_paid=request.has_payment())
             request.expect_client()
             if account is None:
                 return Credits(bundle.credits)
@@ -82,14 +84,36 @@ class CreditRoutes:
 
         order = bundle_order(bundle_resource(bundle), bundle)
         settled = await self.resource_server.sell_credits(request, order, wanted)
-        token, count = _handed_out(settled, caller)
-        purchase = Purchase(token=token, credits=count, price_paid=settled.payment.paid)
+        purchase = await self._handed_out(settled, caller)
         return success(request, purchase, at=self.clock.now(), status=201)
 
+    async def _handed_out(self, settled: Settled, caller: Caller) -> Purchase:
+        """Return what *settled* has bought, and which credit token or user has it.
+
+        Raises MissingToken where that is one that *caller* has not shown.
+        """
+        purchase, paid = settled.payment.purchase, settled.payment.paid
+        if isinstance(purchase, TopUp):
+            shown = None
+            if caller.bearer is not None:
+                shown = await self.gate.filled(caller, is_paid=True)
+            if shown != purchase.account or caller.bearer is None:
+                raise MissingToken(ON_ANOTHER)
+            if caller.holder is None:
+                return Purchase(token=caller.bearer, credits=purchase.credits, price_paid=paid)
+            user_id = caller.holder.key.user_id
+            return Purchase(user_id=user_id, credits=purchase.credits, price_paid=paid)
+        if isinstance(purchase, PaidReport) or settled.token is None:
+            raise Contradiction(
+                f"expected credits; {settled.payment.signature} bought something else"
+            )
+        return Purchase(token=settled.token, credits=purchase.credits, price_paid=paid)
+
     async def get_history(self, request: Request) -> Response:
-        """Tell what moved the balance of a credit token, newest first."""
-        account = self.gate.account(await self.gate.admit(request))
-        statement = await self.ledger.statement(account)
+        """Tell what moved the balance of a credit token or a user, newest first."""
+        account = self.gate.payer(await self.gate.admit(request)).account
+        nothing = Statement(balance=0, spent=0, entries=[])
+        statement = nothing if account is None else await self.ledger.statement(account)
         entries = [
             HistoryLine(
                 kind=entry.kind, credits=entry.delta, balance=entry.balance, at=entry.at // 1000
@@ -114,21 +138,6 @@ def _bundle(request: Request) -> Bundle:
     if len(sizes) > 1:
         raise InvalidBundle(f"expected one bundle; there were {len(sizes)}")
     return parse_bundle(sizes[0] if sizes else None)
-
-
-def _handed_out(settled: Settled, caller: Caller) -> tuple[str, int]:
-    """Return the credit token that holds what *settled* has bought, and how many credits that is.
-
-    Raises MissingToken where it is a token that *caller* has not shown.
-    """
-    purchase, token = settled.payment.purchase, settled.token
-    if isinstance(purchase, TopUp):
-        if caller.account != purchase.account or caller.bearer is None:
-            raise MissingToken(ON_ANOTHER)
-        return caller.bearer, purchase.credits
-    if isinstance(purchase, PaidReport) or token is None:
-        raise Contradiction(f"expected credits; {settled.payment.signature} bought something else")
-    return token, purchase.credits
 
 
 def _line(price_list: PriceList, bundle: Bundle) -> BundleLine:

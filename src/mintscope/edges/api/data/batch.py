@@ -80,6 +80,7 @@ class BatchRoute:
                 ErrorCode.INVALID_PAYMENT,
                 ErrorCode.MISSING_TOKEN,
                 ErrorCode.INVALID_TOKEN,
+                ErrorCode.INSUFFICIENT_SCOPE,
                 ErrorCode.PAYMENT_REQUIRED,
                 ErrorCode.INSUFFICIENT_CREDITS,
                 ErrorCode.KEY_CAP_REACHED,
@@ -87,7 +88,7 @@ class BatchRoute:
                 ErrorCode.RATE_LIMITED,
                 ErrorCode.SERVICE_UNAVAILABLE,
             ),
-            proofs=(("creditToken",),),
+            proofs=(("creditToken",), ("apiKey",)),
             is_charged=True,
             body=MintList,
         )

@@ -22,7 +22,7 @@ PAYMENT_HEADERS: Final = {
     "PAYMENT-RESPONSE": "x402: what became of the payment, where one was presented."
 }
 CREDIT_HEADERS: Final = {
-    "X-Credits-Remaining": "Credits left after this request, where a credit token paid.",
+    "X-Credits-Remaining": "Credits left after this request, where some were taken.",
     "X-Data-Slot": "The last Solana slot the answer knows of.",
     "X-Data-Age-Ms": "Age of the data in milliseconds.",
     "X-Data-Status": "live, or degraded when the data is older than 30 s.",

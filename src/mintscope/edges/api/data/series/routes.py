@@ -23,7 +23,7 @@ def series_operations(
         freshness=v1.freshness,
         resource_server=v1.resource_server,
     )
-    proofs = (("creditToken",), ("x402",))
+    proofs = (("creditToken",), ("apiKey",), ("x402",))
     return [
         Operation(
             "GET",

@@ -14,19 +14,16 @@ import msgspec
 import structlog
 
 from mintscope.base.metrics import DEBITS
-from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS
+from mintscope.base.primitives import CreditAccount, UnixMs
+from mintscope.base.time import DAY_MS, Month, month_of
 from mintscope.core.credits.debit import (
     CapReached,
     Debit,
     Debited,
     DebitOutcome,
-    Month,
     Reversal,
     TooFew,
-    month_of,
 )
-from mintscope.core.credits.ledger import CreditAccount
 from mintscope.edges.storage.database import DatabaseAway
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.sql.money.credit_statements import REVERSE, reversal_values

@@ -8,11 +8,10 @@ from typing import Final
 
 from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import UnusableStore
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.core.credits.debit import Debit, DebitOutcome, Reversal
 from mintscope.core.credits.ledger import (
     AccountLine,
-    CreditAccount,
     Empty,
     KindLine,
     LedgerEntry,

@@ -6,7 +6,8 @@ from functools import partial
 from typing import TypeVar
 
 from mintscope.base.clock import Clock
-from mintscope.core.credits.ledger import AccountLine, CreditAccount, KindLine
+from mintscope.base.primitives import CreditAccount
+from mintscope.core.credits.ledger import AccountLine, KindLine
 from mintscope.edges.storage.credit_ledger import UNAVAILABLE, GroupCreditLedger
 from mintscope.edges.storage.database import (
     AccessInThreads,

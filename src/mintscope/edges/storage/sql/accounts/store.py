@@ -10,6 +10,7 @@ from mintscope.edges.storage.database import Database
 from mintscope.edges.storage.sql.accounts.api_keys import SqlApiKeyRows
 from mintscope.edges.storage.sql.accounts.applications import SqlApplicationRows
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.credits import SqlCreditRows, SqlMoveRows
 from mintscope.edges.storage.sql.accounts.emails import SqlEmailRows, SqlProofRows
 from mintscope.edges.storage.sql.accounts.people import SqlSessionRows, SqlUserRows
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
@@ -68,4 +69,6 @@ def rows_of(db: Database) -> AccountRows:
         emails=emails,
         outbox=emails,
         events=SqlEventRows(db),
+        credits=SqlCreditRows(db),
+        moves=SqlMoveRows(db),
     )

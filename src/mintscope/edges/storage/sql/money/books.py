@@ -20,7 +20,7 @@ from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.core.payments.store import FeesAtRisk
 from mintscope.edges.storage.database import Database, DatabaseError
 from mintscope.edges.storage.sql.money.budgets import Budgets
-from mintscope.edges.storage.sql.money.credit_statements import BALANCE_IS_SUM
+from mintscope.edges.storage.sql.money.credit_statements import BALANCE_IS_SUM, KEYS_ADD_UP
 from mintscope.edges.storage.sql.money.orphan_table import OrphanTable
 
 T = TypeVar("T")
@@ -64,6 +64,15 @@ SELECT signature FROM payment
  WHERE (entry > :after OR :after = 0) AND state = 'issued' AND paid < amount
 """,
     Invariant.BALANCE_IS_SUM: BALANCE_IS_SUM,
+    Invariant.KEYS_ADD_UP: KEYS_ADD_UP,
+    Invariant.MOVES_CANCEL: """
+SELECT m.id FROM credit_move AS m
+  JOIN credit_entry AS off_ ON off_.id = m.off_entry
+  JOIN credit_entry AS onto_ ON onto_.id = m.onto_entry
+ WHERE m.onto_entry > :after
+   AND (off_.kind <> 'rotate' OR onto_.kind <> 'rotate' OR off_.delta >= 0
+        OR off_.delta + onto_.delta <> 0)
+""",
     Invariant.ROTATIONS_CANCEL: """
 SELECT sum(delta) FROM credit_entry WHERE id > :after AND kind = 'rotate' HAVING sum(delta) <> 0
 """,

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.core.credits.debit import Reversal
-from mintscope.core.credits.ledger import STATEMENT_LINES, CreditAccount, Empty, Spent
+from mintscope.core.credits.ledger import STATEMENT_LINES, Empty, Spent
 
 ADD: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at)
@@ -37,7 +37,11 @@ SELECT kind, sum(delta), min(at), max(at) FROM credit_entry WHERE account = ?
 
 # Spends are not in the index that makes this fast: it would make them slow.
 ENTRIES: Final = f"""
-SELECT kind, delta, balance, at FROM credit_entry WHERE account = ? AND kind <> 'spend'
+SELECT CASE WHEN kind = 'rotate' THEN coalesce(
+            (SELECT m.kind FROM credit_move AS m WHERE m.off_entry = credit_entry.id),
+            (SELECT m.kind FROM credit_move AS m WHERE m.onto_entry = credit_entry.id), kind)
+            ELSE kind END, delta, balance, at
+  FROM credit_entry WHERE account = ? AND kind <> 'spend'
  ORDER BY id DESC LIMIT {STATEMENT_LINES}
 """  # noqa: S608  a constant
 

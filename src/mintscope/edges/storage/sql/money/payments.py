@@ -10,9 +10,8 @@ import structlog
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.metrics import FREEZES
-from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.primitives import CreditAccount, Signature, UnixMs
 from mintscope.core.accounts.audit import Actor
-from mintscope.core.credits.ledger import CreditAccount
 from mintscope.core.credits.rotation import Purchased, RotationDenied
 from mintscope.core.payments.lost import Adoption
 from mintscope.core.payments.payment import Evidence, Landed, Payment, State

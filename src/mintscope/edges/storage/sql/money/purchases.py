@@ -3,8 +3,7 @@
 from typing import Final
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import Signature, UnixMs, Wallet
-from mintscope.core.credits.ledger import CreditAccount
+from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.core.credits.rotation import Purchased, RotationDenied, decide
 from mintscope.core.payments.payment import NewToken, PaidReport, Payment, State, TopUp
 from mintscope.core.payments.store import Inconsistent
@@ -20,13 +19,15 @@ FREEZE: Final = "UPDATE payment SET frozen = ?2 WHERE id = ?1"
 ENTER: Final = ADD + "RETURNING id"
 
 # Where the credits of an account went, rotation by rotation, since a moment.  A top-up of a
-# token that was rotated before means that token: a thief may have rotated it.
+# token that was rotated before means that token: a thief may have rotated it.  What was bought for
+# an agent goes to the person who has claimed it.
 SUCCESSOR: Final = """
 WITH RECURSIVE successors (id, rotations) AS (
     SELECT CAST(?1 AS bigint), 0 UNION ALL
     SELECT next.id, rotations + 1
       FROM successors JOIN credit_account AS a ON a.id = successors.id
-      JOIN credit_account AS next ON next.id = a.successor AND next.issued_at >= ?2)
+      JOIN credit_account AS next ON next.id = a.successor
+       AND (next.issued_at >= ?2 OR a.owner IS NOT NULL))
 SELECT id FROM successors ORDER BY rotations DESC LIMIT 1
 """
 
@@ -45,6 +46,7 @@ UPDATE credit_account SET wallet = ?3,
        root = (SELECT coalesce(root, id) FROM credit_account WHERE id = ?2)
  WHERE id = ?1
 """
+IS_OWNED: Final = "SELECT owner IS NOT NULL FROM credit_account WHERE id = ?"
 MOVED_ON: Final = "UPDATE credit_account SET wallet = NULL WHERE id = ?"
 
 # How many credits of an account the purchases of a wallet brought and are left. The oldest are
@@ -132,6 +134,8 @@ class PurchasedCredits:
         if purchased is None:
             return RotationDenied.EMPTY
         holder, wallet = purchased.holder, purchased.payer
+        if self._db.execute(IS_OWNED, (holder,)).get:
+            return RotationDenied.EMPTY  # a user cannot lose an account
         self._db.execute(LOCKED_BALANCE, (holder,))
         proven = int(self._db.execute(PROVEN, (holder, wallet)).get)
         if not proven:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import Signature, UnixMs, Wallet
-from mintscope.core.credits.ledger import CreditAccount
+from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.core.payments.payment import NewToken, PaidItem, PaidReport, Payment, State, TopUp
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason

@@ -13,20 +13,18 @@ import msgspec
 
 from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import UnusableStore
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import CreditAccount, UnixMs
+from mintscope.base.time import Month, month_of
 from mintscope.core.credits.debit import (
     CapReached,
     Debit,
     Debited,
     DebitOutcome,
-    Month,
     Reversal,
     TooFew,
-    month_of,
 )
 from mintscope.core.credits.ledger import (
     AccountLine,
-    CreditAccount,
     Empty,
     KindLine,
     LedgerEntry,

@@ -8,7 +8,8 @@ from typing import Final, TypeVar
 import apsw
 
 from mintscope.base.clock import Clock
-from mintscope.core.credits.ledger import AccountLine, CreditAccount, KindLine
+from mintscope.base.primitives import CreditAccount
+from mintscope.core.credits.ledger import AccountLine, KindLine
 from mintscope.edges.storage.credit_ledger import UNAVAILABLE, GroupCreditLedger
 from mintscope.edges.storage.database import AccessAtOnce
 from mintscope.edges.storage.group_commit import PATIENCE_S

@@ -1,0 +1,1 @@
+"""What users hold: credits, and wallets that they have proven to be theirs."""

@@ -1,0 +1,124 @@
+"""CreditRows and MoveRows."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import CreditAccount, UnixMs
+from mintscope.base.time import Month
+from mintscope.core.accounts.holdings.credit_rows import CreditMove, MoveKind
+from mintscope.core.accounts.keys.api_key import KeyId
+from mintscope.core.accounts.user import UserId
+from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.sql.money.credit_statements import BALANCE
+from mintscope.edges.storage.sql.money.purchases import ENTER, MOVE_HOLDER, SUCCEED
+
+FIND: Final = "SELECT id FROM credit_account WHERE owner = ?"
+OPEN: Final = """
+INSERT INTO credit_account (token_hash, hint, note, issued_at, owner) VALUES (?, '', ?, ?, ?)
+    ON CONFLICT DO NOTHING
+"""
+OPEN_ROOTED: Final = """
+INSERT INTO credit_account (token_hash, hint, note, issued_at, root)
+SELECT ?1, ?2, '', ?3, coalesce(root, id) FROM credit_account WHERE id = ?4
+RETURNING id
+"""
+SPENT: Final = """
+SELECT m.api_key, m.credits FROM key_month AS m JOIN api_key AS k ON k.id = m.api_key
+ WHERE k."user" = ? AND m.month = ?
+"""
+# In the order in which debits lock them.
+HOLD: Final = """
+SELECT id, balance FROM credit_account WHERE id IN (?, ?) ORDER BY id /* FOR UPDATE */
+"""
+NOTE_MOVE: Final = """
+INSERT INTO credit_move ("user", kind, key_hash, off_entry, onto_entry) VALUES (?, ?, ?, ?, ?)
+"""
+FIND_MOVE: Final = """
+SELECT m."user", m.kind, off_.account, onto_.account, onto_.delta, onto_.at
+  FROM credit_move AS m
+  JOIN credit_entry AS off_ ON off_.id = m.off_entry
+  JOIN credit_entry AS onto_ ON onto_.id = m.onto_entry
+ WHERE m.key_hash = ?
+"""
+
+
+class SqlCreditRows:
+    """Implements CreditRows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def find(self, user_id: UserId) -> CreditAccount | None:
+        """Return the account of a user, None before it is first needed."""
+        account = self._db.execute(FIND, (user_id,)).get
+        return None if account is None else CreditAccount(account)
+
+    def open(self, user_id: UserId, at: UnixMs) -> CreditAccount:
+        """Return the account of a user, made now if there is none."""
+        found = self.find(user_id)
+        if found is None:
+            opening = (no_hash(user_id), f"user:{user_id}", at, user_id)
+            self._db.execute(OPEN, opening)
+            found = self.find(user_id)
+            assert found is not None
+        return found
+
+    def open_token(
+        self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
+    ) -> CreditAccount:
+        """Open the account of a credit token, whose requests count with those of *root*."""
+        return CreditAccount(self._db.execute(OPEN_ROOTED, (token_hash, hint, at, root)).get)
+
+    def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        return int(self._db.execute(BALANCE, (account,)).get)
+
+    def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
+        """Return what each key of the user has spent in *month*."""
+        return {KeyId(key): spent for key, spent in self._db.execute(SPENT, (user_id, month))}
+
+
+class SqlMoveRows:
+    """Implements MoveRows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def find(self, key_hash: CredentialHash) -> CreditMove | None:
+        """Return the move that was asked for with that Idempotency-Key."""
+        row = self._db.execute(FIND_MOVE, (key_hash,)).fetchone()
+        if row is None:
+            return None
+        user_id, kind, off, onto, credit_count, at = row
+        return CreditMove(
+            user_id=UserId(user_id),
+            kind=MoveKind(kind),
+            off=CreditAccount(off),
+            onto=CreditAccount(onto),
+            credit_count=credit_count,
+            at=UnixMs(at),
+            key_hash=key_hash,
+        )
+
+    def hold(self, off: CreditAccount, onto: CreditAccount) -> int:
+        """Let no other transaction change either balance; return the credits of *off*."""
+        held = self._db.execute(HOLD, (off, onto))
+        return next(int(balance) for account, balance in held if account == off)
+
+    def move(self, move: CreditMove) -> None:
+        """Move the credits, all of them with the purchases that brought them."""
+        off = self._db.execute(ENTER, (move.off, "rotate", -move.credit_count, move.at)).get
+        onto = self._db.execute(ENTER, (move.onto, "rotate", move.credit_count, move.at)).get
+        self._db.execute(NOTE_MOVE, (move.user_id, move.kind, move.key_hash, off, onto))
+        if move.kind is not MoveKind.WITHDRAWAL and not self._db.execute(BALANCE, (move.off,)).get:
+            self._db.execute(MOVE_HOLDER, (move.off, move.onto, move.at, None))
+
+    def succeed(self, off: CreditAccount, onto: CreditAccount) -> None:
+        """Let what is still bought for *off* go to *onto*."""
+        self._db.execute(SUCCEED, (off, onto))
+
+
+def no_hash(user_id: UserId) -> CredentialHash:
+    """Return what the account of a user has for a hash: no credential has been hashed to it."""
+    return CredentialHash(b"account of user".ljust(24, b"\0") + user_id.to_bytes(8))
