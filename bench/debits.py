@@ -25,7 +25,8 @@ from bench.figure import Figure, tell
 from bench.turns import spread
 from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import make_credit_token
-from mintscope.core.credits.ledger import CreditAccount, Spent
+from mintscope.base.primitives import CreditAccount
+from mintscope.core.credits.ledger import Spent
 from mintscope.edges.storage.credit_ledger import GroupCreditLedger
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.postgres.connection import PostgresDatabase

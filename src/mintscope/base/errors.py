@@ -46,6 +46,8 @@ class ErrorCode(StrEnum):
     ACCOUNT_NOT_FOUND = "ACCOUNT_NOT_FOUND"
     INSUFFICIENT_SCOPE = "INSUFFICIENT_SCOPE"
     KEY_CAP_REACHED = "KEY_CAP_REACHED"
+    OWNER_ONLY = "OWNER_ONLY"
+    IDEMPOTENCY_KEY_USED = "IDEMPOTENCY_KEY_USED"
     BAD_REQUEST = "BAD_REQUEST"
     NOT_FOUND = "NOT_FOUND"
     METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
@@ -190,18 +192,12 @@ class InvalidCredentials(ServiceError, code=ErrorCode.INVALID_CREDENTIALS):
         super().__init__(NOT_TOLD_APART)
 
 
-class NotApproved(ServiceError, code=ErrorCode.NOT_APPROVED):
+class NotApproved(InvalidCredentials, code=ErrorCode.NOT_APPROVED):
     """The secret is right, the application is not approved."""
 
-    def __init__(self) -> None:
-        super().__init__(NOT_TOLD_APART)
 
-
-class InvalidSecretFormat(ServiceError, code=ErrorCode.INVALID_SECRET_FORMAT):
+class InvalidSecretFormat(InvalidCredentials, code=ErrorCode.INVALID_SECRET_FORMAT):
     """The secret cannot be one of ours."""
-
-    def __init__(self) -> None:
-        super().__init__(NOT_TOLD_APART)
 
 
 class KeyAlreadyExists(ServiceError, code=ErrorCode.KEY_ALREADY_EXISTS):
@@ -229,6 +225,14 @@ class InsufficientScope(ServiceError, code=ErrorCode.INSUFFICIENT_SCOPE):
 
 class KeyCapReached(ServiceError, code=ErrorCode.KEY_CAP_REACHED):
     """The API key has spent all that its owner lets it spend in this month."""
+
+
+class OwnerOnly(ServiceError, code=ErrorCode.OWNER_ONLY):
+    """Only a person who is signed in may do this, no API key."""
+
+
+class IdempotencyKeyUsed(ServiceError, code=ErrorCode.IDEMPOTENCY_KEY_USED):
+    """The Idempotency-Key was sent with another request before; nothing was done."""
 
 
 class BadRequest(ServiceError, code=ErrorCode.BAD_REQUEST):

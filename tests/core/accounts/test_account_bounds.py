@@ -260,6 +260,7 @@ def line(**changes: Any) -> KeyLine:
         "revoked_at": None,
         "last_used_at": None,
         "replaced_by": None,
+        "month_credits_max": None,
     }
     return KeyLine(**(parts | changes))
 

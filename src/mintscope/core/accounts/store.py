@@ -11,6 +11,7 @@ from mintscope.core.accounts.application import Application, ApplicationRows
 from mintscope.core.accounts.audit import EventRows
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.holdings.credit_rows import CreditRows, MoveRows
+from mintscope.core.accounts.holdings.wallets import WalletRows
 from mintscope.core.accounts.keys.api_key import ApiKeyRows, UserKeyRows
 from mintscope.core.accounts.mail.email import EmailRows, OutboxRows
 from mintscope.core.accounts.people.session import SessionRows
@@ -38,6 +39,7 @@ class AccountRows:
     events: EventRows
     credits: CreditRows
     moves: MoveRows
+    wallets: WalletRows
 
 
 class AccountStore(Protocol):

@@ -6,24 +6,17 @@ being spent first. What others paid for stays with the credit token, and what it
 rotated is the holder's alone.
 """
 
-import hmac
-import re
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Protocol
 
-from solders.pubkey import Pubkey
-from solders.signature import Signature as Ed25519
-
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.base.time import DAY_MS
+from mintscope.core.credits.challenge import find_text_flaw, write_text
 
-VALID_S: Final = 300
-NONCE_BYTES: Final = 16
 EVERY_MS: Final = DAY_MS  # between two rotations of one purchase by its wallet
 SETTLED_MS: Final = 600_000  # while it is younger and in use, its buyer has the token
-_LAST_LINE: Final = re.compile(r"Proof: (\d{1,16})-([0-9a-f]{32})-[0-9a-f]{64}")
 
 
 class RotationDenied(Enum):
@@ -87,26 +80,17 @@ class Claim:
 
 def write_challenge(key: bytes, claim: Claim, *, now: UnixMs, nonce: bytes) -> str:
     """Return the text that the wallet must sign."""
-    assert len(nonce) == NONCE_BYTES
-    return _text(key, claim, expires_s=now // 1000 + VALID_S, nonce=nonce.hex())
+    return write_text(key, _body(claim), now=now, nonce=nonce)
 
 
 def find_flaw(
     key: bytes, claim: Claim, *, text: str, signature: bytes, now: UnixMs
 ) -> RotationDenied | None:
     """Say why *text* and *signature*, both as sent, do not prove *claim*."""
-    last_line = _LAST_LINE.fullmatch(text.rpartition("\n")[2])
-    if last_line is None:
-        return RotationDenied.FORGED
-    expires_s, nonce = int(last_line[1]), last_line[2]
-    ours = _text(key, claim, expires_s=expires_s, nonce=nonce)
-    if not hmac.compare_digest(ours.encode(), text.encode(errors="replace")):
-        return RotationDenied.FORGED
-    if now > expires_s * 1000:
-        return RotationDenied.EXPIRED
-    if not _is_signed(claim.wallet, text, signature):
-        return RotationDenied.SIGNATURE
-    return None
+    flaw = find_text_flaw(
+        key, _body(claim), wallet=claim.wallet, text=text, signature=signature, now=now
+    )
+    return None if flaw is None else RotationDenied[flaw.name]
 
 
 def decide(purchased: Purchased, *, now: UnixMs) -> RotationDenied | None:
@@ -118,19 +102,9 @@ def decide(purchased: Purchased, *, now: UnixMs) -> RotationDenied | None:
     return None
 
 
-def _text(key: bytes, claim: Claim, *, expires_s: int, nonce: str) -> str:
-    body = (
+def _body(claim: Claim) -> str:
+    return (
         f"{claim.origin} wants you to sign in with your wallet to move the credits of a"
         " purchase to a new credit token. This costs nothing.\n"
         f"\nPurchase: {claim.purchase}\nWallet: {claim.wallet}\n"
     )
-    proof = f"Proof: {expires_s}-{nonce}"
-    mac = hmac.new(key, (body + proof).encode(), "sha256").hexdigest()
-    return f"{body}{proof}-{mac}"
-
-
-def _is_signed(wallet: Wallet, text: str, signature: bytes) -> bool:
-    try:
-        return Ed25519.from_bytes(signature).verify(Pubkey.from_string(wallet), text.encode())
-    except ValueError:
-        return False

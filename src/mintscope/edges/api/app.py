@@ -25,6 +25,7 @@ from mintscope.edges.api.express import TokenExpress
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate, KeyRing
 from mintscope.edges.api.health import HealthRoutes
+from mintscope.edges.api.holdings.routes import holding_operations
 from mintscope.edges.api.v1 import V1, Freshness
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.application import HttpApplication
@@ -51,7 +52,7 @@ PAYMENT: Final = (
 )
 CORS: Final = Cors(
     paths=["/v1/", "/openapi.json"],
-    methods=["GET", "HEAD", "POST"],
+    methods=["GET", "HEAD", "POST", "PATCH", "DELETE"],
     request_headers=["Authorization", "Content-Type", "Idempotency-Key", "PAYMENT-SIGNATURE"],
     exposed=[
         "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After", "RateLimit", "RateLimit-Policy",
@@ -155,8 +156,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     # fmt: on
     if series is not None:
         operations += series_operations(series, v1, OF_A_TOKEN)
-    if accounts is not None:
-        operations += account_operations(accounts, limits=limits, clock=clock)
+    operations += _of_accounts(accounts, ledger, limits, clock)
     document = OpenApiDocument(operations)
     router: Router[Route] = Router([*operations, Route("GET", "/openapi.json", document.get)])
     express = _express(v1, ledger, limits.limits.limiter(public_limit)) if has_express else None
@@ -168,6 +168,17 @@ def _format_at(router: Router[Route], path: str) -> ErrorFormat:
     methods = router.methods(path) or {}
     found = next(iter(methods.values()), None)
     return found.error_format if isinstance(found, Operation) else ENVELOPE
+
+
+def _of_accounts(
+    accounts: AccountParts | None, ledger: CreditLedger, limits: AddressLimits, clock: Clock
+) -> list[Operation]:
+    if accounts is None:
+        return []
+    return [
+        *account_operations(accounts, limits=limits, clock=clock),
+        *holding_operations(accounts, ledger, limits=limits, clock=clock),
+    ]
 
 
 def _key_ring(accounts: AccountParts | None) -> KeyRing | None:

@@ -38,7 +38,7 @@ CODES: Final = {
         ErrorCode.PAYMENT_REQUIRED, ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.PAYMENT_FAILED,
         ErrorCode.KEY_CAP_REACHED,
     ),
-    403: (ErrorCode.INSUFFICIENT_SCOPE,),
+    403: (ErrorCode.INSUFFICIENT_SCOPE, ErrorCode.OWNER_ONLY),
     404: (
         ErrorCode.TOKEN_NOT_FOUND, ErrorCode.INSUFFICIENT_DATA, ErrorCode.ACCOUNT_NOT_FOUND,
         ErrorCode.NOT_FOUND,
@@ -48,6 +48,7 @@ CODES: Final = {
     409: (
         ErrorCode.PAYMENT_ALREADY_USED, ErrorCode.ROTATED_RECENTLY, ErrorCode.NOTHING_TO_ROTATE,
         ErrorCode.DUPLICATE_APPLICATION, ErrorCode.KEY_ALREADY_EXISTS,
+        ErrorCode.IDEMPOTENCY_KEY_USED,
     ),
     413: (ErrorCode.PAYLOAD_TOO_LARGE,),
     429: (ErrorCode.RATE_LIMITED,),

@@ -19,6 +19,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.limits import Limits
 from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
+from mintscope.core.accounts.holdings.linking import Wallets
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.mail.email import Draft, Email
 from mintscope.core.accounts.mail.outbox import Outbox
@@ -74,6 +75,7 @@ class Accounts:
     people: People
     keys: ApiKeys
     credits: AccountCredits
+    wallets: Wallets
     mailbox: ShownOutbox | None
     delivery: Delivery
     maintenance: AccountMaintenance
@@ -122,6 +124,9 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             people=_people(config.web, store, secrets, hashing, limits, clock),
             keys=keys,
             credits=AccountCredits(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
+            wallets=Wallets(
+                store=store, secrets=secrets, clock=clock, entropy=os.urandom, origin=origin
+            ),
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
             delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
             maintenance=AccountMaintenance(
@@ -162,6 +167,7 @@ def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
         exchange=accounts.exchange,
         keys=accounts.keys,
         credits=accounts.credits,
+        wallets=accounts.wallets,
         signup_limit=replace(
             SIGNUP, count=config.signup_limit_requests, window_s=config.signup_limit_window_s
         ),

@@ -146,7 +146,8 @@ class AccountCredits:
 
 
 def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> None:
-    """Move all credits of one user to another, and what is still bought for them."""
+    """Give one user all that another holds, and what is still bought for that one."""
+    rows.wallets.hand_over(giver, taker)
     off = rows.credits.find(giver)
     if off is None:
         return

@@ -9,6 +9,7 @@ from mintscope.base.errors import ErrorCode
 from mintscope.base.limits import Limit
 from mintscope.base.time import HOUR_S
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
+from mintscope.core.accounts.holdings.linking import Wallets
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
@@ -30,6 +31,7 @@ SIGNUP: Final = Limit(name="signup", count=5, window_s=HOUR_S)
 EXCHANGE: Final = Limit(name="exchange", count=1, window_s=5)
 ACCOUNTS: Final = Limit(name="accounts", count=60, window_s=60)
 KEY: Final = Limit(name="key", count=60, window_s=60)
+WITHDRAWALS: Final = Limit(name="withdrawals", count=10, window_s=HOUR_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +42,12 @@ class AccountParts:
     exchange: Exchanges
     keys: ApiKeys
     credits: AccountCredits
+    wallets: Wallets
     signup_limit: Limit = SIGNUP
     exchange_limit: Limit = EXCHANGE
     limit: Limit = ACCOUNTS
     key_limit: Limit = KEY
+    withdrawal_limit: Limit = WITHDRAWALS
 
 
 def account_operations(

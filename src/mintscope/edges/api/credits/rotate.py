@@ -28,10 +28,9 @@ from mintscope.base.errors import (
 from mintscope.base.primitives import CreditAccount, Signature, Wallet
 from mintscope.core.accounts.audit import SERVICE
 from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.credits.challenge import NONCE_BYTES, VALID_S
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.credits.rotation import (
-    NONCE_BYTES,
-    VALID_S,
     Claim,
     RotationDenied,
     find_flaw,

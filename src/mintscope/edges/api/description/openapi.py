@@ -42,6 +42,12 @@ REFUSAL_HEADERS: Final = {
     ErrorCode.RATE_LIMITED: WAIT_HEADERS,
     ErrorCode.SERVICE_UNAVAILABLE: WAIT_HEADERS,
 }
+ADDRESS: Final = {"type": "string", "minLength": 32, "maxLength": 44}
+PATH_PARAMS: Final = {
+    "tokenAddress": ("Token mint address, base58 of 32 bytes.", ADDRESS),
+    "keyId": ("The keyId of an API key, as GET /v1/account lists it.", {"type": "string"}),
+    "wallet": ("Address of the wallet, base58 of 32 bytes.", ADDRESS),
+}
 PROOFS: Final = {
     "apiKey": {
         "type": "http",
@@ -138,15 +144,11 @@ def _describe(operation: Operation, names: dict[Any, dict[str, Any]]) -> dict[st
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
     parameters = [] if operation.query is None else _query_parameters(operation.query)
-    if operation.path_param is not None:
+    name = operation.path_param
+    if name is not None:
+        text, schema = PATH_PARAMS[name]
         parameters.append(
-            {
-                "name": operation.path_param,
-                "in": "path",
-                "required": True,
-                "description": "Token mint address, base58 of 32 bytes.",
-                "schema": {"type": "string", "minLength": 32, "maxLength": 44},
-            }
+            {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
         )
     return parameters
 

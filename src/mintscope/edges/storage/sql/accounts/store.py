@@ -14,6 +14,7 @@ from mintscope.edges.storage.sql.accounts.credits import SqlCreditRows, SqlMoveR
 from mintscope.edges.storage.sql.accounts.emails import SqlEmailRows, SqlProofRows
 from mintscope.edges.storage.sql.accounts.people import SqlSessionRows, SqlUserRows
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
+from mintscope.edges.storage.sql.accounts.wallets import SqlWalletRows
 
 T = TypeVar("T")
 
@@ -71,4 +72,5 @@ def rows_of(db: Database) -> AccountRows:
         events=SqlEventRows(db),
         credits=SqlCreditRows(db),
         moves=SqlMoveRows(db),
+        wallets=SqlWalletRows(db),
     )

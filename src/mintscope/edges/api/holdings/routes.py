@@ -1,0 +1,99 @@
+"""The operations under /v1/account."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import ErrorCode
+from mintscope.core.credits.ledger import CreditLedger
+from mintscope.edges.api.accounts.key_gate import KeyGate
+from mintscope.edges.api.accounts.routes import AccountParts
+from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.holdings import wire
+from mintscope.edges.api.holdings.credits import AccountCreditRoutes
+from mintscope.edges.api.holdings.wallets import WalletRoutes
+from mintscope.edges.api.wire import Challenge
+from mintscope.edges.server.rate_limit import AddressLimits
+
+EVERY_ROUTE: Final = (
+    ErrorCode.MISSING_TOKEN,
+    ErrorCode.INVALID_TOKEN,
+    ErrorCode.INSUFFICIENT_SCOPE,
+    ErrorCode.RATE_LIMITED,
+    ErrorCode.SERVICE_UNAVAILABLE,
+)
+WITH_BODY: Final = (*EVERY_ROUTE, ErrorCode.PAYLOAD_TOO_LARGE)
+MOVE: Final = (*WITH_BODY, ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.IDEMPOTENCY_KEY_USED)
+KEY: Final = (("apiKey",),)
+
+
+def holding_operations(
+    parts: AccountParts, ledger: CreditLedger, *, limits: AddressLimits, clock: Clock
+) -> Sequence[Operation]:
+    """Return the operations under /v1/account."""
+    gate = KeyGate(keys=parts.keys, limit=parts.key_limit, limits=limits)
+    withdrawals = limits.by_account(parts.withdrawal_limit)
+    held = AccountCreditRoutes(
+        gate=gate, ledger=ledger, credits=parts.credits, withdrawals=withdrawals, clock=clock
+    )
+    wallets = WalletRoutes(gate=gate, wallets=parts.wallets, clock=clock)
+    return [*_of_credits(held), *_of_wallets(wallets)]
+
+
+def _of_credits(held: AccountCreditRoutes) -> list[Operation]:
+    # fmt: off
+    return [
+        Operation(
+            "GET", "/v1/account", held.get_account, wire.AccountHoldings,
+            "Credits of the user of an API key, and what each key spent this month",
+            refusals=EVERY_ROUTE, proofs=KEY,
+        ),
+        Operation(
+            "PATCH", "/v1/account/keys/{keyId}", held.cap_key, wire.CappedKey,
+            "Lower what an API key may spend in a calendar month, or set a cap where there is none",
+            refusals=(*WITH_BODY, ErrorCode.OWNER_ONLY, ErrorCode.NOT_FOUND), proofs=KEY,
+            body=wire.NewCap,
+        ),
+        Operation(
+            "POST", "/v1/account/credits/deposit", held.deposit, wire.DepositReceipt,
+            "Move credits of a credit token into the account", refusals=MOVE, proofs=KEY,
+            body=wire.DepositOrder,
+        ),
+        Operation(
+            "POST", "/v1/account/credits/withdraw", held.withdraw, wire.WithdrawalReceipt,
+            "Move credits of the account to a new credit token", refusals=MOVE, status=201,
+            proofs=KEY, body=wire.WithdrawalOrder,
+        ),
+    ]
+    # fmt: on
+
+
+def _of_wallets(wallets: WalletRoutes) -> list[Operation]:
+    # fmt: off
+    return [
+        Operation(
+            "GET", "/v1/account/wallets", wallets.list_wallets, wire.LinkedWallets,
+            "Wallets that are linked to the account", refusals=EVERY_ROUTE, proofs=KEY,
+        ),
+        Operation(
+            "POST", "/v1/account/wallets/challenge", wallets.challenge_wallet, Challenge,
+            "A text whose signature links a wallet", refusals=WITH_BODY, proofs=KEY,
+            body=wire.LinkRequest,
+        ),
+        Operation(
+            "POST", "/v1/account/wallets", wallets.link_wallet, wire.LinkedWallets,
+            "Link the wallet that has signed a challenge",
+            refusals=(*WITH_BODY, ErrorCode.INVALID_PROOF), status=201, proofs=KEY,
+            body=wire.LinkProof,
+        ),
+        Operation(
+            "DELETE", "/v1/account/wallets/{wallet}", wallets.unlink_wallet, wire.LinkedWallets,
+            "Unlink a wallet", refusals=(*EVERY_ROUTE, ErrorCode.NOT_FOUND), proofs=KEY,
+        ),
+        Operation(
+            "GET", "/v1/account/payments", wallets.list_payments, wire.Payments,
+            "Payments of the linked wallets, newest first", refusals=EVERY_ROUTE, proofs=KEY,
+            query=wire.PaymentsQuery,
+        ),
+    ]
+    # fmt: on

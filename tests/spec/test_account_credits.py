@@ -1,0 +1,207 @@
+"""/v1/account: the credits of a user, moves to and from credit tokens, and caps of keys."""
+
+import asyncio
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from mintscope.base.credentials import CredentialKind, is_well_formed
+from mintscope.base.time import HOUR_MS, month_end, month_of
+from mintscope.core.accounts.keys.scope import Scope
+from support.fakes.reports import TRACKED
+from support.scenes.people.agent import Agent
+from support.scenes.service import NOW, Service, bearer, credit_token
+
+ACCOUNT: Final = "/v1/account"
+DEPOSIT: Final = "/v1/account/credits/deposit"
+WITHDRAW: Final = "/v1/account/credits/withdraw"
+IDEMPOTENCY_KEY: Final = "a-key-that-is-hard-to-guess"
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+@pytest.fixture
+async def key(service: Service) -> str:
+    return await Agent(service).key(Scope.TRADE_WRITE)
+
+
+async def post(
+    service: Service, key: str, path: str, body: Any, *, idempotency_key: str = ""
+) -> httpx.Response:
+    headers = bearer(key) | ({"idempotency-key": idempotency_key} if idempotency_key else {})
+    return await service.client.post(path, json=body, headers=headers)
+
+
+async def account(service: Service, key: str) -> dict[str, Any]:
+    response = await service.client.get(ACCOUNT, headers=bearer(key))
+    assert response.status_code == 200, response.text
+    data: dict[str, Any] = response.json()["data"]
+    return data
+
+
+async def test_an_account_is_told_with_what_each_key_spent(service: Service, key: str) -> None:
+    before = await account(service, key)
+    assert before["balance"] == 0
+    assert before["monthEndsAt"] == month_end(month_of(NOW)) // 1000
+    await post(service, key, DEPOSIT, {"creditToken": await service.issue(5)})
+    await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(key))
+
+    after = await account(service, key)
+    me = (await service.client.get("/v1/me", headers=bearer(key))).json()["data"]
+    assert after == before | {"balance": 4, "keys": after["keys"]}
+    assert (after["userId"], after["username"]) == (me["userId"], me["username"])
+    assert after["keys"] == [
+        {
+            "keyId": me["keyId"],
+            "name": me["keyName"],
+            "hint": me["keyHint"],
+            "scopes": me["scopes"],
+            "monthCredits": 1,
+            "monthCreditsMax": None,
+        }
+    ]
+
+
+async def test_a_credit_token_is_moved_into_the_account_in_part_or_whole(
+    service: Service, key: str
+) -> None:
+    token = await service.issue(10)
+    part = await post(service, key, DEPOSIT, {"creditToken": token, "credits": 3})
+    rest = await post(service, key, DEPOSIT, {"creditToken": token})
+
+    assert part.json()["data"] == {"credits": 3, "balance": 3, "tokenBalance": 7}
+    assert rest.json()["data"] == {"credits": 7, "balance": 10, "tokenBalance": 0}
+    assert await service.left(token) == 0
+    history = await service.client.get("/v1/credits/history", headers=bearer(token))
+    assert [(each["kind"], each["credits"]) for each in history.json()["data"]["entries"]] == [
+        ("deposit", -7),
+        ("deposit", -3),
+        ("grant", 10),
+    ]
+
+
+async def test_what_is_drawn_is_on_a_new_credit_token(service: Service, key: str) -> None:
+    await post(service, key, DEPOSIT, {"creditToken": await service.issue(10)})
+    drawn = await post(service, key, WITHDRAW, {"credits": 4})
+
+    assert drawn.status_code == 201
+    assert drawn.headers["cache-control"] == "no-store"
+    data = drawn.json()["data"]
+    token = data.pop("token")
+    assert data == {"credits": 4, "balance": 6}
+    assert is_well_formed(CredentialKind.CREDIT_TOKEN, token)
+    response = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
+    assert response.headers["x-credits-remaining"] == "3"
+    everything = await post(service, key, WITHDRAW, {})
+    assert everything.json()["data"]["credits"] == 6
+    assert (await account(service, key))["balance"] == 0
+
+
+async def test_the_same_request_with_the_same_key_moves_once(service: Service, key: str) -> None:
+    token = await service.issue(10)
+    body = {"creditToken": token, "credits": 4}
+    deposits = await asyncio.gather(
+        *(post(service, key, DEPOSIT, body, idempotency_key=IDEMPOTENCY_KEY) for _ in range(5))
+    )
+    assert {each.json()["data"]["credits"] for each in deposits} == {4}
+    assert await service.left(token) == 6
+
+    other = "another-key-that-is-hard-to-guess"
+    drawn = await asyncio.gather(
+        *(post(service, key, WITHDRAW, {"credits": 3}, idempotency_key=other) for _ in range(5))
+    )
+    assert len({each.json()["data"]["token"] for each in drawn}) == 1
+    assert (await account(service, key))["balance"] == 1
+    for path, changed in ((DEPOSIT, body | {"credits": 5}), (WITHDRAW, {"credits": 1})):
+        again = await post(service, key, path, changed, idempotency_key=IDEMPOTENCY_KEY)
+        assert refusal(again) == (409, "IDEMPOTENCY_KEY_USED")
+    assert await service.left(token) == 6
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        (DEPOSIT, {"creditToken": credit_token(999)}, (401, "INVALID_TOKEN")),
+        (DEPOSIT, {"creditToken": "svc_live_" + "0" * 80}, (401, "INVALID_TOKEN")),
+        (DEPOSIT, {"credits": 3}, (400, "BAD_REQUEST")),
+        (DEPOSIT, {"creditToken": 3}, (400, "BAD_REQUEST")),
+        (WITHDRAW, {"credits": 0}, (400, "BAD_REQUEST")),
+        (WITHDRAW, {"credits": -1}, (400, "BAD_REQUEST")),
+        (WITHDRAW, {"credits": 1, "more": 1}, (400, "BAD_REQUEST")),
+        (WITHDRAW, [], (400, "BAD_REQUEST")),
+        (WITHDRAW, {"credits": 1}, (402, "INSUFFICIENT_CREDITS")),
+        (WITHDRAW, {}, (402, "INSUFFICIENT_CREDITS")),
+    ],
+)
+async def test_what_cannot_be_moved_is_refused(
+    service: Service, key: str, path: str, body: Any, expected: tuple[int, str]
+) -> None:
+    assert refusal(await post(service, key, path, body)) == expected
+    assert service.accounts.rows("SELECT id FROM credit_move") == []
+
+
+async def test_no_more_is_moved_than_is_there(service: Service, key: str) -> None:
+    token = await service.issue(2)
+    asked = {"creditToken": token, "credits": 3}
+    assert refusal(await post(service, key, DEPOSIT, asked)) == (402, "INSUFFICIENT_CREDITS")
+    assert await service.left(token) == 2
+
+
+async def test_moves_and_caps_need_the_scope(service: Service) -> None:
+    key = await Agent(service).key()
+    for method, path in (
+        ("POST", DEPOSIT),
+        ("POST", WITHDRAW),
+        ("PATCH", "/v1/account/keys/1"),
+    ):
+        response = await service.client.request(method, path, json={}, headers=bearer(key))
+        assert refusal(response) == (403, "INSUFFICIENT_SCOPE")
+    assert (await service.client.get(ACCOUNT)).status_code == 401
+
+
+async def test_a_cap_can_be_lowered_by_a_key_and_not_raised(service: Service, key: str) -> None:
+    key_id = (await account(service, key))["keys"][0]["keyId"]
+    path = f"/v1/account/keys/{key_id}"
+
+    async def cap(credits_max: Any, at: str = path) -> httpx.Response:
+        body = {"monthCreditsMax": credits_max}
+        return await service.client.patch(at, json=body, headers=bearer(key))
+
+    assert (await cap(5)).json()["data"] == {"keyId": key_id, "monthCreditsMax": 5}
+    assert (await cap(5)).status_code == 200
+    assert refusal(await cap(6)) == (403, "OWNER_ONLY")
+    assert refusal(await cap(None)) == (400, "BAD_REQUEST")
+    assert refusal(await cap(-1)) == (400, "BAD_REQUEST")
+    assert (await cap(0)).status_code == 200
+    for unknown in ("999", "x", "-1", "9" * 30):
+        assert refusal(await cap(1, f"/v1/account/keys/{unknown}")) == (404, "NOT_FOUND")
+    await post(service, key, DEPOSIT, {"creditToken": await service.issue(5)})
+    response = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(key))
+    assert refusal(response) == (402, "KEY_CAP_REACHED")
+    assert (await account(service, key))["keys"][0]["monthCreditsMax"] == 0
+
+
+async def test_a_key_of_another_user_is_not_there(service: Service, key: str) -> None:
+    service.clock.advance(HOUR_MS)
+    other = await Agent(service, "other@example.org").key(Scope.TRADE_WRITE)
+    key_id = (await account(service, other))["keys"][0]["keyId"]
+    body = {"monthCreditsMax": 0}
+    path = f"/v1/account/keys/{key_id}"
+    response = await service.client.patch(path, json=body, headers=bearer(key))
+    assert refusal(response) == (404, "NOT_FOUND")
+
+
+async def test_draws_are_limited_by_the_hour(service: Service, key: str) -> None:
+    await post(service, key, DEPOSIT, {"creditToken": await service.issue(50)})
+    drawn = [await post(service, key, WITHDRAW, {"credits": 1}) for _ in range(11)]
+    assert [each.status_code for each in drawn] == [201] * 10 + [429]
+    assert (await account(service, key))["balance"] == 40
+
+
+async def test_an_api_key_cannot_be_rotated_like_a_credit_token(service: Service, key: str) -> None:
+    response = await service.client.post("/v1/credits/rotate", headers=bearer(key))
+    assert response.status_code in {401, 503}
+    assert (await account(service, key))["balance"] == 0
