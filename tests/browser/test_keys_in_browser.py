@@ -48,7 +48,7 @@ async def test_a_key_is_made_copied_saved_and_works(live_site: Website, visitor:
     await visitor.fill(Name="My bot")
     await visitor.page.get_by_role("group", name="Trade").get_by_label("Read and write").check()
     await visitor.press("Review")
-    for text in ("Place and cancel orders.", "See orders and trades.", "It ends on"):
+    for text in ("Buy credits, move credits", "Spend the credits of your account", "It ends on"):
         await visitor.reads(text)
     await visitor.press("Create key")
 

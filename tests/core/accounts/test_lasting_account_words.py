@@ -73,10 +73,13 @@ def test_scopes_are_those_of_the_specification() -> None:
     assert [scope.area for scope in Scope if scope.is_write] == [area.name for area in AREAS]
     assert {f"{area.name}:read" for area in AREAS} == READ_SCOPES
     assert [(area.read, area.write) for area in AREAS] == [
-        ("See orders and trades.", "Place and cancel orders."),
-        ("See linked wallets and their balances.", "Link and unlink wallets."),
-        ("Read signals.", "Publish and withdraw signals."),
-        ("See groups and their members.", "Create groups, add and remove members."),
+        (
+            "Spend the credits of your account on data, and see what was spent.",
+            "Buy credits, move credits between your account and credit tokens, and lower caps.",
+        ),
+        ("See linked wallets and what they have paid.", "Link and unlink wallets."),
+        ("See alert rules.", "Make, change and remove alert rules."),
+        ("See watchlists.", "Make, change and remove watchlists."),
     ]
 
 

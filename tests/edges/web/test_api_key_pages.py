@@ -53,7 +53,7 @@ async def test_keys_of_others_are_nowhere(site: Website, alice: Person) -> None:
     async with Person(site) as mallory:
         await mallory.sign_up(MALLORY)
         for key in ("1", "2", "01x", "-1", "9" * 19, "1%00"):
-            for action in ("", "/rotate", "/revoke"):
+            for action in ("", "/cap", "/rotate", "/revoke"):
                 assert (await mallory.open(f"{KEYS}/{key}{action}")).status_code == 404
                 if action:
                     form = {"overlap": "0"}
@@ -70,6 +70,28 @@ async def test_a_form_that_is_sent_twice_makes_one_key(alice: Person) -> None:
     assert "A key was made since that form was shown" in words(again)
     assert not SECRET.search(again.text)
     assert await status_of(alice, secret) == 200
+
+
+async def test_a_cap_is_set_changed_and_taken_away(site: Website, alice: Person) -> None:
+    await make(alice)
+
+    async def kept() -> list[int | None]:
+        rows = site.rows("SELECT month_credits_max FROM api_key ORDER BY id")
+        return [most for (most,) in rows]
+
+    for text, most in (("25", 25), (" 1000 ", 1000), ("", None), ("0", 0)):
+        answer = await alice.send(f"{KEYS}/1/cap", {"cap": text})
+        assert where(answer).startswith(f"{KEYS}/1?notice=key-capped")
+        assert await kept() == [most]
+    page = await alice.open(f"{KEYS}/1")
+    assert "0 spent this month, of 0 it may; 0 left in your account" in words(page)
+    for wrong in ("-1", "1.5", "x", "9" * 13):
+        answer = await alice.send(f"{KEYS}/1/cap", {"cap": wrong})
+        assert "Expected a whole number of credits" in words(answer)
+    await alice.send(f"{KEYS}/1/rotate", {"overlap": "0"})
+    assert await kept() == [0, 0]  # a rotated key is as capped as before
+    await alice.send(f"{KEYS}/1/revoke")
+    assert where(await alice.open(f"{KEYS}/1/cap")) == f"{KEYS}/1"
 
 
 async def test_a_key_is_rotated_once(alice: Person) -> None:
@@ -158,6 +180,6 @@ async def test_to_write_is_to_read_and_nothing_is_given_unasked(
     answer = await alice.client.get("/v1/me", headers=bearer(secret))
 
     assert answer.json()["data"]["scopes"] == scopes
-    assert ("See orders and trades." in promised) == ("trade:read" in scopes)
-    assert ("See groups and their members." in promised) == ("groups:read" in scopes)
-    assert ("Place and cancel orders." in promised) == ("trade:write" in scopes)
+    assert ("Spend the credits of your account" in promised) == ("trade:read" in scopes)
+    assert ("See watchlists." in promised) == ("groups:read" in scopes)
+    assert ("Buy credits, move credits" in promised) == ("trade:write" in scopes)

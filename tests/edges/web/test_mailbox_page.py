@@ -34,6 +34,7 @@ def pages_with(site: Website, mailbox: OneEmail | None) -> Website:
             people=accounts.people,
             signup=accounts.signup,
             keys=accounts.keys,
+            credits=accounts.credits,
             review=accounts.review,
             mailbox=mailbox,
         ),

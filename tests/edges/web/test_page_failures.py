@@ -44,7 +44,11 @@ def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
     people: Any = FailingEngine(accounts.people, error, *(verbs or ["session"]))
     app = create_web(
         parts=WebParts(
-            people=people, signup=accounts.signup, keys=accounts.keys, review=accounts.review
+            people=people,
+            signup=accounts.signup,
+            keys=accounts.keys,
+            credits=accounts.credits,
+            review=accounts.review,
         ),
         origins=[ORIGIN],
         clock=site.clock,

@@ -25,6 +25,7 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit
+from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.reviews import Reviews
@@ -59,6 +60,7 @@ class WebParts:
     people: People
     signup: Signups
     keys: ApiKeys
+    credits: AccountCredits
     review: Reviews
     mailbox: Mailbox | None = None
 
@@ -70,7 +72,7 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
     yield EntryPages(people, may_sign_up=features.has_people)
     if features.has_people:
         yield LinkPages(people, parts.signup)
-        yield KeyPages(parts.keys, origin=origins[0])
+        yield KeyPages(parts.keys, parts.credits, origin=origins[0])
         yield AccountPages(people)
         if parts.mailbox is not None:
             yield MailboxPages(parts.mailbox, origins)

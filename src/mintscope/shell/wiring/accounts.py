@@ -86,6 +86,7 @@ class Accounts:
             people=self.people,
             signup=self.signup,
             keys=self.keys,
+            credits=self.credits,
             review=self.review,
             mailbox=self.mailbox,
         )

@@ -99,11 +99,21 @@ class ApiKeys:
         now = self.clock.now()
         return await self.store.transact(lambda rows: _revoke(rows, session, key_id, now))
 
+    async def cap(self, session: Session, key_id: KeyId, month_credits_max: int | None) -> bool:
+        """Let a key of the user's own spend so much in a calendar month; None: all there is.
+
+        False if there is none that is active.
+        """
+        now = self.clock.now()
+        return await self.store.transact(
+            lambda rows: _cap(rows, session, key_id, month_credits_max, now)
+        )
+
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
         """Make a key like the old one, which ends after *overlap_ms* or at its own expiry.
 
-        It lives from now on as long as the old one did.  None if there is no active key of the
-        user's own by that id that was not rotated before.
+        It lives from now on as long as the old one did, under the same cap.  None if there is no
+        active key of the user's own by that id that was not rotated before.
         Raises    TooManyKeys, if with an overlap both would be active
         """
         now, user_id = self.clock.now(), session.user.user_id
@@ -150,6 +160,18 @@ def _revoke(rows: AccountRows, session: Session, key_id: KeyId, at: UnixMs) -> b
     return True
 
 
+def _cap(
+    rows: AccountRows, session: Session, key_id: KeyId, month_credits_max: int | None, at: UnixMs
+) -> bool:
+    owner = expect_session(rows, session)
+    if _find_active(rows, owner.user_id, key_id, at) is None:
+        return False
+    rows.api_keys.update(key_id, month_credits_max=month_credits_max)
+    told = "none" if month_credits_max is None else str(month_credits_max)
+    note(rows.events, at, user_actor(owner.user_id), "capped", f"key:{key_id}", credits=told)
+    return True
+
+
 def _replace(  # noqa: PLR0913 - one argument for each part
     rows: AccountRows, session: Session, key_id: KeyId, new: NewKey, *, ends_at: UnixMs, at: UnixMs
 ) -> KeyLine | None:
@@ -161,6 +183,7 @@ def _replace(  # noqa: PLR0913 - one argument for each part
     rows.api_keys.update(key_id, expires_at=min(old.expires_at or ends_at, ends_at))
     _expect_room(rows, owner.user_id, at)
     line = rows.api_keys.insert(owner.user_id, new, at, signup_id=None)
+    rows.api_keys.update(line.key_id, month_credits_max=old.month_credits_max)
     rows.api_keys.update(key_id, replaced_by=line.key_id)
     _tell(rows, owner, line, "rotated", at)
     return line

@@ -37,10 +37,14 @@ class Area(NamedTuple):
 
 
 AREAS: Final = (
-    Area("trade", "See orders and trades.", "Place and cancel orders."),
-    Area("wallets", "See linked wallets and their balances.", "Link and unlink wallets."),
-    Area("signals", "Read signals.", "Publish and withdraw signals."),
-    Area("groups", "See groups and their members.", "Create groups, add and remove members."),
+    Area(
+        "trade",
+        "Spend the credits of your account on data, and see what was spent.",
+        "Buy credits, move credits between your account and credit tokens, and lower caps.",
+    ),
+    Area("wallets", "See linked wallets and what they have paid.", "Link and unlink wallets."),
+    Area("signals", "See alert rules.", "Make, change and remove alert rules."),
+    Area("groups", "See watchlists.", "Make, change and remove watchlists."),
 )
 READ_SCOPES: Final = frozenset(scope for scope in Scope if not scope.is_write)
 

@@ -11,6 +11,7 @@ from mintscope.edges.web.form import FormData, InvalidForm
 
 ACCESS: Final = ("none", "read", "write")  # to an area; the first is that of an empty form
 LIFETIME: Final = "90d"
+CAP_DIGITS_MAX: Final = 12
 PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
     {
         "read": READ_SCOPES,
@@ -71,6 +72,18 @@ def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
     if errors:
         raise InvalidForm(errors)
     return KeyRequest(name, _scopes(values), LIFETIMES_MS[values["lifetime"]])
+
+
+def parse_cap(text: str) -> int | None:
+    """Return how many credits *text* allows a month, None for an empty one.
+
+    Raises    InvalidForm
+    """
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= CAP_DIGITS_MAX):
+        raise InvalidForm({"cap": "Expected a whole number of credits, or nothing for no cap."})
+    return int(text)
 
 
 def _scopes(values: Mapping[str, str]) -> frozenset[Scope]:

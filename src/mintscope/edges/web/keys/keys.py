@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from mintscope.base.errors import NotFound
 from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.keys.api_key import (
     KEYS_PER_DAY_MAX,
     KEYS_PER_USER_MAX,
@@ -18,7 +19,7 @@ from mintscope.core.accounts.keys.scope import AREAS, in_order
 from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.edges.web.form import InvalidForm, parse_id
 from mintscope.edges.web.keys import words
-from mintscope.edges.web.keys.key_form import blank, filled, parse_new_key
+from mintscope.edges.web.keys.key_form import blank, filled, parse_cap, parse_new_key
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 
@@ -33,8 +34,9 @@ OVERLAP: Final = "24h"
 class KeyPages:
     """What a person does with keys of their own; those of others do not exist here."""
 
-    def __init__(self, keys: ApiKeys, *, origin: str) -> None:
+    def __init__(self, keys: ApiKeys, credits_: AccountCredits, *, origin: str) -> None:
         self._keys = keys
+        self._credits = credits_
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
@@ -46,6 +48,8 @@ class KeyPages:
             get(f"{LIST}/new/review", self.review, fresh),
             post(f"{LIST}/new/review", self.create, fresh),
             get(one, self.show, Access.SIGNED_IN),
+            get(f"{one}/cap", self.ask_cap, fresh),
+            post(f"{one}/cap", self.cap, fresh),
             get(f"{one}/rotate", self.ask_rotate, fresh),
             post(f"{one}/rotate", self.rotate, fresh),
             get(f"{one}/revoke", self.ask_revoke, fresh),
@@ -109,8 +113,30 @@ class KeyPages:
         key = _chosen(keys, request)
         can, cannot = words.abilities(key.scopes)
         successor = next((each for each in keys if each.key_id == key.replaced_by), None)
-        facts = {"can": can, "cannot": cannot, "successor": successor}
+        holdings = await self._credits.holdings(request.signed_in.user.user_id)
+        facts: dict[str, Any] = {"can": can, "cannot": cannot, "successor": successor}
+        facts |= {"balance": holdings.balance, "spent": holdings.spent.get(key.key_id, 0)}
         return Page("keys/show.html", facts | {"key": _facts(key, request.now)})
+
+    async def ask_cap(self, request: PageRequest) -> PageResponse:
+        """Ask how much the key may spend in a month."""
+        key = _chosen(await self._own(request), request)
+        if key.status(request.now) is not KeyStatus.ACTIVE:
+            return Redirect(f"{LIST}/{key.key_id}")
+        cap = "" if key.month_credits_max is None else str(key.month_credits_max)
+        return Page("keys/cap.html", {"key": _facts(key, request.now)}, values={"cap": cap})
+
+    async def cap(self, request: PageRequest) -> PageResponse:
+        """Change how much the key may spend in a month."""
+        key, text = _chosen(await self._own(request), request), request.form.line("cap")
+        facts = {"key": _facts(key, request.now)}
+        try:
+            most = parse_cap(text)
+        except InvalidForm as invalid:
+            return Page("keys/cap.html", facts, invalid.errors, {"cap": text})
+        if not await self._keys.cap(request.signed_in, key.key_id, most):
+            return Redirect(f"{LIST}/{key.key_id}")
+        return Redirect(f"{LIST}/{key.key_id}", notice="key-capped")
 
     async def ask_rotate(self, request: PageRequest) -> PageResponse:
         """Ask how long the old key shall go on beside the new one."""

@@ -24,6 +24,7 @@ NOTICES: Final[Mapping[str, str]] = {
     "session-ended": "That session is ended.",
     "sessions-ended": "All other sessions are ended.",
     "key-revoked": "The key is revoked.",
+    "key-capped": "The cap is changed.",
     "approved": "Approved. An e-mail is on its way to the applicant.",
     "rejected": "Rejected. An e-mail is on its way to the applicant.",
     "application-reset": "The key is revoked. The same secret can be exchanged once more.",

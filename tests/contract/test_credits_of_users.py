@@ -1,0 +1,192 @@
+"""Credits of users, on every engine: what is moved is neither made nor lost."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import UnixMs, Wallet
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.holdings.account_credits import (
+    AccountCredits,
+    Deposited,
+    MoveDenied,
+    Withdrawn,
+    hand_over,
+)
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.core.accounts.user import NewUser, UserId, UserKind
+from mintscope.core.credits.debit import Debit
+from mintscope.core.payments.payment import Landed, TopUp
+from mintscope.edges.storage.credit_ledger import GroupCreditLedger
+from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.edges.storage.postgres import openers as postgres
+from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
+from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
+from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
+from mintscope.edges.storage.sqlite.money import stores as sqlite
+from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
+from support.scenes.account_stores import ENGINES
+from support.scenes.payments.pending_payments import new_payment
+from support.scenes.postgres import dsn_in
+from support.scenes.service import NOW, credit_token
+from support.scenes.stores import PEPPER
+
+
+@dataclass
+class Scene:
+    """One installation: its ledger, its users, its payments and its books."""
+
+    ledger: GroupCreditLedger
+    store: AccountStore
+    credits: AccountCredits
+    payments: SqlPaymentStore
+    books: SqlPaymentBooks
+
+    async def user(self, number: int) -> UserId:
+        new = NewUser(
+            kind=UserKind.AGENT,
+            username=str(number),
+            email=EmailAddress(f"{number}@example.org"),
+            created_at=NOW,
+        )
+        return await self.store.transact(lambda rows: rows.users.insert(new))
+
+    async def balance(self, user_id: UserId) -> int:
+        return (await self.credits.holdings(user_id)).balance
+
+    async def expect_sound(self) -> None:
+        assert (await self.books.check(after_entry=0)).violations == []
+
+
+async def opened(engine: str, folder: Path, stack: AsyncExitStack) -> Scene:
+    clock = ManualClock(NOW)
+    store = await stack.enter_async_context(ENGINES[engine](folder))
+    ledger: GroupCreditLedger
+    if engine == "sqlite":
+        path = folder / MONEY_FILE
+        ledger = SqliteCreditLedger(path, pepper=PEPPER, clock=clock)
+        payments, books = sqlite.payment_store(path), sqlite.payment_books(path)
+    else:
+        dsn = dsn_in(folder)
+        ledger = PostgresCreditLedger(dsn, pepper=PEPPER, clock=clock)
+        payments, books = postgres.payment_store(dsn), postgres.payment_books(dsn)
+    for each in (ledger, payments, books):
+        stack.push_async_callback(each.close)
+    secrets = AccountSecrets.derive(PEPPER)
+    found = AccountCredits(store=store, secrets=secrets, clock=clock, entropy=bytes)
+    return Scene(ledger, store, found, payments, books)
+
+
+@pytest.fixture(params=ENGINES)
+async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
+    async with AsyncExitStack() as stack:
+        yield await opened(request.param, tmp_path, stack)
+
+
+MOVES = st.lists(
+    st.tuples(st.sampled_from(["deposit", "withdraw", "spend"]), st.integers(1, 9)), max_size=12
+)
+
+
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(MOVES)
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_whatever_is_moved_the_books_agree(
+    tmp_path_factory: pytest.TempPathFactory, engine: str, moves: list[tuple[str, int]]
+) -> None:
+    async with AsyncExitStack() as stack:
+        scene = await opened(engine, tmp_path_factory.mktemp("moves"), stack)
+        user_id = await scene.user(1)
+        token = await scene.ledger.issue(credit_token(1), 20, "")
+        held, on_token, drawn = 0, 20, 0
+        for number, (what, count) in enumerate(moves):
+            key = f"key-{number:020}"
+            if what == "deposit":
+                moved = await scene.credits.deposit(user_id, token, count, key)
+                assert isinstance(moved, Deposited) == (count <= on_token)
+                if isinstance(moved, Deposited):
+                    held, on_token = held + count, on_token - count
+            elif what == "withdraw":
+                out = await scene.credits.withdraw(user_id, count, key)
+                assert (out is MoveDenied.TOO_FEW) == (count > held)
+                if isinstance(out, Withdrawn):
+                    held, drawn = held - count, drawn + count
+            else:
+                account = await scene.credits.open(user_id)
+                await scene.ledger.debit(Debit(account, count))
+                held = held - count if count <= held else held
+            assert await scene.balance(user_id) == held
+        assert await scene.ledger.balance(token) == on_token
+        await scene.expect_sound()
+
+
+async def test_who_claims_an_agent_has_its_credits_and_what_it_still_buys(scene: Scene) -> None:
+    agent, person = await scene.user(1), await scene.user(2)
+    token = await scene.ledger.issue(credit_token(1), 20, "")
+    await scene.credits.deposit(agent, token, 15, None)
+    account = await scene.credits.open(agent)
+    pending = new_payment("late", purchase=TopUp(credits=10, account=account))
+    await scene.payments.begin(pending)
+    await scene.credits.deposit(person, token, 5, None)
+
+    def claimed(rows: AccountRows) -> None:
+        rows.wallets.link(agent, Wallet("both"), NOW)
+        rows.wallets.link(agent, Wallet("its own"), NOW)
+        rows.wallets.link(person, Wallet("both"), NOW)
+        hand_over(rows, agent, person, UnixMs(NOW + 1))
+
+    await scene.store.transact(claimed)
+    assert (await scene.balance(agent), await scene.balance(person)) == (0, 20)
+    landed = Landed(paid=pending.payment.amount, final=True)
+    await scene.payments.resolve(pending.payment.message_hash, landed, now=UnixMs(NOW + 2))
+    assert (await scene.balance(agent), await scene.balance(person)) == (0, 30)
+    linked = await scene.store.read(lambda rows: rows.wallets.of_user(person))
+    assert [each.wallet for each in linked] == ["both", "its own"]
+    assert await scene.store.read(lambda rows: rows.wallets.of_user(agent)) == []
+    await scene.expect_sound()
+
+
+async def test_what_has_no_account_of_credits_is_handed_over_too(scene: Scene) -> None:
+    agent, person = await scene.user(1), await scene.user(2)
+    await scene.store.transact(lambda rows: hand_over(rows, agent, person, NOW))
+    assert await scene.store.read(lambda rows: rows.credits.find(person)) is None
+
+
+async def test_no_bearer_string_is_the_account_of_a_user(scene: Scene) -> None:
+    user_id = await scene.user(1)
+    account = await scene.credits.open(user_id)
+    assert await scene.credits.open(user_id) == account
+    for bearer in ("", str(user_id), "account of user", f"user:{user_id}"):
+        assert await scene.ledger.find(bearer) is None
+
+
+@pytest.mark.parametrize("table", ["key_month", "credit_move"])
+async def test_books_that_do_not_agree_are_told(scene: Scene, table: str) -> None:
+    user_id = await scene.user(1)
+    token = await scene.ledger.issue(credit_token(1), 20, "")
+    await scene.credits.deposit(user_id, token, 5, None)
+    await scene.expect_sound()
+    database = vars(scene.books)["_db"]
+    if table == "key_month":
+        key = CredentialHash(bytes(32))
+        database.execute(
+            'INSERT INTO api_key ("user", key_hash, hint, name, scopes, created_at)'
+            " VALUES (?, ?, '', '', '[]', 0)",
+            (user_id, key),
+        )
+        database.execute("INSERT INTO key_month SELECT id, 24300, 1 FROM api_key")
+    else:
+        database.execute(
+            'INSERT INTO credit_move ("user", kind, off_entry, onto_entry)'
+            " SELECT ?, 'deposit', max(id), min(id) FROM credit_entry",
+            (user_id,),
+        )
+    assert len((await scene.books.check(after_entry=0)).violations) == 1

@@ -1,0 +1,58 @@
+"""POST /v1/credits/purchase with an API key: the credits go to the account of its user."""
+
+import httpx
+import pytest
+
+from mintscope.core.accounts.keys.scope import Scope
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi
+from support.scenes.people.agent import Agent
+from support.scenes.service import bearer
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+@pytest.fixture
+async def key(shop: SellingApi) -> str:
+    return await Agent(shop.service).key(Scope.TRADE_WRITE)
+
+
+async def balance(shop: SellingApi, key: str) -> int:
+    response = await shop.client.get("/v1/credits/balance", headers=bearer(key))
+    return int(response.json()["data"]["balance"])
+
+
+async def test_a_bundle_fills_the_account_and_the_key_spends_it(shop: SellingApi, key: str) -> None:
+    me = (await shop.client.get("/v1/me", headers=bearer(key))).json()["data"]
+    payment = await shop.paid("POST", PURCHASE)
+    bought = await shop.send("POST", PURCHASE, payment, key=KEY, **bearer(key))
+
+    assert bought.status_code == 201
+    assert bought.json()["data"] == {"credits": 10, "pricePaid": 25_000, "userId": me["userId"]}
+    assert await balance(shop, key) == 10
+    data = await shop.client.get(f"/v1/token/{TRACKED}", headers=bearer(key))
+    assert data.headers["x-credits-remaining"] == "9"
+    again = await shop.send("POST", PURCHASE, payment, key=KEY, **bearer(key))
+    assert again.json()["data"] == bought.json()["data"]
+    assert await balance(shop, key) == 9
+    assert refusal(await shop.send("POST", PURCHASE, payment, key=KEY)) == (401, "MISSING_TOKEN")
+
+
+async def test_without_the_scope_nothing_is_paid(shop: SellingApi, world: World, key: str) -> None:
+    shop.service.accounts.change("UPDATE api_key SET scopes = ?", '["trade:read"]')
+    payment = await shop.paid("POST", PURCHASE)
+    for sent in (
+        await shop.client.post(PURCHASE, headers=bearer(key)),
+        await shop.send("POST", PURCHASE, payment, **bearer(key)),
+    ):
+        assert refusal(sent) == (403, "INSUFFICIENT_SCOPE")
+    assert world.received() == 0
+
+
+async def test_to_ask_for_the_price_makes_no_account(shop: SellingApi, key: str) -> None:
+    response = await shop.client.post(PURCHASE, headers=bearer(key))
+    assert refusal(response) == (402, "PAYMENT_REQUIRED")
+    assert shop.service.accounts.rows("SELECT id FROM credit_account") == []
