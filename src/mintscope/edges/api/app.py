@@ -156,7 +156,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     # fmt: on
     if series is not None:
         operations += series_operations(series, v1, OF_A_TOKEN)
-    operations += _of_accounts(accounts, ledger, limits, clock)
+    operations += _of_accounts(accounts, ledger, limits, clock, rotation_limit)
     document = OpenApiDocument(operations)
     router: Router[Route] = Router([*operations, Route("GET", "/openapi.json", document.get)])
     express = _express(v1, ledger, limits.limits.limiter(public_limit)) if has_express else None
@@ -171,13 +171,19 @@ def _format_at(router: Router[Route], path: str) -> ErrorFormat:
 
 
 def _of_accounts(
-    accounts: AccountParts | None, ledger: CreditLedger, limits: AddressLimits, clock: Clock
+    accounts: AccountParts | None,
+    ledger: CreditLedger,
+    limits: AddressLimits,
+    clock: Clock,
+    rotation_limit: Limit,
 ) -> list[Operation]:
     if accounts is None:
         return []
     return [
         *account_operations(accounts, limits=limits, clock=clock),
-        *holding_operations(accounts, ledger, limits=limits, clock=clock),
+        *holding_operations(
+            accounts, ledger, limits=limits, clock=clock, rotation_limit=rotation_limit
+        ),
     ]
 
 

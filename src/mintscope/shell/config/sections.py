@@ -110,7 +110,8 @@ class ApiConfig(Section):
     other_limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
     """Length of that window."""
     rotation_limit_requests: values.Count = 10
-    """Rotations of a credit token, and of those it was rotated into, in a window."""
+    """Rotations of a credit token, and of those it was rotated into, in a window; apart from these,
+    withdrawals of a user."""
     rotation_limit_window_s: int = Field(default=HOUR_S, ge=1, le=DAY_S)
     """Length of that window."""
     degraded_after_s: values.Seconds = 30.0

@@ -31,7 +31,6 @@ SIGNUP: Final = Limit(name="signup", count=5, window_s=HOUR_S)
 EXCHANGE: Final = Limit(name="exchange", count=1, window_s=5)
 ACCOUNTS: Final = Limit(name="accounts", count=60, window_s=60)
 KEY: Final = Limit(name="key", count=60, window_s=60)
-WITHDRAWALS: Final = Limit(name="withdrawals", count=10, window_s=HOUR_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,6 @@ class AccountParts:
     exchange_limit: Limit = EXCHANGE
     limit: Limit = ACCOUNTS
     key_limit: Limit = KEY
-    withdrawal_limit: Limit = WITHDRAWALS
 
 
 def account_operations(

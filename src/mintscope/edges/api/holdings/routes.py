@@ -1,10 +1,12 @@
 """The operations under /v1/account."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
+from mintscope.base.limits import Limit
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.routes import AccountParts
@@ -28,11 +30,16 @@ KEY: Final = (("apiKey",),)
 
 
 def holding_operations(
-    parts: AccountParts, ledger: CreditLedger, *, limits: AddressLimits, clock: Clock
+    parts: AccountParts,
+    ledger: CreditLedger,
+    *,
+    limits: AddressLimits,
+    clock: Clock,
+    rotation_limit: Limit,
 ) -> Sequence[Operation]:
-    """Return the operations under /v1/account."""
+    """Return the operations under /v1/account; a withdrawal makes a token as a rotation does."""
     gate = KeyGate(keys=parts.keys, limit=parts.key_limit, limits=limits)
-    withdrawals = limits.by_account(parts.withdrawal_limit)
+    withdrawals = limits.by_account(replace(rotation_limit, name="withdrawals"))
     held = AccountCreditRoutes(
         gate=gate, ledger=ledger, credits=parts.credits, withdrawals=withdrawals, clock=clock
     )
