@@ -41,6 +41,7 @@ from mintscope.edges.storage.sqlite.openers import open_market
 
 SWAPS: Final = 400
 MINTS: Final = 20_000
+SIGNATURES: Final = [b58encode(hashlib.sha512(b"%d" % n).digest()).decode() for n in range(SWAPS)]
 SLOTS: Final = 500
 FINAL_LAG: Final = 32
 TRIM_EVERY: Final = 64
@@ -87,7 +88,8 @@ def _swap(n: int, mint: Mint, amount: int) -> Swap:
     if n % 2:
         sides.reverse()
     pool = f"pool of {mint}"
-    return Swap(Signature("s"), n, 0, -1, 0, "pumpswap", pool, *sides[0], *sides[1], "signer")
+    at = Signature(SIGNATURES[n % SWAPS]), n, 0, -1, 0
+    return Swap(*at, "pumpswap", pool, *sides[0], *sides[1], "signer")
 
 
 class Stages:

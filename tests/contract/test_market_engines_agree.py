@@ -13,10 +13,11 @@ from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
-from mintscope.base.solana import Gap
+from mintscope.base.solana import WSOL, Gap
 from mintscope.core.market.deciding import DecidingPool
-from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.registry import Floor
+from mintscope.core.market.retention import Retention
 from mintscope.core.market.store import (
     MINUTES_S,
     Change,
@@ -24,7 +25,6 @@ from mintscope.core.market.store import (
     FinalSlot,
     NewSlot,
     NotRead,
-    Retention,
     Unread,
 )
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
@@ -58,7 +58,7 @@ SELECT finalized_slot, folded_seq, folded_slot, folded_day, trimmed_seq, follows
 SELECT seq, kind, slot, mints FROM event ORDER BY seq;
 SELECT seq, slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples, is_dead
   FROM header ORDER BY seq;
-SELECT seq, address, swaps, deciding, bought, sold
+SELECT seq, address, swaps, deciding, bought, sold, details
   FROM swap JOIN mint ON mint.id = mint ORDER BY 1, 2;
 SELECT address, deciding FROM deciding_pool JOIN mint ON mint.id = mint ORDER BY 1;
 SELECT first, last, reason FROM gap ORDER BY 1, 2;
@@ -139,6 +139,9 @@ class History:
             price_usd=price,
             price_sol=None if price is None else price / 3,
             pool="pool",
+            detail=self._random.choice(
+                [None, SwapDetail(Signature(f"{index}"), "made", 7, 6, WSOL, 8)]
+            ),
         )
 
     def _mint(self) -> Mint:

@@ -26,15 +26,14 @@ from mintscope.core.market.log import (
     Untracked,
 )
 from mintscope.core.market.registry import Floor
+from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
 from mintscope.core.market.store import (
-    DEFAULT_RETENTION,
     DeadSlot,
     FinalSlot,
     Folded,
     MarketOverview,
     NewSlot,
     NotRead,
-    Retention,
     Unread,
     UnreadCount,
 )

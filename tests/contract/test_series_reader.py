@@ -8,10 +8,11 @@ from typing import Final
 
 import pytest
 
-from mintscope.base.primitives import Mint, UnixS
-from mintscope.core.market.log import PricedSwap
+from mintscope.base.primitives import Mint, Signature, Slot, UnixS
+from mintscope.base.solana import USDC
+from mintscope.core.market.log import PricedSwap, SwapDetail
 from mintscope.core.market.series.candles import WIDTHS, Range, Series, page_of, series_of, widened
-from mintscope.core.market.series.store import AskedCandles, SeriesCandle
+from mintscope.core.market.series.store import AskedCandles, LoggedSwap, SeriesCandle, SwapPlace
 from mintscope.core.market.timeframe import Timeframe
 from support.fakes.made_chain import MINTS, START
 from support.oracles import definitions
@@ -167,3 +168,73 @@ async def test_older_newer_and_waypoints_count_the_folded_candles(traded: Traded
         (n, (START + 60 * n) // 60 * 60) for n in (64, 128)
     ]
     assert [swap for _, swap in kept.tail] == swaps[190:]
+
+
+def logged(index: int, *, mint: Mint = A, signature: str = "") -> PricedSwap:
+    detail = SwapDetail(
+        Signature(signature or f"signature-{index}"), "made", 2**64 - 1, None, USDC, 5
+    )
+    return PricedSwap(mint, index, 0, -1, 0, True, 1, 1.5, 0.01, "pool", None, detail)  # noqa: FBT003
+
+
+async def newest_first(traded: Traded, limit: int) -> list[LoggedSwap]:
+    """Read page by page."""
+    found: list[LoggedSwap] = []
+    before = None
+    while True:
+        page = await traded.series.swaps(A, before, limit)
+        assert page is not None
+        found += page.swaps
+        if not page.has_older:
+            return found
+        assert len(page.swaps) == limit
+        before = page.swaps[-1].place
+
+
+async def test_swaps_are_those_of_slots_that_live_the_newest_first(traded: Traded) -> None:
+    alive: list[tuple[int, list[PricedSwap]]] = []
+    random = Random(1)
+    for number in range(1, 120):
+        if alive and random.random() < 0.2 and alive[-1][0] > 60:
+            await traded.retract(alive.pop()[0])
+        swaps = [logged(n, mint=random.choice([A, B])) for n in range(random.randrange(5))]
+        alive.append((number, swaps))
+        await traded.slot(number, START + number, *swaps)
+        if number == 60:
+            await traded.finalize(60)
+    expected = [
+        LoggedSwap(SwapPlace(Slot(number), swap.transaction_index, 0, -1, 0),
+                   UnixS(START + number), swap)
+        for number, swaps in reversed(alive)
+        for swap in reversed(swaps)
+        if swap.mint == A
+    ]  # fmt: skip
+
+    for limit in (1, 7, 500):
+        assert await newest_first(traded, limit) == expected
+    page = await traded.series.swaps(A, None, 3)
+    assert page is not None
+    assert (page.final, page.tip.slot) == (60, 119)
+    assert await traded.series.swaps(UNTRACKED, None, 3) is None
+
+
+async def test_a_signature_is_read_as_it_was_written(traded: Traded) -> None:
+    real = (
+        "5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW"
+    )
+    await traded.slot(1, START, logged(0, signature=real), logged(1, signature="none"))
+
+    page = await traded.series.swaps(A, None, 3)
+
+    assert page is not None
+    assert [one.swap.detail.signature for one in page.swaps if one.swap.detail] == ["none", real]
+
+
+async def test_swaps_that_were_logged_without_their_detail_are_left_out(traded: Traded) -> None:
+    await traded.slot(1, START, PricedSwap(A, 0, 0, -1, 0, True, 1, 1.0, 0.01, "pool"))  # noqa: FBT003
+    await traded.slot(2, START + 1, logged(0))
+
+    page = await traded.series.swaps(A, None, 3)
+
+    assert page is not None
+    assert [one.place.slot for one in page.swaps] == [2]

@@ -19,7 +19,8 @@ from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.storage import credit_ledger, group_commit
 from mintscope.edges.web.app import FORMS
 from mintscope.edges.web.form import FIELDS_MAX
-from mintscope.shell.config.sections import ApiConfig, MarketConfig
+from mintscope.shell.config.market import MarketConfig
+from mintscope.shell.config.sections import ApiConfig
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "operating.md"
 HEADING: Final = "## What clients may take"

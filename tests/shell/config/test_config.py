@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from mintscope.base.solana import USDC, WSOL
 from mintscope.client.keypair import UnusableKeypair
 from mintscope.core.accounts.mail.outbox import LEASE_MS
-from mintscope.core.market.store import DEFAULT_RETENTION, Retention
+from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.sources.poll import Polling

@@ -189,9 +189,14 @@ class FakeLog:
         kept.fold(swaps[:folded])
         return kept.load(mint, seq, swaps, folded)
 
+    def final_at(self, seq: int) -> Slot | None:
+        """Return the newest final slot."""
+        final = [event.slot for event in self._until(seq) if isinstance(event, SlotFinalized)]
+        return max(final, default=None)
+
     def folded_at(self, seq: int, mint: Mint) -> int:
         """Return how many of its swaps are of final slots."""
-        final = max((e.slot for e in self._until(seq) if isinstance(e, SlotFinalized)), default=-1)
+        final = self.final_at(seq) or -1
         return sum(
             swap.mint == mint
             for slot in self.slots_at(seq)

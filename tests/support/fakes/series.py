@@ -2,8 +2,16 @@
 
 from msgspec.structs import astuple
 
-from mintscope.base.primitives import Mint
-from mintscope.core.market.series.store import AskedCandles, KeptCandles, SeriesCandle
+from mintscope.base.primitives import Mint, Slot
+from mintscope.core.market.log import PricedSwap
+from mintscope.core.market.series.store import (
+    AskedCandles,
+    KeptCandles,
+    LoggedSwap,
+    LoggedSwaps,
+    SeriesCandle,
+    SwapPlace,
+)
 from support.fakes.log import FakeLog, Kept
 
 
@@ -39,3 +47,25 @@ class FakeSeries:
             ],
             tail=swaps[folded:],
         )
+
+    async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
+        log = self._log
+        if mint not in log.tracked_at(log.seq):
+            return None
+        logged = [
+            LoggedSwap(_place(slot.header.slot, swap), slot.header.time, swap)
+            for slot in log.slots_at(log.seq)
+            for swap in slot.swaps
+            if swap.mint == mint and swap.detail is not None
+        ]
+        found = [one for one in reversed(logged) if before is None or one.place < before]
+        return LoggedSwaps(
+            tip=log.tip_at(log.seq),
+            final=log.final_at(log.seq),
+            swaps=found[:limit],
+            has_older=len(found) > limit,
+        )
+
+
+def _place(slot: Slot, swap: PricedSwap) -> SwapPlace:
+    return SwapPlace(slot, swap.transaction_index, swap.outer, swap.inner, swap.leg)

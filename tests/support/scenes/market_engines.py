@@ -8,7 +8,7 @@ from typing import Any, Final
 import apsw
 import psycopg
 
-from mintscope.core.market.store import DEFAULT_RETENTION, Retention
+from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
 from mintscope.edges.storage.folder import MARKET_FILE
 from mintscope.edges.storage.market import Market
 from mintscope.edges.storage.postgres import openers as postgres

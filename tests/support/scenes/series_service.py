@@ -13,7 +13,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.base.solana import USDC, USDT, WSOL
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import PricedSwap
-from mintscope.core.market.store import DEFAULT_RETENTION, Retention
+from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
 from mintscope.edges.follow.follower import Follower
 from support.scenes.engine import is_postgresql
 from support.scenes.service import Service, bearer, running_service

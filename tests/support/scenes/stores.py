@@ -9,7 +9,8 @@ from pydantic import SecretStr
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import CreditsConfig, MarketConfig
+from mintscope.shell.config.market import MarketConfig
+from mintscope.shell.config.sections import CreditsConfig
 from mintscope.shell.wiring.stores import Market, Money, open_market, open_money
 from support.scenes.engine import is_postgresql
 from support.scenes.postgres import url_in

@@ -7,8 +7,9 @@ from typing import Final, Protocol
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.log import LogReader, PricedSwap, SlotHeader
+from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
 from mintscope.core.market.series.store import SeriesReader
-from mintscope.core.market.store import DEFAULT_RETENTION, DeadSlot, FinalSlot, NewSlot, Retention
+from mintscope.core.market.store import DeadSlot, FinalSlot, NewSlot
 from mintscope.edges.ingest.fold import fold_once
 from mintscope.edges.storage.market import Market
 from support.fakes.log import FakeLog

@@ -9,8 +9,24 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.core.market.timeframe import Timeframe
+
+
+class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What a swap was on chain, which no analytics need.
+
+    program            its short name
+    amount, quote_amount   raw integer units that changed hands
+    decimals           of the mint, None where nothing told them; quote: those of `QUOTE_DECIMALS`
+    """
+
+    signature: Signature
+    program: str
+    amount: int
+    decimals: int | None
+    quote: Mint
+    quote_amount: int
 
 
 class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -21,6 +37,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     price_sol    None exactly when price_usd is
     pool         its address, or its program where that has no pools; None in logs of before
     offered      (price_usd, price_sol) that it would have set, had its pool decided
+    detail       written beside the log; what reads the log goes without it
     """
 
     mint: Mint
@@ -34,6 +51,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     price_sol: float | None
     pool: str | None = None
     offered: tuple[float, float] | None = None
+    detail: SwapDetail | None = None
 
 
 class SlotHeader(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.solana import LAMPORTS_PER_SOL, STABLES, WSOL
-from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.swap import Oriented, QuoteKind, Swap, oriented
 
 SAMPLE_LAMPORTS_MIN: Final = 50_000_000
@@ -166,8 +166,8 @@ def price_slot(
             unpriced[Unpriced.OTHER_POOL] += 1
             usd, sol, offered = None, None, price
         if volume or usd is not None:
-            place, is_buy = _position(swap), seen.is_buy
-            priced.append(PricedSwap(seen.base, *place, is_buy, volume, usd, sol, pool, offered))
+            at, is_buy, told = _position(swap), seen.is_buy, _detail(swap, seen)
+            priced.append(PricedSwap(seen.base, *at, is_buy, volume, usd, sol, pool, offered, told))
     return Priced(priced, unpriced)
 
 
@@ -181,6 +181,11 @@ def _sided(swaps: Iterable[Swap]) -> tuple[list[tuple[Swap, Oriented]], Counter[
         else:
             sided.append((swap, seen))
     return sided, +Counter({Unpriced.NO_ANCHOR: without})
+
+
+def _detail(swap: Swap, seen: Oriented) -> SwapDetail:
+    token, quote = (seen.base_amount, seen.base_decimals), (seen.quote, seen.quote_amount)
+    return SwapDetail(swap.signature, swap.program, *token, *quote)
 
 
 def _pool(swap: Swap) -> str:

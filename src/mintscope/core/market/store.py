@@ -12,7 +12,7 @@ from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.tail import Tail
 from mintscope.core.market.log import CandleRow, LogReader, PricedSwap, SlotHeader, Waypoint
 from mintscope.core.market.registry import Activity
-from mintscope.core.market.timeframe import WIDTH_S, Timeframe
+from mintscope.core.market.timeframe import Timeframe
 
 # Loading a mint reads this many candles and this much pressure history.
 CANDLES_MIN: Final = 100
@@ -77,32 +77,6 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
 UNKNOWN_PROGRAM: Final = "unknown_program"
 
 Change = NewSlot | DeadSlot | FinalSlot | Gap | Unread | NotRead
-
-
-class Retention(msgspec.Struct, frozen=True):
-    """How long candles are kept, seconds behind a mint's newest; the newest 100 always are."""
-
-    keep_s: Mapping[Timeframe, int]
-
-    def __post_init__(self) -> None:
-        """Refuse less than loading a mint needs."""
-        for timeframe in Timeframe:
-            floor = MINUTES_S if timeframe is Timeframe.M1 else WIDTH_S[timeframe]
-            if self.keep_s.get(timeframe, 0) < floor:
-                raise ValueError(
-                    f"expected at least {floor} seconds of {timeframe} candles;"
-                    f" was {self.keep_s.get(timeframe)}"
-                )
-
-
-DEFAULT_RETENTION: Final = Retention(
-    {
-        Timeframe.M1: 3 * DAY_S,
-        Timeframe.M5: 14 * DAY_S,
-        Timeframe.M15: 45 * DAY_S,
-        Timeframe.H1: 180 * DAY_S,
-    }
-)
 
 
 class FinalizedSlot(NamedTuple):

@@ -12,8 +12,9 @@ from mintscope.core.market.history.store import (
     PastFolding,
 )
 from mintscope.core.market.mint_facts import MintFactStore
+from mintscope.core.market.retention import Retention
 from mintscope.core.market.series.store import SeriesReader
-from mintscope.core.market.store import MarketReader, MarketStore, Retention, Tracking
+from mintscope.core.market.store import MarketReader, MarketStore, Tracking
 from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseAccess
 from mintscope.edges.storage.money import Port
 from mintscope.edges.storage.sql.history.jobs import SqlHistory

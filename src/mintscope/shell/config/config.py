@@ -10,6 +10,7 @@ from typing_extensions import override
 from mintscope.shell.config import sections, values
 from mintscope.shell.config.dex import DexConfig
 from mintscope.shell.config.geyser import GeyserConfig
+from mintscope.shell.config.market import MarketConfig
 from mintscope.shell.config.mcp import McpConfig
 
 PREFIX: Final = "MINTSCOPE_"
@@ -49,7 +50,7 @@ class Config(BaseSettings):
     chain: sections.ChainConfig = sections.ChainConfig()
     geyser: GeyserConfig = GeyserConfig()
     dex: DexConfig = DexConfig()
-    market: sections.MarketConfig = sections.MarketConfig()
+    market: MarketConfig = MarketConfig()
     api: sections.ApiConfig = sections.ApiConfig()
     credits: sections.CreditsConfig = sections.CreditsConfig()
     payments: sections.PaymentsConfig = sections.PaymentsConfig()

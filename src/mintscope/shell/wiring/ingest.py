@@ -25,7 +25,8 @@ from mintscope.edges.sources.node import Node, PreferredNodes
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import ChainConfig, MarketConfig
+from mintscope.shell.config.market import MarketConfig
+from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.decode_worker import decoding_ahead
 from mintscope.shell.wiring.decoding import decoder
 from mintscope.shell.wiring.kernels import load_ingest_kernels, telling_what_is_compiled

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mintscope.base.clock import Clock
-from mintscope.base.time import DAY_S, HOUR_S
-from mintscope.core.market.store import Retention
+from mintscope.base.time import DAY_S, HOUR_S, MINUTE_S
+from mintscope.core.market.retention import Retention
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, OTHERS, PEPPER_FILE, load_pepper
 from mintscope.edges.storage.market import Market
@@ -69,7 +69,7 @@ def retention_of(config: Config) -> Retention:
         Timeframe.M15: market.retention_m15_days * DAY_S,
         Timeframe.H1: market.retention_h1_days * DAY_S,
     }
-    return Retention(keep_s)
+    return Retention(keep_s, market.retention_swaps_minutes * MINUTE_S)
 
 
 def open_market(config: Config, *, epoch: int | None = None) -> AbstractAsyncContextManager[Market]:

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from mintscope.base.primitives import Mint, UnixS
+from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.log import LogTip, PricedSwap, Waypoint
 from mintscope.core.market.timeframe import Timeframe
 
@@ -63,6 +63,42 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
     tail: Sequence[tuple[UnixS, PricedSwap]]
 
 
+class SwapPlace(NamedTuple):
+    """Where a swap stands on the chain; places are in the order of the chain."""
+
+    slot: Slot
+    transaction_index: int
+    outer: int
+    inner: int
+    leg: int
+
+
+class LoggedSwap(NamedTuple):
+    """A swap of the log, with its detail.
+
+    time   effective, of its slot
+    """
+
+    place: SwapPlace
+    time: UnixS
+    swap: PricedSwap
+
+
+class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
+    """Swaps of a mint, from one snapshot.
+
+    tip        of the log, then
+    final      the newest final slot, None before the first
+    swaps      newest first, of slots that live; none that was logged without its detail
+    has_older  older ones are kept
+    """
+
+    tip: LogTip
+    final: Slot | None
+    swaps: Sequence[LoggedSwap]
+    has_older: bool
+
+
 class SeriesReader(Protocol):
     """Reads series while ingest writes.
 
@@ -71,3 +107,6 @@ class SeriesReader(Protocol):
 
     async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
         """Return the candles of *mint* that are asked for; None if it is not tracked."""
+
+    async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
+        """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""

@@ -10,7 +10,7 @@ import apsw
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import StoreUnavailable, UnusableStore
-from mintscope.core.market.store import DEFAULT_RETENTION, Retention
+from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
 from mintscope.core.payments.pricing.price_cache import PriceSource
 from mintscope.edges.storage.database import (
     AccessAtOnce,

@@ -4,7 +4,8 @@ from mintscope.base.errors import ErrorCode
 from mintscope.core.market.series.store import SeriesReader
 from mintscope.edges.api.data.series.candles import CandleRoutes
 from mintscope.edges.api.data.series.selling import SeriesShop
-from mintscope.edges.api.data.series.wire import CandlePage, CandlesQuery
+from mintscope.edges.api.data.series.swaps import SwapRoutes
+from mintscope.edges.api.data.series.wire import CandlePage, CandlesQuery, SwapPage, SwapsQuery
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.v1 import V1
 
@@ -35,5 +36,16 @@ def series_operations(
             proofs=proofs,
             is_charged=True,
             query=CandlesQuery,
+        ),
+        Operation(
+            "GET",
+            "/v1/token/{tokenAddress}/swaps",
+            SwapRoutes(shop).get_swaps,
+            SwapPage,
+            "The newest swaps of a token, up to 500 for a credit; none for a page without any",
+            refusals=refusals,
+            proofs=proofs,
+            is_charged=True,
+            query=SwapsQuery,
         ),
     ]

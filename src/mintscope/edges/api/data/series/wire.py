@@ -8,6 +8,7 @@ from msgspec import Meta
 from mintscope.edges.api.wire import Wire
 
 CANDLES_MAX: Final = 1_000
+SWAPS_MAX: Final = 500
 TIME_MAX: Final = 1 << 33
 CursorText = Annotated[
     str, Meta(description="nextCursor of the page before, with the other fields as they were.")
@@ -106,3 +107,77 @@ class Before(msgspec.Struct, frozen=True, array_like=True, tag="before"):
 
     tf: str
     until: int
+
+
+class SwapsQuery(Wire):
+    """Query of GET /v1/token/{tokenAddress}/swaps."""
+
+    limit: Annotated[
+        int, Meta(ge=1, le=SWAPS_MAX, description="How many swaps; a page costs the same.")
+    ] = 100
+    cursor: CursorText = ""
+
+
+class Amount(Wire):
+    """How much changed hands."""
+
+    raw: Annotated[str, Meta(description="In the smallest unit, an integer as text.")]
+    decimal: Annotated[
+        str | None,
+        Meta(description="In whole tokens, exact; null where the decimals are not known."),
+    ]
+
+
+class PriceOfSwap(Wire):
+    """What a swap paid for one whole token."""
+
+    usd: Annotated[float, Meta(description="USD per whole token.")]
+    sol: Annotated[float, Meta(description="SOL per whole token.")]
+
+
+class SwapLine(Wire):
+    """One swap: one trade against one pool."""
+
+    slot: Annotated[int, Meta(description="The slot of its block.")]
+    t: Annotated[
+        int, Meta(description="When, Unix seconds; never before the block before its own.")
+    ]
+    signature: Annotated[str, Meta(description="Of its transaction, base58.")]
+    program: Annotated[str, Meta(description="Which exchange, by its short name.")]
+    pool: Annotated[
+        str | None, Meta(description="The address of the pool, or of an exchange without pools.")
+    ]
+    side: Annotated[
+        Literal["buy", "sell"], Meta(description="Whether the token was bought or sold.")
+    ]
+    token_amount: Annotated[Amount, Meta(description="Of the token.")]
+    quote: Annotated[str, Meta(description="The mint that it was traded for: SOL or a dollar.")]
+    quote_amount: Annotated[Amount, Meta(description="Of the quote.")]
+    price: Annotated[
+        PriceOfSwap | None,
+        Meta(description="Null where too little moved, or decimals are not known."),
+    ]
+    sets_price: Annotated[
+        bool, Meta(description="Whether it is in a candle: another pool may decide the price.")
+    ]
+    is_final: Annotated[bool, Meta(description="Its block is final; else it is confirmed.")]
+
+
+class SwapPage(Wire):
+    """`data` of GET /v1/token/{tokenAddress}/swaps."""
+
+    token: Token
+    swaps: Annotated[
+        list[SwapLine], Meta(description="Newest first; the next page has those before them.")
+    ]
+    next_cursor: NextCursor
+
+
+class BeforeSwap(msgspec.Struct, frozen=True, array_like=True, tag="swap"):
+    """Where the next page of swaps begins: behind this one."""
+
+    slot: int
+    transaction_index: int
+    outer: int
+    inner: int
+    leg: int

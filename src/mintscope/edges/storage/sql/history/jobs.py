@@ -33,6 +33,7 @@ from mintscope.edges.storage.database import (
 from mintscope.edges.storage.sql.history.statements import (
     ADD_ADDRESS,
     ADD_LINE,
+    ADD_SWAPS,
     BEGIN,
     CANDLES,
     CANDLES_IN_SOL,
@@ -53,6 +54,7 @@ from mintscope.edges.storage.sql.history.statements import (
 from mintscope.edges.storage.sql.market.mints import number
 from mintscope.edges.storage.sql.market.rows import deciding_blob, swaps_blob, swaps_of
 from mintscope.edges.storage.sql.market.tracking import UNAVAILABLE
+from mintscope.edges.storage.sql.series.details import details_blob
 
 TRIES_MAX: Final = 3
 
@@ -181,7 +183,7 @@ class SqlHistory:
             mint_id = _id(db, mint)
             for one in () if past is None else past.recent:
                 row = (mint_id, one.slot, swaps_blob(one.swaps), deciding_blob(one.deciding))
-                db.execute("INSERT INTO history_swap VALUES (?, ?, ?, ?)", row)
+                db.execute(ADD_SWAPS, (*row, details_blob(one.swaps)))
             db.execute(
                 FINISH,
                 {

@@ -9,7 +9,8 @@ from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.history.past import decide_again
 from mintscope.core.market.pricing import RATE_WINDOW_S
-from mintscope.core.market.store import CANDLES_MIN, Retention
+from mintscope.core.market.retention import Retention
+from mintscope.core.market.store import CANDLES_MIN
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
 from mintscope.edges.storage.sql.history.imports import add_waypoints, join_imported
@@ -62,14 +63,14 @@ NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timefr
 
 # What the log lacks because the mint was not followed then, and what was decided otherwise.
 READ_SWAPS: Final = """
-SELECT seq, mint, swaps, deciding FROM history_swap JOIN header USING (slot)
+SELECT seq, mint, swaps, deciding, details FROM history_swap JOIN header USING (slot)
  WHERE mint = ? AND is_dead = 0
 """
 SWAPS: Final = Batch(
     "swap",
     log_writer.SWAPS.columns,
     "ON CONFLICT (seq, mint) DO UPDATE SET swaps = excluded.swaps, deciding = excluded.deciding,"
-    " bought = excluded.bought, sold = excluded.sold",
+    " bought = excluded.bought, sold = excluded.sold, details = excluded.details",
 )
 LATER: Final = """
 SELECT seq, time, swaps FROM swap JOIN header USING (seq)
@@ -155,7 +156,8 @@ class SqlHistoryJoin:
                 add_waypoints(db, ready.mint_id, timeframe)
             taken = list(db.execute(READ_SWAPS, (ready.mint_id,)))
             volumes = (volumes_of(swaps_of(ready.mint, row[2])) for row in taken)
-            db.executemany(SWAPS, ((*row, *of) for row, of in zip(taken, volumes, strict=True)))
+            rows = zip(taken, volumes, strict=True)
+            db.executemany(SWAPS, ((*row[:4], *of, row[4]) for row, of in rows))
             if decided is not None:
                 db.execute(KEEP_DECIDING, (ready.mint_id, deciding_blob(decided)))
             newest = self._go_on(db, ready, fold, decided)

@@ -88,6 +88,9 @@ CANDLES_IN_SOL: Final = Batch(
     "ON CONFLICT (mint, timeframe, bucket) DO UPDATE SET "
     + ", ".join(f"{name}_sol = excluded.{name}_sol" for name in CANDLE_PRICES),
 )
+ADD_SWAPS: Final = """
+INSERT INTO history_swap (mint, slot, swaps, deciding, details) VALUES (?, ?, ?, ?, ?)
+"""
 FINISH: Final = """
 UPDATE history_job
    SET stage = 'ready', slot = round_slot, round_slot = NULL, time = :time, state = :state,

@@ -9,14 +9,8 @@ from msgspec.structs import astuple
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.registry import Activity, day_of
-from mintscope.core.market.store import (
-    CANDLES_MIN,
-    FinalizedSlot,
-    Folded,
-    FoldedMint,
-    Kept,
-    Retention,
-)
+from mintscope.core.market.retention import Retention
+from mintscope.core.market.store import CANDLES_MIN, FinalizedSlot, Folded, FoldedMint, Kept
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
 from mintscope.edges.storage.sql.market.mints import track, untrack

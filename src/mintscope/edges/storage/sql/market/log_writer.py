@@ -9,16 +9,14 @@ from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.tail import DEAD_MAX, GAPS_MAX, Tail
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.pricing import RATE_WINDOW_S
+from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
 from mintscope.core.market.store import (
-    DEFAULT_RETENTION,
-    RECENT_S,
     Change,
     DeadSlot,
     FinalSlot,
     Folding,
     NewSlot,
     NotRead,
-    Retention,
     Unread,
 )
 from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
@@ -36,6 +34,7 @@ from mintscope.edges.storage.sql.market.rows import (
     volumes_of,
 )
 from mintscope.edges.storage.sql.market.tables import MarketTables
+from mintscope.edges.storage.sql.series.details import details_blob
 
 QUARANTINE_MAX: Final = 10_000
 
@@ -62,6 +61,7 @@ SWAPS: Final = Batch(
         "deciding": "bytea",
         "bought": "bigint",
         "sold": "bigint",
+        "details": "bytea",
     },
 )
 
@@ -166,7 +166,8 @@ class SqlMarketStore:
 
     async def trim(self, events_max: int) -> int:
         """Forget up to *events_max* of the oldest events that are not needed; return how many."""
-        return await self._access.run(lambda db: _trim(db, events_max))
+        keep_s = self._retention.swaps_s
+        return await self._access.run(lambda db: _trim(db, events_max, keep_s))
 
     async def close(self) -> None:
         """Let go of the database."""
@@ -241,7 +242,7 @@ class _Added:
             if number is not None:
                 deciding = deciding_blob(new.deciding.get(mint))
                 row = (seq, number, swaps_blob(swaps), deciding, *volumes_of(swaps))
-                self._swaps.append(row)
+                self._swaps.append((*row, details_blob(swaps)))
 
     def flush(self, db: Database) -> None:
         """Write them."""
@@ -270,10 +271,10 @@ def _claim(db: Database, genesis_hash: str) -> str:
         return str(db.execute("SELECT genesis_hash FROM progress").get)
 
 
-def _trim(db: Database, events_max: int) -> int:
+def _trim(db: Database, events_max: int, keep_s: int) -> int:
     with db.transaction():
         folded, trimmed = db.execute("SELECT folded_seq, trimmed_seq FROM progress").get
-        keep = db.execute(FIRST_TO_KEEP, (folded, RECENT_S)).get
+        keep = db.execute(FIRST_TO_KEEP, (folded, keep_s)).get
         until = min(trimmed + events_max, keep - 1) if folded else trimmed
         if until <= trimmed:
             return 0

@@ -12,8 +12,8 @@ from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import Database, Row
 
-# PricedSwaps without their mint, which is the row's, and without an offered price where there is
-# none; those of before have no pool either.
+# PricedSwaps without their mint, which is the row's, without detail, which is beside them, and
+# without an offered price where there is none; those of before have no pool either.
 _swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 _deciding: Final = msgspec.msgpack.Decoder(DecidingPool)
 _samples: Final = msgspec.msgpack.Decoder(tuple[tuple[float, int], ...])
@@ -32,7 +32,7 @@ NEWEST_CANDLES: Final = "UNION ALL".join(
 
 def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
     """Return the swaps of one mint and slot as a blob."""
-    return _encode([astuple(swap)[1 : None if swap.offered else -1] for swap in swaps])
+    return _encode([astuple(swap)[1 : -1 if swap.offered else -2] for swap in swaps])
 
 
 def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:

@@ -1,16 +1,25 @@
 """SeriesReader: each verb reads one snapshot, beside the writer."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final, TypeVar
 
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import Mint, UnixS
+from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.log import LogTip, Waypoint
-from mintscope.core.market.series.store import AskedCandles, KeptCandles, SeriesCandle
+from mintscope.core.market.series.store import (
+    AskedCandles,
+    KeptCandles,
+    LoggedSwap,
+    LoggedSwaps,
+    SeriesCandle,
+    SwapPlace,
+)
 from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseError
 from mintscope.edges.storage.sql.market.log_reader import NOT_FOLDED, READ_TIMEOUT_S, TIP
 from mintscope.edges.storage.sql.market.rows import swaps_of
+from mintscope.edges.storage.sql.series.details import with_details
 
 Result = TypeVar("Result")
 
@@ -37,6 +46,24 @@ SELECT bucket, closed, acc FROM waypoint
  ORDER BY bucket
 """
 
+FROM: Final = """
+SELECT finalized_slot,
+       (SELECT max(seq) FROM header WHERE is_dead = 0 AND slot <= :slot)
+  FROM progress
+"""
+# The signs keep SQLite from beginning with the headers.
+SWAPS: Final = """
+SELECT seq, slot, time, swaps, details
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint AND seq <= :seq
+   AND +is_dead = 0
+   AND +slot > :since
+ ORDER BY seq DESC
+ LIMIT :limit
+"""
+SLOTS_AT_ONCE: Final = 32
+NEWEST: Final = SwapPlace(Slot(1 << 62), 0, 0, 0, 0)
+
 
 class SqlSeries:
     """Implements SeriesReader; `close` it when done."""
@@ -47,6 +74,10 @@ class SqlSeries:
     async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
         """Return the candles of *mint* that are asked for; None if it is not tracked."""
         return await self._read(lambda db: _candles(db, mint, asked))
+
+    async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
+        """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
+        return await self._read(lambda db: _swaps(db, mint, before or NEWEST, limit))
 
     async def close(self) -> None:
         """Let go of the database and the threads."""
@@ -98,3 +129,30 @@ def _candles(db: Database, mint: Mint, asked: AskedCandles) -> KeptCandles | Non
             for swap in swaps_of(mint, blob)
         ],
     )
+
+
+def _swaps(db: Database, mint: Mint, before: SwapPlace, limit: int) -> LoggedSwaps | None:
+    found = db.execute(STANDS, (mint,)).fetchone()
+    if found is None:
+        return None
+    mint_id, since_slot, *_ = found
+    final, seq = db.execute(FROM, {"slot": before.slot}).get
+    bounds = {"mint": mint_id, "since": since_slot, "seq": -1 if seq is None else seq}
+    behind = (one for one in _newest_first(db, mint, bounds) if one.place < before)
+    swaps = list(islice(behind, limit + 1))
+    return LoggedSwaps(
+        tip=tip_of(db), final=final, swaps=swaps[:limit], has_older=len(swaps) > limit
+    )
+
+
+def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[LoggedSwap]:
+    """Yield swaps, some slots at a time: those of a busy mint are many."""
+    while True:
+        rows = list(db.execute(SWAPS, bounds | {"limit": SLOTS_AT_ONCE}))
+        for seq, slot, time, blob, details in rows:
+            for swap in reversed(with_details(swaps_of(mint, blob), details)):
+                at = SwapPlace(slot, swap.transaction_index, swap.outer, swap.inner, swap.leg)
+                yield LoggedSwap(at, time, swap)
+            bounds = bounds | {"seq": seq - 1}
+        if len(rows) < SLOTS_AT_ONCE:
+            return

@@ -1,0 +1,95 @@
+"""GET /v1/token/{tokenAddress}/swaps: newest first."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.base.primitives import Mint, Slot
+from mintscope.base.solana import WSOL
+from mintscope.core.market.series.store import LoggedSwap, LoggedSwaps, SwapPlace
+from mintscope.edges.api.data.cursor import decode_cursor, encode_cursor
+from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.data.series.selling import Made, SeriesShop, Wanted, not_tracked
+from mintscope.edges.api.data.series.wire import (
+    Amount,
+    BeforeSwap,
+    PriceOfSwap,
+    SwapLine,
+    SwapPage,
+    SwapsQuery,
+)
+from mintscope.edges.api.v1 import mint_of
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Response
+
+SOL_DECIMALS: Final = 9
+DOLLAR_DECIMALS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SwapRoutes:
+    """The route of swaps."""
+
+    shop: SeriesShop
+
+    async def get_swaps(self, request: Request) -> Response:
+        """Admit, parse, sell a page, respond."""
+        caller = await self.shop.gate.admit(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        query = read_query(request, SwapsQuery)
+        before = _place(query.cursor)
+
+        async def make() -> Made:
+            logged = await self.shop.reader.swaps(mint, before, query.limit)
+            if logged is None:
+                raise not_tracked(mint)
+            return Made(logged.tip, wire_swaps(mint, logged), not logged.swaps)
+
+        return await self.shop.sell(request, caller, Wanted(mint, "swaps", query), make)
+
+
+def wire_swaps(mint: Mint, logged: LoggedSwaps) -> SwapPage:
+    """Return *logged* as it is sent."""
+    final = Slot(-1) if logged.final is None else logged.final
+    lines = [line for one in logged.swaps if (line := _line(one, is_final=one.place.slot <= final))]
+    cursor = encode_cursor(BeforeSwap(*logged.swaps[-1].place)) if logged.has_older else None
+    return SwapPage(mint, lines, cursor)
+
+
+def decimal(raw: int, decimals: int | None) -> str | None:
+    """Return *raw* units in whole tokens, exact: "1.5"; None without *decimals*."""
+    if decimals is None:
+        return None
+    digits = str(raw).rjust(decimals + 1, "0")
+    whole, part = (digits, "") if not decimals else (digits[:-decimals], digits[-decimals:])
+    return f"{whole}.{part}".rstrip("0").rstrip(".") if part else whole
+
+
+def _place(cursor: str) -> SwapPlace | None:
+    if not cursor:
+        return None
+    at = decode_cursor(cursor, BeforeSwap)
+    return SwapPlace(Slot(at.slot), at.transaction_index, at.outer, at.inner, at.leg)
+
+
+def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
+    swap, detail = one.swap, one.swap.detail
+    if detail is None:
+        return None
+    price = swap.offered
+    if swap.price_usd is not None and swap.price_sol is not None:
+        price = swap.price_usd, swap.price_sol
+    quote_decimals = SOL_DECIMALS if detail.quote == WSOL else DOLLAR_DECIMALS
+    return SwapLine(
+        slot=one.place.slot,
+        t=one.time,
+        signature=detail.signature,
+        program=detail.program,
+        pool=swap.pool,
+        side="buy" if swap.is_buy else "sell",
+        token_amount=Amount(str(detail.amount), decimal(detail.amount, detail.decimals)),
+        quote=detail.quote,
+        quote_amount=Amount(str(detail.quote_amount), decimal(detail.quote_amount, quote_decimals)),
+        price=None if price is None else PriceOfSwap(*price),
+        sets_price=swap.price_usd is not None,
+        is_final=is_final,
+    )

@@ -1,0 +1,56 @@
+"""What the swaps of a row were on chain: a blob beside theirs, read for clients alone."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+from solders.signature import Signature as SignatureBytes
+
+from mintscope.base.primitives import Signature
+from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.core.market.log import PricedSwap, SwapDetail
+
+QUOTES: Final = (WSOL, USDC, USDT)  # by number: one that is added goes to the end
+NUMBERS: Final = {mint: number for number, mint in enumerate(QUOTES)}
+_encode: Final = msgspec.msgpack.Encoder().encode
+_details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
+
+
+def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
+    """Return the details of *swaps* as a blob, in their order; None where some have none."""
+    rows = [
+        (
+            _packed(one.signature),
+            one.program,
+            one.amount,
+            one.decimals,
+            NUMBERS[one.quote],
+            one.quote_amount,
+        )
+        for swap in swaps
+        if (one := swap.detail) is not None
+    ]
+    return _encode(rows) if len(rows) == len(swaps) else None
+
+
+def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[PricedSwap]:
+    """Return *swaps* with what *blob* says of them; none without details that are theirs."""
+    details = [] if blob is None else _details.decode(blob)
+    if len(details) != len(swaps):
+        return []
+    return [replace(swap, detail=_detail(row)) for swap, row in zip(swaps, details, strict=True)]
+
+
+def _detail(row: Sequence[Any]) -> SwapDetail:
+    signature, program, amount, decimals, quote, quote_amount = row
+    text = signature if isinstance(signature, str) else str(SignatureBytes(signature))
+    return SwapDetail(Signature(text), program, amount, decimals, QUOTES[quote], quote_amount)
+
+
+def _packed(signature: Signature) -> bytes | str:
+    """Return the bytes of *signature*; one that is none of Solana stays as it is."""
+    try:
+        return bytes(SignatureBytes.from_string(signature))
+    except ValueError:
+        return signature
