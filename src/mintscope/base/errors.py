@@ -61,10 +61,14 @@ class ServiceError(Exception):
     """A failure the client caused or must know about."""
 
     code: ClassVar[ErrorCode]
+    text: ClassVar[str]  # where no other is given
 
     @override
-    def __init_subclass__(cls, *, code: ErrorCode) -> None:
-        cls.code = code
+    def __init_subclass__(cls, *, code: ErrorCode, text: str = "") -> None:
+        cls.code, cls.text = code, text
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.text)
 
 
 class InvalidTokenAddress(ServiceError, code=ErrorCode.INVALID_TOKEN_ADDRESS):
@@ -185,18 +189,15 @@ NOT_TOLD_APART: Final = (
 )
 
 
-class InvalidCredentials(ServiceError, code=ErrorCode.INVALID_CREDENTIALS):
+class InvalidCredentials(ServiceError, code=ErrorCode.INVALID_CREDENTIALS, text=NOT_TOLD_APART):
     """No application has this e-mail address and this secret."""
 
-    def __init__(self) -> None:
-        super().__init__(NOT_TOLD_APART)
 
-
-class NotApproved(InvalidCredentials, code=ErrorCode.NOT_APPROVED):
+class NotApproved(ServiceError, code=ErrorCode.NOT_APPROVED, text=NOT_TOLD_APART):
     """The secret is right, the application is not approved."""
 
 
-class InvalidSecretFormat(InvalidCredentials, code=ErrorCode.INVALID_SECRET_FORMAT):
+class InvalidSecretFormat(ServiceError, code=ErrorCode.INVALID_SECRET_FORMAT, text=NOT_TOLD_APART):
     """The secret cannot be one of ours."""
 
 
