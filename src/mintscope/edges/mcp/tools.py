@@ -8,6 +8,10 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 FREE_ERRORS: Final = "An error costs nothing."
+FRESH: Final = (
+    "As of the last block that was applied: meta.dataAgeMs says how old it is, usually about a"
+    " second; data older than 300 s is refused."
+)
 ONE_CREDIT: Final = (
     "Costs 1 credit (at most 0.0025 USD): from the credit token or API key in the Authorization"
     " header, or a payment of its own (x402) in _meta['x402/payment']."
@@ -50,9 +54,22 @@ TOOLS: Final = (
         " 100), EMA and MACD in USD, and Fibonacci levels in USD, on candles of 1, 5, 15 and 60"
         " minutes, the candle that is still open included; buy pressure, which is buy volume over"
         " all volume (0 to 1), of the last 1, 5 and 15 minutes, 1 and 4 hours, and day. Numbers are"
-        " not rounded; null means that there are too few candles yet. As of the last block that was"
-        " applied: meta.dataAgeMs says how old it is, usually about a second; data older than 300 s"
-        f" is refused. {ONE_CREDIT} {FREE_ERRORS}",
+        f" not rounded; null means that there are too few candles yet. {FRESH} {ONE_CREDIT}"
+        f" {FREE_ERRORS}",
+        MINT,
+    ),
+    Tool(
+        "get_candles",
+        "Candles of a token",
+        "GET",
+        "/v1/token/{tokenAddress}/candles",
+        ToolCost.CREDIT,
+        "The history of one Solana token as candles of m1, m5, m15, h1, h4 or d1, up to 1,000 a"
+        " call: open, high, low and close of one whole token in USD (o, h, l, c) and in SOL (sol),"
+        " volume in USD, bought and sold apart, number of swaps. t is when a candle begins, Unix"
+        " seconds in UTC. The newest page comes first, and within a page the oldest candle; give"
+        " data.nextCursor as cursor for the page before it. The candle that is still open is there"
+        f" (isOpen). {FRESH} {ONE_CREDIT} A page without any candle is free. {FREE_ERRORS}",
         MINT,
     ),
     Tool(

@@ -1,0 +1,216 @@
+"""MCP clients of the official package, and x402's, against a running service on a local chain."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, RequestParamsMeta
+from x402 import x402Client
+from x402.client_base import SpendControlAsset
+from x402.mcp import x402MCPClient
+from x402.mechanisms.svm.exact.register import register_exact_svm_client
+from x402.mechanisms.svm.signers import KeypairSigner
+
+from mintscope.base.solana import WSOL
+from mintscope.core.payments.protocol.requirement import MAINNET
+from mintscope.edges.mcp.tools import TOOLS
+from support.processes.documented_service import (
+    GENESIS,
+    DocumentedService,
+    documented_service,
+)
+from support.scenes.service import bearer
+
+PATIENCE_S: Final = 60.0
+READ: Final = {"mint": WSOL}
+CALLED_WITH: Final[dict[str, dict[str, Any]]] = {
+    "get_token": READ,
+    "get_candles": READ | {"tf": "m1", "limit": 10},
+    "get_balance": {},
+    "buy_credits": {"bundle": 10, "max_usd": 0.025},
+}
+
+# The x402 client uses what solana-py has deprecated, and leaves its connections open.
+official_client = pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentedService]:
+    with documented_service(tmp_path_factory.mktemp("mcp")) as service:
+        yield service
+
+
+async def issued(service: DocumentedService, credit_count: int) -> str:
+    words = f"credits issue --credits {credit_count}"  # a command has an event loop of its own
+    return (await asyncio.to_thread(service.mintscope, words)).strip()
+
+
+@asynccontextmanager
+async def over_http(service: DocumentedService, **headers: str) -> AsyncIterator[Client]:
+    async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http:
+        streams = streamable_http_client(f"{service.url}/mcp", http_client=http)
+        async with Client(streams) as client:
+            yield client
+
+
+def over_stdio(service: DocumentedService, *words: str) -> Client:
+    arguments = ["-m", "mintscope", "mcp", "--url", service.url, *words]
+    return Client(StdioServerParameters(command=sys.executable, args=arguments, cwd=service.folder))
+
+
+class ForX402:
+    """What the x402 package expects of an MCP client: the names of its version 1."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def call_tool(
+        self, call: dict[str, Any], *, read_timeout_seconds: timedelta
+    ) -> SimpleNamespace:
+        meta: RequestParamsMeta | None = call.get("_meta")
+        result = await self._client.call_tool(
+            call["name"],
+            call["arguments"],
+            meta=meta,
+            read_timeout_seconds=read_timeout_seconds.total_seconds(),
+        )
+        told = result.model_dump(by_alias=True)
+        return SimpleNamespace(**{**told, "_meta": told["_meta"] or {}})
+
+
+def paying(service: DocumentedService, client: Client) -> x402MCPClient:
+    """Return the official payer, unmodified but for being allowed our token."""
+    payer = x402Client()
+    signer = KeypairSigner(GENESIS.key("buyer"))
+    register_exact_svm_client(payer, signer, rpc_url=service.rpc_url)
+    asset: SpendControlAsset = {
+        "network": MAINNET,
+        "asset": str(GENESIS.mint),
+        "max_amount_per_payment": "1000000",
+    }
+    payer.set_spend_controls({"allowed_assets": [asset]})
+    return x402MCPClient(ForX402(client), payer)
+
+
+async def called(client: Client) -> dict[str, CallToolResult]:
+    """List all tools, and call each; what is answered conforms to the schemas, or it raises."""
+    listed = [tool.name for tool in (await client.list_tools()).tools]
+    assert listed == [tool.name for tool in TOOLS]
+    return {name: await client.call_tool(name, CALLED_WITH[name]) for name in listed}
+
+
+def expect_delivered(results: dict[str, CallToolResult], token_credits: int) -> None:
+    """Expect every tool's answer, and that it took the credits that it says."""
+    bought = results.pop("buy_credits")
+    assert bought.structured_content["x402Version"] == 2  # it asks to be paid
+    assert not [result for result in results.values() if result.is_error]
+    charged = sum(each.structured_content["meta"]["creditsCharged"] for each in results.values())
+    left = results["get_balance"].structured_content["data"]["balance"]
+    before_balance = list(results).index("get_balance")
+    paid_before = sum(
+        each.structured_content["meta"]["creditsCharged"]
+        for each in list(results.values())[:before_balance]
+    )
+    assert left == token_credits - paid_before
+    assert charged == sum(name not in {"get_balance", "search_tokens"} for name in results)
+
+
+async def test_every_tool_answers_over_http(service: DocumentedService) -> None:
+    async with over_http(service, **bearer(await issued(service, 10))) as client:
+        results = await called(client)
+
+    report = results["get_token"].structured_content
+    assert report["data"]["token"] == WSOL
+    assert report["meta"]["dataStatus"] == "live"
+    expect_delivered(results, 10)
+
+
+async def test_every_tool_answers_on_standard_input_and_output(service: DocumentedService) -> None:
+    (service.folder / "token.txt").write_text(await issued(service, 10))
+    words = ("--credit-token-file", "token.txt", "--max-credits", "9")
+    async with over_stdio(service, *words) as client:
+        assert "Errors cost nothing" in str(client.instructions)
+        expect_delivered(await called(client), 10)
+
+
+@official_client
+async def test_the_official_payer_buys_by_call_and_by_bundle(service: DocumentedService) -> None:
+    async with over_http(service) as client:
+        payer = paying(service, client)
+        read = await payer.call_tool("get_token", READ)
+        bought = await payer.call_tool("buy_credits", CALLED_WITH["buy_credits"])
+
+    for result in (read, bought):
+        assert not result.is_error, result.content
+        assert result.payment_response is not None
+        assert result.payment_response.success
+    told = json.loads(bought.content[0]["text"])
+    async with over_http(service, **bearer(told["data"]["token"])) as client:
+        balance = await client.call_tool("get_balance", {})
+    assert balance.structured_content["data"]["balance"] == told["data"]["credits"] == 10
+
+
+@official_client
+async def test_the_official_payer_pays_through_standard_input_and_output(
+    service: DocumentedService,
+) -> None:
+    async with over_stdio(service, "--max-usd", "0.0025") as client:
+        payer = paying(service, client)
+        paid = await payer.call_tool("get_token", READ)
+        assert not paid.is_error, paid.content
+        over = await payer.call_tool("get_token", READ)
+
+    assert over.is_error
+    assert "BUDGET_EXCEEDED" in over.content[0]["text"]
+    assert "0.0025 USD" in over.content[0]["text"]
+
+
+async def test_a_budget_is_told_and_costs_nothing(service: DocumentedService) -> None:
+    token = await issued(service, 10)
+    stated = {"Mintscope-Budget": "credits=2, session=e2e"}
+    async with over_http(service, **bearer(token), **stated) as client:
+        results = [await client.call_tool("get_token", READ) for _ in range(4)]
+        balance = await client.call_tool("get_balance", {})
+
+    assert [result.is_error for result in results] == [False, False, True, True]
+    refusal = results[-1].structured_content
+    assert (refusal["error"]["code"], refusal["charged"]) == ("BUDGET_EXCEEDED", False)
+    assert balance.structured_content["data"]["balance"] == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--url", "http://127.0.0.1:9"], "expected an MCP service at http://127.0.0.1:9/mcp"),
+        (["--max-credits", "0"], "Mintscope-Budget: expected"),
+        (["--credit-token-file", "none.txt"], "none.txt"),
+    ],
+)
+def test_what_cannot_be_bridged_is_told(
+    service: DocumentedService, words: list[str], told: str
+) -> None:
+    url = [] if "--url" in words else ["--url", service.url]
+    command = " ".join([sys.executable, "-m", "mintscope", "mcp", *url, *words])
+    printed = service.sh(f"{command} </dev/null 2>&1 || echo ended with $?")
+
+    assert told in printed
+    assert "Traceback" not in printed
+    assert "ended with" in printed
+
+
+def test_the_service_logs_no_failure(service: DocumentedService) -> None:
+    log = Path(service.folder / "serve.log").read_text()
+
+    assert "request failed" not in log
+    assert "task ended" not in log
+    assert "Traceback" not in log
