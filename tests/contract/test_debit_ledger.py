@@ -166,6 +166,21 @@ async def test_any_mix_is_granted_first_come_first_served(
     await ledger.close()
 
 
+async def test_debits_of_one_moment_share_a_commit(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 100, "")
+    taking = vars(scene.ledger)["_taking"]
+    debit, sizes = taking.debit, list[int]()
+
+    def counted(debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        sizes.append(len(debits))
+        outcomes: list[DebitOutcome] = debit(debits, at)
+        return outcomes
+
+    taking.debit = counted
+    await asyncio.gather(*(scene.ledger.debit(Debit(account, 1)) for _ in range(20)))
+    assert sizes == [20]
+
+
 async def test_what_was_taken_can_be_given_back_in_part(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
     debited = await scene.ledger.debit(Debit(account, 5))

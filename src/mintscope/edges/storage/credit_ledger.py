@@ -109,6 +109,7 @@ class GroupCreditLedger:
         self._writing = writing
         self._reading = reading
         self._errors = errors
+        self._debiting = self._commit_debits  # one object: a batch is of one commit
         self._group: GroupCommit[CreditAccount, Spent | Empty] = GroupCommit(
             self._commit,
             unheard=self._owe,
@@ -151,7 +152,7 @@ class GroupCreditLedger:
 
     async def debit(self, debit: Debit) -> DebitOutcome:
         """Take all credits of *debit* or none; return once that is durable."""
-        outcome: DebitOutcome = await self._group.submit_by(self._commit_debits, debit)
+        outcome: DebitOutcome = await self._group.submit_by(self._debiting, debit)
         return outcome
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:

@@ -120,7 +120,10 @@ class GroupCommit(Generic[Item, Outcome]):
     def submit_by(
         self, commit: Callable[[Sequence[Any]], Sequence[Any]], item: object
     ) -> asyncio.Future[Any]:
-        """Queue *item* for a *commit* of its own, in batches of their own; as `submit` does."""
+        """Queue *item* for another *commit*, in batches of its own; as `submit` does.
+
+        commit   the same object each time, for those of one batch: a method looked up is another
+        """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._line_up(commit, item, future)
         return future

@@ -4,7 +4,8 @@ SQL is the authority: any number of processes may spend, issue and read at once.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -58,17 +59,20 @@ SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked
  WHERE a.balance >= 1
 """
 
-# All or nothing, within the cap of the key; a trigger counts what the key spends.
+# All or nothing, within the cap of the key; no account is asked for twice.  All keys that spend
+# from an account are its user's, so that no cap is looked at twice either.
 DEBIT: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month)
-SELECT a.id, 'spend', -?2, a.balance - ?2, ?3, ?4, CASE WHEN ?4 IS NULL THEN NULL ELSE ?5 END
-  FROM credit_account AS a
- WHERE a.id = ?1 AND a.balance >= ?2
+SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
+       CASE WHEN asked.api_key IS NULL THEN NULL ELSE ?3 END
+  FROM (SELECT value ->> 0 AS account, value ->> 1 AS n, value ->> 2 AS api_key
+          FROM json_each(?1)) AS asked
+ CROSS JOIN credit_account AS a ON a.id = asked.account
+ WHERE a.balance >= asked.n
    AND NOT EXISTS (
        SELECT 1 FROM api_key AS k
-         LEFT JOIN key_month AS m ON m.api_key = k.id AND m.month = ?5
-        WHERE k.id = ?4 AND coalesce(m.credits, 0) + ?2 > k.month_credits_max)
-RETURNING balance
+         LEFT JOIN key_month AS m ON m.api_key = k.id AND m.month = ?3
+        WHERE k.id = asked.api_key AND coalesce(m.credits, 0) + asked.n > k.month_credits_max)
 """
 
 # One row, not RETURNING: each row fetched would be a fight for the interpreter's lock.
@@ -141,16 +145,25 @@ class CreditBook:
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Take all credits of each or none, first come first served, in one commit."""
-        month = month_of(at)
+        month, outcomes = month_of(at), dict[int, DebitOutcome]()
         with transaction(self._db):
-            outcomes = [self._debit(each, at, month) for each in debits]
+            for places in _rounds(debits):
+                asked = [debits[place] for place in places]
+                outcomes |= zip(places, self._debit(asked, at, month), strict=True)
         self._debit_count += len(debits)
         self._checkpoint(self._debits_max)
-        return outcomes
+        return [outcomes[place] for place in range(len(debits))]
 
-    def _debit(self, debit: Debit, at: UnixMs, month: Month) -> DebitOutcome:
-        asked = (debit.account, debit.credit_count, at, debit.key, month)
-        left: int | None = self._db.execute(DEBIT, asked).get
+    def _debit(self, debits: Sequence[Debit], at: UnixMs, month: Month) -> list[DebitOutcome]:
+        """Take what each asks for, if it is there; each is of another account."""
+        asked = [(each.account, each.credit_count, each.key) for each in debits]
+        self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
+        count, last = self._db.changes(), self._db.last_insert_rowid()
+        spent = decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
+        left = {account: balance for account, _, balance in spent}
+        return [self._outcome(each, left.get(each.account), month) for each in debits]
+
+    def _outcome(self, debit: Debit, left: int | None, month: Month) -> DebitOutcome:
         if left is not None:
             return Debited(debit, left, month)
         balance = self.balance(debit.account)
@@ -224,3 +237,13 @@ def _expect_pepper(db: apsw.Connection, path: Path, pepper: bytes) -> None:
         raise UnusableStore(
             f"expected the pepper that the credentials in {path} were hashed with; was another one"
         )
+
+
+def _rounds(debits: Sequence[Debit]) -> Iterable[list[int]]:
+    """Return the places of the first debit of each account, then those of the second, and so on."""
+    seen: Counter[int] = Counter()
+    rounds: defaultdict[int, list[int]] = defaultdict(list)
+    for place, debit in enumerate(debits):
+        rounds[seen[debit.account]].append(place)
+        seen[debit.account] += 1
+    return rounds.values()
