@@ -17,13 +17,14 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import make_credit_token
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import CreditAccount, UnixMs
-from mintscope.core.credits.debit import Reversal
+from mintscope.base.time import month_of
+from mintscope.core.credits.debit import Debit, Debited, Reversal, TooFew
 from mintscope.core.credits.ledger import Spent
 from mintscope.edges.storage.database import DatabaseAway, DatabaseError, Rows
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.postgres.migrating import migrate
 from mintscope.edges.storage.postgres.money import credit_batches
-from mintscope.edges.storage.postgres.money.credit_batches import SPEND, CreditBatches
+from mintscope.edges.storage.postgres.money.credit_batches import DEBIT, SPEND, CreditBatches
 from mintscope.edges.storage.postgres.money.credit_book import PostgresCreditBook
 from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
 from support.processes.servers import PostgresServer
@@ -50,7 +51,7 @@ class Losing(PostgresDatabase):
     def execute(self, statement: str, values: Any = (), /) -> Rows:
         if self.is_away:
             raise DatabaseAway("away")
-        if statement != SPEND or not self.lost:
+        if statement not in {SPEND, DEBIT} or not self.lost:
             return super().execute(statement, values)
         how, self.lost = self.lost, ""
         self.asked = values
@@ -90,6 +91,19 @@ def test_debits_whose_answer_was_lost_are_looked_up(book: PostgresCreditBook) ->
     losing(book).lost = "answered"
     assert book.spend([account] * 3, NOW) == [Spent(9), Spent(8), Spent(7)]
     assert book.balance(account) == 7
+
+
+def test_debits_of_several_whose_answer_was_lost_are_looked_up(book: PostgresCreditBook) -> None:
+    account = opened(book)
+    losing(book).lost = "answered"
+    asked = [Debit(account, count) for count in (4, 7, 6)]
+    month = month_of(NOW)
+    assert book.debit(asked, NOW) == [
+        Debited(asked[0], 6, month),
+        TooFew(6),
+        Debited(asked[2], 0, month),
+    ]
+    assert book.balance(account) == 0
 
 
 def test_debits_that_did_not_arrive_take_nothing_and_never_will(book: PostgresCreditBook) -> None:

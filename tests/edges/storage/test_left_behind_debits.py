@@ -12,6 +12,7 @@ import pytest
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import make_credit_token
 from mintscope.base.primitives import CreditAccount, UnixMs
+from mintscope.core.credits.debit import Debit
 from mintscope.core.credits.ledger import Empty, Spent
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.postgres.money.credit_batches import DEAD_MS, GAP_MS, CreditBatches
@@ -79,6 +80,17 @@ def test_what_a_dead_replica_did_not_answer_is_given_back_once(replicas: Replica
     assert replicas.living.contradictions() == []
     kinds = {line.kind: line.delta for line in replicas.living.summary(replicas.account)}
     assert kinds == {"grant": 10, "spend": -2, "reversal": 2}
+
+
+def test_debits_of_several_that_were_left_behind_are_given_back_whole(replicas: Replicas) -> None:
+    replicas.dying.debit([Debit(replicas.account, 4), Debit(replicas.account, 7)], NOW)
+    assert replicas.living.balance(replicas.account) == 6
+    for _ in range(2):
+        replicas.pass_ms(AGES, replicas.living)
+        replicas.living.rest(NOW)
+        assert replicas.living.balance(replicas.account) == 10
+    kinds = {line.kind: line.delta for line in replicas.living.summary(replicas.account)}
+    assert kinds == {"grant": 10, "spend": -4, "reversal": 4}
 
 
 def test_a_replica_that_has_much_to_do_looks_after_dead_ones_too(replicas: Replicas) -> None:
