@@ -7,6 +7,7 @@ import pytest
 
 from mintscope.base.errors import ErrorCode
 from mintscope.edges.api.failures import STATUS
+from mintscope.edges.mcp.tools import TOOLS
 from support.scenes.service import Service
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,3 +59,9 @@ def test_a_contributor_finds_the_file(what: str, text: str) -> None:
     (row,) = re.findall(rf"^\|[^|]*{what}[^|]*\| `([^`]+)`", ARCHITECTURE, re.MULTILINE)
 
     assert text.lower() in (ROOT / "src" / "mintscope" / row).read_text().lower()
+
+
+def test_every_tool_of_mcp_is_named_and_no_other() -> None:
+    page = (ROOT / "docs" / "mcp.md").read_text()
+
+    assert re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE) == [tool.name for tool in TOOLS]

@@ -45,6 +45,21 @@ class Tool(NamedTuple):
 MINT: Final = {"mint": "tokenAddress"}
 TOOLS: Final = (
     Tool(
+        "search_tokens",
+        "Find tokens",
+        "GET",
+        "/v1/tokens",
+        ToolCost.NOTHING,
+        "The Solana tokens that this service follows: mint, name, symbol, price of one whole token"
+        " in USD and SOL, change of the price as a fraction (0.05 is five percent more), volume of"
+        " a day in USD, market cap in USD, timeframes that are ready. Find the mint of a token"
+        " here, for the other tools. query is a part of the name or symbol, or the beginning of the"
+        " mint; sorted by volume, the most first, unless sort and order say otherwise. Names are"
+        " what a token calls itself: compare the mint. null means not known. As of data.asOf, Unix"
+        " seconds; give data.nextCursor as cursor for the next page. Free."
+        f" {FREE_ERRORS}",
+    ),
+    Tool(
         "get_token",
         "CallPrice and indicators of a token",
         "GET",
@@ -73,13 +88,41 @@ TOOLS: Final = (
         MINT,
     ),
     Tool(
+        "get_indicators",
+        "Indicators of a token, candle by candle",
+        "GET",
+        "/v1/token/{tokenAddress}/indicators",
+        ToolCost.CREDIT,
+        "The history of indicators of one Solana token, on candles of m1, m5, m15 or h1, up to"
+        " 1,000 points a call: EMA, MACD, ATR, VWAP, Bollinger bands and Fibonacci levels in USD,"
+        " RSI and stochastic RSI from 0 to 100; names says which. t is when the candle begins, Unix"
+        " seconds in UTC; null means that an indicator is still warming up. The newest page comes"
+        " first, and within a page the oldest point; give data.nextCursor as cursor for the page"
+        f" before it. {FRESH} {ONE_CREDIT} A page without any point is free. {FREE_ERRORS}",
+        MINT,
+    ),
+    Tool(
+        "get_swaps",
+        "Swaps of a token",
+        "GET",
+        "/v1/token/{tokenAddress}/swaps",
+        ToolCost.CREDIT,
+        "The newest trades of one Solana token, newest first, up to 500 a call: slot, time (t, Unix"
+        " seconds in UTC), signature of the transaction, exchange, pool, side, both amounts (raw in"
+        " the smallest unit, decimal in whole tokens), price of one whole token in USD and in SOL."
+        " Give data.nextCursor as cursor for the older ones."
+        f" {FRESH} {ONE_CREDIT} A page without any swap is free. {FREE_ERRORS}",
+        MINT,
+    ),
+    Tool(
         "get_balance",
         "Credits left",
         "GET",
         "/v1/credits/balance",
         ToolCost.NOTHING,
-        "How many credits are left on the credit token in the Authorization header; 1 credit pays"
-        f" for 1 call of a paid tool. As of now. Free. {FREE_ERRORS}",
+        "How many credits are left on the credit token, or in the account of the API key, in the"
+        " Authorization header; 1 credit pays for 1 call of a paid tool. As of now. Free."
+        f" {FREE_ERRORS}",
     ),
     Tool(
         "buy_credits",
@@ -94,7 +137,8 @@ TOOLS: Final = (
         " _meta['x402/payment']. Choose an idempotency_key, hard to guess, and REUSE THE SAME KEY"
         " and the same payment on every retry: then nothing is paid twice, and a lost answer is"
         " given again. The result holds the credit token, a secret that spends the credits; with a"
-        " credit token in the Authorization header the credits are added to that one."
+        " credit token or an API key (trade:write) in the Authorization header they are added to"
+        " that token, or to the account of the key."
         f" {FREE_ERRORS}",
     ),
 )
