@@ -15,6 +15,7 @@ PATHS = {
     "/v1/token/{tokenAddress}",
     "/v1/tokens/batch",
     "/v1/token/{tokenAddress}/candles",
+    "/v1/token/{tokenAddress}/indicators",
     "/v1/token/{tokenAddress}/swaps",
     "/v1/credits/bundles",
     "/v1/credits/purchase",

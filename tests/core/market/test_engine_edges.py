@@ -137,7 +137,8 @@ def test_a_whole_series_is_what_was_served_candle_by_candle() -> None:
         served.append(row[3 * kernels.READ : 4 * kernels.READ].copy())
     candles = kernels.Candles(np.array(highs), np.array(lows), np.array(closes))
     out = np.zeros((len(closes), kernels.READ))
-    kernels.series(np.zeros(1, kernels.FRAME)[0], candles, kernels.SERVICE, out)
+    acc = np.zeros(kernels.ACC)
+    kernels.series(np.zeros(1, kernels.FRAME)[0], acc, candles, kernels.SERVICE, out)
 
     assert out.tobytes() == np.array(served).tobytes()
 

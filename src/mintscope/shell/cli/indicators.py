@@ -63,7 +63,8 @@ def indicators(
     except BadTable as error:
         stop(str(error))
     values = np.zeros((len(candles.closes), len(periods.ema) + 15))
-    kernels.series(np.zeros(1, kernels.FRAME)[0], candles, periods, values)
+    acc = np.zeros(kernels.EMA + len(periods.ema))
+    kernels.series(np.zeros(1, kernels.FRAME)[0], acc, candles, periods, values)
     for line in values if every else values[-1:]:
         print(msgspec.json.encode(_timeframe(line.tolist(), periods)).decode())
 

@@ -123,3 +123,11 @@ class Engine:
         self._refill_ring(0, 0, ())
         self.apply(as_trades(()))
         self.snapshot(0, UnixS(0))
+        none = np.zeros(0)
+        kernels.series(
+            np.zeros(1, kernels.FRAME)[0],
+            np.zeros(kernels.ACC),
+            kernels.Candles(none, none, none),
+            kernels.SERVICE,
+            np.zeros((0, kernels.READ)),
+        )

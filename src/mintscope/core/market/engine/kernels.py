@@ -1,8 +1,7 @@
 """The arithmetic of definitions D1 to D8, one swap or one candle at a time.
 
-Compiled by numba, and the very same code as plain Python under
-NUMBA_DISABLE_JIT=1.  Every kernel lives in this file, because numba's cache
-knows a function by its own file only.
+Compiled by numba, and the very same code as plain Python under NUMBA_DISABLE_JIT=1.  Every kernel
+lives in this file, because numba's cache knows a function by its own file only.
 
 Accumulators
 ------------
@@ -11,10 +10,8 @@ two averages and its signal, Wilder's mean gain and loss, the last close, then
 one EMA per period.  Until an average has its first value its cell holds the
 plain sum of what it has seen.
 
-The open candle
----------------
-It is part of every indicator (D3), but the next swap may change it, so it is
-never folded into `acc`: a read folds it into copies.
+The open candle is part of every indicator (D3), but the next swap may change it:
+it is never folded into `acc`, a read folds it into copies.
 
 A row of zeros is a mint that has not traded.
 """
@@ -386,13 +383,16 @@ def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
 
 
 @kernel
-def series(frame: Any, candles: Candles, periods: Periods, out: Floats) -> None:
-    """Write the indicators after each of *candles*, row by row; *frame* is all zeros."""
-    acc, ring = np.zeros(EMA + len(periods.ema)), np.zeros((KEPT, 2))
+def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
+    """Write the indicators after each of *candles*; *frame* counts those before, held by *acc*."""
+    ring, closed = np.zeros((KEPT, 2)), frame["count"]
     for j in range(len(candles.closes)):
-        next_candle(frame, acc, ring, periods)
+        if j > 0:
+            close_candle(acc, closed + j - 1, frame["close"], periods)
+            keep(frame, ring, j - 1, frame["high"], frame["low"])
+        frame["count"] = j + 1
         frame["high"] = candles.highs[j]
         frame["low"] = candles.lows[j]
         frame["close"] = candles.closes[j]
-        read_averages(acc, j, candles.closes[j], periods, out[j])
+        read_averages(acc, closed + j, candles.closes[j], periods, out[j])
         read_swing(frame, out[j, len(periods.ema) + 4 :])

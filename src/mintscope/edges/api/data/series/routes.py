@@ -1,13 +1,21 @@
 """The routes of series."""
 
+from typing import Final
+
 from mintscope.base.errors import ErrorCode
 from mintscope.core.market.series.store import SeriesReader
 from mintscope.edges.api.data.series.candles import CandleRoutes
+from mintscope.edges.api.data.series.indicator_wire import IndicatorPage, IndicatorsQuery
+from mintscope.edges.api.data.series.indicators import IndicatorRoutes
 from mintscope.edges.api.data.series.selling import SeriesShop
 from mintscope.edges.api.data.series.swaps import SwapRoutes
 from mintscope.edges.api.data.series.wire import CandlePage, CandlesQuery, SwapPage, SwapsQuery
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.v1 import V1
+from mintscope.edges.api.wire import Wire
+from mintscope.edges.server.routes import Endpoint
+
+PROOFS: Final = (("creditToken",), ("apiKey",), ("x402",))
 
 
 def series_operations(
@@ -24,28 +32,27 @@ def series_operations(
         freshness=v1.freshness,
         resource_server=v1.resource_server,
     )
-    proofs = (("creditToken",), ("apiKey",), ("x402",))
+    # fmt: off
+    sold: list[tuple[str, Endpoint, type[Wire], type[Wire], str]] = [
+        ("candles", CandleRoutes(shop).get_candles, CandlePage, CandlesQuery,
+         "Candles of a token, up to 1,000 for a credit; none for a page without any"),
+        ("indicators", IndicatorRoutes(shop).get_indicators, IndicatorPage, IndicatorsQuery,
+         "Indicators candle by candle, up to 1,000 for a credit; none for a page without any"),
+        ("swaps", SwapRoutes(shop).get_swaps, SwapPage, SwapsQuery,
+         "The newest swaps of a token, up to 500 for a credit; none for a page without any"),
+    ]
+    # fmt: on
     return [
         Operation(
             "GET",
-            "/v1/token/{tokenAddress}/candles",
-            CandleRoutes(shop).get_candles,
-            CandlePage,
-            "Candles of a token, up to 1,000 for a credit; none for a page without any",
+            f"/v1/token/{{tokenAddress}}/{kind}",
+            endpoint,
+            page,
+            summary,
             refusals=refusals,
-            proofs=proofs,
+            proofs=PROOFS,
             is_charged=True,
-            query=CandlesQuery,
-        ),
-        Operation(
-            "GET",
-            "/v1/token/{tokenAddress}/swaps",
-            SwapRoutes(shop).get_swaps,
-            SwapPage,
-            "The newest swaps of a token, up to 500 for a credit; none for a page without any",
-            refusals=refusals,
-            proofs=proofs,
-            is_charged=True,
-            query=SwapsQuery,
-        ),
+            query=query,
+        )
+        for kind, endpoint, page, query, summary in sold
     ]

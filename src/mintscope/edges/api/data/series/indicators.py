@@ -1,0 +1,119 @@
+"""GET /v1/token/{tokenAddress}/indicators: a point a candle, of pages as candles have them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, Final
+
+from mintscope.base.errors import BadRequest, InsufficientData
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.engine.kernels import Floats
+from mintscope.core.market.series.candles import WIDTHS, Range, has_price, page_of, series_of
+from mintscope.core.market.series.indicators import indicators_of, lead, start_of
+from mintscope.core.market.series.store import KeptCandles
+from mintscope.edges.api.data.cursor import encode_cursor
+from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.data.series.candles import read_until
+from mintscope.edges.api.data.series.indicator_wire import (
+    BollingerPoint,
+    FibonacciPoint,
+    IndicatorPage,
+    IndicatorPoint,
+    IndicatorsQuery,
+    MacdPoint,
+    StochasticPoint,
+)
+from mintscope.edges.api.data.series.selling import Made, SeriesShop, Wanted, not_tracked
+from mintscope.edges.api.data.series.wire import Before
+from mintscope.edges.api.v1 import mint_of
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Response
+
+SHAPES: Final[dict[str, Any]] = {
+    "macd": MacdPoint,
+    "fibonacci": FibonacciPoint,
+    "bollinger": BollingerPoint,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IndicatorRoutes:
+    """The route of indicators."""
+
+    shop: SeriesShop
+
+    async def get_indicators(self, request: Request) -> Response:
+        """Admit, parse, sell a page, respond."""
+        caller = await self.shop.gate.admit(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        query = read_query(request, IndicatorsQuery)
+        within = _range_of(query)
+
+        async def make() -> Made:
+            asked = within.asked
+            more = lead(query.names, within.width.seconds)
+            asked = asked._replace(rows_max=asked.rows_max + more)
+            kept = await self.shop.reader.candles(mint, asked)
+            if kept is None:
+                raise not_tracked(mint)
+            if not has_price(kept):
+                raise InsufficientData("There is no swap of this token yet that sets a price.")
+            page = _page(mint, query, within, kept, asked.rows_max)
+            return Made(kept.tip, page, not page.points)
+
+        return await self.shop.sell(request, caller, Wanted(mint, "indicators", query), make)
+
+
+def _range_of(query: IndicatorsQuery) -> Range:
+    if query.from_ > query.to:
+        raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
+    return Range(
+        width=WIDTHS[query.tf],
+        since=UnixS(query.from_),
+        until=read_until(query.cursor, query.tf, query.to),
+        limit=query.limit,
+    )
+
+
+def _page(
+    mint: Mint, query: IndicatorsQuery, within: Range, kept: KeptCandles, rows_max: int
+) -> IndicatorPage:
+    """Return the page, without the candles before the first whose values are exact."""
+    series = series_of(kept, within.asked._replace(rows_max=rows_max))
+    page = page_of(series, within, kept.tip.time or UnixS(0))
+    start = start_of(series, kept.waypoints)
+    if start is None or not page.candles:
+        return IndicatorPage(mint, query.tf, [], None, None)
+    values = indicators_of(series, start, within.width.seconds, set(query.names))
+    exact = series.candles[start.first].bucket
+    rows = dict(zip((c.bucket for c in series.candles[start.first :]), _rows(values), strict=True))
+    points = [_point(c.bucket, rows[c.bucket]) for c in page.candles if c.bucket >= exact]
+    is_cut = not series.has_older and start.first > 0 and page.candles[0].bucket <= exact
+    until = None if is_cut else page.until
+    cursor = None if until is None else encode_cursor(Before(query.tf, until))
+    return IndicatorPage(mint, query.tf, points, exact if is_cut else None, cursor)
+
+
+def _rows(values: dict[str, Floats]) -> Iterator[dict[str, Any]]:
+    """Yield the values after each candle by name."""
+    columns = [column.tolist() for column in values.values()]
+    for row in zip(*columns, strict=True):
+        yield dict(zip(values, row, strict=True))
+
+
+def _point(at: UnixS, values: dict[str, Any]) -> IndicatorPoint:
+    fields = {
+        ("stoch_rsi" if name == "stochRsi" else name): _value(name, value)
+        for name, value in values.items()
+    }
+    return IndicatorPoint(t=at, **fields)
+
+
+def _value(name: str, value: Any) -> Any:
+    """Return *value* as it is sent: null where it is not a number."""
+    if name == "stochRsi":
+        k, d = value
+        return None if isnan(k) else StochasticPoint(k, None if isnan(d) else d)
+    if name in SHAPES:
+        return None if isnan(value[0]) else SHAPES[name](*value)
+    return None if isnan(value) else value

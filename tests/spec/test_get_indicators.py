@@ -1,0 +1,119 @@
+"""GET /v1/token/{tokenAddress}/indicators"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mintscope.core.market.retention import Retention
+from mintscope.core.market.store import MINUTES_S
+from mintscope.core.market.timeframe import WIDTH_S, Timeframe
+from support.oracles import definitions
+from support.scenes.series_service import QUIET, UNTRACKED, SeriesService, series_service
+from support.scenes.service import credit_token
+
+ALL = "ema9,ema21,ema50,ema200,rsi,macd,fibonacci,atr,bollinger,vwap,stochRsi"
+LITTLE = Retention(
+    {each: max(WIDTH_S[each], MINUTES_S * (each is Timeframe.M1)) for each in Timeframe}
+)
+
+
+@pytest.fixture
+async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
+    async with series_service(tmp_path, retention=LITTLE) as market:
+        yield market
+
+
+def price(n: int) -> float:
+    return 100.0 + (n * 37 % 101) / 7
+
+
+async def page(market: SeriesService, token: str, **query: Any) -> dict[str, Any]:
+    response = await market.ask("indicators", credit_token=token, **query)
+    assert response.status_code == 200, response.text
+    return dict(response.json()["data"])
+
+
+async def test_points_have_what_was_asked_for_and_null_while_it_warms_up(
+    market: SeriesService,
+) -> None:
+    token = await market.service.issue(2)
+    for n in range(20):
+        await market.trade(60 * n, price(n))
+
+    usual = await page(market, token, tf="m1")
+    asked = await page(market, token, tf="m1", names="rsi,bollinger,vwap", limit=1)
+
+    assert [set(point) for point in usual["points"]] == [
+        {"t", "ema9", "ema21", "ema50", "ema200", "rsi", "macd"}
+    ] * 20
+    assert [point["ema9"] is None for point in usual["points"]] == [True] * 8 + [False] * 12
+    assert usual["points"][-1]["ema21"] is usual["points"][-1]["macd"] is None
+    (newest,) = asked["points"]
+    assert set(newest) == {"t", "rsi", "bollinger", "vwap"}
+    assert newest["bollinger"]["middle"] == pytest.approx(sum(map(price, range(20))) / 20)
+    assert (usual["exactFrom"], usual["nextCursor"]) == (None, None)
+    assert await market.service.left(token) == 0
+
+
+@pytest.mark.parametrize("tf", ["m1", "m5", "m15", "h1"])
+async def test_the_newest_point_is_the_report_as_of_the_same_slot(
+    market: SeriesService, tf: str
+) -> None:
+    token = await market.service.issue(4)
+    for n in range(120):
+        await market.trade(3_000 * n, price(n))
+    await market.traded.finalize(100)
+    await market.trade(3_000 * 120, 1.0)
+
+    told = (await page(market, token, tf=tf, names=ALL, limit=3))["points"][-1]
+    report = (await market.report(token)).json()["data"]["indicators"][tf]
+
+    assert {name: told[name] for name in report} == report
+
+
+async def test_values_are_exact_where_older_candles_were_dropped(market: SeriesService) -> None:
+    """The oracle has seen every candle, most of which are no longer kept."""
+    token, count = await market.service.issue(20), 260
+    for n in range(count):
+        await market.trade(300 * n, price(n))
+    await market.traded.finalize(count - 10)
+    closes = [price(n) for n in range(count)]
+    ema, rsi = definitions.ema(closes, 200), definitions.rsi(closes)
+
+    points: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    exact_from = None
+    while exact_from is None:
+        told = await page(market, token, tf="m5", names="ema200,rsi", limit=30, **cursor)
+        points = told["points"] + points
+        exact_from, cursor = told["exactFrom"], {"cursor": told["nextCursor"]}
+    assert told["nextCursor"] is None
+    assert points[0]["t"] == exact_from
+    assert 46 <= len(points) < count
+    for value, expected in zip(points, range(count - len(points), count), strict=True):
+        assert value["ema200"] == (
+            None if ema[expected] is None else pytest.approx(ema[expected], rel=1e-9)
+        )
+        assert value["rsi"] == pytest.approx(rsi[expected], rel=1e-9)
+
+
+async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    await market.trade(0, 1.0)
+
+    async def refused(**asked: Any) -> tuple[int, str]:
+        response = await market.ask("indicators", **({"tf": "m1"} | asked))
+        return response.status_code, response.json()["error"]["code"]
+
+    assert await refused(mint="abc") == (400, "INVALID_TOKEN_ADDRESS")
+    for wrong in ({"tf": "h4"}, {"names": "sma"}, {"names": ""}, {"limit": 1_001}, {"cursor": "x"}):
+        assert await refused(**wrong) == (400, "BAD_REQUEST")
+    assert await refused() == (402, "PAYMENT_REQUIRED")
+    assert await refused(credit_token=credit_token(99)) == (401, "INVALID_TOKEN")
+    assert await refused(credit_token=token, mint=UNTRACKED) == (404, "TOKEN_NOT_FOUND")
+    assert await refused(credit_token=token, mint=QUIET) == (404, "INSUFFICIENT_DATA")
+    market.service.clock.step(301_000)
+    assert await refused(credit_token=token) == (503, "DATA_STALE")
+    assert await market.service.left(token) == 1
