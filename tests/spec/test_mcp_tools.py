@@ -1,6 +1,9 @@
 """MCP at /mcp: every tool, as a client of the official package calls it."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import httpx
 import msgspec
@@ -8,7 +11,9 @@ import pytest
 from mcp_types import CallToolResult
 from starlette.types import ASGIApp
 
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.edges.mcp.tools import TOOLS, ToolCost
+from mintscope.shell.config.sections import ApiConfig
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.scenes.mcp_service import (
     AUTO,
@@ -18,7 +23,8 @@ from support.scenes.mcp_service import (
     mcp_client,
     whole_report,
 )
-from support.scenes.service import Service, bearer, credit_token
+from support.scenes.people.agent import Agent
+from support.scenes.service import Service, bearer, credit_token, running_service
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 JSON = {"accept": "application/json, text/event-stream"}
@@ -186,3 +192,57 @@ async def test_pages_of_any_origin_may_ask_as_at_v1(http: httpx.AsyncClient) -> 
 def text_of(result: CallToolResult) -> object:
     """Return what a client reads that knows text alone."""
     return msgspec.json.decode(result.content[0].text)  # type: ignore[union-attr]
+
+
+async def test_what_calls_say_they_took_is_what_is_gone(service: Service, app: ASGIApp) -> None:
+    token, chance = await service.issue(25), Random(7)
+    calls: list[tuple[str, dict[str, Any]]]
+    spoilt: list[dict[str, Any]] = [
+        {"mint": UNTRACKED},
+        {"mint": "x"},
+        {},
+        {"mint": TRACKED, "max_credits": 0},
+    ]
+    calls = [("get_token", {"mint": TRACKED})] * 40 + [("get_token", each) for each in spoilt] * 8
+    calls += [("get_balance", {})] * 10 + [("buy_credits", {"bundle": 10, "max_usd": 1})] * 5
+    chance.shuffle(calls)
+    taken = 0
+    for number, (tool, arguments) in enumerate(calls):
+        if number % 20 == 0:
+            service.clock.advance(60_000)  # past the rate limit
+        stated = {"Mintscope-Budget": f"credits={chance.choice([3, 12])}"}
+        async with mcp_client(app, bearer(token) | stated) as client:
+            result = await client.call_tool(tool, arguments)
+        if not result.is_error:
+            taken += result.structured_content["meta"]["creditsCharged"]
+
+    assert taken == 3 + 12  # both budgets, and no more
+    assert await service.left(token) == 25 - taken
+
+
+async def test_clients_behind_a_proxy_are_counted_apart(tmp_path: Path) -> None:
+    api = ApiConfig(rate_limit_requests=1, trusted_proxies=("127.0.0.1",))
+    async with (
+        running_service(tmp_path, api=api) as service,
+        mcp_beside(service.app, service.clock) as app,
+    ):
+        codes = []
+        for address in ("192.0.2.1", "192.0.2.1", "192.0.2.2"):
+            async with mcp_client(app, {"x-forwarded-for": address}) as client:
+                codes.append(error_of(await client.call_tool("get_balance", {}))["code"])
+
+    assert codes == ["MISSING_TOKEN", "RATE_LIMITED", "MISSING_TOKEN"]
+
+
+async def test_an_api_key_pays_as_over_http(service: Service, app: ASGIApp) -> None:
+    key = await Agent(service).key(Scope.TRADE_WRITE)
+    deposit = {"creditToken": await service.issue(2)}
+    await service.client.post("/v1/account/credits/deposit", json=deposit, headers=bearer(key))
+    async with mcp_client(app, bearer(key) | {"Mintscope-Budget": "credits=1"}) as client:
+        read = await client.call_tool("get_token", {"mint": TRACKED})
+        over = await client.call_tool("get_token", {"mint": TRACKED})
+        balance = await client.call_tool("get_balance", {})
+
+    assert read.structured_content["meta"]["creditsCharged"] == 1
+    assert error_of(over)["code"] == "BUDGET_EXCEEDED"
+    assert balance.structured_content["data"]["balance"] == 1
