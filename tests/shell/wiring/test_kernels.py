@@ -43,12 +43,14 @@ def test_a_first_start_without_setup_compiles_and_says_so(tmp_path: Path) -> Non
     assert run("-c", INGEST, cache=tmp_path) == ""
 
 
-@pytest.mark.parametrize("start", ["mintscope.shell.wiring.ingest", "mintscope.shell.wiring.api"])
+@pytest.mark.parametrize(
+    "start", ["mintscope.shell.wiring.ingest", "mintscope.shell.wiring.following.reports"]
+)
 def test_a_process_of_the_service_runs_what_setup_compiled(start: str) -> None:
     run("-m", "mintscope.shell.wiring.kernels")
     needed = {
         "mintscope.shell.wiring.ingest": "module.load_ingest_kernels()",
-        "mintscope.shell.wiring.api": "module.LiveMarket(1)",
+        "mintscope.shell.wiring.following.reports": "module.LiveMarket(1)",
     }
     program = f"""
 from importlib import import_module

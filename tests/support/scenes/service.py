@@ -19,9 +19,13 @@ from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports
 from mintscope.core.market.series.store import SeriesReader
 from mintscope.edges.api.check import Check
+from mintscope.edges.api.tokens.routes import ListParts
+from mintscope.edges.follow.follower import look_again_soon
+from mintscope.edges.follow.lister import Lister
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.shell.config.sections import AccountsConfig, ApiConfig
 from mintscope.shell.wiring.api import create_api
+from support.fakes.list_reader import FakeListReader
 from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports
 from support.fakes.series import FakeSeries
@@ -52,6 +56,8 @@ class Service:
     client: httpx.AsyncClient
     failing_check: list[str]
     accounts: Accounts
+    market: FakeListReader
+    lister: Lister
     issued_count: int = 0
     remembers: bool = False  # issued credit tokens are in memory before they are first presented
 
@@ -87,6 +93,8 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     open_file: Callable[[Path], AccountConnections] = account_connections,
 ) -> AsyncIterator[Service]:
     clock, fake_reports = clock or ManualClock(NOW), FakeReports()
+    market = FakeListReader()
+    lister = Lister(market, clock, wait=look_again_soon)
     failing: list[str] = []
 
     async def probe() -> None:
@@ -110,10 +118,13 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             ],
             merchant=merchant,
             accounts=accounts.built,
+            lists=ListParts(lister),
             limits=MemoryLimits(clock),
             clock=clock,
         )
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"
         ) as client:
-            yield Service(app, clock, ledger, fake_reports, client, failing, accounts)
+            yield Service(
+                app, clock, ledger, fake_reports, client, failing, accounts, market, lister
+            )

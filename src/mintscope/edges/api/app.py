@@ -26,6 +26,7 @@ from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate, KeyRing
 from mintscope.edges.api.health import HealthRoutes
 from mintscope.edges.api.holdings.routes import holding_operations
+from mintscope.edges.api.tokens.routes import ListParts, token_operations
 from mintscope.edges.api.v1 import V1, Freshness
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.application import HttpApplication
@@ -53,12 +54,14 @@ PAYMENT: Final = (
 CORS: Final = Cors(
     paths=["/v1/", "/openapi.json"],
     methods=["GET", "HEAD", "POST", "PATCH", "DELETE"],
-    request_headers=["Authorization", "Content-Type", "Idempotency-Key", "PAYMENT-SIGNATURE"],
+    request_headers=[
+        "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "PAYMENT-SIGNATURE",
+    ],
     exposed=[
         "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After", "RateLimit", "RateLimit-Policy",
         "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id",
         "Idempotency-Key", "X-Credits-Remaining", "X-Data-Slot", "X-Data-Age-Ms", "X-Data-Status",
-        "X-Token-Status",
+        "X-Token-Status", "ETag",
     ],
 )  # fmt: skip
 PUBLIC_ROUTE: Final = (ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
@@ -90,6 +93,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     merchant: Merchant | None = None,
     accounts: AccountParts | None = None,
     series: SeriesReader | None = None,
+    lists: ListParts | None = None,
     has_express: bool = True,
 ) -> HttpApplication:
     """Return the API.
@@ -99,6 +103,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
     series     who reads them; without one there are none
+    lists      who keeps the list of tokens; without it there is none
     has_express  plain requests for a token's data are answered before the application is asked
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))
@@ -127,12 +132,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         clock=clock,
         rate_limit=limits.by_account(rotation_limit),
     )
-    health = HealthRoutes(
-        checks=checks,
-        limit=limits.of(health_limit),
-        probe_limit=limits.of(PROBES),
-        clock=clock,
-    )
+    health = _health(checks, health_limit, limits, clock)
     # fmt: off
     operations = [
         _token_operation(v1),
@@ -157,11 +157,20 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     if series is not None:
         operations += series_operations(series, v1, OF_A_TOKEN)
     operations += _of_accounts(accounts, ledger, limits, clock, rotation_limit)
+    if lists is not None:
+        operations += token_operations(lists, limits=limits, clock=clock)
     document = OpenApiDocument(operations)
     router: Router[Route] = Router([*operations, Route("GET", "/openapi.json", document.get)])
     express = _express(v1, ledger, limits.limits.limiter(public_limit)) if has_express else None
     other, errors = limits.of(other_limit), ErrorWriter(partial(_format_at, router), clock)
     return HttpApplication(router, limit=other, write_error=errors, cors=CORS, express=express)
+
+
+def _health(
+    checks: Sequence[Check], limit: Limit, limits: AddressLimits, clock: Clock
+) -> HealthRoutes:
+    probes = limits.of(PROBES)
+    return HealthRoutes(checks=checks, limit=limits.of(limit), probe_limit=probes, clock=clock)
 
 
 def _format_at(router: Router[Route], path: str) -> ErrorFormat:

@@ -11,6 +11,7 @@ from mintscope.core.market.history.store import (
     HistoryReading,
     PastFolding,
 )
+from mintscope.core.market.listing.store import ListReader
 from mintscope.core.market.mint_facts import MintFactStore
 from mintscope.core.market.retention import Retention
 from mintscope.core.market.series.store import SeriesReader
@@ -18,6 +19,7 @@ from mintscope.core.market.store import MarketReader, MarketStore, Tracking
 from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseAccess
 from mintscope.edges.storage.money import Port
 from mintscope.edges.storage.sql.history.jobs import SqlHistory
+from mintscope.edges.storage.sql.listing.reader import SqlListReader
 from mintscope.edges.storage.sql.market.log_reader import SqlLogReader
 from mintscope.edges.storage.sql.market.log_writer import SqlMarketStore
 from mintscope.edges.storage.sql.market.mint_facts import SqlMintFacts
@@ -91,6 +93,11 @@ class Market:
     def series(self) -> SeriesReader:
         """Candles, indicators and swaps by the page."""
         return self._opened(SqlSeries(self._engine.read()))
+
+    @cached_property
+    def lists(self) -> ListReader:
+        """What lists of all tokens read."""
+        return self._opened(SqlListReader(self._engine.read()))
 
     @cached_property
     def tracking(self) -> Tracking:

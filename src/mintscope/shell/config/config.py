@@ -10,6 +10,7 @@ from typing_extensions import override
 from mintscope.shell.config import sections, values
 from mintscope.shell.config.dex import DexConfig
 from mintscope.shell.config.geyser import GeyserConfig
+from mintscope.shell.config.lists import ListsConfig
 from mintscope.shell.config.market import MarketConfig
 from mintscope.shell.config.mcp import McpConfig
 
@@ -55,6 +56,7 @@ class Config(BaseSettings):
     credits: sections.CreditsConfig = sections.CreditsConfig()
     payments: sections.PaymentsConfig = sections.PaymentsConfig()
     accounts: sections.AccountsConfig = sections.AccountsConfig()
+    lists: ListsConfig = ListsConfig()
     mcp: McpConfig = McpConfig()
     web: sections.WebConfig = sections.WebConfig()
     mail: sections.MailConfig = sections.MailConfig()

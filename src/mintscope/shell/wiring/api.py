@@ -14,7 +14,6 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limit, Limits
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
-from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import LogReader
 from mintscope.core.market.report import Reports
 from mintscope.core.market.series.store import SeriesReader
@@ -22,6 +21,7 @@ from mintscope.core.market.store import MarketReader
 from mintscope.edges.api.app import HEALTH, OTHER, PUBLIC, ROTATIONS, create_app
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.failures import write_refusal
+from mintscope.edges.api.tokens.routes import ListParts
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
 from mintscope.edges.maintenance.memory import freeze_startup_objects, give_memory_back
@@ -35,7 +35,8 @@ from mintscope.edges.server.server import make_server
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
-from mintscope.shell.wiring.kernels import telling_what_is_compiled
+from mintscope.shell.wiring.following.lists import listing
+from mintscope.shell.wiring.following.reports import following
 from mintscope.shell.wiring.maintenance import running, serving_metrics
 from mintscope.shell.wiring.mcp.serving import McpService
 from mintscope.shell.wiring.payments import Sales, open_sales
@@ -44,7 +45,6 @@ from mintscope.shell.wiring.processes.listening import bind
 from mintscope.shell.wiring.processes.siblings import Siblings
 from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
 from mintscope.shell.wiring.storage.limits import open_limits
-from mintscope.shell.wiring.storage.notices import waiting
 from mintscope.shell.wiring.stores import Money, open_market, open_money
 
 Ready: TypeAlias = Callable[[str, int], None]
@@ -73,13 +73,13 @@ async def _serve(
     clock, (host, port) = SystemClock(), listener.getsockname()[:2]
     enter = stack.enter_async_context
     reader = (market := await enter(open_market(config))).reader
+    lists = await enter(listing(config.lists, market.lists, clock))
     money = await enter(open_money(config, clock))
-    ledger, follower = money.ledger, await enter(_following(config, reader, clock))
+    ledger, follower = money.ledger, await enter(following(config, reader, clock))
     sales = await enter(_selling(config, money, reader, clock, is_restart=siblings.is_restart))
-    draining = Draining(config.drain_s)
+    draining, limits = Draining(config.drain_s), await enter(open_limits(config, clock))
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales, draining)]
     origins = origins_of(config.api.origin, host, port)
-    limits = await enter(open_limits(config, clock))
     sold_at = resource_origin(config.api.origin, host, port)
     accounts = await enter(_accounts(config, money, origins[0], limits, clock))
     await enter(running(accounts.run, "accounts"))
@@ -91,13 +91,14 @@ async def _serve(
         merchant=None if sales is None else sales.merchant(sold_at),
         accounts=accounts,
         series=market.series,
+        lists=lists,
         limits=limits,
         clock=clock,
     )
     address_limits = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
     other = other_limit(config.api)
-    has_payments = sales is not None
-    pages = Pages(config.web, accounts, address_limits, other, clock, has_payments=has_payments)
+    sells = sales is not None
+    pages = Pages(config.web, accounts, address_limits, other, clock, has_payments=sells)
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, address_limits, other, clock)
     app = await enter(mcp.beside(pages.beside(api, origins), api))
@@ -142,12 +143,12 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     limits: Limits,
     clock: Clock,
     series: SeriesReader | None = None,
+    lists: ListParts | None = None,
 ) -> HttpApplication:
     """Return the API of these parts, with the limits of *config*.
 
     merchant   None: nothing is for sale
-    accounts   None: there are none
-    series     None: there are none
+    accounts, series, lists   None: there are none
     """
     api = config.api
     return create_app(
@@ -164,6 +165,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         merchant=merchant,
         accounts=None if accounts is None else account_parts(config.accounts, accounts),
         series=series,
+        lists=lists,
         has_express=api.express,
     )
 
@@ -194,16 +196,6 @@ def create_server(
         express=express,
         draining=draining,
     )
-
-
-@asynccontextmanager
-async def _following(config: Config, reader: LogReader, clock: Clock) -> AsyncIterator[Follower]:
-    with telling_what_is_compiled():
-        market = LiveMarket(config.market.live_mints_max)
-    async with waiting(config) as wait:
-        follower = Follower(reader, market, clock, wait=wait)
-        async with running(follower.run, "follow"):
-            yield follower
 
 
 def _bounds(api: ApiConfig) -> Bounds:

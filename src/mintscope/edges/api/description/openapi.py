@@ -8,7 +8,7 @@ import msgspec
 
 from mintscope import __version__
 from mintscope.base.errors import ErrorCode
-from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.description.operation import JSON_TYPE, Operation
 from mintscope.edges.api.failures import ENVELOPE, STATUS
 from mintscope.edges.api.wire import Meta
 from mintscope.edges.server.content import compress, etag_of
@@ -178,7 +178,7 @@ def _success(operation: Operation, names: dict[Any, dict[str, Any]]) -> dict[str
         if ("creditToken",) in operation.proofs:
             headers = headers | CREDIT_HEADERS
     schema = names[operation.data]
-    if operation.error_format is ENVELOPE:
+    if operation.error_format is ENVELOPE and operation.media_type == JSON_TYPE:
         schema = {
             "type": "object",
             "properties": {
@@ -191,7 +191,7 @@ def _success(operation: Operation, names: dict[Any, dict[str, Any]]) -> dict[str
     return {
         "description": operation.summary,
         "headers": _headers(headers),
-        "content": {"application/json": {"schema": schema}},
+        "content": {operation.media_type: {"schema": schema}},
     }
 
 

@@ -1,13 +1,15 @@
 """The operations of the API: routes, and what programs are told of them."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from mintscope.base.errors import ErrorCode
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat
 from mintscope.edges.server.routes import Route
+
+JSON_TYPE: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Operation(Route):
                    alternative, none for a route that is open to everyone
     query          the shape of its query, as `data.query.read_query` reads it
     body           the type of the request's body
+    media_type     of its success; what is not JSON has no envelope
     error_format   what its failures look like; there is an envelope where they have one
 
     Operations count their requests themselves: by credential, or by address.
@@ -35,6 +38,7 @@ class Operation(Route):
     proofs: tuple[tuple[str, ...], ...] = ()
     query: type[msgspec.Struct] | None = None
     body: Any = None
+    media_type: str = JSON_TYPE
     error_format: ErrorFormat = ENVELOPE
     limits_itself: bool = True
 

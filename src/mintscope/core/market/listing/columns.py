@@ -1,0 +1,221 @@
+"""What a list keeps of each mint: one row of numbers, and the parts that slide out of its spans.
+
+A part that is open is kept in the rows.  A closed one is kept as the rows that were traded in it
+and what they traded: many mints trade in few parts.  When it leaves a span, its volume is taken
+off and its prices become those from before the span.  So a list costs by what is traded, and
+nothing by the mints that are not.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mintscope.base.primitives import UnixS
+from mintscope.core.market.listing.spans import D1, H1, M5, SPANS
+from mintscope.core.market.listing.store import SlotTrades
+from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S
+
+Rows = NDArray[np.int32]
+
+# NaN: not known.
+#
+# since        Unix seconds
+# supply       in whole tokens
+# before       the newest price from before each span
+# buckets      start of the newest candle of each timeframe; `counts`: how many there are
+# open_...     of the open part of D1, as part_close; minute_close of the open minute
+ROW: Final = np.dtype(
+    [
+        ("is_listed", "?"),
+        ("key", "u8"),
+        ("since", "f8"),
+        ("supply", "f8"),
+        ("usd", "f8"),
+        ("sol", "f8"),
+        ("before", "f8", len(SPANS)),
+        ("volume", "i8"),
+        ("swaps", "i8"),
+        ("buckets", "i8", len(TIMEFRAMES)),
+        ("counts", "i4", len(TIMEFRAMES)),
+        ("open_volume", "i8"),
+        ("open_swaps", "i8"),
+        ("part_close", "f8"),
+        ("minute_close", "f8"),
+    ]
+)
+ROWS_MIN: Final = 64
+
+
+class PartChunk(NamedTuple):
+    """What some rows, each once, traded in a closed part."""
+
+    rows: Rows
+    closes: NDArray[np.float64]
+    volumes: NDArray[np.int64] | None = None
+    swaps: NDArray[np.int32] | None = None
+
+
+class ListColumns:
+    """The rows of all mints, as of one moment of the market."""
+
+    def __init__(self, now: UnixS) -> None:
+        self.rows = np.zeros(ROWS_MIN, ROW)
+        self._minutes: dict[int, list[PartChunk]] = {}
+        self._parts: dict[int, list[PartChunk]] = {}
+        self._now = now
+
+    @property
+    def part(self) -> int:
+        """The number of the open part of D1."""
+        return self._now // D1.part_s
+
+    def make_room(self, count: int) -> None:
+        """Have at least *count* rows."""
+        if count > len(self.rows):
+            grown = np.zeros(max(count, 2 * len(self.rows)), ROW)
+            grown[: len(self.rows)] = self.rows
+            self.rows = grown
+
+    def start_row(self, row: int) -> None:
+        """Make *row* that of a mint that was never traded."""
+        empty = np.zeros((), ROW)
+        for name in ("since", "supply", "usd", "sol", "before", "part_close", "minute_close"):
+            empty[name] = np.nan
+        empty["buckets"] = -1
+        self.rows[row] = empty
+
+    def add_minutes(self, number: int, chunk: PartChunk) -> None:
+        """Add what rows that were just started traded in minute *number* of H1."""
+        if number == self._now // H1.part_s:
+            self.rows["minute_close"][chunk.rows] = chunk.closes
+        else:
+            _append(self._minutes.setdefault(number, []), chunk)
+
+    def add_parts(self, number: int, chunk: PartChunk) -> None:
+        """Add what rows that were just started traded in part *number* of D1."""
+        rows = self.rows
+        assert chunk.volumes is not None
+        assert chunk.swaps is not None
+        rows["volume"][chunk.rows] += chunk.volumes
+        rows["swaps"][chunk.rows] += chunk.swaps
+        if number == self.part:
+            rows["open_volume"][chunk.rows] = chunk.volumes
+            rows["open_swaps"][chunk.rows] = chunk.swaps
+            rows["part_close"][chunk.rows] = chunk.closes
+        else:
+            _append(self._parts.setdefault(number, []), chunk)
+
+    def apply(self, slot: SlotTrades, numbers: Rows) -> None:
+        """Add *slot*, the next one; *numbers* are the rows of its trades, -1 for none."""
+        assert slot.folded.time is not None
+        self.advance(slot.folded.time)
+        if not len(numbers):
+            return
+        is_known = numbers >= 0
+        at = numbers[is_known]
+        volumes, swaps, usd, sol = (
+            np.array(column, kind)[is_known]
+            for column, kind in zip(
+                list(zip(*slot.trades, strict=True))[1:], ("i8", "i8", "f8", "f8"), strict=True
+            )
+        )
+        rows = self.rows
+        for name in ("volume", "open_volume"):
+            rows[name][at] += volumes
+        for name in ("swaps", "open_swaps"):
+            rows[name][at] += swaps
+        is_priced = ~np.isnan(usd)
+        at, usd, sol = at[is_priced], usd[is_priced], sol[is_priced]
+        for name in ("usd", "part_close", "minute_close"):
+            rows[name][at] = usd
+        rows["sol"][at] = sol
+        for k, timeframe in enumerate(TIMEFRAMES):
+            bucket = self._now - self._now % WIDTH_S[timeframe]
+            rows["counts"][at, k] += rows["buckets"][at, k] != bucket
+            rows["buckets"][at, k] = bucket
+
+    def advance(self, now: UnixS) -> None:
+        """Let time pass until *now*: parts close, and leave the spans."""
+        if now // M5.part_s > self._now // M5.part_s:
+            self._close_minute()
+            self._leave_minutes(now)
+        if now // D1.part_s > self._now // D1.part_s:
+            self._close_part()
+            self._leave_parts(now)
+        self._now = now
+
+    def _close_minute(self) -> None:
+        closes = self.rows["minute_close"]
+        at = np.flatnonzero(~np.isnan(closes)).astype(np.int32)
+        if len(at):
+            chunk = PartChunk(at, closes[at])
+            _append(self._minutes.setdefault(self._now // M5.part_s, []), chunk)
+            closes[at] = np.nan
+
+    def _close_part(self) -> None:
+        rows = self.rows
+        is_traded = (rows["open_volume"] > 0) | (rows["open_swaps"] > 0)
+        at = np.flatnonzero(is_traded).astype(np.int32)
+        if len(at):
+            open_swaps = rows["open_swaps"][at].astype(np.int32)
+            chunk = PartChunk(at, rows["part_close"][at], rows["open_volume"][at], open_swaps)
+            _append(self._parts.setdefault(self.part, []), chunk)
+            rows["open_volume"][at] = 0
+            rows["open_swaps"][at] = 0
+            rows["part_close"][at] = np.nan
+
+    def _leave_minutes(self, now: UnixS) -> None:
+        """Prices of minutes that leave M5 or H1 are those from before it: the newest stays."""
+        before = self.rows["before"]
+        were_in = M5.first_part(self._now)
+        for number in sorted(self._minutes):
+            if were_in <= number < M5.first_part(now):
+                _write(before[:, 0], self._minutes[number])
+            if number < H1.first_part(now):
+                _write(before[:, 1], self._minutes.pop(number))
+
+    def _leave_parts(self, now: UnixS) -> None:
+        rows = self.rows
+        for number in sorted(self._parts):
+            if number >= D1.first_part(now):
+                break
+            chunks = self._parts.pop(number)
+            _write(rows["before"][:, 2], chunks)
+            for chunk in chunks:
+                rows["volume"][chunk.rows] -= chunk.volumes
+                rows["swaps"][chunk.rows] -= chunk.swaps
+
+    def kept_bytes(self) -> int:
+        """Return how much memory all of it takes."""
+        return self.rows.nbytes + sum(
+            array.nbytes for chunk in self._chunks() for array in chunk if array is not None
+        )
+
+    def _chunks(self) -> Iterator[PartChunk]:
+        for parts in (self._minutes, self._parts):
+            for chunks in parts.values():
+                yield from chunks
+
+
+def _write(column: NDArray[np.float64], chunks: list[PartChunk]) -> None:
+    for chunk in chunks:
+        is_priced = ~np.isnan(chunk.closes)
+        column[chunk.rows[is_priced]] = chunk.closes[is_priced]
+
+
+def _append(chunks: list[PartChunk], chunk: PartChunk) -> None:
+    """Add *chunk*, together with those that are not longer: there are few, however many come."""
+    joined = [chunk]
+    while chunks and len(chunks[-1].rows) <= sum(len(each.rows) for each in joined):
+        joined.append(chunks.pop())
+    chunks.append(chunk if len(joined) == 1 else _together(joined))
+
+
+def _together(chunks: list[PartChunk]) -> PartChunk:
+    columns: list[Any] = [
+        None if column[0] is None else np.concatenate(column)
+        for column in zip(*chunks, strict=True)
+    ]
+    return PartChunk(*columns)

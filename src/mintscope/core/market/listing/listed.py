@@ -1,0 +1,246 @@
+"""A list as readers see it: sorted by what they choose, searched, and cut into pages.
+
+A page ends at a place, (value, mint), and the next one goes on behind it, in whatever list is the
+newest by then.  So a mint whose value stays is on exactly one page; one whose value moves past the
+place in between may be missed, or come again.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from hashlib import blake2b
+from itertools import compress
+from math import isnan
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.listing.names import AddressIndex, NameIndex, cleaned
+from mintscope.core.market.listing.store import FoldedTo
+from mintscope.core.market.mint_facts import MintFacts
+from mintscope.core.market.readiness import CANDLES_FOR_ALL
+from mintscope.core.market.timeframe import TIMEFRAMES, Timeframe
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+class Sort(StrEnum):
+    """What a list is sorted by: of a day where it is of a span."""
+
+    VOLUME = "volume"
+    CHANGE = "change"
+    AGE = "age"
+    PRICE = "price"
+
+
+class ListPlace(NamedTuple):
+    """Where a page ends: the value that is sorted by, None where there is none, and the mint."""
+
+    value: float | None
+    mint: Mint
+
+
+class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a list.
+
+    text     in the name or symbol, or what the address begins with; "" finds all
+    after    the place where the page before ended
+    """
+
+    text: str = ""
+    sort: Sort = Sort.VOLUME
+    is_rising: bool = False
+    limit: int
+    after: ListPlace | None = None
+
+
+class ListedMint(msgspec.Struct, frozen=True, gc=False):
+    """What does not change with a swap; names are `cleaned`."""
+
+    mint: Mint
+    since: UnixS | None
+    name: str | None
+    symbol: str | None
+    decimals: int | None
+
+    @classmethod
+    def of(cls, mint: Mint, since: UnixS | None, facts: MintFacts | None) -> "ListedMint":
+        """Return *mint*, followed since then, as *facts* tell of it."""
+        if facts is None:
+            return cls(mint, since, None, None, None)
+        return cls(mint, since, cleaned(facts.name), cleaned(facts.symbol), facts.decimals)
+
+
+class ListLine(NamedTuple):
+    """One mint of a list; what is not known is None.
+
+    changes      of the price over M5, H1 and D1: 0.05 is five percent more
+    volume       of D1, micro-USD
+    swaps        of D1, those that had a price
+    market_cap   USD: price times supply
+    ready        the timeframes that have all their indicators
+    age_s        since it is followed
+    """
+
+    listed: ListedMint
+    usd: float | None
+    sol: float | None
+    changes: tuple[float | None, float | None, float | None]
+    volume: int
+    swaps: int
+    market_cap: float | None
+    ready: list[Timeframe]
+    age_s: int | None
+
+
+class ListedPage(NamedTuple):
+    """Some lines, and where they end if there are more."""
+
+    lines: Sequence[ListLine]
+    next_after: ListPlace | None
+
+
+class _Order(NamedTuple):
+    """All rows by rising value, equal ones by key; then those without a value, by key."""
+
+    rows: Rows
+    values: Floats
+    without: Rows
+
+
+def key_of(mint: Mint) -> int:
+    """Return what mints of equal values are sorted by, everywhere alike."""
+    return int.from_bytes(blake2b(mint.encode(), digest_size=8).digest())
+
+
+class ListedTokens:
+    """One state of a list.
+
+    folded   it is as of this slot
+    """
+
+    def __init__(
+        self,
+        folded: FoldedTo,
+        mints: Sequence[ListedMint | None],
+        rows: Any,
+        *,
+        names: NameIndex,
+        addresses: AddressIndex,
+    ) -> None:
+        """Take what is needed from *rows*, of `columns.ROW`, which may change afterwards."""
+        self.folded = folded
+        self._mints = mints
+        self._names = names
+        self._addresses = addresses
+        self._keys: NDArray[np.uint64] = rows["key"].copy()
+        self._usd: Floats = rows["usd"].copy()
+        self._sol: Floats = rows["sol"].copy()
+        self._changes: Floats = rows["usd"][:, None] / rows["before"] - 1.0
+        self._volume: NDArray[np.int64] = rows["volume"].copy()
+        self._swaps: NDArray[np.int64] = rows["swaps"].copy()
+        self._caps: Floats = rows["usd"] * rows["supply"]
+        self._is_ready: NDArray[np.bool_] = rows["counts"] >= CANDLES_FOR_ALL
+        self._orders = self._sorted(np.flatnonzero(rows["is_listed"]), rows["since"])
+
+    def __len__(self) -> int:
+        """Return how many mints are listed."""
+        order = self._orders[Sort.VOLUME]
+        return len(order.rows) + len(order.without)
+
+    def page(self, asked: ListQuestion) -> ListedPage:
+        """Return the page that *asked* describes."""
+        rows = self._rows_after(asked)
+        if asked.text:
+            found = self._names.find(asked.text) | self._addresses.find(asked.text)
+            rows = rows[found[rows]]
+        shown = rows[: asked.limit].tolist()
+        if len(rows) <= asked.limit:
+            return ListedPage([self._line(row) for row in shown], None)
+        return ListedPage([self._line(row) for row in shown], self._place(shown[-1], asked.sort))
+
+    def _sorted(self, listed: Rows, since: Floats) -> Mapping[Sort, _Order]:
+        by_key = listed[np.argsort(self._keys[listed])]
+        values = {
+            Sort.VOLUME: self._volume.astype(np.float64),
+            Sort.CHANGE: self._changes[:, 2],
+            Sort.AGE: -since,
+            Sort.PRICE: self._usd,
+        }
+        self._values = values
+        return {sort: _order(by_key, values[sort]) for sort in Sort}
+
+    def _rows_after(self, asked: ListQuestion) -> Rows:
+        """Return all rows from the place on that the page before ended at."""
+        order, after = self._orders[asked.sort], asked.after
+        rows, without = order.rows, order.without
+        if not asked.is_rising:
+            rows, without = rows[::-1], without[::-1]
+        if after is None:
+            return np.concatenate((rows, without))
+        key = np.uint64(key_of(after.mint))
+        if after.value is None:
+            return without[self._behind(order.without, key, is_rising=asked.is_rising) :]
+        first = int(np.searchsorted(order.values, after.value, "left"))
+        last = int(np.searchsorted(order.values, after.value, "right"))
+        begin = first if asked.is_rising else len(rows) - last
+        equal = order.rows[first:last]
+        begin += self._behind(equal, key, is_rising=asked.is_rising)
+        return np.concatenate((rows[begin:], without))
+
+    def _behind(self, rows: Rows, key: np.uint64, *, is_rising: bool) -> int:
+        """Return how many of *rows*, by rising key, are passed when *key* is."""
+        keys = self._keys[rows]
+        if is_rising:
+            return int(np.searchsorted(keys, key, "right"))
+        return len(rows) - int(np.searchsorted(keys, key, "left"))
+
+    def _place(self, row: int, sort: Sort) -> ListPlace:
+        listed = self._mints[row]
+        assert listed is not None
+        return ListPlace(_known(self._values[sort][row]), listed.mint)
+
+    def _line(self, row: int) -> ListLine:
+        listed, now = self._mints[row], self.folded.time
+        assert listed is not None
+        m5, h1, d1 = map(_known, self._changes[row])
+        since = listed.since
+        return ListLine(
+            listed=listed,
+            usd=_known(self._usd[row]),
+            sol=_known(self._sol[row]),
+            changes=(m5, h1, d1),
+            volume=int(self._volume[row]),
+            swaps=int(self._swaps[row]),
+            market_cap=_known(self._caps[row]),
+            ready=list(compress(TIMEFRAMES, self._is_ready[row])),
+            age_s=None if since is None or now is None else max(0, now - since),
+        )
+
+
+class TokenLists(Protocol):
+    """Who keeps the list, and knows what mints are."""
+
+    def newest(self) -> ListedTokens:
+        """Return the list.  Raises ServiceUnavailable while it is being loaded."""
+
+    async def facts_of(self, mint: Mint) -> MintFacts | None:
+        """Return what a node last said of *mint*; None before it was asked.
+
+        Raises TokenNotFound if *mint* is not followed.
+        """
+
+
+def _order(by_key: Rows, values: Floats) -> _Order:
+    of = values[by_key]
+    is_known = ~np.isnan(of)
+    rows, known = by_key[is_known], of[is_known]
+    order = np.argsort(known, kind="stable")
+    return _Order(rows[order], known[order], by_key[~is_known])
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else float(value)

@@ -1,0 +1,126 @@
+"""What a list reads: the finalized fold as it stands, and what it has folded since.
+
+All of it is final, so that nothing is ever taken back: a list is as old as finality.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.core.market.mint_facts import MintFacts
+
+
+class FoldedTo(NamedTuple):
+    """How far the finalized fold has come: event, slot and effective time of its checkpoint."""
+
+    seq: int
+    slot: Slot | None
+    time: UnixS | None
+
+
+class PartVolume(NamedTuple):
+    """What was traded in part *number* of D1: micro-USD, priced swaps, the newest price."""
+
+    number: int
+    volume: int
+    swaps: int
+    close: float | None
+
+
+class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A followed mint as the finalized fold has left it.
+
+    since      its swaps count from here on; None: from the first slot on
+    state      the accumulators of the fold, None before its first swap
+    facts      what a node last said of it
+    before     the newest prices from before the spans M5, H1 and D1; None where there is none
+    minutes    the newest price of each minute of H1 that has one, oldest first
+    parts      of D1, those in which something was traded, oldest first
+    Imported candles are in none of these.
+    """
+
+    mint: Mint
+    since: UnixS | None
+    state: bytes | None
+    facts: MintFacts | None
+    before: tuple[float | None, float | None, float | None]
+    minutes: Sequence[tuple[UnixS, float]]
+    parts: Sequence[PartVolume]
+
+
+class MintPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some mints, from one snapshot.
+
+    folded   as of that snapshot
+    last     to ask for the next page with
+    """
+
+    folded: FoldedTo
+    mints: Sequence[MintAsFolded]
+    last: int
+
+
+class MintTrades(NamedTuple):
+    """What one slot adds to a mint: micro-USD, priced swaps, and the newest price if any."""
+
+    mint: Mint
+    volume: int
+    swaps: int
+    price_usd: float | None
+    price_sol: float | None
+
+
+class SlotTrades(NamedTuple):
+    """A folded slot: one entry for each followed mint that was traded."""
+
+    folded: FoldedTo
+    trades: Sequence[MintTrades]
+
+
+class FactPlace(NamedTuple):
+    """Up to where facts were read."""
+
+    read_at_ms: UnixMs
+    mint: Mint
+
+
+class ListReader(Protocol):
+    """How a list reads the market; safe while ingest writes.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def folded(self) -> tuple[FoldedTo, int]:
+        """Return how far the fold has come, and the newest event of the log."""
+
+    async def mints(self, after: int, limit: int) -> MintPage:
+        """Return up to *limit* followed mints after the page that ended with *after*, 0 at first.
+
+        No mints: that was the last page.
+        """
+
+    async def some(self, mints: Sequence[Mint]) -> MintPage:
+        """Return those of *mints* that are followed."""
+
+    async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
+        """Return the folded slots after event *after_seq* and not after *until_seq*, in order.
+
+        limit    the last of them is the one that reaches so many trades
+        Raises   LogTrimmed when the first of them is no longer kept.
+        """
+
+    async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
+        """Return the mints that were tracked or untracked in between, each once.
+
+        Raises LogTrimmed when the first event is no longer kept.
+        """
+
+    async def facts_after(
+        self, place: FactPlace, limit: int
+    ) -> Sequence[tuple[FactPlace, MintFacts]]:
+        """Return up to *limit* facts of followed mints that were read after *place*, in order."""
+
+    async def facts_of(self, mint: Mint) -> MintFacts | None:
+        """Return what is kept of *mint*.  Raises TokenNotFound if it is not followed."""

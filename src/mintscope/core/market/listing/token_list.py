@@ -1,0 +1,184 @@
+"""The list of all followed tokens, kept current by what the finalized fold does.
+
+`seed` takes mints in, `apply` adds what was folded since, and `listed` returns what readers are
+shown until the next one: it never changes.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from mintscope.base.primitives import MINT_LENGTH_MAX, Mint, UnixS
+from mintscope.core.market.engine.fold import read_state
+from mintscope.core.market.listing.columns import ROWS_MIN, ListColumns, PartChunk
+from mintscope.core.market.listing.listed import ListedMint, ListedTokens, key_of
+from mintscope.core.market.listing.names import AddressIndex, NameIndex, search_line
+from mintscope.core.market.listing.spans import D1, H1
+from mintscope.core.market.listing.store import (
+    FoldedTo,
+    MintAsFolded,
+    MintPage,
+    SlotTrades,
+)
+from mintscope.core.market.mint_facts import MintFacts
+from mintscope.core.market.timeframe import Timeframe
+
+M1: Final = list(Timeframe).index(Timeframe.M1)
+
+
+class TokenList:
+    """The mints that were taken in, as of one folded slot.
+
+    folded   up to where it has come
+    """
+
+    def __init__(self, folded: FoldedTo) -> None:
+        self.folded = folded
+        self._columns = ListColumns(folded.time or UnixS(0))
+        self._rows: dict[Mint, int] = {}
+        self._mints: list[ListedMint | None] = []
+        self._lines: list[bytes] = []
+        self._lengths = np.zeros(ROWS_MIN, np.int32)  # of the lines
+        self._address_bytes = np.zeros((ROWS_MIN, MINT_LENGTH_MAX), np.uint8)
+        # As of the last `listed`; None once a name, or an address, is another.
+        self._names: NameIndex | None = None
+        self._addresses: AddressIndex | None = None
+        # Rows of mints that are gone, and the part in which they went: what they traded lies in
+        # closed parts for a day yet, so they are not another mint's before that.
+        self._gone: deque[tuple[int, int]] = deque()
+
+    def seed(self, page: MintPage) -> None:
+        """Take in the mints of *page*, anew where they are listed; it is as of `folded`."""
+        assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
+        rows = [self._start(one) for one in page.mints]
+        for number, of_number in _parts(rows, page.mints).items():
+            at, volumes, swaps, closes = zip(*of_number, strict=True)
+            chunk = PartChunk(
+                np.array(at, np.int32),
+                np.array(closes, np.float64),
+                np.array(volumes, np.int64),
+                np.array(swaps, np.int32),
+            )
+            self._columns.add_parts(number, chunk)
+        for number, closes_of in _minutes(rows, page.mints).items():
+            at, minute_closes = zip(*closes_of, strict=True)
+            chunk = PartChunk(np.array(at, np.int32), np.array(minute_closes, np.float64))
+            self._columns.add_minutes(number, chunk)
+
+    def drop(self, mint: Mint) -> None:
+        """List *mint* no longer."""
+        row = self._rows.pop(mint, None)
+        if row is not None:
+            self._columns.start_row(row)
+            self._gone.append((self._columns.part, row))
+            self._mints[row] = None
+            self._put_line(row, b"")
+
+    def apply(self, slots: Iterable[SlotTrades]) -> None:
+        """Add *slots*, the next ones that were folded."""
+        find = self._rows.get
+        for slot in slots:
+            numbers = np.array([find(trade.mint, -1) for trade in slot.trades], np.int32)
+            self._columns.apply(slot, numbers)
+            self.folded = slot.folded
+
+    def describe(self, mint: Mint, facts: MintFacts) -> None:
+        """Show *facts* of *mint* from now on, if it is listed."""
+        row = self._rows.get(mint)
+        if row is not None:
+            old = self._mints[row]
+            assert old is not None
+            self._put_mint(row, ListedMint.of(mint, old.since, facts), facts)
+
+    def listed(self) -> ListedTokens:
+        """Return the list as it stands; takes some time, and nothing else may go on meanwhile."""
+        mints = list(self._mints)
+        if self._names is None:
+            self._names = NameIndex(self._lines, self._lengths[: len(mints)])
+        if self._addresses is None:
+            self._addresses = AddressIndex(self._address_bytes[: len(mints)].copy())
+        return ListedTokens(
+            self.folded,
+            mints,
+            self._columns.rows[: len(mints)],
+            names=self._names,
+            addresses=self._addresses,
+        )
+
+    def kept_bytes(self) -> int:
+        """Return how much memory the numbers take."""
+        return self._columns.kept_bytes()
+
+    def _start(self, one: MintAsFolded) -> int:
+        self.drop(one.mint)
+        row = self._rows[one.mint] = self._take_row()
+        self._columns.start_row(row)
+        kept, since = self._columns.rows[row], one.since
+        kept["before"] = [np.nan if price is None else price for price in one.before]
+        if one.state is not None:
+            first = _load(kept, read_state(one.state)[0])
+            since = first if since is None else since
+        kept["is_listed"], kept["key"] = True, key_of(one.mint)
+        if since is not None:
+            kept["since"] = since
+        self._address_bytes[row] = 0
+        self._address_bytes[row, : len(one.mint)] = np.frombuffer(one.mint.encode(), np.uint8)
+        self._addresses = None
+        self._put_mint(row, ListedMint.of(one.mint, since, one.facts), one.facts)
+        return row
+
+    def _take_row(self) -> int:
+        if self._gone and self._gone[0][0] + D1.parts < self._columns.part:
+            return self._gone.popleft()[1]
+        self._mints.append(None)
+        self._lines.append(b"")
+        self._names = None
+        self._columns.make_room(len(self._mints))
+        more = len(self._columns.rows) - len(self._address_bytes)
+        if more:
+            self._address_bytes = np.pad(self._address_bytes, ((0, more), (0, 0)))
+            self._lengths = np.pad(self._lengths, (0, more))
+        return len(self._mints) - 1
+
+    def _put_mint(self, row: int, mint: ListedMint, facts: MintFacts | None) -> None:
+        self._mints[row] = mint
+        if facts is not None:
+            self._columns.rows["supply"][row] = facts.supply / 10**facts.decimals
+        self._put_line(row, search_line(mint.name, mint.symbol))
+
+    def _put_line(self, row: int, line: bytes) -> None:
+        if line != self._lines[row]:
+            self._lines[row], self._lengths[row] = line, len(line)
+            self._names = None
+
+
+def _load(kept: Any, state: Any) -> UnixS | None:
+    """Put candle counts and the newest price of *state* into *kept*; return its first minute."""
+    frames = state["frames"]
+    kept["counts"], kept["buckets"] = frames["count"], frames["open_bucket"]
+    if not frames["count"][M1]:
+        return None
+    kept["usd"], kept["sol"] = frames["prices"][M1][-1], state["price_sol"]
+    return UnixS(int(state["first"]))
+
+
+def _parts(
+    rows: Sequence[int], mints: Sequence[MintAsFolded]
+) -> dict[int, list[tuple[int, int, int, float | None]]]:
+    found: dict[int, list[tuple[int, int, int, float | None]]] = defaultdict(list)
+    for row, one in zip(rows, mints, strict=True):
+        for number, volume, swaps, close in one.parts:
+            found[number].append((row, volume, swaps, close))
+    return found
+
+
+def _minutes(
+    rows: Sequence[int], mints: Sequence[MintAsFolded]
+) -> dict[int, list[tuple[int, float]]]:
+    found: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for row, one in zip(rows, mints, strict=True):
+        for minute, close in one.minutes:
+            found[minute // H1.part_s].append((row, close))
+    return found

@@ -1,0 +1,1 @@
+"""What is free to know: the list of all tokens, what each of them is, and answers to build with."""

@@ -1,0 +1,154 @@
+"""GET /v1/tokens, and what is known of one token without a price."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import BadRequest, ErrorCode, InsufficientData
+from mintscope.base.limits import Limit
+from mintscope.base.primitives import Mint
+from mintscope.core.market.listing.listed import ListPlace, ListQuestion, Sort, TokenLists
+from mintscope.core.market.listing.names import cleaned
+from mintscope.edges.api.data.cursor import EXPECTED, decode_cursor, encode_cursor
+from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.tokens.icon import icon_of
+from mintscope.edges.api.tokens.metadata import metadata_of
+from mintscope.edges.api.tokens.wire import ListedToken, ListQuery, Metadata, TokenPage
+from mintscope.edges.api.v1 import mint_of
+from mintscope.edges.api.wire import success
+from mintscope.edges.server.content import etag_of
+from mintscope.edges.server.rate_limit import AddressLimit, AddressLimits
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Header, Response
+
+LISTS: Final = Limit(name="lists", count=60, window_s=60)
+SVG: Final[Header] = (b"content-type", b"image/svg+xml")
+A_WEEK: Final[Header] = (b"cache-control", b"public, max-age=604800, immutable")
+# The picture runs nothing and fetches nothing, also where it is opened by itself.
+PICTURE_ALONE: Final[Header] = (
+    b"content-security-policy",
+    b"default-src 'none'; style-src 'none'; sandbox",
+)
+NOT_SNIFFED: Final[Header] = (b"x-content-type-options", b"nosniff")
+UNREAD: Final = "The chain has not been asked yet what this token is; ask again in some minutes."
+
+
+class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
+    """Where a page ended, and of which list it was one."""
+
+    query: str
+    sort: str
+    order: str
+    value: float | None
+    mint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListParts:
+    """Who keeps the list of tokens, and how often an address may ask for what is free."""
+
+    lists: TokenLists
+    limit: Limit = LISTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRoutes:
+    """The routes, counted together by the address of the client."""
+
+    lists: TokenLists
+    limit: AddressLimit
+    clock: Clock
+
+    def operations(self) -> Sequence[Operation]:
+        """Return the operations."""
+        counted = (ErrorCode.RATE_LIMITED,)
+        served = (*counted, ErrorCode.SERVICE_UNAVAILABLE)
+        about = "/v1/token/{tokenAddress}"
+        # fmt: off
+        return (
+            Operation(
+                "GET", "/v1/tokens", self.list_tokens, TokenPage,
+                "All tokens that are tracked, sorted and searched",
+                refusals=served, query=ListQuery,
+            ),
+            Operation(
+                "GET", f"{about}/metadata", self.get_metadata, Metadata,
+                "What the chain says of a token: supply, authorities, extensions",
+                refusals=(
+                    ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.TOKEN_NOT_FOUND,
+                    ErrorCode.INSUFFICIENT_DATA, *served,
+                ),
+            ),
+            Operation(
+                "GET", f"{about}/icon.svg", self.get_icon, str,
+                "A picture of the token, drawn from the bytes of its mint",
+                refusals=(ErrorCode.INVALID_TOKEN_ADDRESS, *counted), media_type="image/svg+xml",
+            ),
+        )
+        # fmt: on
+
+    async def list_tokens(self, request: Request) -> Response:
+        """Answer one page of the list."""
+        await self.limit.pass_through(request)
+        asked = read_query(request, ListQuery)
+        listed = self.lists.newest()
+        page = listed.page(
+            ListQuestion(
+                text=cleaned(asked.query) or "",
+                sort=Sort(asked.sort),
+                is_rising=asked.order == "asc",
+                limit=asked.limit,
+                after=_place(asked),
+            )
+        )
+        data = TokenPage(
+            tokens=[ListedToken.of(line) for line in page.lines],
+            slot=listed.folded.slot,
+            as_of=listed.folded.time,
+            next_cursor=None if page.next_after is None else _cursor(asked, page.next_after),
+        )
+        return success(request, data, at=self.clock.now())
+
+    async def get_metadata(self, request: Request) -> Response:
+        """Answer what the token is."""
+        await self.limit.pass_through(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        facts = await self.lists.facts_of(mint)
+        if facts is None:
+            raise InsufficientData(UNREAD)
+        return success(request, metadata_of(mint, facts), at=self.clock.now())
+
+    async def get_icon(self, request: Request) -> Response:
+        """Answer the picture, of any mint: it says nothing of whether it is tracked."""
+        await self.limit.pass_through(request)
+        picture = icon_of(mint_of(request.path_params["tokenAddress"]))
+        headers = (SVG, A_WEEK, PICTURE_ALONE, NOT_SNIFFED)
+        return Response(200, picture, headers, etag=etag_of(picture))
+
+
+def token_operations(
+    parts: ListParts, *, limits: AddressLimits, clock: Clock
+) -> Sequence[Operation]:
+    """Return the operations that are free."""
+    limit = limits.of(parts.limit)
+    return TokenRoutes(lists=parts.lists, limit=limit, clock=clock).operations()
+
+
+def _place(asked: ListQuery) -> ListPlace | None:
+    """Return where the page before ended.  Raises BadRequest for one of another list."""
+    if not asked.cursor:
+        return None
+    at = decode_cursor(asked.cursor, ListPosition)
+    if (at.query, at.sort, at.order) != (asked.query, asked.sort, asked.order):
+        raise BadRequest(EXPECTED)
+    return ListPlace(at.value, Mint(at.mint))
+
+
+def _cursor(asked: ListQuery, place: ListPlace) -> str:
+    return encode_cursor(
+        ListPosition(asked.query, asked.sort, asked.order, place.value, place.mint)
+    )

@@ -1,0 +1,137 @@
+"""Keeping the list of all tokens current: the event loop around what the finalized fold did.
+
+It reads apart from the follower, over a connection of its own, and only what is final: a list that
+cannot be read holds up no report.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.time import MINUTE_MS
+from mintscope.core.market.listing.listed import ListedTokens
+from mintscope.core.market.listing.store import FactPlace, FoldedTo, ListReader
+from mintscope.core.market.listing.token_list import TokenList
+from mintscope.core.market.log import LogTrimmed
+from mintscope.core.market.mint_facts import MintFacts
+from mintscope.edges.follow.follower import Wait
+
+LOG = structlog.get_logger(__name__)
+
+# So many at once take some milliseconds, in a thread; nothing else touches the list meanwhile.
+MINTS_PER_READ: Final = 50
+TRADES_PER_READ: Final = 250
+FACTS_PER_READ: Final = 100
+# Of machines that read facts and lists: those read since then are looked at twice.
+CLOCKS_APART_MS: Final = 10 * MINUTE_MS
+
+
+class Lister:
+    """The list of this process, as of the last folded slot it knows; `run` keeps it current.
+
+    Implements `market.listing.listed.TokenLists`.
+    """
+
+    def __init__(self, reader: ListReader, clock: Clock, *, wait: Wait) -> None:
+        """Read *reader*; *wait* is called between two looks at it."""
+        self._reader = reader
+        self._clock = clock
+        self._wait = wait
+        self._list: TokenList | None = None
+        self._listed: ListedTokens | None = None
+        self._tracked_seq = 0
+        self._facts = FactPlace(UnixMs(0), Mint(""))
+
+    async def run(self) -> None:
+        """Follow the fold until cancelled, whatever the store does meanwhile."""
+        readable = True
+        while True:
+            try:
+                await self.refresh()
+            except Exception as error:  # noqa: BLE001  any failure of any store is tried again
+                if readable:
+                    LOG.warning("the list of tokens cannot be read", error=repr(error))
+                readable = False
+            else:
+                readable = True
+            await self._wait()
+
+    def newest(self) -> ListedTokens:
+        """Return the list.  Raises ServiceUnavailable while it is being loaded."""
+        if self._listed is None:
+            raise ServiceUnavailable("The list of tokens is still being loaded; try again shortly.")
+        return self._listed
+
+    async def facts_of(self, mint: Mint) -> MintFacts | None:
+        """Return what a node last said of *mint*.  Raises TokenNotFound if it is not followed."""
+        return await self._reader.facts_of(mint)
+
+    async def refresh(self) -> None:
+        """List everything that was folded, tracked or read of mints when this was called."""
+        try:
+            is_new = self._list is None
+            tokens = await self._load() if self._list is None else self._list
+            is_changed = await self._follow(tokens)
+        except LogTrimmed as reason:
+            LOG.info("loading the list of tokens again", reason=str(reason))
+            self._list = None
+            return
+        if is_changed or is_new:
+            self._listed = await asyncio.to_thread(tokens.listed)
+        self._list = tokens
+
+    async def _load(self) -> TokenList:
+        """Take in all mints, page by page."""
+        folded, self._tracked_seq = await self._reader.folded()
+        self._facts = FactPlace(UnixMs(self._clock.now() - CLOCKS_APART_MS), Mint(""))
+        tokens, last = TokenList(folded), 0
+        while True:
+            page = await self._reader.mints(last, MINTS_PER_READ)
+            if not page.mints:
+                return tokens
+            await self._apply(tokens, page.folded)
+            await asyncio.to_thread(tokens.seed, page)
+            last = page.last
+
+    async def _follow(self, tokens: TokenList) -> bool:
+        """Bring *tokens* to where the fold stands; say whether that changed anything."""
+        before, (folded, newest) = tokens.folded, await self._reader.folded()
+        tracked = await self._reader.tracked(self._tracked_seq, newest)
+        for first in range(0, len(tracked), MINTS_PER_READ):
+            await self._read_again(tokens, tracked[first : first + MINTS_PER_READ])
+        self._tracked_seq = newest
+        await self._apply(tokens, folded)
+        is_described = await self._describe(tokens)
+        return bool(tracked) or is_described or tokens.folded != before
+
+    async def _read_again(self, tokens: TokenList, mints: Sequence[Mint]) -> None:
+        """Take *mints* in as they are now, and drop those that are not followed."""
+        page = await self._reader.some(mints)
+        await self._apply(tokens, page.folded)
+        for mint in mints:
+            tokens.drop(mint)
+        await asyncio.to_thread(tokens.seed, page)
+
+    async def _apply(self, tokens: TokenList, until: FoldedTo) -> None:
+        if until.seq < tokens.folded.seq:
+            raise LogTrimmed(f"expected at least event {tokens.folded.seq}, was {until.seq}")
+        while tokens.folded.seq < until.seq:
+            slots = await self._reader.trades(tokens.folded.seq, until.seq, TRADES_PER_READ)
+            if not slots:
+                raise LogTrimmed(f"expected slots until event {until.seq}, were none")
+            await asyncio.to_thread(tokens.apply, slots)
+
+    async def _describe(self, tokens: TokenList) -> bool:
+        """Take in what was read of mints since the last look."""
+        is_changed = False
+        while found := await self._reader.facts_after(self._facts, FACTS_PER_READ):
+            for place, facts in found:
+                tokens.describe(place.mint, facts)
+            self._facts = found[-1][0]
+            is_changed = True
+        return is_changed

@@ -1,0 +1,1 @@
+"""What the list of all tokens reads, in the SQL that every engine understands."""

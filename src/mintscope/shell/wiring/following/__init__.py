@@ -1,0 +1,1 @@
+"""What each api process keeps current of the market."""

@@ -1,0 +1,268 @@
+"""What every reader of lists must do, and that a list over it says what the swaps say."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+from msgspec.structs import replace
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.errors import TokenNotFound
+from mintscope.base.primitives import Mint, UnixMs, UnixS
+from mintscope.core.market.listing.listed import ListedTokens, ListQuestion, Sort, key_of
+from mintscope.core.market.listing.store import FactPlace, FoldedTo, ListReader, MintTrades
+from mintscope.core.market.log import LogTrimmed, PricedSwap
+from mintscope.core.market.retention import Retention
+from mintscope.core.market.store import MINUTES_S
+from mintscope.core.market.timeframe import WIDTH_S, Timeframe
+from mintscope.edges.follow.follower import look_again_soon
+from mintscope.edges.follow.lister import Lister
+from support.fakes.facts import FACTS
+from support.fakes.made_chain import MINTS, START
+from support.oracles.slow_list import Expected, Told, expected, in_order
+from support.scenes.listing import LIST_ENGINES, ListedMarket, listed_market
+
+A, B, C, D = MINTS
+Ports = tuple[ListedMarket, ListReader]
+# As little as may be kept, so that candles are dropped.
+RETENTION: Final = Retention(
+    {each: MINUTES_S if each is Timeframe.M1 else WIDTH_S[each] for each in Timeframe}
+)
+STEPS_S: Final = (7, 60, 61, 130, 300, 700, 4_000)
+PAUSES_S: Final = {60: 90_000, 80: 3_600, 120: 200_000, 150: 600_000}
+
+
+@pytest.fixture(params=LIST_ENGINES)
+async def ports(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ports]:
+    async with listed_market(request.param, tmp_path, RETENTION) as market:
+        yield market
+
+
+def trade(mint: Mint, usd: float | None = 1.0, volume: int = 10, index: int = 0) -> PricedSwap:
+    sol = None if usd is None else usd / 100
+    return PricedSwap(mint, index, 0, -1, 0, index % 2 == 0, volume, usd, sol, "pool")
+
+
+def lister_of(reader: ListReader) -> Lister:
+    return Lister(reader, ManualClock(UnixMs(START * 1000)), wait=look_again_soon)
+
+
+def told(listed: ListedTokens, sort: Sort = Sort.VOLUME) -> dict[str, Expected]:
+    """Return what the list says, in its order, read page by page."""
+    found: dict[str, Expected] = {}
+    asked = ListQuestion(sort=sort, limit=3)
+    while True:
+        page = listed.page(asked)
+        for line in page.lines:
+            assert line.listed.mint not in found
+            found[line.listed.mint] = Expected(
+                line.usd, line.sol, line.changes, line.volume, line.swaps, [*line.ready]
+            )
+        if page.next_after is None:
+            return found
+        asked = replace(asked, after=page.next_after)
+
+
+async def test_a_list_says_what_the_swaps_say_since_a_mint_is_followed(ports: Ports) -> None:
+    """Whenever it was loaded, whatever was tracked meanwhile, over days with long pauses."""
+    market, reader = ports
+    random = Random(7)
+    swaps: list[Told] = []
+    followed: set[Mint] = set()
+    listers = [lister_of(reader)]
+    time: int = START
+    for slot in range(1, 301):
+        time += PAUSES_S.get(slot, random.choice(STEPS_S))
+        if random.random() < 0.03 or slot == 1:
+            mint = A if slot == 1 else random.choice([B, C, D])
+            await (market.untrack if mint in followed else market.track)(mint)
+            followed ^= {mint}
+            swaps = [swap for swap in swaps if swap.mint != mint]
+        traded = [
+            trade(mint, random.choice([None, *[random.uniform(1, 9)] * 9]), random.randrange(99), n)
+            for n, mint in enumerate([A, *random.choices(MINTS, k=random.randrange(4))])
+            if slot not in PAUSES_S
+        ]
+        await market.append(slot, time, *traded)
+        swaps += [
+            Told(each.mint, time, each.volume, each.price_usd, each.price_sol)
+            for each in traded
+            if each.mint in followed
+        ]
+        if random.random() < 0.1:
+            listers = [*listers[-2:], lister_of(reader)]
+        if random.random() < 0.2:
+            await listers[-1].refresh()
+        if slot % 20 == 0:
+            for lister in listers:
+                await lister.refresh()
+                assert told(lister.newest()) == {
+                    mint: expected(mint, swaps, time) for mint in followed
+                }
+    assert any(expected(mint, swaps, time).ready for mint in followed)
+
+
+async def test_a_price_from_before_the_day_is_found_where_its_minute_is_no_longer_kept(
+    ports: Ports,
+) -> None:
+    market, reader = ports
+    await market.track(A)
+    await market.append(1, START, trade(A, 5.0))
+    later = START + 5 * 86_400
+    for slot in range(2, 108):
+        await market.append(slot, later + slot * 60, trade(A, 6.0))
+    lister = lister_of(reader)
+    await lister.refresh()
+
+    assert told(lister.newest())[A].changes == (0.0, 0.0, 6.0 / 5.0 - 1.0)
+
+
+@pytest.mark.parametrize("sort", Sort)
+async def test_every_sort_lists_each_mint_once_in_order(ports: Ports, sort: Sort) -> None:
+    market, reader = ports
+    swaps = []
+    for n, mint in enumerate(MINTS):
+        await market.append(n + 1, START + 60 * n, *(trade(each) for each in MINTS[:n]))
+        swaps += [Told(each, START + 60 * n, 10, 1.0, 0.01) for each in MINTS[:n]]
+        await market.track(mint)
+    await market.append(9, START + 100_000, trade(B, 2.0), trade(C, 0.5), trade(C, 0.5, index=1))
+    lister = lister_of(reader)
+    await lister.refresh()
+
+    lines = {each: expected(each, [], 0) for each in MINTS} | told(lister.newest())
+    values: dict[str, float | None] = {
+        mint: {
+            Sort.VOLUME: line.volume,
+            Sort.CHANGE: line.changes[2],
+            Sort.PRICE: line.usd,
+            Sort.AGE: 100_000 - 60 * MINTS.index(Mint(mint)),
+        }[sort]
+        for mint, line in lines.items()
+    }
+    keys: dict[str, int] = {mint: key_of(mint) for mint in MINTS}
+    for is_rising in (False, True):
+        asked = ListQuestion(sort=sort, is_rising=is_rising, limit=1)
+        found = []
+        while True:
+            page = lister.newest().page(asked)
+            found += [line.listed.mint for line in page.lines]
+            if page.next_after is None:
+                break
+            asked = replace(asked, after=page.next_after)
+        assert found == in_order(values, keys, is_rising=is_rising)
+
+
+async def test_pages_are_bounded_and_end_with_an_empty_one(ports: Ports) -> None:
+    market, reader = ports
+    for mint in MINTS:
+        await market.track(mint)
+    first = await reader.mints(0, 3)
+    second = await reader.mints(first.last, 3)
+    third = await reader.mints(second.last, 3)
+
+    assert [len(page.mints) for page in (first, second, third)] == [3, 1, 0]
+    assert {one.mint for page in (first, second) for one in page.mints} == set(MINTS)
+    assert first.folded == FoldedTo(0, None, None)
+
+
+async def test_trades_are_those_of_folded_slots_in_order(ports: Ports) -> None:
+    market, reader = ports
+    for mint in (A, B):
+        await market.track(mint)
+    await market.append(1, START, trade(A, 3.0), trade(B, None), trade(A, 4.0, 5, index=2))
+    await market.append(2, START + 1)
+    await market.append(3, START + 2, trade(A), trade(C))
+    folded, newest = await reader.folded()
+    slots = await reader.trades(0, folded.seq, 1_000)
+
+    assert newest >= folded.seq
+    assert (folded.slot, folded.time) == (3, START + 2)
+    assert [slot.folded.slot for slot in slots] == [1, 2, 3]
+    assert slots[-1].folded == folded
+    assert sorted(slots[0].trades) == [
+        MintTrades(A, 15, 2, 4.0, 0.04),
+        MintTrades(B, 10, 0, None, None),
+    ]
+    assert slots[2].trades == [MintTrades(A, 10, 1, 1.0, 0.01)]
+    assert [s.folded.slot for s in await reader.trades(0, folded.seq, 1)] == [1]
+    assert await reader.trades(0, slots[0].folded.seq, 1_000) == slots[:1]
+    assert await reader.trades(slots[1].folded.seq, folded.seq, 1_000) == slots[2:]
+
+
+async def test_what_was_tracked_and_untracked_is_told_once(ports: Ports) -> None:
+    market, reader = ports
+    await market.track(A)
+    _, before = await reader.folded()
+    for act in (market.track, market.untrack, market.track):
+        await act(B)
+    await market.untrack(A)
+    _, newest = await reader.folded()
+
+    assert set(await reader.tracked(before, newest)) == {A, B}
+    assert len(await reader.tracked(before, newest)) == 2
+    assert await reader.tracked(newest, newest) == []
+    assert {one.mint for one in (await reader.some([A, B, C])).mints} == {B}
+
+
+async def test_a_log_that_was_trimmed_is_loaded_again(ports: Ports) -> None:
+    market, reader = ports
+    await market.track(A)
+    await market.append(1, START, trade(A))
+    lister = lister_of(reader)
+    await lister.refresh()
+    for slot in range(2, 6):
+        await market.append(slot, START + slot * 1_000, trade(A))
+    await market.trim()
+
+    with pytest.raises(LogTrimmed):
+        await reader.trades(0, 99, 1)
+    with pytest.raises(LogTrimmed):
+        await reader.tracked(0, 99)
+    await lister.refresh()
+    await lister.refresh()
+    assert told(lister.newest())[A].swaps == 5
+
+
+async def test_facts_come_in_the_order_in_which_they_were_read(ports: Ports) -> None:
+    market, reader = ports
+    for mint in (A, B, C):
+        await market.track(mint)
+    read = {A: 20, B: 10, C: 20}
+    for mint, at in read.items():
+        await market.learn(mint, replace(FACTS, read_at_ms=UnixMs(at)))
+    found = await reader.facts_after(FactPlace(UnixMs(0), Mint("")), 2)
+
+    assert [place for place, _ in found] == [(10, B), (20, A)]
+    assert found[0][1] == replace(FACTS, read_at_ms=UnixMs(10))
+    assert [place for place, _ in await reader.facts_after(found[-1][0], 2)] == [(20, C)]
+    assert await reader.facts_after(FactPlace(UnixMs(20), C), 2) == []
+
+
+async def test_facts_of_a_mint(ports: Ports) -> None:
+    market, reader = ports
+    with pytest.raises(TokenNotFound):
+        await reader.facts_of(A)
+    await market.track(A)
+    assert await reader.facts_of(A) is None
+    await market.learn(A, FACTS)
+    assert await reader.facts_of(A) == FACTS
+
+
+async def test_a_name_that_is_read_later_is_listed(ports: Ports) -> None:
+    market, reader = ports
+    await market.append(1, START)
+    await market.track(A)
+    await market.append(2, START + 1, trade(A, 0.5))
+    lister = lister_of(reader)
+    await lister.refresh()
+    (line,) = lister.newest().page(ListQuestion(limit=9)).lines
+    assert (line.listed.symbol, line.market_cap, line.age_s) == (None, None, 1)
+
+    facts = replace(FACTS, read_at_ms=UnixMs(START * 1000), supply=4_000_000, symbol="New")
+    await market.learn(A, facts)
+    await lister.refresh()
+    (line,) = lister.newest().page(ListQuestion(limit=9)).lines
+    assert (line.listed.symbol, line.listed.decimals, line.market_cap) == ("New", 6, 2.0)
+    assert line.listed.since == UnixS(START)

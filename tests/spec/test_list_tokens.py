@@ -1,0 +1,201 @@
+"""GET /v1/tokens"""
+
+from base64 import urlsafe_b64encode
+from typing import Any, Final
+
+import pytest
+from msgspec.structs import replace
+
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.core.market.log import PricedSwap
+from mintscope.core.market.mint_facts import MintFacts
+from support.fakes.facts import FACTS
+from support.scenes.service import NOW, Service
+
+PATH: Final = "/v1/tokens"
+START: Final = NOW // 1000 - 200_000
+NAMES: Final = {WSOL: ("Wrapped SOL", "SOL"), USDC: ("USD Coin", "USDC"), USDT: ("Tether", "USDT")}
+
+
+def facts_of(name: str | None, symbol: str | None, **others: Any) -> MintFacts:
+    return replace(FACTS, name=name, symbol=symbol, read_at_ms=UnixMs(NOW), **others)
+
+
+def swap(mint: Mint, usd: float | None, micro_usd: int = 5_000_000) -> PricedSwap:
+    sol = None if usd is None else usd / 100
+    return PricedSwap(mint, 0, 0, -1, 0, True, micro_usd, usd, sol, "pool")  # noqa: FBT003
+
+
+@pytest.fixture
+async def listed(service: Service) -> Service:
+    """Return a service that lists three tokens, each a minute younger than the one before."""
+    market = service.market
+    for n, (mint, names) in enumerate(NAMES.items()):
+        await market.append(n, START + 60 * n)
+        await market.track(mint)
+        await market.learn(mint, facts_of(*names, supply=10**9))
+    await market.append(10, START + 1_000, swap(WSOL, 80.0), swap(USDC, 1.0))
+    await market.append(11, START + 100_000, swap(WSOL, 100.0), swap(USDC, 1.0, 9_000_000))
+    await service.lister.refresh()
+    return service
+
+
+async def tokens(service: Service, query: str = "") -> list[dict[str, Any]]:
+    response = await service.client.get(f"{PATH}?{query}")
+    assert response.status_code == 200, response.text
+    found: list[dict[str, Any]] = response.json()["data"]["tokens"]
+    return found
+
+
+async def symbols(service: Service, query: str = "") -> list[str]:
+    return [token["symbol"] for token in await tokens(service, query)]
+
+
+async def test_a_token_with_every_field(listed: Service) -> None:
+    response = await listed.client.get(f"{PATH}?sort=price&limit=1")
+
+    assert response.status_code == 200
+    assert response.headers["cache-control"] == "no-store"
+    body = response.json()
+    assert set(body) == {"success", "data", "meta"}
+    assert set(body["data"]) == {"tokens", "slot", "asOf", "nextCursor"}
+    assert (body["data"]["slot"], body["data"]["asOf"]) == (11, START + 100_000)
+    assert body["data"]["tokens"] == [
+        {
+            "mint": WSOL,
+            "name": "Wrapped SOL",
+            "symbol": "SOL",
+            "decimals": 6,
+            "price": {"usd": 100.0, "sol": 1.0},
+            "change": {"m5": 0.25, "h1": 0.25, "d1": 0.25},
+            "volumeUsdD1": 5.0,
+            "swapsD1": 1,
+            "marketCapUsd": 100_000.0,
+            "readyTimeframes": [],
+            "trackedSince": START,
+            "ageS": 100_000,
+        }
+    ]
+
+
+async def test_what_is_not_known_is_null(listed: Service) -> None:
+    await listed.market.track(Mint("8" * 44))
+    await listed.lister.refresh()
+    token = (await tokens(listed, "query=888"))[0]
+
+    unknown = {"name", "symbol", "decimals", "price", "marketCapUsd"}
+    assert {name for name, value in token.items() if value is None} == unknown
+    assert token["change"] == {"m5": None, "h1": None, "d1": None}
+    assert (token["volumeUsdD1"], token["swapsD1"], token["ageS"]) == (0.0, 0, 0)
+
+
+async def test_it_is_sorted_and_what_has_no_value_comes_last(listed: Service) -> None:
+    orders = {
+        "": ["USDC", "SOL", "USDT"],
+        "sort=volume&order=asc": ["USDT", "SOL", "USDC"],
+        "sort=price": ["SOL", "USDC", "USDT"],
+        "sort=price&order=asc": ["USDC", "SOL", "USDT"],
+        "sort=change": ["SOL", "USDC", "USDT"],
+        "sort=change&order=asc": ["USDC", "SOL", "USDT"],
+        "sort=age": ["SOL", "USDC", "USDT"],
+        "sort=age&order=asc": ["USDT", "USDC", "SOL"],
+    }
+    assert {query: await symbols(listed, query) for query in orders} == orders
+
+
+async def test_it_finds_parts_of_names_in_any_case_and_the_beginning_of_a_mint(
+    listed: Service,
+) -> None:
+    found = {
+        "wrapped": ["SOL"],
+        "USD": ["USDC", "USDT"],
+        "ether": ["USDT"],
+        "sd%20co": ["USDC"],
+        WSOL[:5]: ["SOL"],
+        WSOL: ["SOL"],
+        WSOL[:5].lower(): [],
+        WSOL[1:5]: [],
+        "solusd": [],
+        "%E2%80%AEusd%0A": ["USDC", "USDT"],
+        "%20": ["USDC", "SOL", "USDT"],
+        "x" * 64: [],
+    }
+    assert {query: await symbols(listed, f"query={query}") for query in found} == found
+
+
+async def test_names_of_strangers_are_shown_without_what_turns_a_line_around(
+    listed: Service,
+) -> None:
+    name = "\u202egnp.nioc\u202c\u200b \x1b[31m\u2066Coin\n\u00a0 x\ud83d\ude80"
+    facts = facts_of(name.encode("utf-16", "surrogatepass").decode("utf-16"), "\u200f")
+    await listed.market.learn(WSOL, replace(facts, read_at_ms=UnixMs(NOW + 1)))
+    await listed.lister.refresh()
+    (token,) = await tokens(listed, f"query={WSOL}")
+
+    assert (token["name"], token["symbol"]) == ("gnp.nioc [31mCoin x🚀", None)
+    assert await symbols(listed, "query=gnp.nioc%20%5B31mcoin") == [None]
+
+
+async def test_pages_hold_each_token_once(listed: Service) -> None:
+    cursor = ""
+    for symbol in ("USDC", "SOL", "USDT"):
+        data = (await listed.client.get(f"{PATH}?limit=1&cursor={cursor}")).json()["data"]
+        assert [token["symbol"] for token in data["tokens"]] == [symbol]
+        cursor = data["nextCursor"]
+
+    assert cursor is None
+
+
+async def test_a_page_goes_on_behind_a_token_whose_value_has_moved(listed: Service) -> None:
+    """What stays in its place is neither missed nor repeated, whatever the others do."""
+    first = (await listed.client.get(f"{PATH}?limit=1")).json()["data"]
+    assert [token["symbol"] for token in first["tokens"]] == ["USDC"]
+    await listed.market.append(12, START + 100_001, swap(USDC, 1.0, 77_000_000))
+    await listed.lister.refresh()
+
+    rest = await symbols(listed, f"cursor={first['nextCursor']}")
+    assert rest == ["SOL", "USDT"]
+
+
+async def test_what_cannot_be_answered_is_400(listed: Service) -> None:
+    for query in (
+        "sort=name",
+        "order=up",
+        "limit=0",
+        "limit=101",
+        "limit=x",
+        "page=2",
+        "query=a&query=b",
+        "query=" + "x" * 65,
+        "cursor=x",
+        "cursor=" + urlsafe_b64encode(b'{"type":"other","mint":""}').decode(),
+    ):
+        response = await listed.client.get(f"{PATH}?{query}")
+        assert (response.status_code, response.json()["error"]["code"]) == (400, "BAD_REQUEST")
+
+
+async def test_the_cursor_of_another_list_is_400(listed: Service) -> None:
+    cursor = (await listed.client.get(f"{PATH}?limit=1")).json()["data"]["nextCursor"]
+    for other in ("sort=price", "order=asc", "query=S"):
+        response = await listed.client.get(f"{PATH}?limit=1&cursor={cursor}&{other}")
+        assert response.status_code == 400
+        assert "nextCursor" in response.json()["error"]["message"]
+
+
+async def test_while_it_is_loaded_it_is_503(service: Service) -> None:
+    response = await service.client.get(PATH)
+
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "SERVICE_UNAVAILABLE"
+    assert "retry-after" in response.headers
+
+
+async def test_it_is_free_and_has_a_limit_of_its_own(listed: Service) -> None:
+    for _ in range(60):
+        response = await listed.client.get(PATH)
+        assert response.headers["ratelimit-policy"] == '"lists";q=60;w=60'
+    refused = await listed.client.get(PATH)
+
+    assert refused.status_code == 429
+    assert (await listed.client.get("/v1/credits/balance")).status_code == 401

@@ -1,0 +1,43 @@
+"""GET /v1/token/{tokenAddress}/icon.svg"""
+
+from hashlib import sha256
+from xml.etree import ElementTree as ET
+
+from mintscope.base.solana import USDC, WSOL
+from support.scenes.service import Service
+
+PATH = f"/v1/token/{WSOL}/icon.svg"
+
+
+async def test_it_is_a_picture_that_runs_and_fetches_nothing(service: Service) -> None:
+    response = await service.client.get(PATH)
+
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "image/svg+xml"
+    assert response.headers["cache-control"] == "public, max-age=604800, immutable"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    svg = ET.fromstring(response.content)
+    assert {node.tag.rpartition("}")[2] for node in svg.iter()} == {"svg", "rect", "path"}
+    assert not [name for node in svg.iter() for name in node.attrib if name.startswith("on")]
+
+
+async def test_it_is_the_same_for_ever_and_another_for_another_mint(service: Service) -> None:
+    pictures = {(await service.client.get(PATH)).content for _ in range(3)}
+    other = await service.client.get(f"/v1/token/{USDC}/icon.svg")
+
+    assert [sha256(picture).hexdigest()[:16] for picture in pictures] == ["5c8b71abd68c0def"]
+    assert other.content not in pictures
+
+
+async def test_who_has_it_is_not_sent_it_again(service: Service) -> None:
+    etag = (await service.client.get(PATH)).headers["etag"]
+    response = await service.client.get(PATH, headers={"If-None-Match": etag})
+
+    assert (response.status_code, response.content) == (304, b"")
+
+
+async def test_what_is_no_mint_is_400(service: Service) -> None:
+    response = await service.client.get("/v1/token/abc/icon.svg")
+
+    assert response.json()["error"]["code"] == "INVALID_TOKEN_ADDRESS"

@@ -1,0 +1,77 @@
+"""GET /v1/token/{tokenAddress}/metadata"""
+
+from msgspec.structs import replace
+
+from mintscope.base.primitives import UnixMs
+from mintscope.core.market.mint_facts import TokenProgram
+from support.fakes.facts import FACTS
+from support.fakes.reports import TRACKED, UNTRACKED
+from support.scenes.service import NOW, Service
+
+PATH = f"/v1/token/{TRACKED}/metadata"
+STRANGER = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"
+
+
+async def test_a_plain_mint(service: Service) -> None:
+    await service.market.track(TRACKED)
+    await service.market.learn(TRACKED, replace(FACTS, read_at_ms=UnixMs(NOW)))
+    response = await service.client.get(PATH)
+
+    assert response.status_code == 200
+    assert response.json()["data"] == {
+        "mint": TRACKED,
+        "name": "a name",
+        "symbol": "A",
+        "decimals": 6,
+        "supply": "18446744073709551615",
+        "program": TokenProgram.SPL,
+        "mintAuthority": None,
+        "freezeAuthority": None,
+        "transferFeeBps": None,
+        "transferHook": None,
+        "permanentDelegate": None,
+        "inWords": [
+            "It is a mint of the program SPL Token.",
+            "No more can be made: it has no mint authority.",
+            "Accounts cannot be frozen.",
+        ],
+        "slot": 10,
+        "readAt": NOW // 1000,
+    }
+
+
+async def test_what_its_issuer_can_do_is_told_in_words(service: Service) -> None:
+    facts = replace(
+        FACTS,
+        program=TokenProgram.SPL_2022,
+        mint_authority=STRANGER,
+        freeze_authority=STRANGER,
+        transfer_fee_bps=125,
+        transfer_hook=STRANGER,
+        permanent_delegate=STRANGER,
+        name="\u202ename",
+    )
+    await service.market.track(TRACKED)
+    await service.market.learn(TRACKED, facts)
+    data = (await service.client.get(PATH)).json()["data"]
+
+    assert data["name"] == "name"
+    assert data["inWords"] == [
+        "It is a mint of the program Token-2022.",
+        f"More can be made at any time, by {STRANGER}.",
+        f"{STRANGER} can freeze accounts, so that nothing leaves them.",
+        "A transfer costs 1.25 % of its amount.",
+        f"The program {STRANGER} runs at every transfer, and can refuse it.",
+        f"{STRANGER} can move or burn the tokens of every holder.",
+    ]
+
+
+async def test_what_is_not_known(service: Service) -> None:
+    await service.market.track(TRACKED)
+    for mint, status, code in (
+        ("abc", 400, "INVALID_TOKEN_ADDRESS"),
+        (UNTRACKED, 404, "TOKEN_NOT_FOUND"),
+        (TRACKED, 404, "INSUFFICIENT_DATA"),
+    ):
+        response = await service.client.get(f"/v1/token/{mint}/metadata")
+        assert (response.status_code, response.json()["error"]["code"]) == (status, code)

@@ -1,0 +1,76 @@
+"""What a list must say, computed slowly from the swaps alone.
+
+Shares no code with what it checks: every value is looked for anew among all swaps.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+WIDTHS = {"m1": 60, "m5": 300, "m15": 900, "h1": 3600}
+FOR_ALL = 200
+
+
+class Told(NamedTuple):
+    """A swap of a followed mint, of a slot that is final."""
+
+    mint: str
+    time: int
+    volume: int
+    usd: float | None
+    sol: float | None
+
+
+class Expected(NamedTuple):
+    """What a list must say of one mint."""
+
+    usd: float | None
+    sol: float | None
+    changes: tuple[float | None, float | None, float | None]
+    volume: int
+    swaps: int
+    ready: list[str]
+
+
+def starts(now: int) -> tuple[int, int, int]:
+    """Return when m5, h1 and d1 begin: whole minutes, and 60 parts of 24 minutes for the day."""
+    minute, part = now - now % 60, now - now % 1440
+    return minute - 4 * 60, minute - 59 * 60, part - 59 * 1440
+
+
+def expected(mint: str, swaps: Sequence[Told], now: int) -> Expected:
+    """Return what must be said of *mint* at *now*; *swaps* are all of it since it is followed."""
+    own = [swap for swap in swaps if swap.mint == mint]
+    priced = [(swap.time, swap.usd) for swap in own if swap.usd is not None]
+    m5, h1, d1 = (_change(priced, start) for start in starts(now))
+    day = starts(now)[2]
+    return Expected(
+        usd=priced[-1][1] if priced else None,
+        sol=next((swap.sol for swap in reversed(own) if swap.usd is not None), None),
+        changes=(m5, h1, d1),
+        volume=sum(swap.volume for swap in own if swap.time >= day),
+        swaps=sum(time >= day for time, _ in priced),
+        ready=[
+            name
+            for name, width in WIDTHS.items()
+            if len({time // width for time, _ in priced}) >= FOR_ALL
+        ],
+    )
+
+
+def _change(priced: Sequence[tuple[int, float]], start: int) -> float | None:
+    before = [usd for time, usd in priced if time < start]
+    return priced[-1][1] / before[-1] - 1.0 if before else None
+
+
+def in_order(
+    values: Mapping[str, float | None], keys: Mapping[str, int], *, is_rising: bool
+) -> list[str]:
+    """Return the mints by value, then by key; those without a value come last either way."""
+    known = sorted(
+        (mint for mint in values if values[mint] is not None),
+        key=lambda mint: (values[mint], keys[mint]),
+    )
+    without = sorted((mint for mint in values if values[mint] is None), key=keys.__getitem__)
+    if not is_rising:
+        known, without = known[::-1], without[::-1]
+    return known + without

@@ -1,0 +1,77 @@
+"""A market for lists, on any engine or in memory: slots in it are final and folded at once."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.listing.store import ListReader
+from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.mint_facts import MintFacts
+from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
+from mintscope.core.market.store import FinalSlot, NewSlot
+from mintscope.edges.ingest.fold import fold_once
+from mintscope.edges.storage.market import Market
+from support.fakes.list_reader import FakeListReader
+from support.scenes.market_engines import MARKET_ENGINES, market_of
+
+LIST_ENGINES: Final = ("memory", *MARKET_ENGINES)
+
+
+class ListedMarket(Protocol):
+    """What happens in the market."""
+
+    async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
+        """Fold *slot*, which is final."""
+
+    async def track(self, mint: Mint) -> None: ...
+
+    async def untrack(self, mint: Mint) -> None: ...
+
+    async def learn(self, mint: Mint, facts: MintFacts) -> None: ...
+
+    async def trim(self) -> None:
+        """Forget every event that may be forgotten."""
+
+
+class KeptMarket:
+    """Implements ListedMarket over a store."""
+
+    def __init__(self, market: Market) -> None:
+        self.market = market
+
+    async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
+        header = SlotHeader(
+            slot=Slot(slot), parent_slot=Slot(slot - 1), blockhash=f"{slot}", time=UnixS(time)
+        )
+        await self.market.store.write([NewSlot(header, swaps), FinalSlot(Slot(slot))])
+        while await fold_once(self.market.store, None):
+            pass
+
+    async def track(self, mint: Mint) -> None:
+        assert await self.market.tracking.add(mint)
+
+    async def untrack(self, mint: Mint) -> None:
+        assert await self.market.tracking.remove(mint)
+
+    async def learn(self, mint: Mint, facts: MintFacts) -> None:
+        assert await self.market.facts.save(mint, facts)
+
+    async def trim(self) -> None:
+        while await self.market.store.trim(1_000):
+            pass
+
+
+@asynccontextmanager
+async def listed_market(
+    engine: str, folder: Path, retention: Retention = DEFAULT_RETENTION
+) -> AsyncIterator[tuple[ListedMarket, ListReader]]:
+    """Open an empty market that follows nothing, and what lists read of it."""
+    if engine == "memory":
+        fake = FakeListReader()
+        yield fake, fake
+        return
+    async with market_of(engine, folder, retention=retention) as market:
+        await market.store.start(mints=[], follows_files=False)
+        yield KeptMarket(market), market.lists
