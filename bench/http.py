@@ -80,7 +80,7 @@ def run() -> list[Figure]:
         folder = Path(name)
         tokens = prepare(folder)
         servers = {OURS: stack.enter_context(server_running("bench.peers_http.ours", str(folder)))}
-        _record_answer(folder, servers[OURS].port, tokens[0])
+        record_answer(folder, servers[OURS].port, _request(tokens[0]))
         for who, module in PEERS.items():
             if who != USUAL or find_spec("fastapi") is not None:
                 command = server_running(f"bench.peers_http.{module}", str(folder))
@@ -180,10 +180,10 @@ def _request(token: str) -> bytes:
     ).encode()
 
 
-def _record_answer(folder: Path, port: int, token: str) -> None:
-    """Keep one answer of ours for the bare server to send; it adds the date itself."""
+def record_answer(folder: Path, port: int, request: bytes) -> bytes:
+    """Keep one answer of ours for the bare server to send, which adds the date; return its body."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-        connection.sendall(_request(token).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        connection.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     head, _, body = answer.partition(b"\r\n\r\n")
     status, *headers = head.split(b"\r\n")
@@ -191,6 +191,7 @@ def _record_answer(folder: Path, port: int, token: str) -> None:
     kept = [header for header in headers if not header.startswith((b"date:", b"connection:"))]
     (folder / "headers").write_bytes(b"\r\n".join(kept))
     (folder / "body").write_bytes(body)
+    return body
 
 
 def _ask_for_each(port: int, requests: Sequence[bytes]) -> None:

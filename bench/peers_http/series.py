@@ -1,0 +1,86 @@
+"""mintscope's API over a market of one mint with candles, some of them not folded yet.
+
+`python -m bench.peers_http.series PORT FOLDER`
+"""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from bench.peers_http.ours import OneReport
+from mintscope.base.clock import SystemClock
+from mintscope.base.limits import MemoryLimits
+from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.solana import WSOL
+from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.store import Change, FinalSlot, NewSlot
+from mintscope.edges.api.app import create_app
+from mintscope.edges.api.failures import write_refusal
+from mintscope.edges.ingest.fold import fold_once
+from mintscope.edges.maintenance.memory import freeze_startup_objects
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.protocol.listening import listen
+from mintscope.edges.server.rate_limit import AddressLimits
+from mintscope.edges.server.server import make_server
+from mintscope.edges.storage.market import Market
+from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.stores import open_market, open_money
+
+MINUTES: Final = 1_500
+NOT_FINAL: Final = 32
+SWAPS: Final = 10  # of the mint in each of those
+BEGIN_S: Final = 1_700_000_040
+
+
+async def fill(market: Market) -> None:
+    """Let the mint trade each minute, and in the slots that are not final yet."""
+    await market.store.start(mints=[WSOL], follows_files=True)
+    changes: list[Change] = [_slot(n, BEGIN_S + 60 * n, 1) for n in range(1, MINUTES + 1)]
+    await market.store.write([*changes, FinalSlot(Slot(MINUTES))])
+    while await fold_once(market.store, None):
+        pass
+    last = MINUTES + NOT_FINAL + 1
+    await market.store.write(
+        [_slot(n, BEGIN_S + 60 * MINUTES + n % 60, SWAPS) for n in range(MINUTES + 1, last)]
+    )
+
+
+def _slot(number: int, at: int, count: int) -> NewSlot:
+    price = 150 + number % 17 / 7
+    swaps = [
+        PricedSwap(WSOL, n, 0, -1, 0, n % 2 == 0, 10**6 + number, price + n, 1.0, "pool")
+        for n in range(count)
+    ]
+    header = SlotHeader(Slot(number), Slot(number - 1), f"{number}", UnixS(at), 150.0, UnixS(at))
+    return NewSlot(header, swaps)
+
+
+async def serve(port: int, folder: Path) -> None:
+    clock, config = SystemClock(), Config(data_dir=folder)
+    async with open_money(config, clock) as money, open_market(config) as market:
+        await fill(market)
+        app = create_app(
+            reports=OneReport(b"{}"),
+            ledger=money.ledger,
+            checks=[],
+            limits=AddressLimits(MemoryLimits(clock), ClientAddresses()),
+            clock=clock,
+            series=market.series,
+        )
+        server = make_server(
+            app,
+            clock=clock,
+            addresses=ClientAddresses(),
+            bounds=Bounds(),
+            write_refusal=write_refusal,
+            express=app.express,
+        )
+        freeze_startup_objects()
+        await server.serve(sockets=[listen("127.0.0.1", port)])
+
+
+if __name__ == "__main__":
+    uvloop.run(serve(int(sys.argv[1]), Path(sys.argv[2])))
