@@ -23,10 +23,12 @@ def report_resource(mint: Mint) -> Resource:
 
 def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
     """Return where a page of a series of *mint* is sold: its path, and what was asked for."""
-    names = zip(query.__struct_fields__, query.__struct_encode_fields__, strict=True)
-    fields = {encoded: getattr(query, name) for name, encoded in names}
-    asked = [(name, _text(value)) for name, value in fields.items() if value != ""]
-    return Resource(f"/v1/token/{mint}/{kind}?{urlencode(asked)}")
+    asked = [
+        (field.encode_name, _text(value))
+        for field in msgspec.structs.fields(query)
+        if (value := getattr(query, field.name)) != field.default
+    ]
+    return Resource(f"/v1/token/{mint}/{kind}?{urlencode(asked)}".rstrip("?"))
 
 
 def bundle_offers() -> Iterator[SoldItem]:
