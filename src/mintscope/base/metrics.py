@@ -61,6 +61,10 @@ RPC_REQUESTS: Final = Counter(
 STREAM_ENDS: Final = Counter(
     "mintscope_stream_ends_total", "Subscriptions to a stream that ended", ["reason"]
 )
+OPEN_STREAMS: Final = SetGauge("mintscope_open_streams", "Streams of clients that are open")
+STREAMS_ENDED: Final = Counter(
+    "mintscope_streams_ended_total", "Streams of clients that ended", ["reason"]
+)
 DEBITS: Final = Counter("mintscope_debits_total", "Credits asked for", ["outcome"])
 SALES_OPEN: Final = SetGauge(
     "mintscope_sales_open", "1 while payments are taken, 0 while they are not"

@@ -5,7 +5,6 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from mintscope.base.credentials import CredentialKind
 from mintscope.base.foreign import Undecodable, decode_json
 
 UNKNOWN: Final = "UNKNOWN"  # the code of a refusal that cannot be read
@@ -28,12 +27,11 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel"):
-    """What the answer to a purchase of credits holds: where they are, on a token or with a user."""
+    """What the answer to a purchase of credits holds."""
 
+    token: str
     credits: int
     price_paid: int
-    token: str | None = None
-    user_id: int | None = None
 
 
 _PURCHASED: Final = msgspec.json.Decoder(_Purchased)
@@ -53,22 +51,19 @@ def data_of(response: httpx.Response) -> dict[str, Any] | None:
 def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
     """Return the credits in *data*; None where there are none."""
     try:
-        bundle = msgspec.convert(data, BundleData)
+        return msgspec.convert(data, BundleData)
     except msgspec.ValidationError:
         return None
-    return None if bundle.token is None and bundle.user_id is None else bundle
 
 
-def is_delivered(path: str, response: httpx.Response, *, bearer: str = "") -> bool:
+def is_delivered(path: str, response: httpx.Response) -> bool:
     """Say whether *response* brings what was bought at *path*; a proxy's page does not.
 
-    Credits have arrived with their token; where an API key was sent, as *bearer*, in an account.
+    Credits have arrived with their token alone.
     """
     data = data_of(response)
     if path.endswith(PURCHASE):
-        bundle = bundle_of(data)
-        has_account = bearer.startswith(f"Bearer {CredentialKind.API_KEY.prefix}")
-        return bundle is not None and (bundle.token is not None or has_account)
+        return bundle_of(data) is not None
     return response.is_success and (not response.content or data is not None)
 
 

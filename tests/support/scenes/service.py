@@ -20,22 +20,27 @@ from mintscope.core.market.report import Reports
 from mintscope.core.market.series.store import SeriesReader
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.tokens.routes import ListParts
-from mintscope.edges.follow.follower import look_again_soon
+from mintscope.edges.follow.follower import Follower, look_again_soon
 from mintscope.edges.follow.lister import Lister
+from mintscope.edges.server.streams.streams import Streams
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.shell.config.sections import AccountsConfig, ApiConfig
+from mintscope.shell.config.streams import StreamsConfig
 from mintscope.shell.wiring.api import create_api
+from mintscope.shell.wiring.following.reports import stream_bounds
 from support.fakes.list_reader import FakeListReader
 from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports
 from support.fakes.series import FakeSeries
 from support.scenes.accounts_service import Accounts, open_accounts_service
 from support.scenes.engine import account_connections
+from support.scenes.live_market import following, traded_log
 from support.scenes.stores import PEPPER, config_in, money_in
 
 NOW = UnixMs(1_750_000_000_000)
 USUAL = ApiConfig()
 USUAL_ACCOUNTS = AccountsConfig()
+USUAL_STREAMS = StreamsConfig()
 
 
 def credit_token(number: int) -> CreditToken:
@@ -58,6 +63,9 @@ class Service:
     accounts: Accounts
     market: FakeListReader
     lister: Lister
+    streams: Streams
+    log: FakeLog
+    follower: Follower
     issued_count: int = 0
     remembers: bool = False  # issued credit tokens are in memory before they are first presented
 
@@ -89,6 +97,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     account_limits: AccountsConfig = USUAL_ACCOUNTS,
     reports: Reports | None = None,
     series: SeriesReader | None = None,
+    stream_config: StreamsConfig = USUAL_STREAMS,
     more_checks: Sequence[Check] = (),
     open_file: Callable[[Path], AccountConnections] = account_connections,
 ) -> AsyncIterator[Service]:
@@ -106,8 +115,14 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         money_in(folder, pepper=pepper, clock=clock) as money,
     ):
         ledger = money.ledger
+        config = config_in(
+            folder, pepper=pepper, api=api, accounts=account_limits, streams=stream_config
+        )
+        log = traded_log(NOW // 1000)
+        follower, broadcaster = await following(log, clock)
+        streams = Streams(broadcaster, clock, stream_bounds(config))
         app = create_api(
-            config_in(folder, pepper=pepper, api=api, accounts=account_limits),
+            config,
             reports=reports or fake_reports,
             series=series or FakeSeries(FakeLog()),
             ledger=ledger,
@@ -121,10 +136,22 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             lists=ListParts(lister),
             limits=MemoryLimits(clock),
             clock=clock,
+            streams=streams,
         )
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"
         ) as client:
             yield Service(
-                app, clock, ledger, fake_reports, client, failing, accounts, market, lister
+                app,
+                clock,
+                ledger,
+                fake_reports,
+                client,
+                failing,
+                accounts,
+                market,
+                lister,
+                streams,
+                log,
+                follower,
             )

@@ -17,7 +17,7 @@ from mintscope.edges.api.accounts.routes import AccountParts, account_operations
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
-from mintscope.edges.api.data.batch import BatchRoute
+from mintscope.edges.api.data.batch import batch_operation
 from mintscope.edges.api.data.series.routes import series_operations
 from mintscope.edges.api.description.openapi import OpenApiDocument
 from mintscope.edges.api.description.operation import Operation
@@ -26,6 +26,7 @@ from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate, KeyRing
 from mintscope.edges.api.health import HealthRoutes
 from mintscope.edges.api.holdings.routes import holding_operations
+from mintscope.edges.api.streams.routes import stream_operation
 from mintscope.edges.api.tokens.routes import ListParts, token_operations
 from mintscope.edges.api.v1 import V1, Freshness
 from mintscope.edges.api.x402 import ResourceServer
@@ -33,6 +34,7 @@ from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.cors import Cors
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.routes import Route, Router
+from mintscope.edges.server.streams.streams import Streams
 
 PUBLIC: Final = Limit(name="public", count=30, window_s=60)
 HEALTH: Final = Limit(name="health", count=120, window_s=60)
@@ -55,7 +57,8 @@ CORS: Final = Cors(
     paths=["/v1/", "/openapi.json"],
     methods=["GET", "HEAD", "POST", "PATCH", "DELETE"],
     request_headers=[
-        "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "PAYMENT-SIGNATURE",
+        "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID",
+        "PAYMENT-SIGNATURE",
     ],
     exposed=[
         "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After", "RateLimit", "RateLimit-Policy",
@@ -94,6 +97,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     accounts: AccountParts | None = None,
     series: SeriesReader | None = None,
     lists: ListParts | None = None,
+    streams: Streams | None = None,
     has_express: bool = True,
 ) -> HttpApplication:
     """Return the API.
@@ -104,6 +108,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     accounts   who keeps them; without them there are none
     series     who reads them; without one there are none
     lists      who keeps the list of tokens; without it there is none
+    streams    what changes, for those who stay; without them there are none
     has_express  plain requests for a token's data are answered before the application is asked
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))
@@ -113,13 +118,6 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         gate=gate,
         clock=clock,
         freshness=freshness or Freshness(),
-        resource_server=resource_server,
-    )
-    batch = BatchRoute(
-        reports=reports,
-        gate=gate,
-        clock=clock,
-        freshness=v1.freshness,
         resource_server=resource_server,
     )
     sales = CreditRoutes(
@@ -136,7 +134,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     # fmt: off
     operations = [
         _token_operation(v1),
-        batch.operation(),
+        batch_operation(v1),
         Operation(
             "GET", "/v1/credits/bundles", sales.list_bundles, wire.Bundles,
             "Credits for sale, and their prices now",
@@ -156,6 +154,8 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     # fmt: on
     if series is not None:
         operations += series_operations(series, v1, OF_A_TOKEN)
+    if streams is not None:
+        operations.append(stream_operation(streams, v1))
     operations += _of_accounts(accounts, ledger, limits, clock, rotation_limit)
     if lists is not None:
         operations += token_operations(lists, limits=limits, clock=clock)

@@ -92,6 +92,10 @@ class Gate:
             raise BadRequest("expected one Authorization header; there were several")
         return caller
 
+    async def look_again(self, caller: Caller) -> Caller:
+        """Return who *caller* is now: an API key may have been revoked; nothing is counted."""
+        return await self._recognise(caller.bearer)
+
     async def _recognise(self, bearer: str | None) -> Caller:
         if not bearer:
             return Caller(bearer, None)

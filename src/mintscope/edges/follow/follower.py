@@ -5,7 +5,7 @@ While the log cannot be read the data grow old, and the API refuses old data.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import structlog
 
@@ -14,7 +14,7 @@ from mintscope.base.errors import InsufficientData, ServiceUnavailable, TokenNot
 from mintscope.base.metrics import LIVE_MINTS
 from mintscope.base.primitives import Mint
 from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import LogReader, LogTrimmed
+from mintscope.core.market.log import Event, LogReader, LogTrimmed
 from mintscope.core.market.report import ReadReport
 
 LOG = structlog.get_logger(__name__)
@@ -30,6 +30,19 @@ Wait: TypeAlias = Callable[[], Awaitable[None]]
 async def look_again_soon() -> None:
     """Wait as long as a follower does that is told nothing."""
     await asyncio.sleep(0.05)
+
+
+class Observer(Protocol):
+    """Is told what the follower applies; it must not fail."""
+
+    def note(self, event: Event) -> None:
+        """Note an event that was just applied."""
+
+    def note_restart(self) -> None:
+        """Note that the market began again from the tip of the log."""
+
+    def flush(self) -> None:
+        """Note that all events were told that there are now."""
 
 
 class Follower:
@@ -58,6 +71,11 @@ class Follower:
         self._turn = asyncio.Lock()
         self._slots = asyncio.Semaphore(LOADS_AT_ONCE)
         self._loads: dict[Mint, asyncio.Task[ReadReport]] = {}
+        self._observer: Observer | None = None
+
+    def observe(self, observer: Observer) -> None:
+        """Tell *observer*, the only one, what is applied from now on."""
+        self._observer = observer
 
     async def run(self) -> None:
         """Follow the log until cancelled, whatever it does meanwhile."""
@@ -82,6 +100,8 @@ class Follower:
             self._follows_files = tip.follows_files
             if not await self._advance(tip.seq):
                 await self._restart()
+            if self._observer is not None:
+                self._observer.flush()
         LIVE_MINTS.set(len(self._market))
 
     async def read(self, mint: Mint) -> ReadReport:
@@ -139,6 +159,8 @@ class Follower:
                     return False
                 for event in events:
                     self._market.apply(event)
+                    if self._observer is not None:
+                        self._observer.note(event)
         except LogTrimmed as reason:
             LOG.info("starting again from the tip of the swap log", reason=str(reason))
             return False
@@ -150,6 +172,8 @@ class Follower:
         _, tracked = await self._answer(self._reader.tracked())
         self._market.restart(tip, tracked)
         self._started = True
+        if self._observer is not None:
+            self._observer.note_restart()
 
     async def _load(self, mint: Mint) -> ReadReport:
         """Bring *mint* into memory and return its report.

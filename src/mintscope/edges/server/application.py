@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Final
 
 import structlog
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from mintscope.base.errors import NotFound, ServiceError
 from mintscope.base.metrics import DISCONNECTED_STATUS, REQUESTS
@@ -16,8 +16,15 @@ from mintscope.edges.server.cors import Cors
 from mintscope.edges.server.protocol.express import Express
 from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import HAS_PAID, SLOW_DOWN, ClientDisconnected, Request
-from mintscope.edges.server.response import AnyResponse, Header, Response, StreamingResponse
+from mintscope.edges.server.response import (
+    AnyResponse,
+    Header,
+    PushedResponse,
+    Response,
+    StreamingResponse,
+)
 from mintscope.edges.server.routes import Route, Router
+from mintscope.edges.server.streams.outlet import NO_OUTLET, OUTLET_MESSAGE, Outlet
 
 TOO_MANY_REQUESTS: Final = 429
 CLOSE_S_MAX: Final = 5.0  # for what the chunks of a stream must give back
@@ -118,6 +125,9 @@ class HttpApplication:
             headers += self._cors.headers(request)
         is_head = request.scope["method"] == "HEAD"
         start = {"type": "http.response.start", "status": response.status, "headers": headers}
+        if isinstance(response, PushedResponse):
+            await _push(send, start, response)
+            return
         if not isinstance(response, Response):
             await send(start)
             try:
@@ -136,6 +146,16 @@ class HttpApplication:
 def _expect_plain_slashes(scope: Scope) -> None:
     if SLASH.search(scope.get("raw_path") or b""):
         raise NotFound
+
+
+async def _push(send: Send, start: Message, response: PushedResponse) -> None:
+    """Send the head, and let others write the body; they are told in every case."""
+    outlets: list[Outlet] = [NO_OUTLET]
+    try:
+        await send(start)
+        await send({"type": OUTLET_MESSAGE, "take": outlets.append})
+    finally:
+        await response.push(outlets[-1])
 
 
 async def _send_chunks(

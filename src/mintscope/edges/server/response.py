@@ -1,9 +1,11 @@
-"""What a route answers: a body in one piece, or a stream of chunks."""
+"""What a route answers: a body in one piece, a stream of chunks, or what is pushed into it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
 import msgspec
+
+from mintscope.edges.server.streams.outlet import Outlet
 
 Header = tuple[bytes, bytes]
 
@@ -41,4 +43,16 @@ class StreamingResponse(msgspec.Struct, gc=False):
     chunk_s_max: float = CHUNK_S_MAX
 
 
-AnyResponse = Response | StreamingResponse
+class PushedResponse(msgspec.Struct, gc=False):
+    """A response whose body others write, whenever there is something to write.
+
+    push   is given the outlet once the head was sent, or one that is gone; returns when the body
+           was ended, or the client has left
+    """
+
+    status: int
+    push: Callable[[Outlet], Awaitable[None]]
+    headers: tuple[Header, ...]
+
+
+AnyResponse = Response | StreamingResponse | PushedResponse

@@ -42,7 +42,14 @@ class Server(uvicorn.Server):
             stop()
             return
         self.draining.has_begun = True
+        self.draining.at_begin()
         asyncio.get_running_loop().call_later(self.draining.lasts_s, stop)
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and wait for responses under way."""
+        self.draining.at_end()
+        await super().shutdown(sockets)
 
     @override
     @contextmanager

@@ -13,6 +13,7 @@ from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.config.lists import ListsConfig
 from mintscope.shell.config.market import MarketConfig
 from mintscope.shell.config.mcp import McpConfig
+from mintscope.shell.config.streams import StreamsConfig
 
 PREFIX: Final = "MINTSCOPE_"
 DELIMITER: Final = "__"
@@ -53,6 +54,7 @@ class Config(BaseSettings):
     dex: DexConfig = DexConfig()
     market: MarketConfig = MarketConfig()
     api: sections.ApiConfig = sections.ApiConfig()
+    streams: StreamsConfig = StreamsConfig()
     credits: sections.CreditsConfig = sections.CreditsConfig()
     payments: sections.PaymentsConfig = sections.PaymentsConfig()
     accounts: sections.AccountsConfig = sections.AccountsConfig()

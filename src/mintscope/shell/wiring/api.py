@@ -32,6 +32,7 @@ from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.express import Express
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import make_server
+from mintscope.edges.server.streams.streams import Streams
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
@@ -73,14 +74,14 @@ async def _serve(
     clock, (host, port) = SystemClock(), listener.getsockname()[:2]
     enter = stack.enter_async_context
     reader = (market := await enter(open_market(config))).reader
+    lists = await enter(listing(config.lists, market.lists, clock))
     money = await enter(open_money(config, clock))
-    ledger, follower = money.ledger, await enter(following(config, reader, clock))
+    ledger, (follower, streams) = money.ledger, await enter(following(config, reader, clock))
     sales = await enter(_selling(config, money, reader, clock, is_restart=siblings.is_restart))
-    draining, limits = Draining(config.drain_s), await enter(open_limits(config, clock))
+    draining, limits = _draining(config, streams), await enter(open_limits(config, clock))
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales, draining)]
     origins = origins_of(config.api.origin, host, port)
     sold_at = resource_origin(config.api.origin, host, port)
-    lists = await enter(listing(config.lists, market.lists, clock, sold_at))
     accounts = await enter(_accounts(config, money, origins[0], limits, clock))
     await enter(running(accounts.run, "accounts"))
     api = create_api(
@@ -92,12 +93,12 @@ async def _serve(
         accounts=accounts,
         series=market.series,
         lists=lists,
+        streams=streams,
         limits=limits,
         clock=clock,
     )
     address_limits = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
-    other = other_limit(config.api)
-    sells = sales is not None
+    other, sells = other_limit(config.api), sales is not None
     pages = Pages(config.web, accounts, address_limits, other, clock, has_payments=sells)
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, address_limits, other, clock)
@@ -144,11 +145,12 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     clock: Clock,
     series: SeriesReader | None = None,
     lists: ListParts | None = None,
+    streams: Streams | None = None,
 ) -> HttpApplication:
     """Return the API of these parts, with the limits of *config*.
 
     merchant   None: nothing is for sale
-    accounts, series, lists   None: there are none
+    accounts, series, lists, streams   None: there are none
     """
     api = config.api
     return create_app(
@@ -166,6 +168,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         accounts=None if accounts is None else account_parts(config.accounts, accounts),
         series=series,
         lists=lists,
+        streams=streams,
         has_express=api.express,
     )
 
@@ -196,6 +199,10 @@ def create_server(
         express=express,
         draining=draining,
     )
+
+
+def _draining(config: Config, streams: Streams) -> Draining:
+    return Draining(config.drain_s, at_begin=streams.close_doors, at_end=streams.stop)
 
 
 def _bounds(api: ApiConfig) -> Bounds:

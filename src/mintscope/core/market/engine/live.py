@@ -29,7 +29,7 @@ from mintscope.core.market.log import (
     Tracked,
     Untracked,
 )
-from mintscope.core.market.report import token_report
+from mintscope.core.market.report import TokenReport, token_report
 
 
 @dataclass(slots=True)
@@ -165,18 +165,24 @@ class LiveMarket:
 
         Raises InsufficientData where there is too little to report.
         """
-        row, now = self._live[mint], self.time
         self._live.move_to_end(mint)
-        if now is None:
-            raise InsufficientData("expected at least one block; none has been read yet")
-        if now != self._bodies_time:
+        if self.time != self._bodies_time:
             self._bodies.clear()
-            self._bodies_time = now
+            self._bodies_time = self.time
         body = self._bodies.get(mint)
         if body is None:
-            report = token_report(mint, self._engine.snapshot(row, now), now)
-            body = self._bodies[mint] = self._encoder.encode(report)
+            body = self._bodies[mint] = self._encoder.encode(self.read(mint))
         return body
+
+    def read(self, mint: Mint) -> TokenReport:
+        """Return the report of *mint*, which is in memory, made anew.
+
+        Raises InsufficientData where there is too little to report.
+        """
+        row, now = self._live[mint], self.time
+        if now is None:
+            raise InsufficientData("expected at least one block; none has been read yet")
+        return token_report(mint, self._engine.snapshot(row, now), now)
 
     def _append(self, event: Appended) -> None:
         trades: list[tuple[int, UnixS, PricedSwap]] = []

@@ -9,18 +9,15 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mintscope.base.clock import Clock
 from mintscope.base.errors import BadRequest, ErrorCode, ServiceError
 from mintscope.base.primitives import Mint, Slot
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order
-from mintscope.core.market.report import ReadReport, Reports, TokenReport
+from mintscope.core.market.report import ReadReport, TokenReport
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.description.operation import Operation
-from mintscope.edges.api.gate import Gate
-from mintscope.edges.api.v1 import PRIVATE, Freshness, mint_of
+from mintscope.edges.api.v1 import PRIVATE, V1, mint_of
 from mintscope.edges.api.wire import ErrorBody, Wire, success_with_body
-from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.json_body import UnreadableBody, parse_object
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
@@ -57,15 +54,11 @@ class ReportBatch(Wire):
     results: list[ReportLine]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BatchRoute:
-    """Sells several reports by one request."""
+    """Sells several reports by one request, with the parts of *v1*."""
 
-    reports: Reports
-    gate: Gate
-    clock: Clock
-    freshness: Freshness
-    resource_server: ResourceServer
+    v1: V1
 
     def operation(self) -> Operation:
         """Return the route, and what is told of it."""
@@ -95,18 +88,20 @@ class BatchRoute:
 
     async def read(self, request: Request) -> Response:
         """Admit, parse, sell what there is for as many credits, respond."""
-        caller = await self.gate.admit(request)
+        caller = await self.v1.gate.admit(request)
         mints = _mints(request, await request.body())
-        delivered = await self.resource_server.sell_report(
+        delivered = await self.v1.resource_server.sell_report(
             request, caller, ORDER, partial(self._read_all, request, mints)
         )
         if delivered.slot == NO_SLOT:
             request.response_headers.append(PRIVATE)
         else:
-            request.response_headers += self.freshness.headers(
+            request.response_headers += self.v1.freshness.headers(
                 slot=delivered.slot, age_ms=delivered.age_ms
             )
-        body = success_with_body(delivered.body, at=self.clock.now(), request_id=request.request_id)
+        body = success_with_body(
+            delivered.body, at=self.v1.clock.now(), request_id=request.request_id
+        )
         return Response(200, body)
 
     async def _read_all(self, request: Request, mints: Sequence[Mint]) -> Delivered:
@@ -128,11 +123,16 @@ class BatchRoute:
     async def _read(self, mint: Mint) -> ReadReport | ServiceError:
         """Return a report that may be sold, or why there is none."""
         try:
-            report = self.reports.ready(mint) or await self.reports.read(mint)
-            self.freshness.expect(report)
+            report = self.v1.reports.ready(mint) or await self.v1.reports.read(mint)
+            self.v1.freshness.expect(report)
         except ServiceError as failure:
             return failure
         return report
+
+
+def batch_operation(v1: V1) -> Operation:
+    """Return the route, with the parts of *v1*."""
+    return BatchRoute(v1).operation()
 
 
 def _line(mint: Mint, found: ReadReport | ServiceError) -> bytes:

@@ -1,10 +1,13 @@
-"""Responses in one piece are one write."""
+"""Responses in one piece are one write, and the bodies of others are written as they come."""
 
-from typing import TypeGuard
+from typing import Any, TypeGuard, cast
 
 from typing_extensions import override
 from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from mintscope.edges.server.protocol.pushed_body import PushedBody
+from mintscope.edges.server.streams.outlet import OUTLET_MESSAGE
 
 
 class WholeResponse(RequestResponseCycle):
@@ -28,7 +31,12 @@ class WholeResponse(RequestResponseCycle):
             self._head = message
             return
         head, self._head = self._head, None
-        if head is None:
+        kind: str = message["type"]
+        if kind == OUTLET_MESSAGE:
+            assert head is not None, "expected the head before the outlet is asked for"
+            await super().send(head)
+            cast("Any", message)["take"](PushedBody(self))
+        elif head is None:
             await super().send(message)
         elif self._fits_in_one_piece(message):
             self._write_whole(head, message["body"])

@@ -1,0 +1,48 @@
+"""The port of updates: who tells them, and who is told."""
+
+from collections.abc import Hashable, Sequence
+from typing import Protocol
+
+from mintscope.base.errors import ServiceError
+from mintscope.base.primitives import Mint
+
+
+class Listener(Hashable, Protocol):
+    """Is told in the event loop; what it does then is short: others are told after it."""
+
+    def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
+        """Hear *event* of *mint*: a snapshot if *is_whole*, else an update of what it was told."""
+
+    def lose(self, mint: Mint, failure: ServiceError) -> None:
+        """Hear that nothing more is told of *mint*, and why."""
+
+
+class Broadcast(Protocol):
+    """Tells reports as they change: once per mint, the same bytes to everyone.
+
+    An event is one of server-sent events, `snapshot` or `update`; its id is the position in the
+    swap log that it is as of, which is the same in every process.  A listener is told a snapshot
+    first, and from then on every update that follows it, in order.  After a retraction there is a
+    snapshot again.
+    """
+
+    async def prepare(self, mints: Sequence[Mint], since: int | None) -> None:
+        """Have *mints* at hand, as of *since* or later, if this log has come as far.
+
+        Raises TokenNotFound, InsufficientData and ServiceUnavailable.
+        """
+
+    def join(self, listener: Listener, mints: Sequence[Mint]) -> None:
+        """Tell *listener* the snapshots of *mints*, and what changes from now on."""
+
+    def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
+        """Tell *listener* nothing more."""
+
+    def snapshot(self, mint: Mint) -> bytes | None:
+        """Return the snapshot that a listener goes on from, to whom updates were not told.
+
+        None while it cannot be made, or while an update of *mint* is being told: ask again soon.
+        """
+
+    def age_ms(self) -> int | None:
+        """Return how old the last applied slot is; None before there is one."""

@@ -1,0 +1,113 @@
+"""An update of a report: what differs from the one that was told before."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.report import (
+    CandleCounts,
+    Fibonacci,
+    Macd,
+    Pressure,
+    Price,
+    TimeframeIndicators,
+    TokenReport,
+)
+
+Changes = int  # a bit for each part of a report, in the order of `_parts`
+NOTHING: Final[Changes] = 0
+FRAME_PARTS: Final = len(TimeframeIndicators.__struct_fields__)
+
+
+class TimeframeUpdate(msgspec.Struct, frozen=True, gc=False):
+    """The indicators of one timeframe that have changed; None where history is too short."""
+
+    ema9: float | UnsetType | None = UNSET
+    ema21: float | UnsetType | None = UNSET
+    ema50: float | UnsetType | None = UNSET
+    ema200: float | UnsetType | None = UNSET
+    rsi: float | UnsetType | None = UNSET
+    macd: Macd | UnsetType | None = UNSET
+    fibonacci: Fibonacci | UnsetType = UNSET
+
+
+class IndicatorsUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The timeframes in which something has changed, and the pressure if it has."""
+
+    m1: TimeframeUpdate | UnsetType = UNSET
+    m5: TimeframeUpdate | UnsetType = UNSET
+    m15: TimeframeUpdate | UnsetType = UNSET
+    h1: TimeframeUpdate | UnsetType = UNSET
+    buy_sell_pressure: Pressure | UnsetType = UNSET
+
+
+class DataSpanUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Unix seconds: block time of the last applied slot."""
+
+    to: UnixS
+    candle_counts: CandleCounts | UnsetType = UNSET
+
+
+class ReportUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Data of an `update`: each field that is there takes the place of the one told before.
+
+    A field that is not there has not changed; `macd`, `fibonacci`, `buySellPressure` and
+    `candleCounts` are there whole or not at all.
+    """
+
+    token: Mint
+    slot: Slot
+    price: Price
+    indicators: IndicatorsUpdate
+    data_span: DataSpanUpdate
+
+
+class ReportSnapshot(TokenReport, frozen=True, gc=False, rename="camel", kw_only=True):
+    """Data of a `snapshot`: the whole report, as of *slot*."""
+
+    slot: Slot
+
+
+def changes(told: TokenReport, now: TokenReport) -> Changes:
+    """Return which parts of *now* are not those of *told*."""
+    found = NOTHING
+    for place, (before, after) in enumerate(zip(_parts(told), _parts(now), strict=True)):
+        if before != after:
+            found |= 1 << place
+    return found
+
+
+def update_of(now: TokenReport, slot: Slot, changed: Changes) -> ReportUpdate:
+    """Return the update that tells the *changed* parts of *now*."""
+    parts = [part if changed >> place & 1 else UNSET for place, part in enumerate(_parts(now))]
+    m1, m5, m15, h1 = (
+        _timeframe(parts[at : at + FRAME_PARTS]) for at in range(0, 4 * FRAME_PARTS, FRAME_PARTS)
+    )
+    pressure, counts = parts[4 * FRAME_PARTS :]
+    return ReportUpdate(
+        now.token,
+        slot,
+        now.price,
+        IndicatorsUpdate(m1, m5, m15, h1, pressure),
+        DataSpanUpdate(now.data_span.to, counts),
+    )
+
+
+def _timeframe(parts: Sequence[Any]) -> TimeframeUpdate | UnsetType:
+    return UNSET if all(part is UNSET for part in parts) else TimeframeUpdate(*parts)
+
+
+def _parts(report: TokenReport) -> list[Any]:
+    """Return what is told whole or not at all, beside the price, which is always told."""
+    indicators = report.indicators
+    return [
+        *msgspec.structs.astuple(indicators.m1),
+        *msgspec.structs.astuple(indicators.m5),
+        *msgspec.structs.astuple(indicators.m15),
+        *msgspec.structs.astuple(indicators.h1),
+        indicators.buy_sell_pressure,
+        report.data_span.candle_counts,
+    ]

@@ -1,0 +1,79 @@
+"""The minutes of one stream: each is paid for when it starts, or given back.
+
+A minute that has started stays paid once anything of it was sent, save that a stream which we end
+gives it back if no report was told in it: `end` says how many credits that are.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from mintscope.base.errors import ErrorCode, ServiceError
+from mintscope.core.credits.debit import Debited
+from mintscope.core.market.updates.server_sent import encode_event
+from mintscope.edges.api.streams.wire import MinuteEvent
+from mintscope.edges.server.streams.stream import EndReason, EventStream
+
+Take = Callable[[], Awaitable[Debited]]
+GiveBack = Callable[[Debited, int], Awaitable[None]]
+REASONS: Final = {
+    ErrorCode.INSUFFICIENT_CREDITS: EndReason.INSUFFICIENT_CREDITS,
+    ErrorCode.KEY_CAP_REACHED: EndReason.KEY_CAP_REACHED,
+    ErrorCode.INVALID_TOKEN: EndReason.CREDENTIAL_REFUSED,
+    ErrorCode.INSUFFICIENT_SCOPE: EndReason.CREDENTIAL_REFUSED,
+}
+
+
+class PaidMinutes:
+    """Pays for a stream, of which *debited* is the first minute.
+
+    take        takes the credits of a minute; raises ServiceError where it cannot
+    give_back   gives credits back, once for each
+    """
+
+    def __init__(self, debited: Debited, take: Take, give_back: GiveBack) -> None:
+        self._take = take
+        self._give_back = give_back
+        self._paid: Debited | None = debited  # the minute under way
+        self._owed: Debited | None = None
+
+    def begin(self, stream: EventStream) -> None:
+        """Tell *stream* of the minute that was paid."""
+        assert self._paid is not None
+        stream.begin_period()
+        minute = MinuteEvent(
+            credits=self._paid.debit.credit_count, credits_remaining=self._paid.balance
+        )
+        stream.say(encode_event(b"minute", msgspec.json.encode(minute)))
+
+    async def renew(self, stream: EventStream) -> None:
+        """Pay for the next minute of *stream*, or end it."""
+        self._paid = None
+        try:
+            paid = await self._take()
+        except ServiceError as failure:
+            stream.close(REASONS.get(failure.code, EndReason.UNAVAILABLE), str(failure))
+            return
+        if stream.is_gone():
+            self._owed = paid
+            return
+        self._paid = paid
+        self.begin(stream)
+
+    def returned_count(self, stream: EventStream) -> int:
+        """Return how many credits are given back of *stream*, which we end."""
+        paid = self._paid
+        if paid is None or stream.has_told:
+            return 0
+        self._paid, self._owed = None, paid
+        return paid.debit.credit_count
+
+    async def settle(self, stream: EventStream) -> None:
+        """Give back what is owed, *stream* having ended."""
+        owed = self._owed
+        if owed is None and self._paid is not None and not stream.has_written:
+            owed = self._paid
+        self._paid = self._owed = None
+        if owed is not None:
+            await self._give_back(owed, owed.debit.credit_count)

@@ -1,0 +1,147 @@
+"""The route of streams: who may have one, of what, and what it begins with."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from mintscope.base.errors import BadRequest, DataStale, ErrorCode, InvalidPayment
+from mintscope.base.primitives import Mint
+from mintscope.core.checkout.order import Order
+from mintscope.core.credits.debit import Debited
+from mintscope.core.market.updates.server_sent import CONTENT_TYPE
+from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.edges.api.data.batch import each_once
+from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.gate import Caller
+from mintscope.edges.api.streams.minutes import PaidMinutes
+from mintscope.edges.api.streams.wire import StreamEvents, StreamQuery
+from mintscope.edges.api.v1 import PRIVATE, V1
+from mintscope.edges.api.x402 import FOR_CREDITS
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Header, PushedResponse
+from mintscope.edges.server.streams.outlet import NO_OUTLET, Outlet
+from mintscope.edges.server.streams.stream import EventStream
+from mintscope.edges.server.streams.streams import Streams
+
+PATH: Final = "/v1/stream"
+ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
+LAST_EVENT_ID: Final = b"last-event-id"
+HEADERS: Final[tuple[Header, ...]] = (
+    (b"content-type", CONTENT_TYPE),
+    PRIVATE,
+    (b"x-accel-buffering", b"no"),  # a proxy that keeps events back makes them late
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRoute:
+    """Sells streams, a credit for each mint and minute, with the parts of *v1*."""
+
+    streams: Streams
+    v1: V1
+
+    def operation(self) -> Operation:
+        """Return the route, and what is told of it."""
+        return Operation(
+            "GET",
+            PATH,
+            self.open,
+            StreamEvents,
+            "Price and indicators as they change: a credit for each token and started minute",
+            refusals=(
+                ErrorCode.INVALID_TOKEN_ADDRESS,
+                ErrorCode.INVALID_PAYMENT,
+                ErrorCode.MISSING_TOKEN,
+                ErrorCode.INVALID_TOKEN,
+                ErrorCode.PAYMENT_REQUIRED,
+                ErrorCode.INSUFFICIENT_CREDITS,
+                ErrorCode.KEY_CAP_REACHED,
+                ErrorCode.INSUFFICIENT_SCOPE,
+                ErrorCode.TOKEN_NOT_FOUND,
+                ErrorCode.INSUFFICIENT_DATA,
+                ErrorCode.DATA_STALE,
+                ErrorCode.RATE_LIMITED,
+                ErrorCode.SERVICE_UNAVAILABLE,
+            ),
+            proofs=(("creditToken",), ("apiKey",)),
+            is_charged=True,
+            query=StreamQuery,
+            media_type=CONTENT_TYPE.decode(),
+        )
+
+    async def open(self, request: Request) -> PushedResponse:
+        """Admit, parse, see that there is something to tell, take the first minute, begin."""
+        caller = await self.v1.gate.admit(request)
+        mints, since = self._mints(request), _since(request)
+        if request.has_payment():
+            raise InvalidPayment(FOR_CREDITS)
+        if caller.bearer is None:
+            await self._take(request, caller, len(mints))  # which says what to present
+        payer = self.v1.gate.payer(caller)
+        with ExitStack() as room:
+            room.enter_context(self.streams.room_for(payer.account))
+            await self.streams.broadcast.prepare(mints, since)
+            self._expect_fresh()
+            request.expect_client()
+            debited = await self._take(request, caller, len(mints))
+            request.response_headers.append((b"x-credits-remaining", b"%d" % debited.balance))
+            take = partial(self._take_again, request, caller, len(mints))
+            minutes = PaidMinutes(debited, take, self.v1.resource_server.give_back)
+            push = partial(self._push, room.pop_all(), minutes, mints)
+        return PushedResponse(200, push, HEADERS)
+
+    async def _push(
+        self, room: ExitStack, minutes: PaidMinutes, mints: list[Mint], outlet: Outlet
+    ) -> None:
+        """Tell what changes until the stream has ended, and give back what was not delivered."""
+        stream = EventStream(
+            outlet,
+            mints,
+            on_behind=self.streams.note_behind,
+            returned_count=minutes.returned_count,
+        )
+        with room:
+            try:
+                if outlet is not NO_OUTLET:
+                    minutes.begin(stream)
+                    await self.streams.serve(stream, renew=partial(minutes.renew, stream))
+            finally:
+                await minutes.settle(stream)
+
+    async def _take(self, request: Request, caller: Caller, credit_count: int) -> Debited:
+        return await self.v1.resource_server.prepay(request, caller, ORDER, credit_count)
+
+    async def _take_again(self, request: Request, caller: Caller, credit_count: int) -> Debited:
+        """Take credits of who called, if what was presented then is still good."""
+        return await self._take(request, await self.v1.gate.look_again(caller), credit_count)
+
+    def _mints(self, request: Request) -> list[Mint]:
+        mints = each_once(read_query(request, StreamQuery).mints)
+        most = self.streams.bounds.mints_max
+        if len(mints) > most:
+            raise BadRequest(f"mints: expected at most {most}; were {len(mints)}")
+        return mints
+
+    def _expect_fresh(self) -> None:
+        age_ms, stale_after_s = self.streams.broadcast.age_ms(), self.streams.bounds.stale_after_s
+        if age_ms is None or age_ms > stale_after_s * 1000:
+            raise DataStale(
+                f"expected data of at most {stale_after_s:g} s; older is not sold."
+                " Nothing was charged."
+            )
+
+
+def stream_operation(streams: Streams, v1: V1) -> Operation:
+    """Return the route, with the parts of *v1*."""
+    return StreamRoute(streams, v1).operation()
+
+
+def _since(request: Request) -> int | None:
+    """Return the position that a client comes back from; None for a first visit.
+
+    What is no position, or one of another log, is of no harm: the client gets snapshots anyway.
+    """
+    text = request.value(LAST_EVENT_ID)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None  # noqa: PLR2004 - fits 64 bits

@@ -1,0 +1,296 @@
+"""Telling reports as they change: an update is made once per mint, and told to all who listen.
+
+dirty     mints that have traded since they were told, or whose slot was retracted
+flush     tells those of them that were not told within the last 250 ms
+parcels   events on their way, some two hundred listeners in a turn of the event loop
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+import msgspec
+import structlog
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import InsufficientData, ServiceError, ServiceUnavailable, TokenNotFound
+from mintscope.base.primitives import Mint
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.log import Appended, Event, Retracted, Untracked
+from mintscope.core.market.report import TokenReport
+from mintscope.core.market.updates.broadcast import Listener
+from mintscope.core.market.updates.server_sent import encode_event
+from mintscope.core.market.updates.update import NOTHING, changes, update_of
+from mintscope.edges.follow.follower import Follower
+
+PAUSE_S: Final = 0.25  # between two updates of a mint
+TOLD_IN_A_TURN: Final = 200
+NOWHERE: Final = -1
+
+LOG = structlog.get_logger(__name__)
+
+
+class _Audience:
+    """Who listens to a mint, and what they were told.
+
+    told         the report that the next update starts from
+    apart        where those who joined since then were told something else
+    is_whole_due  a snapshot is told next, for an update would have nothing to start from
+    whole        the report that *snapshot* tells, made at the position *as_of*
+    is_busy      an event is on its way, or the mint is being loaded
+    """
+
+    __slots__ = (
+        "apart", "as_of", "is_busy", "is_whole_due", "listeners", "snapshot", "told", "told_at_s",
+        "whole",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.listeners: dict[Listener, None] = {}
+        self.told: TokenReport | None = None
+        self.apart = NOTHING
+        self.is_whole_due = False
+        self.told_at_s = -PAUSE_S
+        self.whole: TokenReport | None = None
+        self.snapshot = b""
+        self.as_of = NOWHERE
+        self.is_busy = False
+
+    def admit(self) -> bytes:
+        """Return the snapshot, for some who were not told *told*."""
+        assert self.whole is not None
+        if self.told is None:
+            self.told = self.whole
+        else:
+            self.apart |= changes(self.told, self.whole)
+        return self.snapshot
+
+    def begin_again(self) -> None:
+        """Tell a snapshot next, a new one."""
+        self.is_whole_due = True
+        self.as_of = NOWHERE
+
+
+class _Parcel(msgspec.Struct, gc=False):
+    """An event and those who are still to be told."""
+
+    mint: Mint
+    audience: _Audience
+    event: bytes
+    is_whole: bool
+    left: Iterator[Listener]
+
+
+class Broadcaster:
+    """Implements `market.updates.broadcast.Broadcast`; lives in one event loop.
+
+    Told by its follower of every event that was applied.
+    """
+
+    def __init__(self, follower: Follower, market: LiveMarket, clock: Clock) -> None:
+        self._follower = follower
+        self._market = market
+        self._clock = clock
+        self._audiences: dict[Mint, _Audience] = {}
+        self._dirty: dict[Mint, None] = {}
+        self._parcels: deque[_Parcel] = deque()
+        self._is_telling = False
+        self._loads: set[asyncio.Task[None]] = set()
+        self._later: asyncio.TimerHandle | None = None
+        self._encoder = msgspec.json.Encoder()
+        follower.observe(self)
+
+    async def prepare(self, mints: Sequence[Mint], since: int | None) -> None:
+        """Have *mints* in memory, as of *since* or later, if this log has come as far."""
+        if since is not None and since > self._market.seq:
+            with suppress(TimeoutError):
+                await self._follower.catch_up()
+        await asyncio.gather(*map(self._follower.read, mints))
+
+    def join(self, listener: Listener, mints: Sequence[Mint]) -> None:
+        """Tell *listener* the snapshots of *mints*, and what changes from now on."""
+        for mint in mints:
+            audience = self._audiences.get(mint)
+            if audience is None:
+                audience = self._audiences[mint] = _Audience()
+            audience.listeners[listener] = None
+            if self._has_snapshot(mint, audience):
+                listener.tell(mint, audience.admit(), is_whole=True)
+            else:
+                self._begin_again(mint)
+        if self._dirty:
+            self.flush()
+
+    def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
+        """Tell *listener* nothing more."""
+        for mint in mints:
+            audience = self._audiences.get(mint)
+            if audience is not None:
+                audience.listeners.pop(listener, None)
+                if not audience.listeners:
+                    del self._audiences[mint]
+
+    def snapshot(self, mint: Mint) -> bytes | None:
+        """Return the snapshot that a listener goes on from, to whom updates were not told."""
+        audience = self._audiences.get(mint)
+        if audience is None or audience.is_busy or audience.is_whole_due:
+            return None
+        return audience.admit() if self._has_snapshot(mint, audience) else None
+
+    def age_ms(self) -> int | None:
+        """Return how old the last applied slot is; None before there is one."""
+        return self._follower.age_ms()
+
+    def note(self, event: Event) -> None:
+        """Note an event that was just applied."""
+        audiences = self._audiences
+        if not audiences:
+            return
+        match event:
+            case Appended(swaps=swaps):
+                for swap in swaps:
+                    if swap.mint in audiences:
+                        self._dirty[swap.mint] = None
+            case Retracted(mints=mints):
+                for mint in mints:
+                    self._begin_again(mint)
+            case Untracked(mint=mint):
+                self._begin_again(mint)
+            case _:
+                pass
+
+    def note_restart(self) -> None:
+        """Note that the market began again from the tip of the log."""
+        for mint in self._audiences:
+            self._begin_again(mint)
+
+    def flush(self) -> None:
+        """Tell what has changed of each mint that was not told a moment ago."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        now_s, wait_s = self._clock.monotonic_s(), None
+        for mint in list(self._dirty):
+            audience = self._audiences.get(mint)
+            if audience is None:
+                del self._dirty[mint]
+                continue
+            early_s = audience.told_at_s + PAUSE_S - now_s
+            if audience.is_busy:
+                continue  # when it is done it is flushed again
+            if early_s > 0:
+                wait_s = early_s if wait_s is None else min(wait_s, early_s)
+                continue
+            del self._dirty[mint]
+            self._renew(mint, audience)
+        if wait_s is not None:
+            self._later = asyncio.get_running_loop().call_later(wait_s, self.flush)
+
+    def _begin_again(self, mint: Mint) -> None:
+        audience = self._audiences.get(mint)
+        if audience is not None:
+            audience.begin_again()
+            self._dirty[mint] = None
+
+    def _renew(self, mint: Mint, audience: _Audience) -> None:
+        """Tell *mint* as it is now."""
+        if not self._follower.is_tracked(mint):
+            self._lose(mint, audience, TokenNotFound(f"This service does not track {mint} now."))
+        elif mint not in self._market:
+            audience.is_busy = True
+            load = asyncio.create_task(self._load(mint, audience))
+            self._loads.add(load)
+            load.add_done_callback(self._loads.discard)
+        elif audience.is_whole_due or audience.told is None:
+            if self._has_snapshot(mint, audience):
+                audience.told, audience.apart = audience.whole, NOTHING
+                audience.is_whole_due = False
+                self._send(mint, audience, audience.snapshot, is_whole=True)
+        else:
+            self._update(mint, audience, audience.told)
+
+    def _update(self, mint: Mint, audience: _Audience, told: TokenReport) -> None:
+        try:
+            report = self._market.read(mint)
+        except InsufficientData as failure:
+            self._lose(mint, audience, failure)
+            return
+        slot = self._market.slot
+        assert slot is not None, "expected a slot: there is a report"
+        update = update_of(report, slot, changes(told, report) | audience.apart)
+        audience.told, audience.apart = report, NOTHING
+        event = encode_event(b"update", self._encoder.encode(update), event_id=self._market.seq)
+        self._send(mint, audience, event, is_whole=False)
+
+    def _has_snapshot(self, mint: Mint, audience: _Audience) -> bool:
+        """Make the snapshot of *mint* as it is now; False if it is not in memory, or lost."""
+        if mint not in self._market:
+            return False
+        seq = self._market.seq
+        if audience.as_of == seq:
+            return True
+        try:
+            body, audience.whole = self._market.report(mint), self._market.read(mint)
+        except InsufficientData as failure:
+            self._lose(mint, audience, failure)
+            return False
+        slot = self._market.slot
+        assert slot is not None, "expected a slot: there is a report"
+        data = b'{"slot":%d,%b' % (slot, body.removeprefix(b"{"))
+        audience.snapshot, audience.as_of = encode_event(b"snapshot", data, event_id=seq), seq
+        return True
+
+    async def _load(self, mint: Mint, audience: _Audience) -> None:
+        """Bring *mint* into memory, and tell its snapshot."""
+        audience.begin_again()
+        try:
+            await self._follower.read(mint)
+        except ServiceUnavailable:
+            audience.told_at_s = self._clock.monotonic_s()  # tried again a little later
+        except ServiceError as failure:
+            self._lose(mint, audience, failure)
+            return
+        finally:
+            audience.is_busy = False
+        self._dirty[mint] = None
+        self.flush()
+
+    def _lose(self, mint: Mint, audience: _Audience, failure: ServiceError) -> None:
+        for listener in list(audience.listeners):
+            listener.lose(mint, failure)
+
+    def _send(self, mint: Mint, audience: _Audience, event: bytes, *, is_whole: bool) -> None:
+        audience.is_busy, audience.told_at_s = True, self._clock.monotonic_s()
+        left = iter(list(audience.listeners))
+        self._parcels.append(_Parcel(mint, audience, event, is_whole, left))
+        if not self._is_telling:
+            self._is_telling = True
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Tell the next ones."""
+        left_count = TOLD_IN_A_TURN
+        while self._parcels and left_count:
+            parcel = self._parcels[0]
+            some = list(islice(parcel.left, left_count))
+            left_count -= len(some)
+            for listener in some:
+                _tell(listener, parcel)
+            if left_count:
+                self._parcels.popleft()
+                parcel.audience.is_busy = False
+                if parcel.mint in self._dirty:
+                    self.flush()
+        self._is_telling = bool(self._parcels)
+        if self._is_telling:
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+
+def _tell(listener: Listener, parcel: _Parcel) -> None:
+    try:
+        listener.tell(parcel.mint, parcel.event, is_whole=parcel.is_whole)
+    except Exception:
+        LOG.exception("a listener failed when it was told an update")

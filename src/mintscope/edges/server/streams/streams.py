@@ -1,0 +1,199 @@
+"""All streams of a process: their number, heartbeats, periods, slow readers, and their end.
+
+One look every 250 ms serves them all: none has a task or a timer of its own.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from random import randint
+from typing import Final
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import RateLimited, ServiceUnavailable
+from mintscope.base.metrics import OPEN_STREAMS, STREAMS_ENDED
+from mintscope.core.market.updates.broadcast import Broadcast
+from mintscope.edges.server.streams.stream import EndReason, EventStream
+
+LOOK_S: Final = 0.25
+HEARTBEAT_S: Final = 15.0
+PERIOD_S: Final = 60.0
+AT_ONCE: Final = 500  # heartbeats, and periods that begin, in one look
+RETRY_MS: Final = (500, 3_000)  # clients of a process that stops do not all come back together
+TOO_MANY_RETRY_S: Final = 10
+LEFT: Final = "left"  # of the metrics: the client has gone by itself
+
+Renew = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamBounds:
+    """How many streams there may be, and how long their clients may leave unread what was sent.
+
+    streams_max               of this process
+    streams_per_account_max   of one account of credits, say, or one person
+    mints_max                 of one stream
+    behind_s_max              then the stream ends
+    stale_after_s             older data ends all streams
+    """
+
+    streams_max: int = 1_000
+    streams_per_account_max: int = 20
+    mints_max: int = 50
+    behind_s_max: float = 7.0
+    stale_after_s: float = 300.0
+
+
+class Streams:
+    """The streams of this process; `run` looks after them."""
+
+    def __init__(self, broadcast: Broadcast, clock: Clock, bounds: StreamBounds) -> None:
+        self.broadcast = broadcast
+        self.bounds = bounds
+        self._clock = clock
+        self._counts: Counter[Hashable] = Counter()
+        self._beats: dict[EventStream, float] = {}  # when the next is due, soonest first
+        self._periods: dict[EventStream, float] = {}
+        self._renewals: dict[EventStream, Renew] = {}
+        self._renewing: dict[EventStream, asyncio.Task[None]] = {}
+        self._behind: dict[EventStream, float] = {}  # since when
+        self._is_closed = False
+        self._stops = False
+        OPEN_STREAMS.set(0)
+
+    @property
+    def open_count(self) -> int:
+        """How many streams there are."""
+        return self._counts.total()
+
+    @contextmanager
+    def room_for(self, account: Hashable) -> Iterator[None]:
+        """Count a stream of *account* during the block.
+
+        Raises RateLimited and ServiceUnavailable where there is no room for it.
+        """
+        if self._is_closed:
+            raise ServiceUnavailable("This process is about to stop: connect again.")
+        if self._counts[account] >= self.bounds.streams_per_account_max:
+            raise RateLimited(TOO_MANY_RETRY_S)
+        if self.open_count >= self.bounds.streams_max:
+            raise ServiceUnavailable("Too many streams are open here: connect again later.")
+        self._counts[account] += 1
+        try:
+            yield
+        finally:
+            self._counts[account] -= 1
+            if not self._counts[account]:
+                del self._counts[account]
+
+    def note_behind(self, stream: EventStream) -> None:
+        """Note that there will be something to make up for *stream*."""
+        self._behind.setdefault(stream, self._clock.monotonic_s())
+
+    async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
+        """Tell *stream* what changes, until it has ended.
+
+        renew   called when a minute has passed; meanwhile nothing is told. None: it goes on
+        """
+        now_s = self._clock.monotonic_s()
+        self._beats[stream] = now_s + HEARTBEAT_S
+        if renew is not None:
+            self._periods[stream] = now_s + PERIOD_S
+            self._renewals[stream] = renew
+        OPEN_STREAMS.set(len(self._beats))
+        try:
+            self.broadcast.join(stream, stream.mints)
+            if self._stops:
+                self._stop(stream)
+            await stream.wait_gone()
+        finally:
+            self.broadcast.leave(stream, stream.mints)
+            for kept in (self._beats, self._periods, self._renewals, self._behind):
+                kept.pop(stream, None)
+            OPEN_STREAMS.set(len(self._beats))
+            STREAMS_ENDED.labels(LEFT if stream.end is None else stream.end.reason).inc()
+            renewing = self._renewing.get(stream)
+            if renewing is not None:
+                await asyncio.wait([renewing])
+
+    async def run(self) -> None:
+        """Look after the streams, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Do what is due now."""
+        if not self._beats:
+            return
+        now_s = self._clock.monotonic_s()
+        self._end_stale()
+        for stream in self._due(self._beats, now_s):
+            del self._beats[stream]
+            self._beats[stream] = now_s + HEARTBEAT_S
+            stream.beat()
+        for stream in list(self._behind):
+            self._make_up(stream, now_s)
+        for stream in self._due(self._periods, now_s):
+            stream.wait()
+            if not stream.is_behind():
+                self._renew(stream)
+
+    def close_doors(self) -> None:
+        """Take no more streams: this process is about to stop."""
+        self._is_closed = True
+
+    def stop(self) -> None:
+        """End all streams, so that their clients connect to another process."""
+        self._is_closed = self._stops = True
+        for stream in list(self._beats):
+            self._stop(stream)
+
+    def _due(self, due_s: dict[EventStream, float], now_s: float) -> list[EventStream]:
+        return list(islice(takewhile(lambda each: due_s[each] <= now_s, due_s), AT_ONCE))
+
+    def _end_stale(self) -> None:
+        age_ms = self.broadcast.age_ms()
+        if age_ms is not None and age_ms > self.bounds.stale_after_s * 1000:
+            for stream in list(self._beats):
+                stream.close(
+                    EndReason.STALE,
+                    f"The newest data is {age_ms // 1000} s old;"
+                    f" older than {self.bounds.stale_after_s:g} s is not sold.",
+                    retry_ms=randint(*RETRY_MS),  # noqa: S311 - no secret
+                )
+
+    def _make_up(self, stream: EventStream, now_s: float) -> None:
+        if not stream.is_behind():
+            self._behind[stream] = now_s
+            if stream.catch_up(self.broadcast):
+                del self._behind[stream]
+        elif now_s - self._behind[stream] > self.bounds.behind_s_max:
+            del self._behind[stream]
+            stream.close(
+                EndReason.TOO_SLOW,
+                f"Nothing was read for {self.bounds.behind_s_max:g} s of what was sent.",
+            )
+
+    def _renew(self, stream: EventStream) -> None:
+        renewal = asyncio.ensure_future(self._renewed(stream, self._renewals[stream]))
+        self._renewing[stream] = renewal
+        self._periods[stream] = self._periods.pop(stream) + PERIOD_S
+        renewal.add_done_callback(lambda _: self._renewing.pop(stream, None))
+
+    async def _renewed(self, stream: EventStream, renew: Renew) -> None:
+        try:
+            await renew()
+        except Exception:
+            stream.close(EndReason.UNAVAILABLE, "The service failed.")
+            raise
+
+    def _stop(self, stream: EventStream) -> None:
+        stream.close(
+            EndReason.SHUTTING_DOWN,
+            "This process stops: connect again.",
+            retry_ms=randint(*RETRY_MS),  # noqa: S311 - no secret
+        )

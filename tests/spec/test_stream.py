@@ -1,0 +1,351 @@
+"""GET /v1/stream"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import Mint
+from mintscope.shell.config.streams import StreamsConfig
+from support.fakes.reports import TRACKED
+from support.scenes.live_market import SECOND, TOO_NEW, TRADED
+from support.scenes.service import bearer, credit_token
+from support.scenes.streaming import PATH, Event, Streaming, streaming_service
+
+UNTRACKED = "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"
+
+
+@pytest.fixture
+async def streaming(tmp_path: Path) -> AsyncIterator[Streaming]:
+    async with streaming_service(tmp_path) as streaming:
+        yield streaming
+
+
+def merged(report: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:
+    """Return *report* after *update*, by the rule of docs/api.md."""
+    told = report | update
+    told["dataSpan"] = report["dataSpan"] | update["dataSpan"]
+    told["indicators"] = report["indicators"] | {
+        name: value if name == "buySellPressure" else report["indicators"][name] | value
+        for name, value in update["indicators"].items()
+    }
+    return told
+
+
+async def now(streaming: Streaming, mint: Mint) -> dict[str, Any]:
+    """Return what a snapshot says of *mint* now."""
+    token = await streaming.service.issue(1)
+    async with streaming.open(token, [mint]) as reader:
+        return dict((await reader.some(2))[1].data)
+
+
+async def test_the_first_events_are_the_minute_and_a_whole_snapshot_of_each_mint(
+    streaming: Streaming,
+) -> None:
+    token = await streaming.service.issue(5)
+
+    async with streaming.open(token, TRADED) as reader:
+        minute, *snapshots = await reader.some(3)
+
+    headers = reader.response.headers
+    assert headers["content-type"] == "text/event-stream"
+    assert headers["cache-control"] == "private, no-store"
+    assert headers["x-credits-remaining"] == "3"
+    assert minute == Event("minute", None, {"credits": 2, "creditsRemaining": 3})
+    assert [(each.name, each.event_id, each.data["token"]) for each in snapshots] == [
+        ("snapshot", streaming.service.log.seq, mint) for mint in TRADED
+    ]
+    assert set(snapshots[0].data) == {"slot", "token", "price", "indicators", "dataSpan"}
+    assert snapshots[0].data["slot"] == 12
+
+
+async def test_updates_add_up_to_what_a_new_client_is_told(streaming: Streaming) -> None:
+    token = await streaming.service.issue(1)
+
+    async with streaming.open(token) as reader:
+        _, snapshot = await reader.some(2)
+        told = snapshot.data
+        for number in range(20):
+            if number % 5 == 0:  # others who join meanwhile were told something else
+                await now(streaming, TRADED[0])
+            await streaming.trade()
+            update = await reader.next()
+            assert (update.name, update.event_id) == ("update", streaming.service.log.seq)
+            told = merged(told, update.data)
+
+        assert told == await now(streaming, TRADED[0])
+
+
+async def test_an_update_leaves_out_what_has_not_changed(streaming: Streaming) -> None:
+    token = await streaming.service.issue(1)
+
+    async with streaming.open(token) as reader:
+        await reader.some(2)
+        await streaming.trade()
+        update = (await reader.next()).data
+
+    assert set(update["indicators"]["m1"]) >= {"ema9"}
+    assert "ema200" not in update["indicators"]["m1"]  # too little history before and after
+    assert "candleCounts" not in update["dataSpan"]
+
+
+async def test_only_the_mints_that_trade_are_told_of(streaming: Streaming) -> None:
+    token = await streaming.service.issue(2)
+
+    async with streaming.open(token, TRADED) as reader:
+        await reader.some(3)
+        await streaming.trade(SECOND)
+        await streaming.trade(TRADED[0])
+
+        assert [each.data["token"] for each in await reader.some(2)] == [SECOND, TRADED[0]]
+
+
+async def test_at_most_four_updates_a_second_and_none_is_lost(streaming: Streaming) -> None:
+    token, service = await streaming.service.issue(1), streaming.service
+
+    async with streaming.open(token) as reader:
+        _, snapshot = await reader.some(2)
+        await streaming.trade()
+        told = merged(snapshot.data, (await reader.next()).data)
+        for _ in range(3):
+            await streaming.trade(after_ms=50)
+        service.clock.advance(100)
+        await service.follower.catch_up()
+        update = await reader.next()
+
+        assert update.event_id == service.log.seq
+        assert merged(told, update.data) == await now(streaming, TRADED[0])
+
+
+async def test_a_retraction_is_followed_by_a_corrected_snapshot(streaming: Streaming) -> None:
+    token, service = await streaming.service.issue(1), streaming.service
+
+    async with streaming.open(token) as reader:
+        _, before = await reader.some(2)
+        await streaming.trade()
+        update = await reader.next()
+        service.clock.advance(250)
+        service.log.retract()
+        await service.follower.catch_up()
+        corrected = await reader.next()
+
+    assert update.data["price"] != before.data["price"]
+    assert (corrected.name, corrected.event_id) == ("snapshot", service.log.seq)
+    assert corrected.data == before.data
+
+
+async def test_a_client_that_comes_back_gets_a_snapshot_after_its_last_event(
+    streaming: Streaming,
+) -> None:
+    token, service = await streaming.service.issue(3), streaming.service
+    async with streaming.open(token) as reader:
+        await reader.some(2)
+        await streaming.trade()
+        last = await reader.next()
+
+    # This process has not yet read what another one told the client.
+    await streaming.trade(is_seen=False)
+    async with streaming.open(token, last_event_id=str(service.log.seq)) as reader:
+        _, ahead = await reader.some(2)
+    async with streaming.open(token, last_event_id="9" * 18) as reader:  # of another log
+        _, other = await reader.some(2)
+
+    assert last.event_id is not None
+    assert ahead.name == other.name == "snapshot"
+    assert ahead.event_id == other.event_id == last.event_id + 1
+
+
+async def test_a_heartbeat_every_15_s(streaming: Streaming) -> None:
+    token = await streaming.service.issue(1)
+
+    async with streaming.open(token) as reader:
+        await reader.some(2)
+        await streaming.pass_time(15)
+        await streaming.pass_time(15)
+
+        assert [each.name for each in await reader.some(2)] == ["", ""]
+
+
+async def test_each_started_minute_costs_a_credit_for_each_mint(streaming: Streaming) -> None:
+    token, service = await streaming.service.issue(5), streaming.service
+
+    async with streaming.open(token, TRADED) as reader:
+        assert (await reader.some(3))[0].data == {"credits": 2, "creditsRemaining": 3}
+        await streaming.pass_time(59)
+        assert await service.left(token) == 3
+        await streaming.pass_time(1)
+        minute = next(each for each in await reader.some(2) if each.name)
+
+        assert minute == Event("minute", None, {"credits": 2, "creditsRemaining": 1})
+        assert await service.left(token) == 1
+
+        await streaming.pass_time(60)
+        end = (await reader.rest())[-1]
+
+    assert end.name == "end"
+    assert end.data["reason"] == "insufficient_credits"
+    assert end.data["creditsReturned"] == 0
+    assert await service.left(token) == 1
+
+
+async def test_what_happens_while_a_minute_is_paid_for_is_made_up_for(
+    streaming: Streaming,
+) -> None:
+    token, service = await streaming.service.issue(2), streaming.service
+
+    async with streaming.open(token) as reader:
+        await reader.some(2)
+        service.clock.advance(60_000)
+        service.streams.look()  # it waits for its minute from now on
+        await streaming.trade()
+        await streaming.settled()
+        service.streams.look()
+        beat, minute, snapshot = await reader.some(3)
+
+        assert (beat.name, minute.name, snapshot.name) == ("", "minute", "snapshot")
+        assert snapshot.data == await now(streaming, TRADED[0])
+
+
+async def test_a_client_that_left_before_its_next_minute_pays_nothing_for_it(
+    streaming: Streaming,
+) -> None:
+    token = await streaming.service.issue(2)
+
+    async with streaming.open(token) as reader:
+        await reader.some(2)
+    await streaming.until_closed()
+    await streaming.pass_time(60)
+
+    assert await streaming.service.left(token) == 1
+
+
+async def test_stale_data_ends_it_and_a_minute_in_which_nothing_was_told_is_given_back(
+    streaming: Streaming,
+) -> None:
+    token, service = await streaming.service.issue(10), streaming.service
+
+    async with streaming.open(token) as reader:
+        await reader.some(2)
+        for _ in range(5):
+            await streaming.pass_time(60)
+        left = await service.left(token)
+        await streaming.pass_time(1)
+        events = await reader.rest()
+    await streaming.until_closed()
+
+    assert left == 4
+    assert events[-1].data["reason"] == "stale"
+    assert events[-1].data["creditsReturned"] == 1
+    assert events[-1].retry_ms is not None
+    assert await service.left(token) == 5
+
+
+async def test_a_stop_ends_it_and_keeps_a_minute_in_which_something_was_told(
+    streaming: Streaming,
+) -> None:
+    token, service = await streaming.service.issue(10), streaming.service
+
+    async with streaming.open(token) as reader:
+        await reader.some(2)
+        service.streams.stop()
+        (end,) = await reader.rest()
+    refused = await streaming.client.get(PATH, params={"mints": TRACKED}, headers=bearer(token))
+
+    assert end.data["reason"] == "shutting_down"
+    assert end.data["creditsReturned"] == 0
+    assert refused.status_code == 503
+    assert await service.left(token) == 9
+
+
+async def test_a_mint_that_is_followed_no_more_ends_it(streaming: Streaming) -> None:
+    token, service = await streaming.service.issue(2), streaming.service
+
+    async with streaming.open(token, TRADED) as reader:
+        await reader.some(3)
+        service.clock.advance(250)
+        service.log.untrack(SECOND)
+        await service.follower.catch_up()
+        (end,) = await reader.rest()
+
+    assert end.data["reason"] == "not_tracked"
+    assert SECOND in end.data["message"]
+
+
+async def test_a_ledger_that_does_not_answer_ends_it_and_takes_nothing(
+    streaming: Streaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, service = await streaming.service.issue(2), streaming.service
+
+    async def away(_debit: object) -> None:
+        raise ServiceUnavailable("away")
+
+    async with streaming.open(token) as reader:
+        await reader.some(2)
+        monkeypatch.setattr(service.ledger, "debit", away)
+        await streaming.pass_time(60)
+        end = (await reader.rest())[-1]
+
+    assert end.data["reason"] == "unavailable"
+    assert await service.left(token) == 1
+
+
+@pytest.mark.parametrize(
+    ("mints", "headers", "expected"),
+    [
+        ("", True, (400, "INVALID_TOKEN_ADDRESS")),
+        (None, True, (400, "BAD_REQUEST")),
+        ("abc", True, (400, "INVALID_TOKEN_ADDRESS")),
+        (f"{TRACKED},{TRACKED}", True, (400, "BAD_REQUEST")),
+        (f"{TRACKED},{SECOND},{TOO_NEW}", True, (400, "BAD_REQUEST")),
+        (TRACKED, False, (402, "PAYMENT_REQUIRED")),
+        (TRACKED, {"authorization": "Basic x"}, (401, "MISSING_TOKEN")),
+        (TRACKED, bearer(credit_token(999)), (401, "INVALID_TOKEN")),
+        (TRACKED, {"PAYMENT-SIGNATURE": "x"}, (400, "INVALID_PAYMENT")),
+        (f"{TRACKED},{UNTRACKED}", True, (404, "TOKEN_NOT_FOUND")),
+        (f"{TRACKED},{TOO_NEW}", True, (404, "INSUFFICIENT_DATA")),
+        (f"{TRACKED},{SECOND}", True, (402, "INSUFFICIENT_CREDITS")),
+    ],
+)
+async def test_refusals_take_nothing(
+    tmp_path: Path, mints: str | None, headers: Any, expected: tuple[int, str]
+) -> None:
+    async with streaming_service(tmp_path, stream_config=StreamsConfig(mints_max=2)) as streaming:
+        token = await streaming.service.issue(1)
+        if isinstance(headers, bool):
+            headers = bearer(token) if headers else {}
+
+        response = await streaming.client.get(
+            PATH, params={} if mints is None else {"mints": mints}, headers=headers
+        )
+
+        assert (response.status_code, response.json()["error"]["code"]) == expected
+        assert await streaming.service.left(token) == 1
+
+
+async def test_stale_data_is_refused(streaming: Streaming) -> None:
+    token = await streaming.service.issue(1)
+    streaming.service.clock.advance(300_001)
+
+    response = await streaming.client.get(PATH, params={"mints": TRACKED}, headers=bearer(token))
+
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "DATA_STALE")
+    assert await streaming.service.left(token) == 1
+
+
+async def test_streams_are_bounded_by_account_and_in_all(tmp_path: Path) -> None:
+    bounds = StreamsConfig(open_max=2, per_account_max=1)
+    async with streaming_service(tmp_path, stream_config=bounds) as streaming:
+        one, two, three = [await streaming.service.issue(2) for _ in range(3)]
+        async with streaming.open(one) as first, streaming.open(two):
+            async with streaming.open(one) as again, streaming.open(three) as third:
+                pass
+            assert (again.response.status_code, third.response.status_code) == (429, 503)
+            assert again.response.headers["retry-after"]
+            assert await streaming.service.left(one) == 1
+            assert await streaming.service.left(three) == 2
+            await first.some(2)
+        await streaming.until_closed()
+        async with streaming.open(one) as last:
+            assert last.response.status_code == 200

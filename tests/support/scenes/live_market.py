@@ -1,0 +1,49 @@
+"""A market that trades when it is told to, and those who follow it."""
+
+from random import Random
+
+from mintscope.base.clock import Clock
+from mintscope.base.primitives import Mint
+from mintscope.base.solana import USDC, WSOL
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.log import PricedSwap
+from mintscope.edges.follow.broadcaster import Broadcaster
+from mintscope.edges.follow.follower import Follower
+from support.fakes.log import FakeLog
+
+SECOND = Mint("JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN")
+TRADED, TOO_NEW = (Mint(WSOL), SECOND), Mint(USDC)
+MINUTES = 12
+CAPACITY = 8  # mints in memory
+
+
+def traded_log(now_s: int) -> FakeLog:
+    """Return a log in which two mints traded for twelve minutes until *now_s*, and one never."""
+    log = FakeLog()
+    for mint in (*TRADED, TOO_NEW):
+        log.track(mint)
+    for minute in range(MINUTES):
+        trade(log, *TRADED, at_s=now_s - 60 * (MINUTES - 1 - minute))
+    return log
+
+
+def trade(log: FakeLog, *mints: Mint, at_s: int | None = None) -> None:
+    """Append a slot in which each of *mints* trades once, in the second of the slot before."""
+    tip, random = log.tip_at(log.seq), Random(log.seq)
+    log.append(
+        (tip.slot or 0) + 1,
+        at_s or tip.time or 0,
+        *(
+            PricedSwap(mint, n, 0, -1, 0, random.random() < 0.5, 10**6, random.random() + 1, 0.01)
+            for n, mint in enumerate(mints)
+        ),
+    )
+
+
+async def following(log: FakeLog, clock: Clock) -> tuple[Follower, Broadcaster]:
+    """Return what follows *log*, and has caught up with it."""
+    market = LiveMarket(CAPACITY)
+    follower = Follower(log, market, clock)
+    broadcaster = Broadcaster(follower, market, clock)
+    await follower.catch_up()
+    return follower, broadcaster

@@ -1,0 +1,131 @@
+"""Streams over connections, of a market that trades and a clock that moves when they are told."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from mintscope.base.primitives import Mint
+from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.shell.config.sections import ApiConfig
+from mintscope.shell.config.streams import StreamsConfig
+from support.processes.served import Served, served
+from support.scenes.live_market import TRADED, trade
+from support.scenes.service import USUAL, USUAL_STREAMS, Service, bearer, running_service
+
+PATIENCE_S = 10.0
+PATH = "/v1/stream"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One server-sent event; a comment has no name."""
+
+    name: str
+    event_id: int | None
+    data: Any
+    retry_ms: int | None = None
+
+
+class Reader:
+    """Reads the events of one stream."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self._lines = response.aiter_lines()
+
+    async def next(self) -> Event:
+        """Return the next event; StopAsyncIteration where the body has ended."""
+        fields: dict[str, str] = {}
+        async with asyncio.timeout(PATIENCE_S):
+            async for line in self._lines:
+                if not line:
+                    break
+                name, _, value = line.partition(":")
+                fields[name] = value.strip()
+            else:
+                raise StopAsyncIteration
+        number, retry = fields.get("id"), fields.get("retry")
+        return Event(
+            fields.get("event", ""),
+            None if number is None else int(number),
+            json.loads(fields["data"]) if "data" in fields else None,
+            None if retry is None else int(retry),
+        )
+
+    async def some(self, count: int) -> list[Event]:
+        return [await self.next() for _ in range(count)]
+
+    async def rest(self) -> list[Event]:
+        """Return all events until the body ends."""
+        found: list[Event] = []
+        try:
+            while True:
+                found.append(await self.next())
+        except StopAsyncIteration:
+            return found
+
+
+@dataclass
+class Streaming:
+    """A service that streams, and its clients."""
+
+    service: Service
+    server: Served
+    client: httpx.AsyncClient
+
+    @asynccontextmanager
+    async def open(
+        self, token: str, mints: Sequence[Mint] = TRADED[:1], **headers: str
+    ) -> AsyncIterator[Reader]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self.client.stream(
+            "GET", f"{PATH}?mints={','.join(mints)}", headers=bearer(token) | named
+        ) as response:
+            if response.status_code != 200:
+                await response.aread()
+            yield Reader(response)
+
+    async def trade(self, *mints: Mint, after_ms: int = 250, is_seen: bool = True) -> None:
+        """Let *mints* trade in a slot, which the service has seen unless it is not to."""
+        self.service.clock.advance(after_ms)
+        trade(self.service.log, *(mints or TRADED[:1]))
+        if is_seen:
+            await self.service.follower.catch_up()
+
+    async def pass_time(self, seconds: float) -> None:
+        """Move the clock without a slot, look after the streams, and let minutes be paid for."""
+        self.service.clock.advance(int(seconds * 1000))
+        self.service.streams.look()
+        await self.settled()
+
+    async def settled(self) -> None:
+        """Let all that is under way come to its end."""
+        for _ in range(3):
+            await self.service.ledger.expect_writable()
+            await asyncio.sleep(0)
+
+    async def until_closed(self, count: int = 0) -> None:
+        """Wait until *count* streams are open."""
+        async with asyncio.timeout(PATIENCE_S):
+            while self.service.streams.open_count > count:  # noqa: ASYNC110 - nothing tells it
+                await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def streaming_service(
+    folder: Path, *, api: ApiConfig = USUAL, stream_config: StreamsConfig = USUAL_STREAMS
+) -> AsyncIterator[Streaming]:
+    async with running_service(folder, api=api, stream_config=stream_config) as service:
+        bounds = Bounds(keep_alive_s_max=1e9, pause_s=0.0)
+        async with (
+            served(service.app, bounds, clock=service.clock) as server,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client,
+        ):
+            yield Streaming(service, server, client)
+            service.streams.stop()
