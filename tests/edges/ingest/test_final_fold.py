@@ -5,12 +5,13 @@ from pathlib import Path
 
 import apsw
 import pytest
+from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.store import FinalSlot, NewSlot
-from mintscope.edges.ingest.fold import SLOTS_MIN, WAIT_S, FinalFold
+from mintscope.edges.ingest.fold import SLOTS_MAX, SLOTS_MIN, WAIT_S, FinalFold
 from mintscope.edges.storage.folder import MARKET_FILE
 from mintscope.shell.wiring.stores import Market
 from support.oracles.definitions import Trade
@@ -92,6 +93,32 @@ async def test_a_batch_ends_where_it_has_touched_enough_mints(
     in_parts = stored(tmp_path)
 
     assert in_parts == await folded_at_once(tmp_path / "other")
+
+
+class BusyClock(ManualClock):
+    """Lets time pass whenever it is asked: between two looks something was done."""
+
+    @override
+    def monotonic_s(self) -> float:
+        self.advance(15)
+        return super().monotonic_s()
+
+
+async def test_the_more_slots_wait_the_more_is_folded_and_never_all_in_one_go(
+    market: Market,
+) -> None:
+    clock = BusyClock(UnixMs(START * 1000))
+    fold = FinalFold(market.store, None, clock, mints_max=4)
+    longest_s, most = 0.0, 0
+    for slot in range(1, 4 * SLOTS_MAX):
+        await add(market, range(slot, slot + 1))
+        begun_s = clock.monotonic_s()
+        await fold.go_on()
+        longest_s = max(longest_s, clock.monotonic_s() - begun_s)
+        most = max(most, await waiting(market))
+
+    assert SLOTS_MIN < most < SLOTS_MAX
+    assert longest_s < 0.4
 
 
 async def folded_at_once(folder: Path) -> list[tuple[object, ...]]:

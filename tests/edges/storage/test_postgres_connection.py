@@ -107,6 +107,16 @@ def test_the_next_transaction_finds_a_connection_again(db: PostgresDatabase, dsn
         assert db.execute(SUM).get == 1
 
 
+def test_a_read_on_a_connection_that_was_lost_is_made_on_another(
+    db: PostgresDatabase, dsn: str
+) -> None:
+    lose(db, dsn)
+    assert db.execute(SUM).get == 0
+    lose(db, dsn)
+    with pytest.raises(DatabaseAway):  # it is not known whether it arrived
+        db.execute(ADD, (1,))
+
+
 def test_a_refused_statement_undoes_its_savepoint_and_no_more(db: PostgresDatabase) -> None:
     def twice() -> None:
         with db.savepoint():

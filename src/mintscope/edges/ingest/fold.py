@@ -23,6 +23,7 @@ SLOTS_MIN: Final = 25  # that wait for each other: what they share is written on
 SLOTS_MAX: Final = 100
 WAIT_S: Final = 10.0
 STEP_S: Final = 0.02  # after each append
+LATE_STEP_S: Final = 0.3  # where almost too many slots wait: less than from one slot to the next
 PACKED_MAX: Final = 500  # mints, in one step
 MINTS_MAX: Final = 1_500  # of a batch: to write so many takes less than 100 ms
 
@@ -48,17 +49,22 @@ class FinalFold:
         self._clock = clock
         self._under_way: _Batch | None = None
         self._is_behind = False
+        self._waiting = 0
         self._begun_s = clock.monotonic_s()
 
     async def go_on(self) -> None:
-        """Do a part of what is due; all of it where too many slots wait."""
-        end_s = self._clock.monotonic_s() + STEP_S
+        """Do a part of what is due, a larger one the more slots wait; all where too many do."""
+        end_s = self._clock.monotonic_s() + self._step_s()
         while self._clock.monotonic_s() < end_s or self._is_behind:
             if self._under_way is None and not await self._begin():
                 return
             await self._step()
             if self._under_way is not None and self._under_way.is_packed:
                 end_s = min(end_s, self._clock.monotonic_s())  # to write takes long enough
+
+    def _step_s(self) -> float:
+        late = max(0, self._waiting - 2 * SLOTS_MIN) / (SLOTS_MAX - 2 * SLOTS_MIN)
+        return STEP_S + late * (LATE_STEP_S - STEP_S)
 
     async def finish(self) -> None:
         """Fold everything that is final."""
@@ -70,7 +76,7 @@ class FinalFold:
     async def _begin(self) -> bool:
         """Begin a batch if one is due."""
         folding, now_s = await self._store.fold(SLOTS_MAX), self._clock.monotonic_s()
-        waiting = len(folding.slots)
+        waiting = self._waiting = len(folding.slots)
         self._is_behind = waiting == SLOTS_MAX
         if not waiting or (waiting < SLOTS_MIN and now_s - self._begun_s < WAIT_S):
             return False

@@ -21,7 +21,7 @@ from mintscope.edges.storage.database import (
 )
 from mintscope.edges.storage.postgres.arrays import COLUMNS, register
 from mintscope.edges.storage.postgres.dialect import inserting_arrays, translate
-from mintscope.edges.storage.postgres.waiting import MARGIN_S, BoundedConnection
+from mintscope.edges.storage.postgres.waiting import MARGIN_S, BoundedConnection, SilentServer
 
 APPLICATION: Final = "mintscope"  # as pg_stat_activity shows it
 CONNECT_S: Final = 5
@@ -30,6 +30,7 @@ IDLE_IN_TRANSACTION_MS: Final = 3_000  # then a frozen holder of a lock loses it
 PATIENCE_S: Final = 5.0  # for what became of a commit
 PAUSE_S: Final = 0.05
 PREPARED_AFTER: Final = 3
+READ: Final = ("SELECT", "\nSELECT")
 # Added by one statement: they take a fraction of a second, also where the server has little time.
 ROWS_MAX: Final = 5_000
 # A server that is cut off answers no probe: the connection is then lost within some 20 s.
@@ -108,10 +109,20 @@ class PostgresDatabase:
         self._is_begun = False
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
-        """Run one statement."""
+        """Run one statement; a read outside a transaction again where the connection was lost."""
         text, names = translate(statement)
         if isinstance(values, Mapping):
             values = [values[name] for name in names]
+        may_repeat = self._connection is not None and not self._is_begun and text.startswith(READ)
+        try:
+            return self._execute(text, values)
+        except DatabaseAway as away:  # by one that is frozen, another one would be waited for, too
+            is_lost = self._connection is None and not isinstance(away.__cause__, SilentServer)
+            if not (may_repeat and is_lost):
+                raise
+        return self._execute(text, values)
+
+    def _execute(self, text: str, values: Sequence[Any]) -> Rows:
         with self._told():
             cursor = self._cursor()
             cursor.execute(text, values, binary=True)
