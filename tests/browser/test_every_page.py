@@ -58,6 +58,7 @@ ADDRESSES: Final = {
         "key-revoked": "/settings/api-keys/{ended}",
         "key-rotate": "/settings/api-keys/{used}/rotate",
         "key-revoke": "/settings/api-keys/{used}/revoke",
+        "key-cap": "/settings/api-keys/{used}/cap",
         "account": "/settings/account",
         "password": "/settings/account/password",
         "sessions": "/settings/sessions",

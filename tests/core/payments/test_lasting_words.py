@@ -82,6 +82,8 @@ def test_an_operator_finds_a_violation_by_its_number() -> None:
         "ENTRY_IS_PAID": "I1",
         "PAID_IS_ENOUGH": "I9",
         "BALANCE_IS_SUM": "I2",
+        "KEYS_ADD_UP": "I2",
+        "MOVES_CANCEL": "I2",
         "ROTATIONS_CANCEL": "I2",
         "FREEZES_CANCEL": "I2",
     }
@@ -93,6 +95,8 @@ def test_an_operator_finds_a_violation_by_its_number() -> None:
         "I1: the journal holds a purchase that no payment made",
         "I9: a payment was issued for less than its price",
         "I2: a balance is not the sum of its entries",
+        "I2: what an API key has spent in a month is not what the journal says",
+        "I2: credits that a user moved are not what the journal says",
         "I2: rotations have made or lost credits",
         "I2: what was frozen is not what the payments say",
     ]
