@@ -25,7 +25,8 @@ from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import make_server
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
+from mintscope.shell.config.payments import PaymentsConfig
+from mintscope.shell.config.sections import ChainConfig, CreditsConfig
 from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.payments import open_sales
 from mintscope.shell.wiring.processes.log_lines import configure_logging

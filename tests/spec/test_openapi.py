@@ -211,27 +211,32 @@ async def test_it_says_how_to_pay(document: dict[str, Any]) -> None:
     token = document["paths"]["/v1/token/{tokenAddress}"]["get"]
     purchase = document["paths"]["/v1/credits/purchase"]["post"]
 
-    assert token["security"] == [{"creditToken": []}, {"apiKey": []}, {"x402": []}]
-    assert purchase["security"] == [
-        {"x402": []},
-        {"x402": [], "creditToken": []},
-        {"x402": [], "apiKey": []},
-    ]
-    assert set(document["components"]["securitySchemes"]) == {"creditToken", "x402", "apiKey"}
+    def sent(operation: dict[str, Any]) -> set[str]:
+        return {each["name"] for each in operation["parameters"] if each["in"] == "header"}
+
+    assert token["security"] == [{"creditToken": []}, {}]
+    assert purchase["security"] == [{}, {"creditToken": []}]
+    assert sent(token) == sent(purchase) == {"PAYMENT-SIGNATURE", "Idempotency-Key"}
+    assert token["x-payment-info"]["price"] == {
+        "mode": "fixed", "currency": "USD", "amount": "0.0025",
+    }  # fmt: skip
+    assert purchase["x-payment-info"]["price"] == {
+        "mode": "dynamic", "currency": "USD", "min": "0.025", "max": "0.75",
+    }  # fmt: skip
+    assert set(document["components"]["securitySchemes"]) == {"creditToken", "apiKey"}
     assert "PAYMENT-REQUIRED" in token["responses"]["402"]["headers"]
     assert "PAYMENT-RESPONSE" in token["responses"]["402"]["headers"]
     assert "PAYMENT-RESPONSE" in token["responses"]["200"]["headers"]
     assert "PAYMENT-RESPONSE" in purchase["responses"]["201"]["headers"]
     assert {"Retry-After", "Idempotency-Key"} <= set(purchase["responses"]["503"]["headers"])
-    assert purchase["parameters"] == [
-        {
-            "name": "bundle",
-            "in": "query",
-            "required": True,
-            "description": "How many credits.",
-            "schema": {"type": "integer", "enum": [10, 50, 100, 500]},
-        }
-    ]
+    assert purchase["parameters"][0] == {
+        "name": "bundle",
+        "in": "query",
+        "required": True,
+        "description": "How many credits.",
+        "schema": {"type": "integer", "enum": [10, 50, 100, 500], "examples": [10]},
+        "example": 10,
+    }
 
 
 async def test_every_paid_route_has_each_field_of_the_specification(

@@ -47,7 +47,7 @@ async def test_unpaid_is_402_with_the_demand(shop: SellingApi, world: World) -> 
         "maxTimeoutSeconds": 60,
         "extra": {"feePayer": world.terms.fee_payer, "decimals": 6},
     }
-    assert set(demand["extensions"]) == {"payment-identifier"}
+    assert set(demand["extensions"]) == {"payment-identifier", "bazaar"}
 
 
 @pytest.mark.parametrize(

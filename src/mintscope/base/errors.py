@@ -58,10 +58,11 @@ class ErrorCode(StrEnum):
 
 
 class ServiceError(Exception):
-    """A failure the client caused or must know about."""
+    """A failure the client caused or must know about; *details* are for programs."""
 
     code: ClassVar[ErrorCode]
     text: ClassVar[str]  # where no other is given
+    details: object = None
 
     @override
     def __init_subclass__(cls, *, code: ErrorCode, text: str = "") -> None:

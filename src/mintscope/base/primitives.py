@@ -14,6 +14,7 @@ integers of micro-USD, prices are floats per whole token.
 from typing import NewType
 
 from based58 import b58decode
+from msgspec import Meta
 
 from mintscope.base.errors import InvalidTokenAddress
 
@@ -45,3 +46,11 @@ def parse_mint(text: str) -> Mint:
     if len(decoded) != PUBKEY_BYTES:
         raise InvalidTokenAddress(text)
     return Mint(text)
+
+
+def about(description: str, *examples: object) -> Meta:
+    """Return what programs are told of a field, for `Annotated`: its meaning and unit, examples.
+
+    It is read where the API is described, and nowhere else.
+    """
+    return Meta(description=description, examples=list(examples) or None)

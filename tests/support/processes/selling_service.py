@@ -26,7 +26,8 @@ from mintscope.edges.api.check import Check
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import ApiConfig, ChainConfig, CreditsConfig, PaymentsConfig
+from mintscope.shell.config.payments import PaymentsConfig
+from mintscope.shell.config.sections import ApiConfig, ChainConfig, CreditsConfig
 from mintscope.shell.wiring.api import create_api, create_server
 from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.payments import Sales, open_sales

@@ -1,89 +1,150 @@
 """What endpoint 1 says about a mint, and the port of the reports.
 
-Field names are the specification's; `rename` gives their camelCase.
+Field names are the specification's; `rename` gives their camelCase.  What `about` says of a field
+is for the description of the API alone: encoding does not look at it.
 """
 
 from math import inf
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
 
 from mintscope.base.errors import InsufficientData
-from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.primitives import Mint, Slot, UnixS, about
+from mintscope.base.solana import WSOL
 from mintscope.core.market.engine.kernels import COUNTS, FIRST, READ, SHARES, SOL, USD, Floats
 
 
 class Price(msgspec.Struct, frozen=True, gc=False):
     """Of one whole token, at its newest accepted swap."""
 
-    usd: float
-    sol: float
+    usd: Annotated[float, about("US dollars for one whole token, not rounded.", 171.25)]
+    sol: Annotated[float, about("SOL for one whole token, not rounded.", 1.0)]
 
 
 class Macd(msgspec.Struct, frozen=True, gc=False):
     """MACD(12, 26, 9)."""
 
-    line: float
-    signal: float
-    histogram: float
+    line: Annotated[float, about("EMA(12) minus EMA(26) of the closes, in US dollars.", 0.42)]
+    signal: Annotated[float, about("EMA(9) of the line, in US dollars.", 0.31)]
+    histogram: Annotated[float, about("Line minus signal, in US dollars.", 0.11)]
 
 
 class Fibonacci(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Levels over the newest 100 candles, retracements measured down from the high."""
 
-    swing_high: float
-    swing_low: float
-    level236: float
-    level382: float
-    level500: float
-    level618: float
-    level764: float
-    ext1272: float
-    ext1618: float
-    ext2000: float
-    ext2618: float
+    swing_high: Annotated[
+        float, about("Highest price of the newest 100 candles, in US dollars.", 173.0)
+    ]
+    swing_low: Annotated[
+        float, about("Lowest price of the newest 100 candles, in US dollars.", 163.0)
+    ]
+    level236: Annotated[
+        float,
+        about("Retracement of 23.6 %, measured down from the swing high, in US dollars.", 170.64),
+    ]
+    level382: Annotated[
+        float,
+        about("Retracement of 38.2 %, measured down from the swing high, in US dollars.", 169.18),
+    ]
+    level500: Annotated[
+        float,
+        about("Retracement of 50 %, measured down from the swing high, in US dollars.", 168.0),
+    ]
+    level618: Annotated[
+        float,
+        about("Retracement of 61.8 %, measured down from the swing high, in US dollars.", 166.82),
+    ]
+    level764: Annotated[
+        float,
+        about("Retracement of 76.4 %, measured down from the swing high, in US dollars.", 165.36),
+    ]
+    ext1272: Annotated[
+        float, about("Extension of 127.2 %, measured up from the swing low, in US dollars.", 175.72)
+    ]
+    ext1618: Annotated[
+        float, about("Extension of 161.8 %, measured up from the swing low, in US dollars.", 179.18)
+    ]
+    ext2000: Annotated[
+        float, about("Extension of 200 %, measured up from the swing low, in US dollars.", 183.0)
+    ]
+    ext2618: Annotated[
+        float, about("Extension of 261.8 %, measured up from the swing low, in US dollars.", 189.18)
+    ]
 
 
 class TimeframeIndicators(msgspec.Struct, frozen=True, gc=False):
     """The indicators of one timeframe; None where history is too short."""
 
-    ema9: float | None
-    ema21: float | None
-    ema50: float | None
-    ema200: float | None
-    rsi: float | None
-    macd: Macd | None
-    fibonacci: Fibonacci | None
+    ema9: Annotated[
+        float | None, about("EMA(9) of the closes in US dollars; null below 9 candles.", 171.1)
+    ]
+    ema21: Annotated[
+        float | None, about("EMA(21) of the closes in US dollars; null below 21 candles.", 170.8)
+    ]
+    ema50: Annotated[
+        float | None, about("EMA(50) of the closes in US dollars; null below 50 candles.", 170.1)
+    ]
+    ema200: Annotated[
+        float | None, about("EMA(200) of the closes in US dollars; null below 200 candles.", 167.4)
+    ]
+    rsi: Annotated[float | None, about("RSI(14) by Wilder, 0 to 100; null below 15 candles.", 56.3)]
+    macd: Annotated[Macd | None, about("MACD(12, 26, 9); null below 34 candles.")]
+    fibonacci: Annotated[
+        Fibonacci | None, about("Fibonacci levels over the newest 100 candles; null without any.")
+    ]
 
 
 class Pressure(msgspec.Struct, frozen=True, gc=False):
     """Buy volume over total volume, 0 to 1; 0 where nothing traded."""
 
-    m1: float
-    m5: float
-    m15: float
-    h1: float
-    h4: float
-    d1: float
+    m1: Annotated[
+        float,
+        about("Buy volume over total volume of the last minute, 0 to 1; 0 without trades.", 0.52),
+    ]
+    m5: Annotated[
+        float,
+        about(
+            "Buy volume over total volume of the last 5 minutes, 0 to 1; 0 without trades.", 0.49
+        ),
+    ]
+    m15: Annotated[
+        float,
+        about(
+            "Buy volume over total volume of the last 15 minutes, 0 to 1; 0 without trades.", 0.55
+        ),
+    ]
+    h1: Annotated[
+        float,
+        about("Buy volume over total volume of the last hour, 0 to 1; 0 without trades.", 0.51),
+    ]
+    h4: Annotated[
+        float,
+        about("Buy volume over total volume of the last 4 hours, 0 to 1; 0 without trades.", 0.53),
+    ]
+    d1: Annotated[
+        float,
+        about("Buy volume over total volume of the last 24 hours, 0 to 1; 0 without trades.", 0.5),
+    ]
 
 
 class Indicators(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """All timeframes and the pressure windows."""
 
-    m1: TimeframeIndicators
-    m5: TimeframeIndicators
-    m15: TimeframeIndicators
-    h1: TimeframeIndicators
-    buy_sell_pressure: Pressure
+    m1: Annotated[TimeframeIndicators, about("From candles of one minute.")]
+    m5: Annotated[TimeframeIndicators, about("From candles of 5 minutes.")]
+    m15: Annotated[TimeframeIndicators, about("From candles of 15 minutes.")]
+    h1: Annotated[TimeframeIndicators, about("From candles of one hour.")]
+    buy_sell_pressure: Annotated[Pressure, about("Share of buys in the volume, by window.")]
 
 
 class CandleCounts(msgspec.Struct, frozen=True, gc=False):
     """Candles since tracking began, the open one included."""
 
-    m1: int
-    m5: int
-    m15: int
-    h1: int
+    m1: Annotated[int, about("Candles of one minute.", 4320)]
+    m5: Annotated[int, about("Candles of 5 minutes.", 864)]
+    m15: Annotated[int, about("Candles of 15 minutes.", 288)]
+    h1: Annotated[int, about("Candles of one hour.", 72)]
 
 
 class DataSpan(
@@ -91,18 +152,18 @@ class DataSpan(
 ):
     """Unix seconds: start of the first m1 candle, block time of the last applied slot."""
 
-    from_: UnixS
-    to: UnixS
-    candle_counts: CandleCounts
+    from_: Annotated[UnixS, about("Start of the first minute candle, Unix seconds.", 1763200800)]
+    to: Annotated[UnixS, about("Block time of the last applied slot, Unix seconds.", 1763460000)]
+    candle_counts: Annotated[CandleCounts, about("Candles since tracking began.")]
 
 
 class TokenReport(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """`data` of GET /v1/token/{tokenAddress}."""
 
-    token: Mint
-    price: Price
-    indicators: Indicators
-    data_span: DataSpan
+    token: Annotated[Mint, about("The mint that was asked for, base58.", WSOL)]
+    price: Annotated[Price, about("Price at the newest accepted swap.")]
+    indicators: Annotated[Indicators, about("Indicators by timeframe, and the pressure.")]
+    data_span: Annotated[DataSpan, about("How far the data reaches.")]
 
 
 CANDLES_MIN: Final = 9

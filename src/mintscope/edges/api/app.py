@@ -19,8 +19,21 @@ from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
 from mintscope.edges.api.data.batch import batch_operation
 from mintscope.edges.api.data.series.routes import series_operations
-from mintscope.edges.api.description.openapi import OpenApiDocument
-from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.description import texts
+from mintscope.edges.api.description.bazaar import Adverts
+from mintscope.edges.api.description.identity import Identity
+from mintscope.edges.api.description.operation import (
+    ANY_BUNDLE,
+    CREDENTIAL,
+    OF_A_TOKEN,
+    PAYMENT,
+    PUBLIC_ROUTE,
+    SPENDER,
+    SPENDERS,
+    Operation,
+)
+from mintscope.edges.api.discovery.surfaces import PATHS as DESCRIPTIONS
+from mintscope.edges.api.discovery.surfaces import Surfaces
 from mintscope.edges.api.express import TokenExpress
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate, KeyRing
@@ -41,20 +54,9 @@ HEALTH: Final = Limit(name="health", count=120, window_s=60)
 PROBES: Final = Limit(name="probes", count=1_200, window_s=60)
 OTHER: Final = Limit(name="other", count=600, window_s=60)
 ROTATIONS: Final = Limit(name="rotations", count=10, window_s=3_600)
-CREDENTIAL: Final = (ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN)
-SPENDER: Final = (*CREDENTIAL, ErrorCode.INSUFFICIENT_SCOPE)
-SPENDERS: Final = (("creditToken",), ("apiKey",))
-PAYMENT: Final = (
-    ErrorCode.INVALID_PAYMENT,
-    ErrorCode.PAYMENT_REQUIRED,
-    ErrorCode.PAYMENT_FAILED,
-    ErrorCode.PAYMENT_ALREADY_USED,
-    ErrorCode.PRICE_UNAVAILABLE,
-    ErrorCode.PAYMENT_PENDING,
-    ErrorCode.PAYMENT_UNAVAILABLE,
-)
+DEFAULT_ORIGIN: Final = "http://127.0.0.1:8402"  # where it is not said where clients reach it
 CORS: Final = Cors(
-    paths=["/v1/", "/openapi.json"],
+    paths=["/v1/", *DESCRIPTIONS],
     methods=["GET", "HEAD", "POST", "PATCH", "DELETE"],
     request_headers=[
         "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID",
@@ -67,18 +69,6 @@ CORS: Final = Cors(
         "X-Token-Status", "ETag",
     ],
 )  # fmt: skip
-PUBLIC_ROUTE: Final = (ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
-OF_A_TOKEN: Final = (
-    ErrorCode.INVALID_TOKEN_ADDRESS,
-    *SPENDER,
-    *PAYMENT,
-    ErrorCode.INSUFFICIENT_CREDITS,
-    ErrorCode.KEY_CAP_REACHED,
-    ErrorCode.TOKEN_NOT_FOUND,
-    ErrorCode.INSUFFICIENT_DATA,
-    ErrorCode.DATA_STALE,
-    *PUBLIC_ROUTE,
-)
 
 
 def create_app(  # noqa: PLR0913 - one argument for each thing that can be replaced
@@ -99,6 +89,8 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     lists: ListParts | None = None,
     streams: Streams | None = None,
     has_express: bool = True,
+    identity: Identity | None = None,
+    other_paths: Sequence[str] = (),
 ) -> HttpApplication:
     """Return the API.
 
@@ -110,9 +102,12 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     lists      who keeps the list of tokens; without it there is none
     streams    what changes, for those who stay; without them there are none
     has_express  plain requests for a token's data are answered before the application is asked
+    identity     who sells here, for those who read descriptions
+    other_paths  of what programs are served beside the API, told in its descriptions
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))
-    resource_server = ResourceServer(ledger=ledger, merchant=merchant, gate=gate)
+    adverts = Adverts()
+    resource_server = ResourceServer(ledger=ledger, merchant=merchant, gate=gate, adverts=adverts)
     v1 = V1(
         reports=reports,
         gate=gate,
@@ -131,36 +126,28 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         rate_limit=limits.by_account(rotation_limit),
     )
     health = _health(checks, health_limit, limits, clock)
-    # fmt: off
     operations = [
         _token_operation(v1),
         batch_operation(v1),
-        Operation(
-            "GET", "/v1/credits/bundles", sales.list_bundles, wire.Bundles,
-            "Credits for sale, and their prices now",
-            refusals=(ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE),
-        ),
-        Operation(
-            "POST", "/v1/credits/purchase", sales.buy, wire.Purchase,
-            "Buy credits: on a new credit token, or for the credential that is sent along",
-            refusals=(ErrorCode.INVALID_BUNDLE, *SPENDER, *PAYMENT, *PUBLIC_ROUTE), status=201,
-            proofs=(("x402",), ("x402", "creditToken"), ("x402", "apiKey")), is_charged=True,
-            query=wire.PurchaseQuery,
-        ),
+        *_sale_operations(sales),
         *_balance_operations(v1, sales),
         *_rotate_operations(rotate),
         *health.operations(),
     ]
-    # fmt: on
     if series is not None:
-        operations += series_operations(series, v1, OF_A_TOKEN)
+        operations += series_operations(series, v1)
     if streams is not None:
         operations.append(stream_operation(streams, v1))
     operations += _of_accounts(accounts, ledger, limits, clock, rotation_limit)
     if lists is not None:
         operations += token_operations(lists, limits=limits, clock=clock)
-    document = OpenApiDocument(operations)
-    router: Router[Route] = Router([*operations, Route("GET", "/openapi.json", document.get)])
+    identity = identity or Identity(origin=DEFAULT_ORIGIN)
+    adverts.add(operations, identity)
+    terms = () if merchant is None else (merchant.facilitator.terms,)
+    surfaces = Surfaces(
+        operations, identity=identity, adverts=adverts, terms=terms, clock=clock, other=other_paths
+    )
+    router: Router[Route] = Router([*operations, *surfaces.routes()])
     express = _express(v1, ledger, limits.limits.limiter(public_limit)) if has_express else None
     other, errors = limits.of(other_limit), ErrorWriter(partial(_format_at, router), clock)
     return HttpApplication(router, limit=other, write_error=errors, cors=CORS, express=express)
@@ -217,9 +204,29 @@ def _token_operation(v1: V1) -> Operation:
     # fmt: off
     return Operation(
         "GET", "/v1/token/{tokenAddress}", v1.get_token, TokenReport,
-        "Price and indicators of a token",
+        "Price and indicators of a token", description=texts.REPORT,
         refusals=OF_A_TOKEN, proofs=(*SPENDERS, ("x402",)), is_charged=True,
     )
+    # fmt: on
+
+
+def _sale_operations(sales: CreditRoutes) -> list[Operation]:
+    # fmt: off
+    return [
+        Operation(
+            "GET", "/v1/credits/bundles", sales.list_bundles, wire.Bundles,
+            "Credits for sale, and their prices now", description=texts.BUNDLES,
+            refusals=(ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE),
+        ),
+        Operation(
+            "POST", "/v1/credits/purchase", sales.buy, wire.Purchase,
+            "Buy credits: on a new credit token, or for the credential that is sent along",
+            description=texts.PURCHASE,
+            refusals=(ErrorCode.INVALID_BUNDLE, *SPENDER, *PAYMENT, *PUBLIC_ROUTE), status=201,
+            proofs=(("x402",), ("x402", "creditToken"), ("x402", "apiKey")), is_charged=True,
+            price=ANY_BUNDLE, query=wire.PurchaseQuery,
+        ),
+    ]
     # fmt: on
 
 
@@ -229,11 +236,13 @@ def _balance_operations(v1: V1, sales: CreditRoutes) -> list[Operation]:
         Operation(
             "GET", "/v1/credits/balance", v1.get_balance, wire.Balance,
             "Credits left on a credit token, or to the user of an API key",
+            description=texts.BALANCE,
             refusals=(*SPENDER, *PUBLIC_ROUTE), proofs=SPENDERS,
         ),
         Operation(
             "GET", "/v1/credits/history", sales.get_history, wire.History,
             "Where the credits of a credit token, or of the user of an API key, came from and went",
+            description=texts.HISTORY,
             refusals=(*SPENDER, *PUBLIC_ROUTE), proofs=SPENDERS,
         ),
     ]
@@ -246,6 +255,7 @@ def _rotate_operations(rotate: RotateRoutes) -> list[Operation]:
         Operation(
             "POST", "/v1/credits/rotate", rotate.rotate, wire.Rotated,
             "Move all credits to a new token, on the old one or a signed challenge",
+            description=texts.ROTATE, takes_key=True,
             refusals=(
                 *CREDENTIAL, ErrorCode.INVALID_PROOF, ErrorCode.ROTATED_RECENTLY,
                 ErrorCode.NOTHING_TO_ROTATE, ErrorCode.PAYLOAD_TOO_LARGE,
@@ -256,6 +266,7 @@ def _rotate_operations(rotate: RotateRoutes) -> list[Operation]:
         Operation(
             "POST", "/v1/credits/rotate/challenge", rotate.challenge, wire.Challenge,
             "A text whose signature proves to be the wallet that paid",
+            description=texts.CHALLENGE,
             refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
             body=wire.Claimed,
         ),

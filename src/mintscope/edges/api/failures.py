@@ -1,7 +1,7 @@
 """What a route's failures look like: one envelope under /v1, two older shapes under /api."""
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -14,8 +14,14 @@ from mintscope.base.errors import (
     RateLimited,
     ServiceError,
 )
-from mintscope.base.primitives import UnixMs
-from mintscope.edges.api.wire import ErrorBody, Failure, Wire, envelope_of
+from mintscope.base.primitives import UnixMs, about
+from mintscope.edges.api.wire import (
+    ErrorBody,
+    Failure,
+    Wire,
+    envelope_of,
+    error_body,
+)
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import JSON, NO_STORE, Header, Response
 
@@ -63,28 +69,33 @@ STATUS: Final = {code: status for status, codes in CODES.items() for code in cod
 
 
 class Message(Wire):
-    """What is wrong with one field of the body, or with all of it ("general")."""
+    """What is wrong with one field."""
 
-    field: str
-    message: str
+    field: Annotated[str, about('The field of the body, or "general" for all of it.', "email")]
+    message: Annotated[str, about("What is wrong with it.", "expected an e-mail address")]
+
+
+Status = Annotated[str, about("Always error.", "error")]
+Messages = Annotated[list[Message], about("What is wrong, at least one.")]
+RetryAfter = Annotated[int | msgspec.UnsetType, about("Seconds to wait, of a 429 alone.", 5)]
 
 
 class ExchangeFailure(Wire, kw_only=True):
-    """Failure of the exchange: it carries no code; `retry_after` in seconds, of a 429 alone."""
+    """Failure of the exchange: it carries no code."""
 
-    status: str = "error"
-    messages: list[Message]
-    retry_after: int | msgspec.UnsetType = msgspec.UNSET
+    status: Status = "error"
+    messages: Messages
+    retry_after: RetryAfter = msgspec.UNSET
 
 
 class AccountFailure(Wire, kw_only=True):
     """Failure of everything else under /api: the envelope's error and the messages."""
 
-    success: bool = False
-    status: str = "error"
-    error: ErrorBody
-    messages: list[Message]
-    retry_after: int | msgspec.UnsetType = msgspec.UNSET
+    success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
+    status: Status = "error"
+    error: Annotated[ErrorBody, about("What went wrong.")]
+    messages: Messages
+    retry_after: RetryAfter = msgspec.UNSET
 
 
 class ErrorFormat(NamedTuple):
@@ -120,7 +131,7 @@ def _of_exchange(error: ServiceError, _at: UnixMs, _request_id: bytes) -> Exchan
 
 def _of_account(error: ServiceError, _at: UnixMs, _request_id: bytes) -> AccountFailure:
     return AccountFailure(
-        error=ErrorBody(code=error.code, message=str(error)),
+        error=error_body(error),
         messages=_messages(error),
         retry_after=_retry_after(error),
     )

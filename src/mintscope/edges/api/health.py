@@ -18,6 +18,15 @@ from mintscope.edges.server.response import Response
 CHECK_TIMEOUT_S: Final = 2.0
 REMEMBERED_S: Final = 1.0  # so that asking often costs little
 OK: Final = "ok"
+HEALTH: Final = (
+    "Returns ok or degraded, and each part of the service with ok or what is wrong with it. Always"
+    " 200 while the service answers; costs nothing."
+)
+ALIVE: Final = "Returns 200 while the process answers: for those who run it. Costs nothing."
+READY: Final = (
+    "Returns 200 while the service can do its work, else 503 naming what is missing: for load"
+    " balancers. Costs nothing."
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,6 +50,7 @@ class HealthRoutes:
                 self.get_health,
                 Health,
                 "How well the service works",
+                description=HEALTH,
                 refusals=(ErrorCode.RATE_LIMITED,),
             ),
             Operation(
@@ -49,6 +59,7 @@ class HealthRoutes:
                 self.get_healthz,
                 Alive,
                 "Whether the process answers",
+                description=ALIVE,
                 refusals=(ErrorCode.RATE_LIMITED,),
             ),
             Operation(
@@ -57,6 +68,7 @@ class HealthRoutes:
                 self.get_readyz,
                 Health,
                 "Whether the service can do its work",
+                description=READY,
                 refusals=(ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE),
             ),
         )

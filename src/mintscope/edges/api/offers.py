@@ -1,4 +1,4 @@
-"""The names under which this front sells, and what was sold under them."""
+"""The names under which this front sells, what was sold under them, and how it is paid for."""
 
 from collections.abc import Iterable, Iterator
 from urllib.parse import urlencode
@@ -6,9 +6,12 @@ from urllib.parse import urlencode
 import msgspec
 
 from mintscope.base.primitives import Mint
+from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.checkout.order import Order
 from mintscope.core.payments.books.orphans import SoldItem
 from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle
-from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.core.payments.protocol.requirement import Requirement, Resource
+from mintscope.edges.api.wire import AcceptedAsset, HowToPay
 
 
 def bundle_resource(bundle: Bundle) -> Resource:
@@ -43,3 +46,26 @@ def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
 
 def _text(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def how_to_pay(merchant: Merchant, order: Order, requirement: Requirement | None) -> HowToPay:
+    """Return what a 402 says in its body, for those who cannot read its header."""
+    accepts = []
+    if requirement is not None:
+        terms = requirement.terms
+        accepts = [
+            AcceptedAsset(
+                asset=terms.asset,
+                symbol=merchant.asset_symbol,
+                decimals=terms.decimals,
+                amount=str(requirement.amount),
+                network=terms.network,
+                pay_to=terms.pay_to,
+            )
+        ]
+    return HowToPay(
+        price_usd=f"{order.usd.normalize():f}",
+        accepts=accepts,
+        read=f"{merchant.origin}/llms.txt",
+        buy=merchant.origin + bundle_resource(BUNDLES[0]),
+    )

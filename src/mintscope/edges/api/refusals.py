@@ -13,12 +13,14 @@ from mintscope.base.errors import (
     ServiceError,
 )
 from mintscope.base.time import iso_time
+from mintscope.core.checkout.order import Order
 from mintscope.core.checkout.refusal import (
     CheckoutRefused,
     KeyCapped,
     NoCredits,
     NothingForSale,
     NothingPresented,
+    PaymentOption,
 )
 from mintscope.core.payments.outcome import AlreadyUsed, Obstacle, Unavailable, Unresolved, Used
 from mintscope.core.payments.protocol.refusal import Refused
@@ -40,6 +42,15 @@ TOO_FEW: Final = "This costs {} credits, and {} are left; nothing was charged."
 CAPPED: Final = (
     "The owner of this API key lets it spend so many credits in a calendar month and no more:"
     " nothing was charged. It can spend again from {} on, or once the cap was raised."
+)
+
+ONLY_CREDITS: Final = (
+    "The network's fee is too high now for payments of single requests: buy credits, with POST"
+    " /v1/credits/purchase?bundle=10, and send them as Authorization: Bearer svc_credit_<64 hex>."
+)
+FOR_CREDITS: Final = (
+    "This is paid with credits alone: buy some with POST /v1/credits/purchase?bundle=10, and send"
+    " them as Authorization: Bearer svc_credit_<64 hex>."
 )
 
 USED: Final = {
@@ -76,6 +87,14 @@ OBSTACLES: Final = {
         " nothing was charged; credits go on."
     ),
     Obstacle.SALES_CLOSED: "No payments are taken just now. Nothing was charged; credits go on.",
+}
+
+OBSTACLE_RETRY_S: Final = {
+    Obstacle.CHAIN: 10,
+    Obstacle.NODE_BEHIND: 2,
+    Obstacle.SALES_CLOSED: 10,
+    Obstacle.TREASURY: 60,
+    Obstacle.UNSETTLED: 2,
 }
 
 
@@ -121,3 +140,13 @@ def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> ServiceEr
             )
         case Unavailable(obstacle):
             return PaymentUnavailable(OBSTACLES[obstacle])
+
+
+def unpaid_text(order: Order) -> str:
+    """Return what is told of *order* where nothing was presented."""
+    return NO_CREDITS_PRESENTED if order.is_for_credits else NOTHING_PRESENTED
+
+
+def with_credits_only(error: ServiceError, option: PaymentOption) -> ServiceError:
+    """Return *error* with why there is no payment in *option*, and how to come to credits."""
+    return type(error)(f"{error} {FOR_CREDITS if option.is_for_credits else ONLY_CREDITS}")

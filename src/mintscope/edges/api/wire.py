@@ -10,10 +10,18 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from mintscope.base.errors import ErrorCode, ServiceError
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import UnixMs, about
+from mintscope.base.solana import USDC
 from mintscope.base.time import iso_time_ms
+from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import NO_STORE, Response
+
+EXAMPLE_TIME: Final = "2025-11-18T10:00:00.000Z"
+EXAMPLE_WALLET: Final = "7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7"
+EXAMPLE_TOKEN: Final = "svc_credit_" + "0123456789abcdef" * 4
+EXAMPLE_SIGNATURE: Final = "5" * 87
+EXAMPLE_CHALLENGE: Final = "https://api.example asks this wallet to prove a purchase ..."
 
 timestamp: Final = lru_cache(maxsize=4)(iso_time_ms)  # a busy millisecond has many answers
 
@@ -23,58 +31,95 @@ class Wire(msgspec.Struct, rename="camel"):
 
 
 class Meta(Wire, omit_defaults=True):
-    """`meta` of a /v1 envelope."""
+    """What is told beside every answer."""
 
-    timestamp: str
-    request_id: str | None = None
+    timestamp: Annotated[str, about("When this was answered, ISO 8601, UTC.", EXAMPLE_TIME)]
+    request_id: Annotated[
+        str | None,
+        about("Names this request; absent where X-Request-Id tells it.", "5f0c1d2e0000002a"),
+    ] = None
+
+
+class AcceptedAsset(Wire):
+    """One way to pay: so many atoms of a token, exactly."""
+
+    asset: Annotated[str, about("The token's mint, base58.", USDC)]
+    symbol: Annotated[str, about("The token's symbol.", "USDC")]
+    decimals: Annotated[int, about("Its decimals: 10 to this power atoms are one token.", 6)]
+    amount: Annotated[str, about("What to pay, in atoms, as text.", "2500")]
+    network: Annotated[str, about("The chain, CAIP-2.", MAINNET)]
+    pay_to: Annotated[str, about("The wallet that is paid, base58.", EXAMPLE_WALLET)]
+
+
+class HowToPay(Wire):
+    """What a refusal for want of payment says beside its code: what it costs, where to go on."""
+
+    price_usd: Annotated[str, about("The price in US dollars, exact, as text.", "0.0025")]
+    accepts: Annotated[
+        list[AcceptedAsset],
+        about(
+            "The tokens of a payment; PAYMENT-REQUIRED has the whole terms. Empty: only credits."
+        ),
+    ]
+    read: Annotated[str, about("Where it is told how to pay.", "https://api.example/llms.txt")]
+    buy: Annotated[
+        str,
+        about(
+            "Where credits are bought by POST.", "https://api.example/v1/credits/purchase?bundle=10"
+        ),
+    ]
 
 
 class ErrorBody(Wire):
-    """`error` of a /v1 envelope."""
+    """What went wrong."""
 
-    code: ErrorCode
-    message: str
+    code: Annotated[ErrorCode, about("Names the reason; programs decide by it.")]
+    message: Annotated[str, about("The reason in a sentence, for people.", "Nothing was charged.")]
+    details: Annotated[
+        HowToPay | msgspec.UnsetType,
+        about("How to pay, with a 402 that something can be done about."),
+    ] = msgspec.UNSET
 
 
 class Failure(Wire, kw_only=True):
     """An error response."""
 
-    success: bool = False
-    error: ErrorBody
-    meta: Meta
+    success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
+    error: Annotated[ErrorBody, about("What went wrong.")]
+    meta: Annotated[Meta, about("Beside every answer.")]
 
 
 class Balance(Wire):
-    """`data` of GET /v1/credits/balance."""
+    """The credits of a credit token."""
 
-    balance: int
+    balance: Annotated[int, about("Credits left.", 42)]
 
 
 class Currency(Wire):
     """What bundles are paid in; prices are in its smallest unit."""
 
-    asset: str
-    name: str
-    network: str
-    decimals: int
-    symbol: str
+    asset: Annotated[str, about("The payment token's mint, base58.", USDC)]
+    name: Annotated[str, about("Its name.", "USD Coin")]
+    network: Annotated[str, about("The chain, CAIP-2.", MAINNET)]
+    decimals: Annotated[int, about("Its decimals: 10 to this power atoms are one token.", 6)]
+    symbol: Annotated[str, about("Its symbol.", "USDC")]
 
 
 class BundleLine(Wire):
-    """One bundle: `price` and `price_per_credit` in atoms, `price_usd` as text, exact."""
+    """One bundle: so many credits at once."""
 
-    credits: int
-    price: int
-    price_per_credit: int
-    discount: str
-    price_usd: str
+    credits: Annotated[int, about("How many credits it holds.", 10)]
+    price: Annotated[int, about("What it costs, in atoms of the currency.", 25_000)]
+    price_per_credit: Annotated[int, about("What each credit costs, in atoms.", 2_500)]
+    discount: Annotated[str, about("How much cheaper than one by one, in percent.", "0%")]
+    price_usd: Annotated[str, about("What it costs in US dollars, exact, as text.", "0.025")]
 
 
 class Bundles(Wire):
-    """`data` of GET /v1/credits/bundles."""
+    """The bundles for sale, at the prices of this minute."""
 
-    bundles: list[BundleLine]
-    currency: Currency
+    bundles: Annotated[list[BundleLine], about("The bundles, the smallest first.")]
+    currency: Annotated[Currency, about("The token that the prices are in.")]
 
 
 class PurchaseQuery(Wire):
@@ -82,80 +127,93 @@ class PurchaseQuery(Wire):
 
     bundle: Annotated[
         Literal[10, 50, 100, 500],
-        msgspec.Meta(description="How many credits.", extra_json_schema={"type": "integer"}),
+        msgspec.Meta(
+            description="How many credits.", examples=[10], extra_json_schema={"type": "integer"}
+        ),
     ]
 
 
 class Purchase(Wire, kw_only=True):
-    """`data` of POST /v1/credits/purchase.
+    """What was bought."""
 
-    token      the credit token that has the credits; absent where a user has them
-    user_id    whose API key was sent along; absent for a credit token
-    """
-
-    token: str | msgspec.UnsetType = msgspec.UNSET
-    credits: int
-    price_paid: int
-    user_id: int | msgspec.UnsetType = msgspec.UNSET
+    token: Annotated[
+        str | msgspec.UnsetType,
+        about(
+            "The credit token that has the credits; absent where a user has them.", EXAMPLE_TOKEN
+        ),
+    ] = msgspec.UNSET
+    credits: Annotated[int, about("How many credits were bought.", 10)]
+    price_paid: Annotated[int, about("What arrived, in atoms of the payment token.", 25_000)]
+    user_id: Annotated[
+        int | msgspec.UnsetType,
+        about("Whose API key was sent along; absent for a credit token.", 7),
+    ] = msgspec.UNSET
 
 
 class HistoryLine(Wire):
-    """What moved a balance, other than a spend: `at` in Unix seconds."""
+    """What moved a balance, other than a spend."""
 
-    kind: str
-    credits: int
-    balance: int
-    at: int
+    kind: Annotated[str, about("What moved it: payment, grant, top_up, rotate, ...", "payment")]
+    credits: Annotated[int, about("By how many credits; negative where they left.", 10)]
+    balance: Annotated[int, about("Credits after it.", 10)]
+    at: Annotated[int, about("When, Unix seconds.", 1_763_460_000)]
 
 
 class History(Wire):
-    """`data` of GET /v1/credits/history: the newest entries first, spends as one sum."""
+    """Where the credits of a credit token came from and went."""
 
-    balance: int
-    spent: int
-    entries: list[HistoryLine]
+    balance: Annotated[int, about("Credits left.", 7)]
+    spent: Annotated[int, about("Credits spent by requests, all together.", 3)]
+    entries: Annotated[list[HistoryLine], about("What else moved the balance, newest first.")]
 
 
 class Rotated(Wire):
-    """`data` of POST /v1/credits/rotate."""
+    """The credit token that the credits were moved to."""
 
-    token: str
-    credits: int
+    token: Annotated[str, about("The new credit token; it is shown once.", EXAMPLE_TOKEN)]
+    credits: Annotated[int, about("Credits on it.", 7)]
 
 
 class Challenge(Wire):
-    """`data` of POST /v1/credits/rotate/challenge: a text to sign, `expires_at` in Unix seconds."""
+    """A text to sign."""
 
-    challenge: str
-    expires_at: int
+    challenge: Annotated[
+        str, about("The text; sign its UTF-8 bytes with the wallet that paid.", EXAMPLE_CHALLENGE)
+    ]
+    expires_at: Annotated[int, about("Until when it is good, Unix seconds.", 1_763_460_300)]
 
 
 class Claimed(Wire, forbid_unknown_fields=True):
-    """Body of POST /v1/credits/rotate/challenge: the payment's transaction, and who paid."""
+    """Which purchase is claimed."""
 
-    purchase: str
-    wallet: str
+    purchase: Annotated[
+        str, about("The signature of the payment's transaction, base58.", EXAMPLE_SIGNATURE)
+    ]
+    wallet: Annotated[str, about("The wallet that paid, base58.", EXAMPLE_WALLET)]
 
 
 class Proof(Claimed):
-    """Body of POST /v1/credits/rotate: the challenge, and the wallet's signature in base58."""
+    """The proof that a purchase is one's own."""
 
-    challenge: str
-    signature: str
+    challenge: Annotated[str, about("The text of the challenge, as it came.", EXAMPLE_CHALLENGE)]
+    signature: Annotated[str, about("Its signature by the wallet, base58.", EXAMPLE_SIGNATURE)]
 
 
 class Health(Wire):
-    """`data` of GET /v1/health and /readyz: each check with "ok" or what is wrong."""
+    """How well the service works."""
 
-    status: str
-    version: str
-    checks: dict[str, str]
+    status: Annotated[str, about("ok, or degraded where a check fails.", "ok")]
+    version: Annotated[str, about("The version of mintscope.", "0.1.0")]
+    checks: Annotated[
+        dict[str, str],
+        about('Each check with "ok", or what is wrong.', {"store": "ok", "data": "ok"}),
+    ]
 
 
 class Alive(Wire):
-    """`data` of GET /healthz."""
+    """The process answers."""
 
-    status: str
+    status: Annotated[str, about("Always alive.", "alive")]
 
 
 def success(
@@ -177,9 +235,15 @@ def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
     )
 
 
+def error_body(error: ServiceError) -> ErrorBody:
+    """Return what is told of *error*, with what its `details` say where it has some."""
+    details = error.details if isinstance(error.details, HowToPay) else msgspec.UNSET
+    return ErrorBody(code=error.code, message=str(error), details=details)
+
+
 def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
     """Return the envelope that tells *error*."""
     return Failure(
-        error=ErrorBody(code=error.code, message=str(error)),
+        error=error_body(error),
         meta=Meta(timestamp=timestamp(at), request_id=request_id.decode()),
     )

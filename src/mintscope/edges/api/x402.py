@@ -35,7 +35,6 @@ from mintscope.core.market.report import ReadReport
 from mintscope.core.payments.demand import Wanted
 from mintscope.core.payments.outcome import (
     AlreadyUsed,
-    Obstacle,
     Outcome,
     Settled,
     Unavailable,
@@ -53,36 +52,28 @@ from mintscope.core.payments.protocol.headers import (
     encode_settled,
 )
 from mintscope.core.payments.protocol.refusal import Refused
+from mintscope.edges.api.description.bazaar import Adverts
+from mintscope.edges.api.failures import STATUS
 from mintscope.edges.api.gate import Caller, Gate
+from mintscope.edges.api.offers import how_to_pay
 from mintscope.edges.api.refusals import (
+    FOR_CREDITS,
     NO_CREDITS_PRESENTED,
     NO_PAYMENT_PRESENTED,
     NO_SALES,
     NOTHING_PRESENTED,
+    OBSTACLE_RETRY_S,
     error_of,
+    unpaid_text,
+    with_credits_only,
 )
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header
 
 IDEMPOTENCY_KEY: Final = b"idempotency-key"
 READY: Final[Header] = (b"x-token-status", b"ready")
+PAYMENT_REQUIRED_STATUS: Final = 402
 PENDING_RETRY_S: Final = 2
-OBSTACLE_RETRY_S: Final = {
-    Obstacle.CHAIN: 10,
-    Obstacle.NODE_BEHIND: 2,
-    Obstacle.SALES_CLOSED: 10,
-    Obstacle.TREASURY: 60,
-    Obstacle.UNSETTLED: 2,
-}
-ONLY_CREDITS: Final = (
-    "The network's fee is too high now for payments of single requests: buy credits, with POST"
-    " /v1/credits/purchase?bundle=10, and send them as Authorization: Bearer svc_credit_<64 hex>."
-)
-
-FOR_CREDITS: Final = (
-    "This is paid with credits alone: buy some with POST /v1/credits/purchase?bundle=10, and send"
-    " them as Authorization: Bearer svc_credit_<64 hex>."
-)
 
 log = structlog.get_logger()
 
@@ -90,8 +81,11 @@ log = structlog.get_logger()
 class ResourceServer:
     """Sells through the checkout; each refusal leaves as a ServiceError with its headers."""
 
-    def __init__(self, *, ledger: CreditLedger, merchant: Merchant | None, gate: Gate) -> None:
+    def __init__(
+        self, *, ledger: CreditLedger, merchant: Merchant | None, gate: Gate, adverts: Adverts
+    ) -> None:
         self._gate = gate
+        self._adverts = adverts
         self._merchant = merchant
         self._checkout = Checkout(
             ledger=ledger,
@@ -113,7 +107,7 @@ class ResourceServer:
             charge = await self._authorize(request, caller, order, work)
             receipt = await charge.settle(work)
         except CheckoutRefused as refused:
-            raise self._told(request, refused, unpaid=_unpaid_text(order)) from refused
+            raise self._told(request, order, refused, unpaid=unpaid_text(order)) from refused
         if receipt.balance is not None:
             request.response_headers.append((b"x-credits-remaining", b"%d" % receipt.balance))
         if receipt.payment is not None:
@@ -128,12 +122,12 @@ class ResourceServer:
         Payments are not taken.  What is not sent is given back by `give_back`.
         """
         if caller.bearer is None:
-            raise self._told(request, await self._unpaid(order), unpaid=NO_CREDITS_PRESENTED)
+            raise self._told(request, order, await self._unpaid(order), unpaid=NO_CREDITS_PRESENTED)
         payer = self._gate.payer(caller)
         try:
             return await self._checkout.authorize_credit(order, payer).take(credit_count)
         except CheckoutRefused as refused:
-            raise self._told(request, refused, unpaid=NOTHING_PRESENTED) from refused
+            raise self._told(request, order, refused, unpaid=NOTHING_PRESENTED) from refused
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
         """Give back *credit_count* of the credits that `prepay` took, once for each of them."""
@@ -156,7 +150,7 @@ class ResourceServer:
             charge = await self._authorize_payment(request, order)
             settled = await charge.pay(wanted)
         except CheckoutRefused as refused:
-            raise self._told(request, refused, unpaid=NO_PAYMENT_PRESENTED) from refused
+            raise self._told(request, order, refused, unpaid=NO_PAYMENT_PRESENTED) from refused
         await self._tell_settled(request, settled)
         return settled
 
@@ -204,7 +198,9 @@ class ResourceServer:
         )
         request.response_headers.append(_header(PAYMENT_RESPONSE, response))
 
-    def _told(self, request: Request, refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
+    def _told(
+        self, request: Request, order: Order, refused: CheckoutRefused, *, unpaid: str
+    ) -> ServiceError:
         """Add the headers of *refused* to the response, and return the error that tells it."""
         headers, cause, option = request.response_headers, refused.cause, refused.option
         error = error_of(refused, unpaid=unpaid)
@@ -212,7 +208,12 @@ class ResourceServer:
             headers.append(READY)
         if option is not None and option.requirement is not None and self._merchant is not None:
             why = cause.reason if isinstance(cause, Refused) else str(error)
-            demand = encode_required(option.requirement, origin=self._merchant.origin, error=why)
+            demand = encode_required(
+                option.requirement,
+                origin=self._merchant.origin,
+                error=why,
+                advert=self._adverts.find(request.method, request.route),
+            )
             headers.append(_header(PAYMENT_REQUIRED, demand))
         match cause:
             case Refused(reason=reason, signature=signature) if self._merchant is not None:
@@ -228,12 +229,11 @@ class ResourceServer:
             case _:
                 pass
         if option is not None and option.requirement is None:
-            return type(error)(f"{error} {FOR_CREDITS if option.is_for_credits else ONLY_CREDITS}")
+            error = with_credits_only(error, option)
+        if STATUS[error.code] == PAYMENT_REQUIRED_STATUS and self._merchant is not None:
+            requirement = None if option is None else option.requirement
+            error.details = how_to_pay(self._merchant, order, requirement)
         return error
-
-
-def _unpaid_text(order: Order) -> str:
-    return NO_CREDITS_PRESENTED if order.is_for_credits else NOTHING_PRESENTED
 
 
 def _presented(request: Request) -> Presented:

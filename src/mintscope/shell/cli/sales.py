@@ -17,7 +17,7 @@ from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import AsJson, moment, print_rows, stop
 from mintscope.shell.cli.stores import EXIT_NOT_DONE, with_money
-from mintscope.shell.config.sections import PaymentsConfig
+from mintscope.shell.config.payments import PaymentsConfig
 from mintscope.shell.wiring.payments import CannotSell, budget_of, open_adopter
 from mintscope.shell.wiring.stores import Money, open_market
 

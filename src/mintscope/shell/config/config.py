@@ -13,6 +13,7 @@ from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.config.lists import ListsConfig
 from mintscope.shell.config.market import MarketConfig
 from mintscope.shell.config.mcp import McpConfig
+from mintscope.shell.config.payments import PaymentsConfig
 from mintscope.shell.config.streams import StreamsConfig
 
 PREFIX: Final = "MINTSCOPE_"
@@ -56,7 +57,7 @@ class Config(BaseSettings):
     api: sections.ApiConfig = sections.ApiConfig()
     streams: StreamsConfig = StreamsConfig()
     credits: sections.CreditsConfig = sections.CreditsConfig()
-    payments: sections.PaymentsConfig = sections.PaymentsConfig()
+    payments: PaymentsConfig = PaymentsConfig()
     accounts: sections.AccountsConfig = sections.AccountsConfig()
     lists: ListsConfig = ListsConfig()
     mcp: McpConfig = McpConfig()

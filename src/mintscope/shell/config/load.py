@@ -17,12 +17,8 @@ from pydantic_core import ErrorDetails
 
 from mintscope.shell.config.config import DELIMITER, PREFIX, Config
 from mintscope.shell.config.geyser import GeyserConfig
-from mintscope.shell.config.sections import (
-    ApiConfig,
-    ChainConfig,
-    PaymentsConfig,
-    Section,
-)
+from mintscope.shell.config.payments import PaymentsConfig
+from mintscope.shell.config.sections import ApiConfig, ChainConfig, Section
 from mintscope.shell.config.values import is_loopback
 
 FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"

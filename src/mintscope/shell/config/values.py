@@ -221,6 +221,10 @@ OptionalUrl = Annotated[Url | None, UNSET]
 RedisUrl = Annotated[Annotated[SecretStr, AfterValidator(_expect_redis_url)] | None, UNSET]
 StoreUrl = Annotated[Annotated[SecretStr, AfterValidator(_expect_store_url)] | None, UNSET]
 Origin = Annotated[Annotated[str, AfterValidator(_expect_origin)] | None, UNSET]
+Contact = Annotated[
+    Annotated[str, Field(pattern=r"^(mailto:[^\s@]+@[^\s@]+|https://\S+)$", max_length=200)] | None,
+    UNSET,
+]
 Sender = Annotated[str, AfterValidator(_parse_sender)]
 Pepper = Annotated[Annotated[SecretStr, AfterValidator(_expect_pepper)] | None, UNSET]
 Key = Annotated[Annotated[SecretStr, AfterValidator(_expect_keypair)] | None, UNSET]

@@ -18,8 +18,10 @@ from mintscope.core.market.log import LogReader
 from mintscope.core.market.report import Reports
 from mintscope.core.market.series.store import SeriesReader
 from mintscope.core.market.store import MarketReader
-from mintscope.edges.api.app import HEALTH, OTHER, PUBLIC, ROTATIONS, create_app
+from mintscope.edges.api.app import DEFAULT_ORIGIN, HEALTH, OTHER, PUBLIC, ROTATIONS, create_app
 from mintscope.edges.api.check import Check
+from mintscope.edges.api.description.identity import Identity
+from mintscope.edges.api.discovery.guide import MCP
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.tokens.routes import ListParts
 from mintscope.edges.api.v1 import Freshness
@@ -149,8 +151,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
 ) -> HttpApplication:
     """Return the API of these parts, with the limits of *config*.
 
-    merchant   None: nothing is for sale
-    accounts, series, lists, streams   None: there are none
+    merchant, accounts, series, lists, streams   None: nothing is for sale, there are none
     """
     api = config.api
     return create_app(
@@ -170,6 +171,19 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         lists=lists,
         streams=streams,
         has_express=api.express,
+        identity=_identity(config, merchant),
+        other_paths=(MCP,) if config.mcp.enabled else (),
+    )
+
+
+def _identity(config: Config, merchant: Merchant | None) -> Identity:
+    """Return who sells here; without sales at the address that is configured."""
+    origin = config.api.origin or DEFAULT_ORIGIN if merchant is None else merchant.origin
+    return Identity(
+        origin=origin,
+        name=config.api.name,
+        contact=config.api.contact,
+        has_pages=config.web.enabled,
     )
 
 

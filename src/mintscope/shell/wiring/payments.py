@@ -33,7 +33,8 @@ from mintscope.edges.settlement import price_sources
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import ChainConfig, PaymentsConfig
+from mintscope.shell.config.payments import PaymentsConfig
+from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.orphans import adopter_of
 from mintscope.shell.wiring.stores import Money
 

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit
+from mintscope.edges.api.discovery.surfaces import PATHS as DESCRIPTIONS
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.protocol.bounds import Bounds
@@ -25,8 +26,8 @@ from mintscope.shell.wiring.accounts import Accounts
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - read, not bound
 
 log = structlog.get_logger()
-API_PREFIXES: Final = ("/v1/", "/api/")
-API_PATHS: Final = frozenset(("/v1", "/api", "/healthz", "/readyz", "/openapi.json"))
+API_PREFIXES: Final = ("/v1/", "/api/", "/.well-known/")
+API_PATHS: Final = frozenset(("/v1", "/api", "/healthz", "/readyz", *DESCRIPTIONS))
 NOT_FOUND: Final = 404
 
 

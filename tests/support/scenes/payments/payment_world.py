@@ -44,7 +44,8 @@ from mintscope.edges.api.offers import bundle_offers, report_offers
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import ChainConfig, CreditsConfig, PaymentsConfig
+from mintscope.shell.config.payments import PaymentsConfig
+from mintscope.shell.config.sections import ChainConfig, CreditsConfig
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.stores import open_market, open_money
 from support.fakes.reports import TRACKED

@@ -21,6 +21,7 @@ from x402.schemas import (
 
 from mintscope.base.errors import InvalidPayment
 from mintscope.base.primitives import Wallet
+from mintscope.core.payments.protocol.advert import Advert
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import HELD_OPEN_S, SCHEME, Requirement, Terms
 
@@ -31,6 +32,7 @@ HEADER_BYTES_MAX: Final = 8 * 1024
 AMOUNT_MAX: Final = 2**63 - 1  # what a database integer holds; the chain's own limit is twice that
 VERSION: Final = 2
 IDENTIFIER: Final = "payment-identifier"
+BAZAAR: Final = "bazaar"
 IDENTIFIER_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _IDENTIFIER_OFFER: Final = {
     IDENTIFIER: {
@@ -120,7 +122,9 @@ def parse_identifier(text: str) -> str:
     return text
 
 
-def encode_required(requirement: Requirement, *, origin: str, error: str) -> str:
+def encode_required(
+    requirement: Requirement, *, origin: str, error: str, advert: Advert | None = None
+) -> str:
     """Write PAYMENT-REQUIRED; *origin* as in `https://api.example`, from configuration."""
     terms = requirement.terms
     accepts = PaymentRequirements(
@@ -135,10 +139,23 @@ def encode_required(requirement: Requirement, *, origin: str, error: str) -> str
     return _encode(
         PaymentRequired(
             error=error,
-            resource=ResourceInfo(url=origin + requirement.resource, mime_type="application/json"),
+            resource=_resource(origin + requirement.resource, advert),
             accepts=[accepts],
-            extensions=_IDENTIFIER_OFFER,
+            extensions=_IDENTIFIER_OFFER | ({} if advert is None else {BAZAAR: advert.bazaar}),
         )
+    )
+
+
+def _resource(url: str, advert: Advert | None) -> ResourceInfo:
+    if advert is None:
+        return ResourceInfo(url=url, mime_type="application/json")
+    return ResourceInfo(
+        url=url,
+        mime_type="application/json",
+        description=advert.description,
+        service_name=advert.service_name,
+        tags=list(advert.tags),
+        icon_url=advert.icon_url,
     )
 
 

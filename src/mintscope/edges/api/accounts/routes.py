@@ -13,7 +13,7 @@ from mintscope.core.accounts.holdings.linking import Wallets
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
-from mintscope.edges.api.accounts import wire
+from mintscope.edges.api.accounts import texts, wire
 from mintscope.edges.api.accounts.handlers import AccountRoutes
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.limits import ExchangeLimit
@@ -63,29 +63,42 @@ def account_operations(
         addresses=limits.addresses,
         clock=clock,
     )
+    return [*_applying(accounts), *_holding(accounts)]
+
+
+def _applying(accounts: AccountRoutes) -> Sequence[Operation]:
     # fmt: off
     return [
         Operation(
             "POST", "/api/public/beta-signup", accounts.apply, wire.BetaSignedUp,
-            "Apply for an API key",
+            "Apply for an API key", description=texts.APPLY, takes_key=True,
             refusals=(*EVERY_ROUTE, ErrorCode.DUPLICATE_APPLICATION), status=201,
             body=wire.BetaSignup, error_format=BOTH_SHAPES,
         ),
         Operation(
             "POST", "/api/auth/confirm-email", accounts.confirm_email, wire.Confirmed,
             "Confirm the mailbox of an application with the code that was sent there",
+            description=texts.CONFIRM,
             refusals=(*EVERY_ROUTE, ErrorCode.INVALID_CREDENTIALS),
             body=wire.Confirmation, error_format=BOTH_SHAPES,
         ),
         Operation(
             "POST", "/api/auth/application-status", accounts.application_status, wire.Standing,
-            "How far an application is",
+            "How far an application is", description=texts.STATUS,
             refusals=(*EVERY_ROUTE, ErrorCode.INVALID_CREDENTIALS, ErrorCode.ACCOUNT_NOT_FOUND),
             body=wire.Credentials, error_format=BOTH_SHAPES,
         ),
+    ]
+    # fmt: on
+
+
+def _holding(accounts: AccountRoutes) -> Sequence[Operation]:
+    # fmt: off
+    return [
         Operation(
             "POST", "/api/auth/exchange-secret", accounts.exchange_secret, wire.Exchanged,
             "Exchange the secret of an approved application for the API key, once",
+            description=texts.EXCHANGE, takes_key=True,
             refusals=(
                 *EVERY_ROUTE, ErrorCode.INVALID_CREDENTIALS, ErrorCode.NOT_APPROVED,
                 ErrorCode.INVALID_SECRET_FORMAT, ErrorCode.ACCOUNT_NOT_FOUND,
@@ -95,6 +108,7 @@ def account_operations(
         ),
         Operation(
             "GET", "/v1/me", accounts.get_me, wire.Me, "Whose an API key is, and what it allows",
+            description=texts.ME,
             refusals=(
                 ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN,
                 ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE,

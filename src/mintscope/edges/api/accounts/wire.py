@@ -1,9 +1,10 @@
 """The bodies of the account endpoints, field for field as in the specification."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
+from mintscope.base.primitives import about
 from mintscope.core.accounts.application import (
     HANDLE_LENGTH_MAX,
     MOTIVATION_LENGTH_MAX,
@@ -15,83 +16,124 @@ from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.secrets import CODE_DIGITS
 from mintscope.edges.api.wire import Wire
 
+EXAMPLE_SECRET: Final = "svc_app_" + "0123456789abcdef" * 4
+EXAMPLE_KEY: Final = "svc_live_" + "0123456789abcdef" * 5
+
 EmailText = Annotated[
-    str, msgspec.Meta(max_length=EMAIL_LENGTH_MAX, description="The mailbox of the applicant.")
+    str,
+    msgspec.Meta(
+        max_length=EMAIL_LENGTH_MAX,
+        description="The mailbox of the applicant.",
+        examples=["agent@example.org"],
+    ),
 ]
-SecretText = Annotated[str, msgspec.Meta(pattern="^svc_app_[0-9a-f]{64}$")]
-CodeText = Annotated[str, msgspec.Meta(pattern=f"^[0-9]{{{CODE_DIGITS}}}$")]
-Handle = Annotated[str, msgspec.Meta(max_length=HANDLE_LENGTH_MAX)]
-Motivation = Annotated[str, msgspec.Meta(min_length=1, max_length=MOTIVATION_LENGTH_MAX)]
+SecretText = Annotated[
+    str,
+    msgspec.Meta(
+        pattern="^svc_app_[0-9a-f]{64}$",
+        description="The secret of the application.",
+        examples=[EXAMPLE_SECRET],
+    ),
+]
+CodeText = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=f"^[0-9]{{{CODE_DIGITS}}}$",
+        description="The code that the e-mail holds.",
+        examples=["12345678"],
+    ),
+]
+Handle = Annotated[
+    Annotated[str, msgspec.Meta(max_length=HANDLE_LENGTH_MAX)] | None,
+    about("The name of the applicant there, or null.", "@agent"),
+]
+Motivation = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=MOTIVATION_LENGTH_MAX,
+        description="What the key is for, for the administrator who reviews it.",
+        examples=["I trade by myself."],
+    ),
+]
+Done = Annotated[bool, about("Always true.", True)]  # noqa: FBT003 - an example
+Text = Annotated[str, about("What comes next, in a sentence.", "Exchange the secret for the key.")]
+Scopes = Annotated[list[Scope], about("What the key may do.")]
+KeyHint = Annotated[str, about("The end of the key, to tell keys apart.", "a3f9")]
+UserName = Annotated[str, about("The name of the account.", "agent-7f3a")]
+UserNumber = Annotated[int, about("The number of the account.", 7)]
 
 
 class BetaSignup(Wire, kw_only=True):
-    """Body of POST /api/public/beta-signup."""
+    """An application for an API key."""
 
     email: EmailText
-    telegram: Handle | None = None
-    twitter: Handle | None = None
-    user_type: UserType
+    telegram: Handle = None
+    twitter: Handle = None
+    user_type: Annotated[UserType, about("What the applicant does here.")]
     motivation: Motivation
 
 
 class BetaSignedUp(Wire, kw_only=True):
-    """Answer to it; the secret is shown once."""
+    """The application, and its secret, which is shown once."""
 
-    success: bool = True
-    signup_id: int
-    application_secret: str
-    instructions: str
+    success: Done = True
+    signup_id: Annotated[int, about("The number of the application.", 12)]
+    application_secret: Annotated[str, about("Its secret, shown once.", EXAMPLE_SECRET)]
+    instructions: Annotated[str, about("What comes next.", "Confirm the mailbox.")]
 
 
 class Credentials(Wire):
-    """Body of POST /api/auth/exchange-secret and /api/auth/application-status."""
+    """An application and its secret."""
 
     email: EmailText
     application_secret: SecretText
 
 
 class Confirmation(Credentials):
-    """Body of POST /api/auth/confirm-email: the code is in the e-mail."""
+    """The code that the e-mail holds."""
 
     code: CodeText
 
 
 class Confirmed(Wire, kw_only=True):
-    """Answer to it."""
+    """The mailbox is confirmed."""
 
-    success: bool = True
-    message: str
+    success: Done = True
+    message: Text
 
 
 class Standing(Wire, kw_only=True):
-    """Answer to POST /api/auth/application-status."""
+    """How far an application is."""
 
-    success: bool = True
-    state: ApplicationState
-    message: str
+    success: Done = True
+    state: Annotated[ApplicationState, about("Where it stands.")]
+    message: Text
 
 
 class Exchanged(Wire, kw_only=True):
-    """Answer to POST /api/auth/exchange-secret; the key is shown once."""
+    """The API key, which is shown once."""
 
-    status: str = "ok"
-    api_key: str
-    user_id: int
-    username: str
-    key_hint: str
-    scopes: list[Scope]
-    message: str
+    status: Annotated[str, about("Always ok.", "ok")] = "ok"
+    api_key: Annotated[str, about("The key, shown once.", EXAMPLE_KEY)]
+    user_id: UserNumber
+    username: UserName
+    key_hint: KeyHint
+    scopes: Scopes
+    message: Text
 
 
 class Me(Wire, kw_only=True):
-    """`data` of GET /v1/me: times in Unix seconds; null is never."""
+    """Whose an API key is, and what it allows."""
 
-    user_id: int
-    username: str
-    key_id: int
-    key_name: str
-    key_hint: str
-    scopes: list[Scope]
-    created_at: int
-    expires_at: int | None
-    last_used_at: int | None
+    user_id: UserNumber
+    username: UserName
+    key_id: Annotated[int, about("The number of the key.", 3)]
+    key_name: Annotated[str, about("The name its owner gave it.", "agent")]
+    key_hint: KeyHint
+    scopes: Scopes
+    created_at: Annotated[int, about("When it was made, Unix seconds.", 1_763_460_000)]
+    expires_at: Annotated[int | None, about("When it ends, Unix seconds; null: never.", None)]
+    last_used_at: Annotated[
+        int | None, about("When it was last used, Unix seconds; null: never.", 1_763_463_600)
+    ]

@@ -10,12 +10,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mintscope.base.errors import BadRequest, ErrorCode, ServiceError
-from mintscope.base.primitives import Mint, Slot
+from mintscope.base.primitives import Mint, Slot, about
+from mintscope.base.solana import WSOL
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order
 from mintscope.core.market.report import ReadReport, TokenReport
+from mintscope.core.payments.pricing.price_list import REQUEST_USD
 from mintscope.core.payments.protocol.requirement import Resource
-from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.description import texts
+from mintscope.edges.api.description.operation import Operation, PriceRange
 from mintscope.edges.api.v1 import PRIVATE, V1, mint_of
 from mintscope.edges.api.wire import ErrorBody, Wire, success_with_body
 from mintscope.edges.server.json_body import UnreadableBody, parse_object
@@ -29,29 +32,32 @@ ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
 
 
 class MintList(Wire, forbid_unknown_fields=True):
-    """Body of POST /v1/tokens/batch."""
+    """Which reports are wanted."""
 
     mints: Annotated[
         list[str],
         msgspec.Meta(
-            min_length=1, max_length=MINTS_MAX, description="Token mint addresses, each once."
+            min_length=1,
+            max_length=MINTS_MAX,
+            description="Token mint addresses, each once.",
+            examples=[[WSOL]],
         ),
     ]
 
 
 class ReportLine(Wire):
-    """One mint of a batch: its `report`, or the `error` that says why there is none."""
+    """One mint of a batch: its report, or the error that says why there is none."""
 
-    token: str
-    report: TokenReport | UnsetType = UNSET
-    error: ErrorBody | UnsetType = UNSET
+    token: Annotated[str, about("The mint, base58.", WSOL)]
+    report: Annotated[TokenReport | UnsetType, about("Its report, where there is one.")] = UNSET
+    error: Annotated[ErrorBody | UnsetType, about("Why there is none.")] = UNSET
 
 
 class ReportBatch(Wire):
-    """`data` of POST /v1/tokens/batch: a line for each mint, in the order of the request."""
+    """A line for each mint, in the order of the request."""
 
-    delivered: int
-    results: list[ReportLine]
+    delivered: Annotated[int, about("How many reports there are, and credits were taken.", 1)]
+    results: Annotated[list[ReportLine], about("A line for each mint.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,8 @@ class BatchRoute:
             self.read,
             ReportBatch,
             "Reports of up to 50 tokens: a credit for each that is delivered",
+            description=texts.BATCH,
+            price=PriceRange(REQUEST_USD, REQUEST_USD * MINTS_MAX),
             refusals=(
                 ErrorCode.INVALID_TOKEN_ADDRESS,
                 ErrorCode.INVALID_PAYMENT,

@@ -1,55 +1,31 @@
 """GET /openapi.json: the operations and the wire structs as OpenAPI 3.1."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
 from typing import Any, Final
 
 import msgspec
 
 from mintscope import __version__
-from mintscope.base.errors import ErrorCode
-from mintscope.edges.api.description.operation import JSON_TYPE, Operation
-from mintscope.edges.api.failures import ENVELOPE, STATUS
-from mintscope.edges.api.wire import Meta
-from mintscope.edges.server.content import compress, etag_of
-from mintscope.edges.server.request import Request
-from mintscope.edges.server.response import Response
+from mintscope.base.solana import WSOL
+from mintscope.edges.api.description.identity import Identity
+from mintscope.edges.api.description.operation import (
+    TAGS,
+    X402,
+    Operation,
+    PriceRange,
+)
+from mintscope.edges.api.description.responses import (
+    examples_of,
+    headers_described,
+    refusals_of,
+    success_of,
+)
+from mintscope.edges.api.description.schemas import Examples, Schema, schemas_of
+from mintscope.edges.api.wire import EXAMPLE_WALLET, Meta
 
-REF: Final = "#/components/schemas/{name}"
-EVERYWHERE: Final = (ErrorCode.BAD_REQUEST, ErrorCode.INTERNAL_ERROR)
-RESPONSE_HEADERS: Final = {"X-Request-Id": "Names this request; quote it when something is wrong."}
-PAYMENT_HEADERS: Final = {
-    "PAYMENT-RESPONSE": "x402: what became of the payment, where one was presented."
-}
-CREDIT_HEADERS: Final = {
-    "X-Credits-Remaining": "Credits left after this request, where some were taken.",
-    "X-Data-Slot": "The last Solana slot the answer knows of.",
-    "X-Data-Age-Ms": "Age of the data in milliseconds.",
-    "X-Data-Status": "live, or degraded when the data is older than 30 s.",
-}
-CODE_HEADERS: Final = {"X-Error-Code": "The code, which the body does not carry."}
-WAIT_HEADERS: Final = {"Retry-After": "Seconds to wait."}
-REFUSAL_HEADERS: Final = {
-    ErrorCode.PAYMENT_REQUIRED: {
-        "PAYMENT-REQUIRED": "x402: what to pay, to whom; absent while there is no price."
-    },
-    ErrorCode.PAYMENT_FAILED: PAYMENT_HEADERS,
-    ErrorCode.PAYMENT_PENDING: WAIT_HEADERS
-    | {
-        "Idempotency-Key": "With PAYMENT_PENDING, once, if none was sent:"
-        " what to send it again with."
-    },
-    ErrorCode.RATE_LIMITED: WAIT_HEADERS,
-    ErrorCode.SERVICE_UNAVAILABLE: WAIT_HEADERS,
-}
-ADDRESS: Final = {"type": "string", "minLength": 32, "maxLength": 44}
-PATH_PARAMS: Final = {
-    "tokenAddress": ("Token mint address, base58 of 32 bytes.", ADDRESS),
-    "keyId": ("The keyId of an API key, as GET /v1/account lists it.", {"type": "string"}),
-    "wallet": ("Address of the wallet, base58 of 32 bytes.", ADDRESS),
-}
+API_KEY: Final = "apiKey"
 PROOFS: Final = {
-    "apiKey": {
+    API_KEY: {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "svc_live_<80 hex>",
@@ -60,165 +36,174 @@ PROOFS: Final = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "svc_credit_<64 hex>",
-        "description": "A prepaid credit token; token data takes one credit.",
+        "description": "A prepaid credit token. Wherever it pays, an API key (svc_live_) with the"
+        " scope trade:read does too, and spends the credits of its account.",
     },
-    "x402": {
-        "type": "apiKey",
-        "in": "header",
-        "name": "PAYMENT-SIGNATURE",
-        "description": "A payment of x402 version 2, scheme exact, on the terms of"
-        " PAYMENT-REQUIRED. Sent again with the same Idempotency-Key (16 to 128 letters, digits,"
-        " '-', '_'; hard to guess) within a day, it is answered again and not taken again.",
-    },
+}
+# A payment is no credential: OpenAPI has no word for it, so it is a header that may be sent.
+PAYMENT_SIGNATURE: Final = {
+    "name": "PAYMENT-SIGNATURE",
+    "in": "header",
+    "required": False,
+    "description": "A payment of x402 version 2, scheme exact, on the terms of PAYMENT-REQUIRED:"
+    " base64 of JSON.",
+    "schema": {"type": "string", "maxLength": 8192},
+}
+IDEMPOTENCY_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Names this request, hard to guess. Sent again with it, a request whose answer"
+    " was lost is answered again and neither done nor paid for twice: payments for a day,"
+    " applications for ten minutes.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{16,128}$"},
+    "example": "1f0e9d8c7b6a59483726150403020100",
+}
+ADDRESS: Final = {"type": "string", "minLength": 32, "maxLength": 44}
+PATH_PARAMS: Final[Mapping[str, tuple[str, Schema, str]]] = {
+    "tokenAddress": ("Token mint address, base58 of 32 bytes.", ADDRESS, WSOL),
+    "keyId": ("The keyId of an API key, as GET /v1/account lists it.", {"type": "string"}, "3"),
+    "wallet": ("Address of the wallet, base58 of 32 bytes.", ADDRESS, EXAMPLE_WALLET),
 }
 
 
-class OpenApiDocument:
-    """The document, made and compressed when it is first asked for."""
-
-    def __init__(self, operations: Sequence[Operation]) -> None:
-        self._operations = operations
-
-    @cached_property
-    def _body(self) -> bytes:
-        return msgspec.json.encode(describe(self._operations))
-
-    @cached_property
-    def _gzipped(self) -> bytes | None:
-        return compress(self._body)
-
-    async def get(self, _call: Request) -> Response:
-        """Answer with the document; it needs no envelope."""
-        return Response(200, self._body, etag=etag_of(self._body), gzipped=self._gzipped)
-
-
-def describe(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Return the OpenAPI document of *operations*."""
+def describe(operations: Sequence[Operation], identity: Identity) -> dict[str, Any]:
+    """Return the OpenAPI document of *operations*, of the service that *identity* names."""
     shapes = (
         shape
         for operation in operations
         for shape in (operation.error_format.body_type, operation.data, operation.body)
     )
     types = [Meta, *dict.fromkeys(shape for shape in shapes if shape is not None)]
-    schemas, components = _schemas(tuple(types))
-    names = dict(zip(types, schemas, strict=True))
+    queries = [each.query for each in operations if each.query is not None]
+    schemas, components = schemas_of((*types, *queries))
+    names, examples = dict(zip(types, schemas, strict=False)), Examples(components)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, names)
+        described = _describe(operation, names, examples)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "mintscope",
-            "version": __version__,
-            "summary": "Real-time analytics for Solana tokens.",
-        },
+        "info": _info(identity),
+        "servers": [{"url": identity.origin}],
+        "tags": [
+            {"name": name, "description": text}
+            for name, text in {tag.name: tag.description for tag in TAGS}.items()
+        ],
         "paths": paths,
-        "components": {"schemas": components, "securitySchemes": PROOFS},
+        "components": {
+            "schemas": {
+                name: schema
+                for name, schema in components.items()
+                if name not in {query.__name__ for query in queries}
+            },
+            "examples": examples_of(operations),
+            "headers": headers_described(),
+            "securitySchemes": PROOFS,
+        },
+        "x-agentcash-guidance": {"llmsTxtUrl": f"{identity.origin}/llms.txt"},
     }
 
 
-@cache
-def _schemas(types: tuple[Any, ...]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
-    return msgspec.json.schema_components(types, ref_template=REF)
+def _info(identity: Identity) -> dict[str, Any]:
+    return {
+        "title": identity.name,
+        "version": __version__,
+        "summary": "Real-time analytics for Solana tokens.",
+        "description": identity.description,
+        "contact": {"name": identity.name, "url": identity.origin} | identity.contact_fields(),
+        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        "x-guidance": identity.guidance(),
+    }
 
 
-def _describe(operation: Operation, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+def _describe(
+    operation: Operation, names: Mapping[Any, Schema], examples: Examples
+) -> dict[str, Any]:
     described: dict[str, Any] = {
         "summary": operation.summary,
-        "operationId": operation.endpoint.__name__,
+        "description": operation.description or operation.summary,
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "security": _security(operation),
         "responses": {
-            str(operation.status): _success(operation, names),
-            **_refusals(operation, names[operation.error_format.body_type]),
+            str(operation.status): success_of(operation, names, examples),
+            **refusals_of(operation, names[operation.error_format.body_type]),
         },
     }
-    if operation.proofs:
-        described["security"] = [{name: [] for name in proof} for proof in operation.proofs]
-    parameters = _parameters(operation)
+    if operation.is_payable:
+        described["x-payment-info"] = payment_info(operation.price)
+    parameters = parameters_of(operation)
     if parameters:
         described["parameters"] = parameters
     if operation.body is not None:
-        content = {"application/json": {"schema": names[operation.body]}}
+        schema = names[operation.body]
+        content = {"application/json": {"schema": schema, "example": examples.of(schema)}}
         described["requestBody"] = {"required": not operation.proofs, "content": content}
     return described
 
 
-def _parameters(operation: Operation) -> list[dict[str, Any]]:
+def _security(operation: Operation) -> list[dict[str, list[str]]]:
+    """Return the credentials that it may be called with; none at all beside a payment.
+
+    Where a payment will do, API keys are told at the credit token alone: a directory takes a route
+    that names them for one that is closed to strangers.
+    """
+    return [
+        {name: [] for name in proof if name != X402}
+        for proof in operation.proofs
+        if not operation.is_payable or API_KEY not in proof
+    ]
+
+
+def payment_info(price: PriceRange) -> dict[str, Any]:
+    """Return what the prober of x402scan reads: the form of now, and that of before it."""
+    least, most = (f"{each.normalize():f}" for each in price)
+    protocols: list[dict[str, Any]] = [{"x402": {}}]
+    if least == most:
+        now = {"mode": "fixed", "currency": "USD", "amount": least}
+        return {"pricingMode": "fixed", "price": now, "protocols": protocols}
+    now = {"mode": "dynamic", "currency": "USD", "min": least, "max": most}
+    before = {"pricingMode": "range", "minPrice": least, "maxPrice": most}
+    return before | {"price": now, "protocols": protocols}
+
+
+def parameters_of(operation: Operation) -> list[dict[str, Any]]:
+    """Return what a request may carry beside its body."""
     parameters = [] if operation.query is None else _query_parameters(operation.query)
     name = operation.path_param
     if name is not None:
-        text, schema = PATH_PARAMS[name]
+        text, schema, example = PATH_PARAMS[name]
         parameters.append(
-            {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
+            {
+                "name": name,
+                "in": "path",
+                "required": True,
+                "description": text,
+                "schema": schema,
+                "example": example,
+            }
         )
+    if operation.is_payable:
+        parameters.append(PAYMENT_SIGNATURE)
+    if operation.takes_key or operation.is_payable:
+        parameters.append(IDEMPOTENCY_KEY)
     return parameters
 
 
 def _query_parameters(shape: type[msgspec.Struct]) -> list[dict[str, Any]]:
     """Return the fields of a query; their schemas say what each is."""
-    schema = msgspec.json.schema(shape)
-    fields = schema["$defs"][shape.__name__]
+    fields = schemas_of((shape,))[1][shape.__name__]
     required = fields.get("required", ())
     return [
         {
             "name": name,
             "in": "query",
             "required": name in required,
-            "description": field.pop("description"),
-            "schema": field,
+            "description": field.get("description", ""),
+            "schema": {key: value for key, value in field.items() if key != "description"},
         }
+        | ({"example": field["examples"][0]} if "examples" in field else {})
         | ({"style": "form", "explode": False} if field.get("type") == "array" else {})
         for name, field in fields["properties"].items()
     ]
-
-
-def _success(operation: Operation, names: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    headers = RESPONSE_HEADERS
-    if operation.is_charged:
-        headers = headers | PAYMENT_HEADERS
-        if ("creditToken",) in operation.proofs:
-            headers = headers | CREDIT_HEADERS
-    schema = names[operation.data]
-    if operation.error_format is ENVELOPE and operation.media_type == JSON_TYPE:
-        schema = {
-            "type": "object",
-            "properties": {
-                "success": {"const": True},
-                "data": schema,
-                "meta": names[Meta],
-            },
-            "required": ["success", "data", "meta"],
-        }
-    return {
-        "description": operation.summary,
-        "headers": _headers(headers),
-        "content": {operation.media_type: {"schema": schema}},
-    }
-
-
-def _headers(texts: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        name: {"description": text, "schema": {"type": "string"}} for name, text in texts.items()
-    }
-
-
-def _refusals(operation: Operation, failure: dict[str, Any]) -> dict[str, Any]:
-    """Return one response for each status, naming the codes that share it."""
-    by_status: dict[int, list[ErrorCode]] = {}
-    for code in (*operation.refusals, *EVERYWHERE):
-        by_status.setdefault(STATUS[code], []).append(code)
-    hidden = CODE_HEADERS if operation.error_format.hides_code else {}
-    return {
-        str(status): {
-            "description": ", ".join(codes),
-            "headers": _headers(_refusal_headers(codes) | hidden),
-            "content": {"application/json": {"schema": failure}},
-        }
-        for status, codes in sorted(by_status.items())
-    }
-
-
-def _refusal_headers(codes: Sequence[ErrorCode]) -> dict[str, str]:
-    headers = dict(RESPONSE_HEADERS)
-    for code, texts in REFUSAL_HEADERS.items():
-        headers |= texts if code in codes else {}
-    return headers

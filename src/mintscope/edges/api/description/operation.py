@@ -1,30 +1,91 @@
 """The operations of the API: routes, and what programs are told of them."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Final
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from mintscope.base.errors import ErrorCode
+from mintscope.core.payments.pricing.price_list import BUNDLES, REQUEST_USD
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat
 from mintscope.edges.server.routes import Route
 
 JSON_TYPE: Final = "application/json"
+# The codes that routes of one kind share.
+CREDENTIAL: Final = (ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN)
+PAYMENT: Final = (
+    ErrorCode.INVALID_PAYMENT,
+    ErrorCode.PAYMENT_REQUIRED,
+    ErrorCode.PAYMENT_FAILED,
+    ErrorCode.PAYMENT_ALREADY_USED,
+    ErrorCode.PRICE_UNAVAILABLE,
+    ErrorCode.PAYMENT_PENDING,
+    ErrorCode.PAYMENT_UNAVAILABLE,
+)
+SPENDER: Final = (*CREDENTIAL, ErrorCode.INSUFFICIENT_SCOPE)
+SPENDERS: Final = (("creditToken",), ("apiKey",))
+PUBLIC_ROUTE: Final = (ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
+OF_A_TOKEN: Final = (
+    ErrorCode.INVALID_TOKEN_ADDRESS,
+    *SPENDER,
+    *PAYMENT,
+    ErrorCode.INSUFFICIENT_CREDITS,
+    ErrorCode.KEY_CAP_REACHED,
+    ErrorCode.TOKEN_NOT_FOUND,
+    ErrorCode.INSUFFICIENT_DATA,
+    ErrorCode.DATA_STALE,
+    *PUBLIC_ROUTE,
+)
+X402: Final = "x402"  # the proof that is a payment
+
+
+class PriceRange(NamedTuple):
+    """What one call of an operation may cost, in USD."""
+
+    least: Decimal
+    most: Decimal
+
+
+ONE_CREDIT: Final = PriceRange(REQUEST_USD, REQUEST_USD)
+ANY_BUNDLE: Final = PriceRange(BUNDLES[0].usd, BUNDLES[-1].usd)
+
+
+class Tag(NamedTuple):
+    """A group of operations; *start* is what their paths begin with."""
+
+    start: str
+    name: str
+    description: str
+
+
+TAGS: Final = (
+    Tag("/v1/credits", "Credits", "Prepaid credits: buy, look after and move them."),
+    Tag("/v1/account", "Accounts", "API keys of agents and people."),
+    Tag("/v1/me", "Accounts", "API keys of agents and people."),
+    Tag("/api/", "Accounts", "API keys of agents and people."),
+    Tag("/v1/health", "Service", "How well the service works."),
+    Tag("/v1/", "Market data", "Prices, indicators and what else is known of Solana tokens."),
+    Tag("/", "Service", "How well the service works."),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Operation(Route):
-    """A route of the API, and what OpenAPI tells of it.
+    """A route of the API, and what programs are told of it.
 
     data           the type of the envelope's data, or of a body without envelope
-    summary        what it is for
+    summary        what it is for, in a few words
+    description    the same in sentences: units, cost, what to do when it fails
     refusals       the codes a client must expect, besides those of every route
     status         of its success
     proofs         what it may be called with, as names of PROOFS; each an
                    alternative, none for a route that is open to everyone
+    price          of one call, where it is charged
     query          the shape of its query, as `data.query.read_query` reads it
     body           the type of the request's body
     media_type     of its success; what is not JSON has no envelope
+    takes_key      Idempotency-Key is honoured; it is wherever a payment is taken
     error_format   what its failures look like; there is an envelope where they have one
 
     Operations count their requests themselves: by credential, or by address.
@@ -33,12 +94,15 @@ class Operation(Route):
     data: type[Any]
     summary: str
     _: KW_ONLY
+    description: str = ""
     refusals: tuple[ErrorCode, ...] = ()
     status: int = 200
     proofs: tuple[tuple[str, ...], ...] = ()
+    price: PriceRange = ONE_CREDIT
     query: type[msgspec.Struct] | None = None
     body: Any = None
     media_type: str = JSON_TYPE
+    takes_key: bool = False
     error_format: ErrorFormat = ENVELOPE
     limits_itself: bool = True
 
@@ -47,3 +111,18 @@ class Operation(Route):
         """The name of the variable segment."""
         _, brace, rest = self.path.partition("/{")
         return rest.partition("}")[0] if brace else None
+
+    @property
+    def is_payable(self) -> bool:
+        """Whether a payment of its own may be sent with it."""
+        return any(X402 in proof for proof in self.proofs)
+
+    @property
+    def tag(self) -> str:
+        """The name of its group."""
+        return next(tag.name for tag in TAGS if self.path.startswith(tag.start))
+
+    @property
+    def name(self) -> str:
+        """Its name among all operations."""
+        return str(self.endpoint.__name__)

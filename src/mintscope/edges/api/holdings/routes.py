@@ -11,7 +11,7 @@ from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.routes import AccountParts
 from mintscope.edges.api.description.operation import Operation
-from mintscope.edges.api.holdings import wire
+from mintscope.edges.api.holdings import texts, wire
 from mintscope.edges.api.holdings.credits import AccountCreditRoutes
 from mintscope.edges.api.holdings.wallets import WalletRoutes
 from mintscope.edges.api.wire import Challenge
@@ -53,22 +53,26 @@ def _of_credits(held: AccountCreditRoutes) -> list[Operation]:
         Operation(
             "GET", "/v1/account", held.get_account, wire.AccountHoldings,
             "Credits of the user of an API key, and what each key spent this month",
+            description=texts.HOLDINGS,
             refusals=EVERY_ROUTE, proofs=KEY,
         ),
         Operation(
             "PATCH", "/v1/account/keys/{keyId}", held.cap_key, wire.CappedKey,
             "Lower what an API key may spend in a calendar month, or set a cap where there is none",
+            description=texts.CAP,
             refusals=(*WITH_BODY, ErrorCode.OWNER_ONLY, ErrorCode.NOT_FOUND), proofs=KEY,
             body=wire.NewCap,
         ),
         Operation(
             "POST", "/v1/account/credits/deposit", held.deposit, wire.DepositReceipt,
-            "Move credits of a credit token into the account", refusals=MOVE, proofs=KEY,
+            "Move credits of a credit token into the account",
+            description=texts.DEPOSIT, takes_key=True, refusals=MOVE, proofs=KEY,
             body=wire.DepositOrder,
         ),
         Operation(
             "POST", "/v1/account/credits/withdraw", held.withdraw, wire.WithdrawalReceipt,
-            "Move credits of the account to a new credit token", refusals=MOVE, status=201,
+            "Move credits of the account to a new credit token",
+            description=texts.WITHDRAW, takes_key=True, refusals=MOVE, status=201,
             proofs=KEY, body=wire.WithdrawalOrder,
         ),
     ]
@@ -80,26 +84,31 @@ def _of_wallets(wallets: WalletRoutes) -> list[Operation]:
     return [
         Operation(
             "GET", "/v1/account/wallets", wallets.list_wallets, wire.LinkedWallets,
-            "Wallets that are linked to the account", refusals=EVERY_ROUTE, proofs=KEY,
+            "Wallets that are linked to the account",
+            description=texts.WALLETS, refusals=EVERY_ROUTE, proofs=KEY,
         ),
         Operation(
             "POST", "/v1/account/wallets/challenge", wallets.challenge_wallet, Challenge,
-            "A text whose signature links a wallet", refusals=WITH_BODY, proofs=KEY,
+            "A text whose signature links a wallet",
+            description=texts.CHALLENGE, refusals=WITH_BODY, proofs=KEY,
             body=wire.LinkRequest,
         ),
         Operation(
             "POST", "/v1/account/wallets", wallets.link_wallet, wire.LinkedWallets,
             "Link the wallet that has signed a challenge",
+            description=texts.LINK,
             refusals=(*WITH_BODY, ErrorCode.INVALID_PROOF), status=201, proofs=KEY,
             body=wire.LinkProof,
         ),
         Operation(
             "DELETE", "/v1/account/wallets/{wallet}", wallets.unlink_wallet, wire.LinkedWallets,
-            "Unlink a wallet", refusals=(*EVERY_ROUTE, ErrorCode.NOT_FOUND), proofs=KEY,
+            "Unlink a wallet",
+            description=texts.UNLINK, refusals=(*EVERY_ROUTE, ErrorCode.NOT_FOUND), proofs=KEY,
         ),
         Operation(
             "GET", "/v1/account/payments", wallets.list_payments, wire.Payments,
-            "Payments of the linked wallets, newest first", refusals=EVERY_ROUTE, proofs=KEY,
+            "Payments of the linked wallets, newest first",
+            description=texts.PAYMENTS, refusals=EVERY_ROUTE, proofs=KEY,
             query=wire.PaymentsQuery,
         ),
     ]

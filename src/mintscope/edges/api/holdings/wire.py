@@ -1,148 +1,172 @@
-"""The bodies under /v1/account; times are Unix seconds."""
+"""The bodies under /v1/account."""
 
 from typing import Annotated
 
 import msgspec
 
+from mintscope.base.primitives import about
 from mintscope.core.accounts.keys.scope import Scope
-from mintscope.edges.api.wire import Wire
+from mintscope.edges.api.wire import (
+    EXAMPLE_CHALLENGE,
+    EXAMPLE_SIGNATURE,
+    EXAMPLE_TOKEN,
+    EXAMPLE_WALLET,
+    Wire,
+)
 
 CREDITS_MAX = 2**53 - 1  # what every JSON parser can hold
 LIMIT_MAX = 100
 
 Amount = Annotated[
-    int, msgspec.Meta(ge=1, le=CREDITS_MAX, description="How many credits; absent: all.")
+    int,
+    msgspec.Meta(ge=1, le=CREDITS_MAX, description="How many credits; absent: all.", examples=[10]),
 ]
 Cap = Annotated[
     int,
     msgspec.Meta(
-        ge=0, le=CREDITS_MAX, description="Credits the key may spend in a calendar month (UTC)."
+        ge=0,
+        le=CREDITS_MAX,
+        description="Credits the key may spend in a calendar month (UTC).",
+        examples=[100],
     ),
 ]
 
 
-class KeyUse(Wire):
-    """An active API key: what it has spent this month, and its cap, null for none."""
+Balance = Annotated[int, about("Credits of the account.", 40)]
+KeyNumber = Annotated[int, about("The number of the key.", 3)]
+MonthCap = Annotated[
+    int | None,
+    about("Credits it may spend in a calendar month (UTC); null: as many as there are.", 100),
+]
+Moved = Annotated[int, about("Credits that were moved.", 10)]
+WalletText = Annotated[str, about("The wallet, base58.", EXAMPLE_WALLET)]
+CreditTokenText = Annotated[str, about("The credit token.", EXAMPLE_TOKEN)]
+TransactionText = Annotated[str, about("Signature of the transaction, base58.", EXAMPLE_SIGNATURE)]
+CursorText = Annotated[str | None, about("nextCursor of the page before.", "eyJhdCI6MTJ9")]
 
-    key_id: int
-    name: str
-    hint: str
-    scopes: list[Scope]
-    month_credits: int
-    month_credits_max: int | None
+
+class KeyUse(Wire):
+    """An active API key: what it has spent this month, and its cap."""
+
+    key_id: KeyNumber
+    name: Annotated[str, about("The name its owner gave it.", "agent")]
+    hint: Annotated[str, about("The end of the key, to tell keys apart.", "a3f9")]
+    scopes: Annotated[list[Scope], about("What it may do.")]
+    month_credits: Annotated[int, about("Credits it has spent in this month.", 12)]
+    month_credits_max: MonthCap
 
 
 class AccountHoldings(Wire):
-    """`data` of GET /v1/account: the credits, and when the caps begin anew."""
+    """The credits of an account, and when the caps of its keys begin anew."""
 
-    user_id: int
-    username: str
-    balance: int
-    month_ends_at: int
-    keys: list[KeyUse]
+    user_id: Annotated[int, about("The number of the account.", 7)]
+    username: Annotated[str, about("The name of the account.", "agent-7f3a")]
+    balance: Balance
+    month_ends_at: Annotated[int, about("When the month ends, Unix seconds.", 1_764_547_200)]
+    keys: Annotated[list[KeyUse], about("The active keys.")]
 
 
 class NewCap(Wire, forbid_unknown_fields=True):
-    """Body of PATCH /v1/account/keys/{keyId}."""
+    """What a key may spend."""
 
     month_credits_max: Cap
 
 
 class CappedKey(Wire):
-    """`data` of PATCH /v1/account/keys/{keyId}."""
+    """A key and its cap."""
 
-    key_id: int
-    month_credits_max: int | None
+    key_id: KeyNumber
+    month_credits_max: MonthCap
 
 
 class DepositOrder(Wire, forbid_unknown_fields=True, kw_only=True):
-    """Body of POST /v1/account/credits/deposit: what is moved into the account, and whence."""
+    """What is moved into the account, and whence."""
 
-    credit_token: str
+    credit_token: CreditTokenText
     credits: Amount | msgspec.UnsetType = msgspec.UNSET
 
 
 class DepositReceipt(Wire):
-    """`data` of it: what was moved, and what account and credit token hold since."""
+    """What was moved, and what account and credit token hold since."""
 
-    credits: int
-    balance: int
-    token_balance: int
+    credits: Moved
+    balance: Balance
+    token_balance: Annotated[int, about("Credits left on the credit token.", 0)]
 
 
 class WithdrawalOrder(Wire, forbid_unknown_fields=True):
-    """Body of POST /v1/account/credits/withdraw: what is moved to a new credit token."""
+    """What is moved to a new credit token."""
 
     credits: Amount | msgspec.UnsetType = msgspec.UNSET
 
 
 class WithdrawalReceipt(Wire):
-    """`data` of it: the credit token, what is on it, and what the account holds since."""
+    """The credit token, what is on it, and what the account holds since."""
 
-    token: str
-    credits: int
-    balance: int
+    token: CreditTokenText
+    credits: Moved
+    balance: Balance
 
 
 class WalletLine(Wire):
     """A linked wallet."""
 
-    wallet: str
-    linked_at: int
+    wallet: WalletText
+    linked_at: Annotated[int, about("When it was linked, Unix seconds.", 1_763_460_000)]
 
 
 class LinkedWallets(Wire):
-    """`data` of the routes that list, link and unlink wallets."""
+    """The wallets of an account."""
 
-    wallets: list[WalletLine]
+    wallets: Annotated[list[WalletLine], about("The linked wallets.")]
 
 
 class LinkRequest(Wire, forbid_unknown_fields=True):
-    """Body of POST /v1/account/wallets/challenge."""
+    """Which wallet is to be linked."""
 
-    wallet: str
+    wallet: WalletText
 
 
 class LinkProof(LinkRequest):
-    """Body of POST /v1/account/wallets: the challenge, and the wallet's signature in base58."""
+    """The challenge, and its signature by the wallet."""
 
-    challenge: str
-    signature: str
+    challenge: Annotated[str, about("The text of the challenge, as it came.", EXAMPLE_CHALLENGE)]
+    signature: Annotated[str, about("Its signature, base58.", EXAMPLE_SIGNATURE)]
 
 
 class PaymentsQuery(Wire):
     """Query of GET /v1/account/payments."""
 
     limit: Annotated[
-        int, msgspec.Meta(ge=1, le=LIMIT_MAX, description="How many payments at most.")
+        int,
+        msgspec.Meta(ge=1, le=LIMIT_MAX, description="How many payments at most.", examples=[50]),
     ] = 50
-    cursor: Annotated[str | None, msgspec.Meta(description="`nextCursor` of the page before.")] = (
-        None
-    )
+    cursor: CursorText = None
 
 
 class PaymentLine(Wire):
-    """A payment: `amount` asked for and `paid` in atoms; `credits` 0 for a request of its own.
+    """A payment of a linked wallet."""
 
-    state        pending, issued, failed or frozen
-    reason       why it failed or is frozen
-    settled_at   null while it is pending
-    """
-
-    signature: str
-    wallet: str
-    resource: str
-    amount: int
-    paid: int
-    credits: int
-    state: str
-    reason: str | None
-    begun_at: int
-    settled_at: int | None
+    signature: TransactionText
+    wallet: WalletText
+    resource: Annotated[
+        str, about("What it paid for: path and query.", "/v1/credits/purchase?bundle=10")
+    ]
+    amount: Annotated[int, about("What was asked for, in atoms.", 25_000)]
+    paid: Annotated[int, about("What arrived, in atoms.", 25_000)]
+    credits: Annotated[int, about("Credits it bought; 0 for a request of its own.", 10)]
+    state: Annotated[str, about("pending, issued, failed or frozen.", "issued")]
+    reason: Annotated[str | None, about("Why it failed or is frozen.", None)]
+    begun_at: Annotated[int, about("When it was sent, Unix seconds.", 1_763_460_000)]
+    settled_at: Annotated[
+        int | None, about("When it settled, Unix seconds; null: pending.", 1_763_460_001)
+    ]
 
 
 class Payments(Wire):
-    """`data` of GET /v1/account/payments, newest first; `next_cursor` null on the last page."""
+    """A page of payments, newest first."""
 
-    payments: list[PaymentLine]
-    next_cursor: str | None
+    payments: Annotated[list[PaymentLine], about("The payments.")]
+    next_cursor: Annotated[
+        str | None, about("The cursor of the next page; null: there is none.", None)
+    ]

@@ -15,10 +15,10 @@ from mintscope.edges.api.data.batch import each_once
 from mintscope.edges.api.data.query import read_query
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.gate import Caller
+from mintscope.edges.api.refusals import FOR_CREDITS
 from mintscope.edges.api.streams.minutes import PaidMinutes
 from mintscope.edges.api.streams.wire import StreamEvents, StreamQuery
 from mintscope.edges.api.v1 import PRIVATE, V1
-from mintscope.edges.api.x402 import FOR_CREDITS
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header, PushedResponse
 from mintscope.edges.server.streams.outlet import NO_OUTLET, Outlet
@@ -28,6 +28,12 @@ from mintscope.edges.server.streams.streams import Streams
 PATH: Final = "/v1/stream"
 ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
 LAST_EVENT_ID: Final = b"last-event-id"
+STREAM: Final = (
+    "Sends price and changed indicators of each token as server-sent events: a snapshot, then"
+    " updates, at most four a second. Costs one credit for each token and started minute, taken in"
+    " advance, given back where nothing could be told; it ends cleanly when the credits do. Send"
+    " Last-Event-ID to go on after a break. Paid with credits alone."
+)
 HEADERS: Final[tuple[Header, ...]] = (
     (b"content-type", CONTENT_TYPE),
     PRIVATE,
@@ -50,6 +56,7 @@ class StreamRoute:
             self.open,
             StreamEvents,
             "Price and indicators as they change: a credit for each token and started minute",
+            description=STREAM,
             refusals=(
                 ErrorCode.INVALID_TOKEN_ADDRESS,
                 ErrorCode.INVALID_PAYMENT,

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import msgspec
 
+from mintscope.base.primitives import about
+from mintscope.base.solana import WSOL
 from mintscope.core.market.updates.update import ReportSnapshot, ReportUpdate
 from mintscope.edges.api.wire import Wire
 from mintscope.edges.server.streams.stream import End
@@ -14,21 +16,25 @@ class StreamQuery(Wire):
 
     mints: Annotated[
         list[str],
-        msgspec.Meta(min_length=1, description="Token mint addresses, separated by commas."),
+        msgspec.Meta(
+            min_length=1,
+            description="Token mint addresses, separated by commas.",
+            examples=[[WSOL]],
+        ),
     ]
 
 
 class MinuteEvent(Wire):
     """Data of the event `minute`: what was taken for the minute that begins, and what is left."""
 
-    credits: int
-    credits_remaining: int
+    credits: Annotated[int, about("Credits that were taken for this minute.", 1)]
+    credits_remaining: Annotated[int, about("Credits left.", 41)]
 
 
 class StreamEvents(Wire):
     """What a stream sends as server-sent events: the name of each, and its data in JSON."""
 
-    minute: MinuteEvent
-    snapshot: ReportSnapshot
-    update: ReportUpdate
-    end: End
+    minute: Annotated[MinuteEvent, about("A paid minute begins.")]
+    snapshot: Annotated[ReportSnapshot, about("A whole report.")]
+    update: Annotated[ReportUpdate, about("What has changed since.")]
+    end: Annotated[End, about("Why the stream ends.")]

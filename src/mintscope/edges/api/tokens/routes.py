@@ -37,6 +37,21 @@ NOT_SNIFFED: Final[Header] = (b"x-content-type-options", b"nosniff")
 UNREAD: Final = "The chain has not been asked yet what this token is; ask again in some minutes."
 
 
+LIST: Final = (
+    "Returns the tokens that are tracked, by the page: name, symbol, price, change, volume of a"
+    " day, market cap where it is known, and which timeframes are ready. Costs nothing; 60 requests"
+    " a minute and address. query searches names, symbols and mints."
+)
+METADATA: Final = (
+    "Returns what the chain says of a token: name, supply, who can make more or freeze it, fees and"
+    " other extensions, also in sentences. Costs nothing; 60 requests a minute and address."
+)
+ICON: Final = (
+    "Returns a picture of the token as SVG, drawn from the bytes of its mint: the same for ever,"
+    " and not its logo. Costs nothing; 60 requests a minute and address."
+)
+
+
 class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
     """Where a page ended, and of which list it was one."""
 
@@ -72,12 +87,13 @@ class TokenRoutes:
         return (
             Operation(
                 "GET", "/v1/tokens", self.list_tokens, TokenPage,
-                "All tokens that are tracked, sorted and searched",
+                "All tokens that are tracked, sorted and searched", description=LIST,
                 refusals=served, query=ListQuery,
             ),
             Operation(
                 "GET", f"{about}/metadata", self.get_metadata, Metadata,
                 "What the chain says of a token: supply, authorities, extensions",
+                description=METADATA,
                 refusals=(
                     ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.TOKEN_NOT_FOUND,
                     ErrorCode.INSUFFICIENT_DATA, *served,
@@ -85,7 +101,7 @@ class TokenRoutes:
             ),
             Operation(
                 "GET", f"{about}/icon.svg", self.get_icon, str,
-                "A picture of the token, drawn from the bytes of its mint",
+                "A picture of the token, drawn from the bytes of its mint", description=ICON,
                 refusals=(ErrorCode.INVALID_TOKEN_ADDRESS, *counted), media_type="image/svg+xml",
             ),
         )

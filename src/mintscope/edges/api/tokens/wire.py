@@ -4,8 +4,11 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from mintscope.base.primitives import about
+from mintscope.base.solana import WSOL
 from mintscope.core.market.listing.listed import ListLine
 from mintscope.core.market.report import Price
+from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
 from mintscope.edges.api.wire import Wire
 
 MICRO_USD: Final = 1_000_000
@@ -45,37 +48,37 @@ class ListQuery(Wire):
 
 
 class PriceChange(Wire):
-    """How the price has changed, as a fraction: 0.05 is five percent more; null: too young."""
+    """How the price has changed."""
 
-    m5: float | None
-    h1: float | None
-    d1: float | None
+    m5: Annotated[
+        float | None,
+        about("Over 5 minutes, as a fraction: 0.05 is 5 % more; null: too young.", 0.004),
+    ]
+    h1: Annotated[float | None, about("Over an hour, as a fraction; null: too young.", 0.012)]
+    d1: Annotated[float | None, about("Over a day, as a fraction; null: too young.", -0.05)]
 
 
 class ListedToken(Wire):
-    """One token of the list: what is not known is null.
+    """One token of the list: what is not known is null."""
 
-    price               of one whole token at its newest swap that is final
-    change              since the newest price from before the span
-    volume_usd_d1       bought and sold within a day, USD
-    swaps_d1            those of a day that set the price
-    market_cap_usd      price times supply; null until the chain was asked for the supply
-    ready_timeframes    those with enough candles for all indicators
-    tracked_since       Unix seconds; age_s: seconds from then to `asOf`
-    """
-
-    mint: str
-    name: str | None
-    symbol: str | None
-    decimals: int | None
-    price: Price | None
-    change: PriceChange
-    volume_usd_d1: float
-    swaps_d1: int
-    market_cap_usd: float | None
-    ready_timeframes: list[str]
-    tracked_since: int | None
-    age_s: int | None
+    mint: Annotated[str, about("The mint, base58.", WSOL)]
+    name: Annotated[str | None, about("Its name, as the chain says.", "Wrapped SOL")]
+    symbol: Annotated[str | None, about("Its symbol, as the chain says.", "SOL")]
+    decimals: Annotated[int | None, about("Its decimals.", 9)]
+    price: Annotated[Price | None, about("Of one whole token, at its newest swap that is final.")]
+    change: Annotated[PriceChange, about("How the price has changed.")]
+    volume_usd_d1: Annotated[float, about("Bought and sold within a day, US dollars.", 1250000.5)]
+    swaps_d1: Annotated[int, about("Swaps of a day that set the price.", 8410)]
+    market_cap_usd: Annotated[
+        float | None, about("Price times supply, US dollars; null until the supply is known.", None)
+    ]
+    ready_timeframes: Annotated[
+        list[str], about("Those with enough candles for all indicators.", ["m1", "m5"])
+    ]
+    tracked_since: Annotated[
+        int | None, about("Since when it is tracked, Unix seconds.", 1_763_200_800)
+    ]
+    age_s: Annotated[int | None, about("Seconds from then to asOf.", 259_200)]
 
     @classmethod
     def of(cls, line: ListLine) -> "ListedToken":
@@ -98,38 +101,40 @@ class ListedToken(Wire):
 
 
 class TokenPage(Wire):
-    """`data` of GET /v1/tokens, as of a final slot: `as_of` is its time in Unix seconds."""
+    """A page of the list, as of a final slot."""
 
-    tokens: list[ListedToken]
-    slot: int | None
-    as_of: int | None
-    next_cursor: str | None
+    tokens: Annotated[list[ListedToken], about("The tokens, in the order that was asked for.")]
+    slot: Annotated[int | None, about("The final slot.", 380_000_000)]
+    as_of: Annotated[int | None, about("Its time, Unix seconds.", 1_763_460_000)]
+    next_cursor: Annotated[
+        str | None, about("The cursor of the next page; null: there is none.", None)
+    ]
 
 
 class Metadata(Wire):
-    """`data` of GET /v1/token/{tokenAddress}/metadata: what the chain says of the mint.
+    """What the chain says of a mint."""
 
-    supply               in the smallest unit, as text: it may need 64 bits
-    mint_authority       who can make more; null: no more can be made
-    freeze_authority     who can freeze accounts; null: they cannot be frozen
-    transfer_fee_bps     of a transfer, in 1/100 percent; null: none
-    transfer_hook        the program that runs at every transfer; null: none
-    permanent_delegate   who can move or burn anyone's tokens; null: none
-    in_words             the same in sentences
-    slot, read_at        the chain was asked then: Unix seconds
-    """
-
-    mint: str
-    name: str | None
-    symbol: str | None
-    decimals: int
-    supply: str
-    program: str
-    mint_authority: str | None
-    freeze_authority: str | None
-    transfer_fee_bps: int | None
-    transfer_hook: str | None
-    permanent_delegate: str | None
-    in_words: list[str]
-    slot: int
-    read_at: int
+    mint: Annotated[str, about("The mint, base58.", WSOL)]
+    name: Annotated[str | None, about("Its name.", "Wrapped SOL")]
+    symbol: Annotated[str | None, about("Its symbol.", "SOL")]
+    decimals: Annotated[int, about("Its decimals.", 9)]
+    supply: Annotated[str, about("In the smallest unit, as text: it may need 64 bits.", "0")]
+    program: Annotated[str, about("The program that owns the mint, base58.", TOKEN_PROGRAM)]
+    mint_authority: Annotated[
+        str | None, about("Who can make more; null: no more can be made.", None)
+    ]
+    freeze_authority: Annotated[
+        str | None, about("Who can freeze accounts; null: they cannot be frozen.", None)
+    ]
+    transfer_fee_bps: Annotated[
+        int | None, about("Of a transfer, in 1/100 percent; null: none.", None)
+    ]
+    transfer_hook: Annotated[
+        str | None, about("The program that runs at every transfer; null: none.", None)
+    ]
+    permanent_delegate: Annotated[
+        str | None, about("Who can move or burn all tokens; null: none.", None)
+    ]
+    in_words: Annotated[list[str], about("The same in sentences.", ["No more can be made."])]
+    slot: Annotated[int, about("The slot at which the chain was asked.", 380_000_000)]
+    read_at: Annotated[int, about("When it was asked, Unix seconds.", 1_763_460_000)]

@@ -26,7 +26,10 @@ USUAL: Final[tuple[Name, ...]] = ("ema9", "ema21", "ema50", "ema200", "rsi", "ma
 class IndicatorsQuery(Wire, rename={"from_": "from"}):
     """Query of GET /v1/token/{tokenAddress}/indicators."""
 
-    tf: Annotated[Literal["m1", "m5", "m15", "h1"], Meta(description="How wide the candles are.")]
+    tf: Annotated[
+        Literal["m1", "m5", "m15", "h1"],
+        Meta(description="How wide the candles are.", examples=["m5"]),
+    ]
     names: Annotated[
         list[Name],
         Meta(min_length=1, max_length=11, description="Which, separated by commas."),
@@ -63,19 +66,19 @@ class StochasticPoint(Wire):
 
 
 class FibonacciPoint(Wire):
-    """Levels over the newest 100 candles, retracements measured down from the high; USD."""
+    """Levels over the newest 100 candles."""
 
-    swing_high: float
-    swing_low: float
-    level236: float
-    level382: float
-    level500: float
-    level618: float
-    level764: float
-    ext1272: float
-    ext1618: float
-    ext2000: float
-    ext2618: float
+    swing_high: Annotated[float, Meta(description="Highest price of the candles, USD.")]
+    swing_low: Annotated[float, Meta(description="Lowest price of the candles, USD.")]
+    level236: Annotated[float, Meta(description="23.6 % down from the high, USD.")]
+    level382: Annotated[float, Meta(description="38.2 % down from the high, USD.")]
+    level500: Annotated[float, Meta(description="50 % down from the high, USD.")]
+    level618: Annotated[float, Meta(description="61.8 % down from the high, USD.")]
+    level764: Annotated[float, Meta(description="76.4 % down from the high, USD.")]
+    ext1272: Annotated[float, Meta(description="127.2 % up from the low, USD.")]
+    ext1618: Annotated[float, Meta(description="161.8 % up from the low, USD.")]
+    ext2000: Annotated[float, Meta(description="200 % up from the low, USD.")]
+    ext2618: Annotated[float, Meta(description="261.8 % up from the low, USD.")]
 
 
 Asked = UnsetType
@@ -110,10 +113,10 @@ class IndicatorPoint(Wire):
 
 
 class IndicatorPage(Wire):
-    """`data` of GET /v1/token/{tokenAddress}/indicators."""
+    """A page of indicators."""
 
     token: Token
-    tf: Annotated[str, Meta(description="How wide the candles are.")]
+    tf: Annotated[str, Meta(description="How wide the candles are.", examples=["m5"])]
     points: Annotated[
         list[IndicatorPoint], Meta(description="Oldest first; the next page has those before.")
     ]

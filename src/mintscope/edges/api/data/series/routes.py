@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from mintscope.base.errors import ErrorCode
 from mintscope.core.market.series.store import SeriesReader
 from mintscope.edges.api.data.series.candles import CandleRoutes
 from mintscope.edges.api.data.series.indicator_wire import IndicatorPage, IndicatorsQuery
@@ -10,7 +9,8 @@ from mintscope.edges.api.data.series.indicators import IndicatorRoutes
 from mintscope.edges.api.data.series.selling import SeriesShop
 from mintscope.edges.api.data.series.swaps import SwapRoutes
 from mintscope.edges.api.data.series.wire import CandlePage, CandlesQuery, SwapPage, SwapsQuery
-from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.description import texts
+from mintscope.edges.api.description.operation import OF_A_TOKEN, Operation
 from mintscope.edges.api.v1 import V1
 from mintscope.edges.api.wire import Wire
 from mintscope.edges.server.routes import Endpoint
@@ -18,13 +18,8 @@ from mintscope.edges.server.routes import Endpoint
 PROOFS: Final = (("creditToken",), ("apiKey",), ("x402",))
 
 
-def series_operations(
-    reader: SeriesReader, v1: V1, refusals: tuple[ErrorCode, ...]
-) -> list[Operation]:
-    """Return the routes, which share gate and freshness with the report of a token.
-
-    refusals   those of the report
-    """
+def series_operations(reader: SeriesReader, v1: V1) -> list[Operation]:
+    """Return the routes, which share gate, freshness and refusals with the report of a token."""
     shop = SeriesShop(
         reader=reader,
         gate=v1.gate,
@@ -49,7 +44,8 @@ def series_operations(
             endpoint,
             page,
             summary,
-            refusals=refusals,
+            description=texts.SERIES[kind],
+            refusals=OF_A_TOKEN,
             proofs=PROOFS,
             is_charged=True,
             query=query,

@@ -5,23 +5,44 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from mintscope.edges.api.wire import Wire
+from mintscope.base.solana import USDC, WSOL
+from mintscope.edges.api.wire import EXAMPLE_SIGNATURE, EXAMPLE_WALLET, Wire
 
 CANDLES_MAX: Final = 1_000
 SWAPS_MAX: Final = 500
 TIME_MAX: Final = 1 << 33
 CursorText = Annotated[
-    str, Meta(description="nextCursor of the page before, with the other fields as they were.")
+    str,
+    Meta(
+        description="nextCursor of the page before, with the other fields as they were.",
+        examples=["WyJiZWZvcmUiLCJtNSIsMTc2MzQ2MDAwMF0"],
+    ),
 ]
 NextCursor = Annotated[
-    str | None, Meta(description="The cursor of the next page; null: there is none.")
+    str | None,
+    Meta(
+        description="The cursor of the next page; null: there is none.",
+        examples=["WyJiZWZvcmUiLCJtNSIsMTc2MzQ2MDAwMF0"],
+    ),
 ]
-Token = Annotated[str, Meta(description="The mint of the token.")]
+Token = Annotated[str, Meta(description="The mint of the token.", examples=[WSOL])]
 Since = Annotated[
-    int, Meta(ge=0, le=TIME_MAX, description="The oldest may begin then, Unix seconds.")
+    int,
+    Meta(
+        ge=0,
+        le=TIME_MAX,
+        description="The oldest may begin then, Unix seconds.",
+        examples=[1_763_200_800],
+    ),
 ]
 Until = Annotated[
-    int, Meta(ge=0, le=TIME_MAX, description="The newest may begin then, Unix seconds.")
+    int,
+    Meta(
+        ge=0,
+        le=TIME_MAX,
+        description="The newest may begin then, Unix seconds.",
+        examples=[1_763_460_000],
+    ),
 ]
 
 
@@ -30,12 +51,21 @@ class CandlesQuery(Wire, rename={"from_": "from"}):
 
     tf: Annotated[
         Literal["m1", "m5", "m15", "h1", "h4", "d1"],
-        Meta(description="How wide candles are. They begin at full minutes, hours, days of UTC."),
+        Meta(
+            description="How wide candles are. They begin at full minutes, hours, days of UTC.",
+            examples=["m5"],
+        ),
     ]
     from_: Since = 0
     to: Until = TIME_MAX
     limit: Annotated[
-        int, Meta(ge=1, le=CANDLES_MAX, description="How many candles; a page costs the same.")
+        int,
+        Meta(
+            ge=1,
+            le=CANDLES_MAX,
+            description="How many candles; a page costs the same.",
+            examples=[100],
+        ),
     ] = 100
     cursor: CursorText = ""
     fill: Annotated[
@@ -50,20 +80,20 @@ class CandlesQuery(Wire, rename={"from_": "from"}):
 class SolPrices(Wire):
     """The prices of a candle in SOL."""
 
-    o: Annotated[float, Meta(description="Open, SOL per whole token.")]
-    h: Annotated[float, Meta(description="High, SOL per whole token.")]
-    l: Annotated[float, Meta(description="Low, SOL per whole token.")]  # noqa: E741 - as charts do
-    c: Annotated[float, Meta(description="Close, SOL per whole token.")]
+    o: Annotated[float, Meta(description="Open, SOL per whole token.", examples=[1.0])]
+    h: Annotated[float, Meta(description="High, SOL per whole token.", examples=[1.01])]
+    l: Annotated[float, Meta(description="Low, SOL.", examples=[0.99])]  # noqa: E741 - as charts do
+    c: Annotated[float, Meta(description="Close, SOL per whole token.", examples=[1.0])]
 
 
 class Candle(Wire):
     """One candle."""
 
-    t: Annotated[int, Meta(description="When it begins, Unix seconds.")]
-    o: Annotated[float, Meta(description="Open, USD per whole token.")]
-    h: Annotated[float, Meta(description="High, USD per whole token.")]
-    l: Annotated[float, Meta(description="Low, USD per whole token.")]  # noqa: E741 - as charts do
-    c: Annotated[float, Meta(description="Close, USD per whole token.")]
+    t: Annotated[int, Meta(description="When it begins, Unix seconds.", examples=[1_763_459_700])]
+    o: Annotated[float, Meta(description="Open, USD per whole token.", examples=[171.0])]
+    h: Annotated[float, Meta(description="High, USD per whole token.", examples=[171.5])]
+    l: Annotated[float, Meta(description="Low, USD.", examples=[170.75])]  # noqa: E741 - as charts do
+    c: Annotated[float, Meta(description="Close, USD per whole token.", examples=[171.25])]
     sol: Annotated[
         SolPrices | None,
         Meta(
@@ -71,31 +101,38 @@ class Candle(Wire):
             " in those of before mintscope kept them."
         ),
     ]
-    volume: Annotated[float, Meta(description="Traded, USD.")]
+    volume: Annotated[float, Meta(description="Traded, USD.", examples=[1250.5])]
     buy_volume: Annotated[
-        float | None, Meta(description="Of it bought, USD; null in imported candles.")
+        float | None,
+        Meta(description="Of it bought, USD; null in imported candles.", examples=[700.25]),
     ]
     sell_volume: Annotated[
-        float | None, Meta(description="Of it sold, USD; null in imported candles.")
+        float | None,
+        Meta(description="Of it sold, USD; null in imported candles.", examples=[550.25]),
     ]
     swaps: Annotated[
         int | None,
         Meta(
             description="Swaps that set a price; 0 where it is filled from the close before, null"
-            " in imported candles."
+            " in imported candles.",
+            examples=[12],
         ),
     ]
     imported: Annotated[
-        bool, Meta(description="A provider gave it, or a part of it: it is not made of swaps.")
+        bool,
+        Meta(
+            description="A provider gave it, or a part of it: it is not made of swaps.",
+            examples=[False],
+        ),
     ]
-    is_open: Annotated[bool, Meta(description="It has not ended, and may change.")]
+    is_open: Annotated[bool, Meta(description="It has not ended, and may change.", examples=[True])]
 
 
 class CandlePage(Wire):
-    """`data` of GET /v1/token/{tokenAddress}/candles."""
+    """A page of candles."""
 
     token: Token
-    tf: Annotated[str, Meta(description="How wide the candles are.")]
+    tf: Annotated[str, Meta(description="How wide the candles are.", examples=["m5"])]
     candles: Annotated[
         list[Candle], Meta(description="Oldest first; the next page has those before them.")
     ]
@@ -121,10 +158,15 @@ class SwapsQuery(Wire):
 class Amount(Wire):
     """How much changed hands."""
 
-    raw: Annotated[str, Meta(description="In the smallest unit, an integer as text.")]
+    raw: Annotated[
+        str, Meta(description="In the smallest unit, an integer as text.", examples=["1500000000"])
+    ]
     decimal: Annotated[
         str | None,
-        Meta(description="In whole tokens, exact; null where the decimals are not known."),
+        Meta(
+            description="In whole tokens, exact; null where the decimals are not known.",
+            examples=["1.5"],
+        ),
     ]
 
 
@@ -142,16 +184,26 @@ class SwapLine(Wire):
     t: Annotated[
         int, Meta(description="When, Unix seconds; never before the block before its own.")
     ]
-    signature: Annotated[str, Meta(description="Of its transaction, base58.")]
-    program: Annotated[str, Meta(description="Which exchange, by its short name.")]
+    signature: Annotated[
+        str, Meta(description="Of its transaction, base58.", examples=[EXAMPLE_SIGNATURE])
+    ]
+    program: Annotated[
+        str, Meta(description="Which exchange, by its short name.", examples=["pumpswap"])
+    ]
     pool: Annotated[
-        str | None, Meta(description="The address of the pool, or of an exchange without pools.")
+        str | None,
+        Meta(
+            description="The address of the pool, or of an exchange without pools.",
+            examples=[EXAMPLE_WALLET],
+        ),
     ]
     side: Annotated[
         Literal["buy", "sell"], Meta(description="Whether the token was bought or sold.")
     ]
     token_amount: Annotated[Amount, Meta(description="Of the token.")]
-    quote: Annotated[str, Meta(description="The mint that it was traded for: SOL or a dollar.")]
+    quote: Annotated[
+        str, Meta(description="The mint that it was traded for: SOL or a dollar.", examples=[USDC])
+    ]
     quote_amount: Annotated[Amount, Meta(description="Of the quote.")]
     price: Annotated[
         PriceOfSwap | None,
@@ -164,7 +216,7 @@ class SwapLine(Wire):
 
 
 class SwapPage(Wire):
-    """`data` of GET /v1/token/{tokenAddress}/swaps."""
+    """A page of swaps."""
 
     token: Token
     swaps: Annotated[

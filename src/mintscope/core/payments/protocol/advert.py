@@ -1,0 +1,23 @@
+"""What a demand for payment says of what is sold, for those who list services."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+DESCRIPTION_LENGTH_MAX: Final = 500
+
+
+class Advert(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sold, and by whom; a payment is bound by its quote alone.
+
+    service_name    at most 32 ASCII characters
+    tags            at most 5, of at most 32 ASCII characters
+    bazaar          x402's extension of that name: how to ask, and what is answered
+    """
+
+    description: str
+    service_name: str
+    tags: Sequence[str]
+    icon_url: str | None
+    bazaar: dict[str, Any]

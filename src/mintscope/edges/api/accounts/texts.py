@@ -1,0 +1,23 @@
+"""What programs are told of the account endpoints."""
+
+from typing import Final
+
+APPLY: Final = (
+    "Takes an application for an API key and returns its secret, shown once. An e-mail with a code"
+    " goes to the mailbox; an administrator reviews the application once it is confirmed, usually"
+    " within 24 to 48 hours. Costs nothing. With an Idempotency-Key, a lost answer is given again"
+    " for ten minutes."
+)
+CONFIRM: Final = (
+    "Confirms the mailbox of an application by the code of the e-mail; then it awaits its review."
+    " Costs nothing."
+)
+STATUS: Final = (
+    "Returns how far an application is, without spending an attempt at the exchange. Costs nothing."
+)
+EXCHANGE: Final = (
+    "Returns the API key of an approved application, once: its secret is void from then on. At most"
+    " one attempt in 5 seconds. Costs nothing. With an Idempotency-Key, a lost answer is given"
+    " again for ten minutes."
+)
+ME: Final = "Returns the owner of the API key in Authorization, and its scopes. Costs nothing."

@@ -1,0 +1,173 @@
+"""What a 402 says of what is sold, beside its price: `resource` and `extensions.bazaar` of x402.
+
+It is short, for proxies: nginx takes 4 KiB for all headers of an answer, and as clients send it
+back with their payment, 8 KiB for those of a request.  An answer that is too long to be shown is
+shown by an excerpt.
+
+Source    x402 v2, specs/extensions/bazaar.md
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from mintscope.core.payments.protocol.advert import DESCRIPTION_LENGTH_MAX, Advert
+from mintscope.edges.api.description.identity import TAGS, Identity
+from mintscope.edges.api.description.openapi import parameters_of
+from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.description.schemas import PREFIX, Examples, Schema, schemas_of
+from mintscope.edges.api.failures import ENVELOPE
+from mintscope.edges.api.wire import Meta
+
+EXTENSION_BYTES_MAX: Final = 1_200
+SENTENCES_LENGTH_MAX: Final = 280
+WHOLE: Final = 1_000
+WIDTHS: Final = (WHOLE, 2, 1, 0)  # fields of an object that an excerpt shows
+DEPTHS: Final = (3, 2, 1, 0)
+KEPT: Final = ("type", "enum", "const", "minLength", "maxLength", "pattern")
+
+
+class Adverts:
+    """The adverts of all operations that can be paid for, by method and path."""
+
+    def __init__(self) -> None:
+        self._by_route: dict[tuple[str, str], Advert] = {}
+
+    def add(self, operations: Sequence[Operation], identity: Identity) -> None:
+        """Write the adverts of those of *operations* that can be paid for."""
+        for each in operations:
+            if each.is_payable:
+                self._by_route[each.method, each.path] = advert_of(each, identity)
+
+    def find(self, method: str, path: str) -> Advert | None:
+        """Return the advert of a route, None where it cannot be paid for."""
+        return self._by_route.get((method, path))
+
+
+def advert_of(operation: Operation, identity: Identity) -> Advert:
+    """Return what a 402 says of *operation*."""
+    return Advert(
+        description=_first_sentences(operation.description or operation.summary),
+        service_name=identity.name,
+        tags=list(TAGS),
+        icon_url=identity.icon,
+        bazaar=_bazaar_of(operation),
+    )
+
+
+def _first_sentences(text: str) -> str:
+    """Return as many sentences of *text* as fit, the first in any case."""
+    sentences = text.split(". ")
+    while len(sentences) > 1 and len(". ".join(sentences)) > SENTENCES_LENGTH_MAX:
+        sentences.pop()
+    return ". ".join(sentences).rstrip(".")[: DESCRIPTION_LENGTH_MAX - 1] + "."
+
+
+def _bazaar_of(operation: Operation) -> dict[str, Any]:
+    """Return the extension, with as much of the answer as fits."""
+    candidates = [
+        _write(operation, depth=depth, width=width) for width in WIDTHS for depth in DEPTHS
+    ]
+    return next(
+        (each for each in candidates if len(msgspec.json.encode(each)) <= EXTENSION_BYTES_MAX),
+        candidates[-1],
+    )
+
+
+def _write(operation: Operation, *, depth: int, width: int) -> dict[str, Any]:
+    info, schema = _input_of(operation)
+    found: dict[str, Any] = {"input": info}
+    properties: dict[str, Any] = {"input": schema}
+    example, shape = _output_of(operation, depth)
+    if width:
+        found["output"] = {"type": "json", "example": _excerpt(example, width)}
+    properties["output"] = {
+        "type": "object",
+        "properties": {"type": {"type": "string"}, "example": shape},
+    }
+    extension: dict[str, Any] = {
+        "info": found,
+        "schema": {
+            "type": "object",
+            "properties": properties,
+            "required": ["input"],
+        },
+    }
+    if operation.path_param is not None:
+        extension["routeTemplate"] = operation.path.replace("{", ":").replace("}", "")
+    return extension
+
+
+def _input_of(operation: Operation) -> tuple[dict[str, Any], Schema]:
+    """Return a request that can be sent as it is, and its schema."""
+    info: dict[str, Any] = {"type": "http", "method": operation.method}
+    properties: dict[str, Any] = {"type": {"const": "http"}, "method": {"const": operation.method}}
+    for place, name in (("path", "pathParams"), ("query", "queryParams")):
+        fields = [each for each in parameters_of(operation) if each["in"] == place]
+        shown = {each["name"]: each["example"] for each in fields if "example" in each}
+        if place == "query":
+            shown = {n: v for n, v in shown.items() if _is_required(fields, n)} or shown
+        if fields:
+            info[name] = shown
+            properties[name] = {
+                "type": "object",
+                "properties": {each["name"]: _short(each["schema"], {}, 0) for each in fields},
+                "required": [each["name"] for each in fields if each["required"]],
+            }
+    if operation.method == "POST":
+        info |= {"bodyType": "json", "body": {}}
+        properties |= {"bodyType": {"const": "json"}, "body": {"type": "object"}}
+        if operation.body is not None:
+            (schema,), components = schemas_of((operation.body,))
+            info["body"] = Examples(components).of(schema)
+            properties["body"] = _short(schema, components, 2)
+    required = [name for name in ("type", "method", "bodyType", "body") if name in info]
+    return info, {"type": "object", "properties": properties, "required": required}
+
+
+def _is_required(fields: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return any(each["name"] == name and each["required"] for each in fields)
+
+
+def _output_of(operation: Operation, depth: int) -> tuple[Any, Schema]:
+    """Return an answer, and its schema down to *depth*."""
+    (data, meta), components = schemas_of((operation.data, Meta))
+    examples = Examples(components)
+    example, shape = examples.of(data), _short(data, components, depth)
+    if operation.error_format is not ENVELOPE:
+        return example, shape
+    parts = {"success": {"const": True}, "data": shape, "meta": _short(meta, components, 0)}
+    return (
+        {"success": True, "data": example, "meta": examples.of(meta)},
+        {"type": "object", "properties": parts, "required": list(parts)},
+    )
+
+
+def _short(schema: Schema, components: Mapping[str, Schema], depth: int) -> Schema:
+    """Return *schema* without words and references, down to *depth* levels of objects."""
+    if "$ref" in schema:
+        return _short(components.get(schema["$ref"].removeprefix(PREFIX), {}), components, depth)
+    if "anyOf" in schema:
+        choices = [_short(each, components, depth) for each in schema["anyOf"]]
+        types = [each["type"] for each in choices if set(each) == {"type"}]
+        return {"type": types} if len(types) == len(choices) else {"anyOf": choices}
+    short: Schema = {key: schema[key] for key in KEPT if key in schema}
+    if "properties" in schema and depth > 0:
+        short["properties"] = {
+            name: _short(field, components, depth - 1)
+            for name, field in schema["properties"].items()
+        }
+    if "items" in schema and depth > 0:
+        short["items"] = _short(schema["items"], components, depth - 1)
+    return short
+
+
+def _excerpt(example: Any, width: int, depth: int = 0) -> Any:
+    """Return *example* with the first *width* fields of what is inside `data`."""
+    if isinstance(example, list):
+        return [_excerpt(each, width, depth + 1) for each in example[:width]]
+    if not isinstance(example, dict):
+        return example
+    shown = list(example.items())[: width if depth > 1 else None]
+    return {name: _excerpt(value, width, depth + 1) for name, value in shown}

@@ -1,0 +1,224 @@
+"""/llms.txt and /skill.md: from nothing to the first RSI, and every route in a line."""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from mintscope.base.solana import WSOL
+from mintscope.core.payments.pricing.price_list import BUNDLES, REQUEST_USD
+from mintscope.edges.api.description.identity import Identity
+from mintscope.edges.api.description.operation import Operation
+
+MCP: Final = "/mcp"
+
+START: Final = """
+## From nothing to the first RSI
+
+Wrapped SOL, `{mint}`, is always followed. Every way below ends with `data.indicators.m5.rsi`.
+
+### curl and a credit token
+
+A credit token is `svc_credit_` and 64 hex digits; its holder may spend it. Buy one as said under
+x402 below, or take one that you were given.
+
+```sh
+export MINTSCOPE_CREDIT_TOKEN=svc_credit_...
+curl -s {origin}/v1/token/{mint} \\
+  -H "Authorization: Bearer $MINTSCOPE_CREDIT_TOKEN"
+```
+
+### Python
+
+```sh
+pip install mintscope-client
+```
+
+```python
+import os
+from mintscope.client import Client
+
+with Client("{origin}", credential=os.environ["MINTSCOPE_CREDIT_TOKEN"]) as client:
+    print(client.token("{mint}").indicators.m5.rsi)
+```
+
+### TypeScript and JavaScript
+
+Every runtime with `fetch`; types can be generated from {origin}/openapi.json.
+
+```js
+const answer = await fetch("{origin}/v1/token/{mint}", {{
+  headers: {{ authorization: `Bearer ${{process.env.MINTSCOPE_CREDIT_TOKEN}}` }},
+}});
+const {{ data }} = await answer.json();
+console.log(data.indicators.m5.rsi);
+```
+"""
+MCP_WAY: Final = """
+### MCP
+
+Streamable HTTP at {origin}/mcp; the credit token goes into a header.
+
+```json
+{{
+  "mcpServers": {{
+    "mintscope": {{
+      "type": "http",
+      "url": "{origin}/mcp",
+      "headers": {{ "Authorization": "Bearer svc_credit_..." }}
+    }}
+  }}
+}}
+```
+"""
+PAYING: Final = """
+### x402: no account, no credit token
+
+x402 version 2, scheme `exact`, Solana. {origin}/.well-known/x402 lists what is sold. Without
+payment a request is answered 402; its header `PAYMENT-REQUIRED` is base64 of JSON with the terms,
+its body says the price in words. Sign, send the same request again with `PAYMENT-SIGNATURE`.
+
+```sh
+pip install "x402[httpx,svm]"
+```
+
+```python
+import asyncio, os
+from x402 import x402Client
+from x402.http.clients import x402HttpxClient
+from x402.mechanisms.svm.exact.register import register_exact_svm_client
+from x402.mechanisms.svm.signers import KeypairSigner
+
+async def main():
+    payer = x402Client()
+    signer = KeypairSigner.from_base58(os.environ["SOLANA_PRIVATE_KEY"])
+    register_exact_svm_client(payer, signer, rpc_url=os.environ["SOLANA_RPC_URL"])
+    async with x402HttpxClient(payer, base_url="{origin}", timeout=90) as http:
+        # one report for {price} USD ...
+        report = (await http.get("/v1/token/{mint}")).json()["data"]
+        print(report["indicators"]["m5"]["rsi"])
+        # ... or a credit token with 10 credits
+        bought = (await http.post("/v1/credits/purchase?bundle=10")).json()["data"]
+        print(bought["token"])
+
+asyncio.run(main())
+```
+
+The official clients pay known stablecoins only, up to 1 USD, unless told otherwise
+(`set_spend_controls`, `setSpendControls`): where this service sells for a token of its own alone,
+name its mint there.
+
+```sh
+npm install @x402/fetch @x402/svm @solana/kit
+```
+
+```js
+import {{ createKeyPairSignerFromBytes, getBase58Encoder }} from "@solana/kit";
+import {{ wrapFetchWithPayment, x402Client }} from "@x402/fetch";
+import {{ ExactSvmScheme }} from "@x402/svm/exact/client";
+
+const secret = getBase58Encoder().encode(process.env.SOLANA_PRIVATE_KEY);
+const signer = await createKeyPairSignerFromBytes(secret);
+const rpcUrl = process.env.SOLANA_RPC_URL;
+const payer = new x402Client().register("solana:*", new ExactSvmScheme(signer, {{ rpcUrl }}));
+const pay = wrapFetchWithPayment(fetch, payer);
+const {{ data }} = await (await pay("{origin}/v1/token/{mint}")).json();
+console.log(data.indicators.m5.rsi);
+```
+"""
+RULES: Final = """
+## Rules
+
+- Errors cost nothing: no answer of 400 or above is charged. `PAYMENT_PENDING` (503) alone was sent:
+  do not pay again, send the same request with the same payment and `Idempotency-Key`.
+- Send an `Idempotency-Key` with every payment: 16 to 128 of a-z, A-Z, 0-9, `-` and `_`, hard to
+  guess, a new one for each purchase, the same one for each retry of it: a lost answer is given
+  again.
+- {limits}
+- Prices are of one whole token, in US dollars and SOL, unrounded. Times are Unix seconds. An
+  indicator is null while there are too few candles. The open candle counts.
+- `meta`, headers and fields may grow; ignore what you do not know.
+"""
+LIMITS: Final = (
+    "A 429 says in `Retry-After` how many seconds to wait; `RateLimit` says how much is left. Each"
+    " credit token and each address without one has a limit of its own."
+)
+
+
+def write_guide(
+    operations: Sequence[Operation], identity: Identity, paths: Collection[str]
+) -> bytes:
+    """Return /llms.txt; *paths* are all that is served, descriptions included."""
+    parts = [
+        f"# {identity.name}\n\n> {identity.description}\n",
+        _prices(),
+        *_ways(identity, paths),
+        RULES.format(limits=LIMITS),
+        *_routes(operations),
+        _links(identity, paths),
+    ]
+    return "\n".join(part.strip("\n") + "\n" for part in parts).encode()
+
+
+def write_skill(
+    operations: Sequence[Operation], identity: Identity, paths: Collection[str]
+) -> bytes:
+    """Return /skill.md: the guide as an agent's skill, which begins with when to use it."""
+    head = (
+        f"---\nname: {identity.name}\ndescription: Use for the price of a Solana token and for its"
+        " RSI, EMA, MACD, Fibonacci levels and buy and sell pressure, by mint address; costs"
+        f" {REQUEST_USD} USD a call or one prepaid credit, errors are free.\n---\n\n"
+    )
+    return head.encode() + write_guide(operations, identity, paths)
+
+
+def cost_of(operation: Operation) -> str:
+    """Return what a call of *operation* costs, in words."""
+    least, most = (f"{each.normalize():f}" for each in operation.price)
+    if not operation.is_charged:
+        return "free"
+    if least == most:
+        return "one credit" + (f" or {least} USD" if operation.is_payable else "")
+    return f"{least} to {most} USD"
+
+
+def _prices() -> str:
+    lines = [
+        f"- {each.credits} credits: {each.usd.normalize():f} USD ({each.discount_percent} % off)"
+        for each in BUNDLES
+    ]
+    head = f"One call of what is paid for: {REQUEST_USD} USD by x402, or one prepaid credit.\n"
+    return "\n".join([head, *lines])
+
+
+def _ways(identity: Identity, paths: Collection[str]) -> Iterator[str]:
+    facts = {"origin": identity.origin, "mint": WSOL, "price": REQUEST_USD}
+    yield START.format(**facts)
+    if MCP in paths:
+        yield MCP_WAY.format(**facts)
+    yield PAYING.format(**facts)
+
+
+def _routes(operations: Sequence[Operation]) -> Iterator[str]:
+    by_tag: dict[str, list[Operation]] = {}
+    for each in operations:
+        by_tag.setdefault(each.tag, []).append(each)
+    for tag, members in by_tag.items():
+        lines = [
+            f"- `{each.method} {each.path}` ({cost_of(each)}): {each.description or each.summary}"
+            for each in members
+        ]
+        yield "\n".join([f"## {tag}\n", *lines])
+
+
+def _links(identity: Identity, paths: Collection[str]) -> str:
+    lines = [
+        f"- [{text}]({identity.origin}{path})"
+        for path, text in (
+            ("/openapi.json", "OpenAPI 3.1: every field, code and header"),
+            ("/.well-known/x402", "What is sold by x402, as JSON"),
+            ("/.well-known/api-catalog", "The catalogue of this API, RFC 9727"),
+            ("/skill.md", "This page as a skill for agents"),
+            ("/.well-known/security.txt", "Whom to tell of a vulnerability"),
+        )
+        if path in paths
+    ]
+    return "\n".join(["## More\n", *lines])

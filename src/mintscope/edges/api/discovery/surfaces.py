@@ -1,0 +1,119 @@
+"""The descriptions that are served: each a route, made of the operations and of nothing else."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from mintscope.base.clock import Clock
+from mintscope.core.payments.protocol.requirement import Terms
+from mintscope.edges.api.description.bazaar import Adverts
+from mintscope.edges.api.description.identity import Identity
+from mintscope.edges.api.description.openapi import describe
+from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.discovery import guide, well_known
+from mintscope.edges.server.content import compress, etag_of
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import JSON, Header, Response
+from mintscope.edges.server.routes import Route
+
+MARKDOWN: Final[Header] = (b"content-type", b"text/markdown; charset=utf-8")
+PLAIN: Final[Header] = (b"content-type", b"text/plain; charset=utf-8")
+XML: Final[Header] = (b"content-type", b"application/xml; charset=utf-8")
+LINKSET: Final[Header] = (
+    b"content-type",
+    b'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
+)
+CACHED: Final[Header] = (b"cache-control", b"public, max-age=300")
+
+OPENAPI: Final = "/openapi.json"
+LLMS: Final = "/llms.txt"
+SKILL: Final = "/skill.md"
+X402: Final = "/.well-known/x402"
+CATALOG: Final = "/.well-known/api-catalog"
+SECURITY: Final = "/.well-known/security.txt"
+ROBOTS: Final = "/robots.txt"
+SITEMAP: Final = "/sitemap.xml"
+PATHS: Final = (OPENAPI, LLMS, SKILL, X402, CATALOG, SECURITY, ROBOTS, SITEMAP)
+
+
+class Surface:
+    """A description, made and compressed when it is first asked for."""
+
+    def __init__(self, content_type: Header, write: Callable[[], bytes]) -> None:
+        self._headers = (content_type, CACHED)
+        self._write = write
+
+    @cached_property
+    def _body(self) -> bytes:
+        return self._write()
+
+    @cached_property
+    def _gzipped(self) -> bytes | None:
+        return compress(self._body)
+
+    async def get(self, _request: Request) -> Response:
+        """Answer with the description; it needs no envelope."""
+        body = self._body
+        return Response(200, body, self._headers, etag=etag_of(body), gzipped=self._gzipped)
+
+
+class Surfaces:
+    """All descriptions of one service.
+
+    operations    those that are described
+    other         paths of what is served beside them: MCP, say
+    terms         of payments; empty where nothing is sold
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each thing that is told
+        self,
+        operations: Sequence[Operation],
+        *,
+        identity: Identity,
+        adverts: Adverts,
+        terms: Sequence[Terms],
+        clock: Clock,
+        other: Iterable[str] = (),
+    ) -> None:
+        self._operations = operations
+        self._identity = identity
+        self._adverts = adverts
+        self._terms = terms
+        self._clock = clock
+        self._paths = [*(path for path in PATHS if self._is_served(path)), *other]
+
+    def routes(self) -> Sequence[Route]:
+        """Return a route for each description that is served."""
+        identity, operations, paths = self._identity, self._operations, self._paths
+        described = self._paths[: sum(path in PATHS for path in paths)]
+        surfaces = {
+            OPENAPI: Surface(JSON, lambda: msgspec.json.encode(describe(operations, identity))),
+            LLMS: Surface(MARKDOWN, lambda: guide.write_guide(operations, identity, paths)),
+            SKILL: Surface(MARKDOWN, lambda: guide.write_skill(operations, identity, paths)),
+            X402: Surface(
+                JSON,
+                lambda: well_known.write_x402(operations, identity, self._terms, self._adverts),
+            ),
+            CATALOG: Surface(LINKSET, lambda: well_known.write_catalog(identity, paths)),
+            ROBOTS: Surface(PLAIN, lambda: well_known.write_robots(identity)),
+            SITEMAP: Surface(XML, lambda: well_known.write_sitemap(identity, described)),
+        }
+        routes = [
+            Route("GET", path, surface.get)
+            for path, surface in surfaces.items()
+            if self._is_served(path)
+        ]
+        if self._is_served(SECURITY):
+            routes.append(Route("GET", SECURITY, self._get_security))
+        return routes
+
+    async def _get_security(self, _request: Request) -> Response:
+        body = well_known.write_security(self._identity, self._clock.now())
+        return Response(200, body, (PLAIN, CACHED), etag=etag_of(body))
+
+    def _is_served(self, path: str) -> bool:
+        if path == SECURITY:
+            return self._identity.contact is not None
+        return bool(self._terms) or path != X402

@@ -1,0 +1,88 @@
+"""A route, a field or a refusal that is added is described, or this fails and says what lacks.
+
+What to write: `description=` and `refusals=` of the `Operation`; for each field of a wire struct
+`Annotated[int, about("Meaning, unit.", EXAMPLE)]` (`base.primitives.about`).
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from mintscope.base.errors import ErrorCode
+from mintscope.edges.api.description.identity import Identity
+from mintscope.edges.api.description.openapi import describe, parameters_of
+from mintscope.edges.api.description.operation import JSON_TYPE, TAGS, Operation
+from mintscope.edges.api.description.schemas import Examples, schemas_of, undescribed
+from mintscope.edges.server.application import HttpApplication
+from support.scenes.payments.payment_world import world_at
+from support.scenes.payments.selling_api import opened
+
+LENGTH_MIN = 40
+LENGTH_MAX = 500  # what a directory shows of it
+
+
+@pytest.fixture
+async def operations(tmp_path: Path) -> AsyncIterator[list[Operation]]:
+    """Every operation of a service that sells and keeps accounts."""
+    async with world_at(tmp_path) as world, opened(world) as shop:
+        assert isinstance(shop.service.app, HttpApplication)
+        yield [route for route in shop.service.app.router if isinstance(route, Operation)]
+
+
+async def test_every_operation_says_what_it_is_for(operations: list[Operation]) -> None:
+    lacking = [
+        f"{each.method} {each.path}"
+        for each in operations
+        if not LENGTH_MIN <= len(each.description) <= LENGTH_MAX
+        or each.description == each.summary
+        or not each.description.isascii()
+    ]
+    assert lacking == [], f"expected a description of {LENGTH_MIN} to {LENGTH_MAX} characters"
+
+
+async def test_every_operation_declares_how_it_refuses(operations: list[Operation]) -> None:
+    assert [each.path for each in operations if ErrorCode.RATE_LIMITED not in each.refusals] == []
+    paid = [each for each in operations if each.is_payable]
+    assert paid
+    for each in paid:
+        assert {ErrorCode.PAYMENT_REQUIRED, ErrorCode.PAYMENT_PENDING} <= set(each.refusals)
+    for each in operations:
+        if each.proofs and () not in each.proofs and not each.is_payable:
+            assert ErrorCode.MISSING_TOKEN in each.refusals, each.path
+
+
+async def test_every_field_has_a_meaning_and_an_example(operations: list[Operation]) -> None:
+    shapes = dict.fromkeys(
+        shape
+        for each in operations
+        for shape in (each.data, each.body, each.query, each.error_format.body_type)
+        if shape is not None and (shape is not each.data or each.media_type == JSON_TYPE)
+    )
+    schemas, components = schemas_of(tuple(shapes))
+    examples = Examples(components)
+    for schema in schemas:
+        examples.of(schema)
+
+    assert undescribed(components) == []
+    assert examples.missing == []
+
+
+async def test_every_parameter_has_a_meaning_and_an_example(operations: list[Operation]) -> None:
+    for operation in operations:
+        for each in parameters_of(operation):
+            assert each["description"], f"{operation.path}: {each['name']}"
+            if each["required"]:
+                assert "example" in each, f"{operation.path}: {each['name']}"
+
+
+async def test_names_and_tags_are_of_one_kind(operations: list[Operation]) -> None:
+    names = [each.name for each in operations]
+    assert len(names) == len(set(names))
+    assert {each.tag for each in operations} <= {tag.name for tag in TAGS}
+
+
+async def test_the_document_is_what_openapi_wants(operations: list[Operation]) -> None:
+    document = describe(operations, Identity(origin="https://api.example"))
+    assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []

@@ -1,0 +1,246 @@
+"""What programs and directories find the service by: descriptions, and what a 402 says."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+import jsonschema
+import pytest
+from x402.extensions.bazaar.facilitator import (
+    extract_discovery_info,
+    validate_discovery_extension,
+    validate_discovery_extension_spec,
+)
+
+from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.server.application import HttpApplication
+from mintscope.shell.config.sections import ApiConfig
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.selling_api import ORIGIN, SellingApi, demanded, encoded, opened
+from support.scenes.service import Service
+from support.scenes.website import website
+
+TYPES: Final = {
+    "/openapi.json": "application/json",
+    "/llms.txt": "text/markdown; charset=utf-8",
+    "/skill.md": "text/markdown; charset=utf-8",
+    "/.well-known/x402": "application/json",
+    "/.well-known/api-catalog": "application/linkset+json;"
+    ' profile="https://www.rfc-editor.org/info/rfc9727"',
+    "/.well-known/security.txt": "text/plain; charset=utf-8",
+    "/robots.txt": "text/plain; charset=utf-8",
+    "/sitemap.xml": "application/xml; charset=utf-8",
+}
+CONTACT: Final = "mailto:security@shop.example"
+NGINX_BYTES: Final = 4_096  # what it takes by default for all headers of an answer
+LARGEST_TRANSACTION: Final = bytes(1_232)
+
+
+@pytest.fixture
+async def listed(world: World) -> AsyncIterator[SellingApi]:
+    """A shop that names a contact."""
+    async with opened(world, api=ApiConfig(contact=CONTACT, rate_limit_requests=1_000)) as shop:
+        yield shop
+
+
+def operations(shop: SellingApi) -> list[Operation]:
+    assert isinstance(shop.service.app, HttpApplication)
+    return [route for route in shop.service.app.router if isinstance(route, Operation)]
+
+
+@pytest.mark.parametrize("path", TYPES)
+async def test_each_surface_is_cacheable_and_open_to_every_page(
+    listed: SellingApi, path: str
+) -> None:
+    got = await listed.client.get(path, headers={"origin": "https://other.example"})
+    head = await listed.client.head(path)
+    again = await listed.client.get(path, headers={"if-none-match": got.headers["etag"]})
+
+    assert (got.status_code, got.headers["content-type"]) == (200, TYPES[path])
+    assert got.headers["cache-control"] == "public, max-age=300"
+    assert got.headers["access-control-allow-origin"] == "*"
+    assert (head.status_code, head.content) == (200, b"")
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_without_sales_or_contact_nothing_pretends(service: Service) -> None:
+    for path in ("/.well-known/x402", "/.well-known/security.txt", "/.well-known/anything"):
+        assert (await service.client.get(path)).status_code == 404
+
+
+@pytest.mark.parametrize("accept", ["text/html", "*/*"])
+async def test_surfaces_are_served_with_pages_and_without(tmp_path: Path, accept: str) -> None:
+    async with website(tmp_path) as site:
+        transport = httpx.ASGITransport(site.app)
+        async with httpx.AsyncClient(transport=transport, base_url=site.origin) as client:
+            for path in ("/llms.txt", "/robots.txt", "/.well-known/api-catalog", "/openapi.json"):
+                answer = await client.get(path, headers={"accept": accept})
+                assert (answer.status_code, answer.headers["content-type"]) == (200, TYPES[path])
+
+
+async def test_the_guide_names_every_operation(listed: SellingApi) -> None:
+    text = (await listed.client.get("/llms.txt")).text
+    skill = (await listed.client.get("/skill.md")).text
+
+    for each in operations(listed):
+        assert f"`{each.method} {each.path}`" in text
+        assert each.description in text
+    assert skill.startswith("---\nname: mintscope\ndescription: ")
+    assert skill.endswith(text)
+    assert text.count("```") % 2 == 0
+    assert not re.search(r"\{[a-z]+\}", text.partition("## Market data")[0])
+
+
+async def test_what_is_sold_can_be_asked_for_as_it_is_written(listed: SellingApi) -> None:
+    sold = (await listed.client.get("/.well-known/x402")).json()
+    terms = listed.world.terms
+
+    assert (sold["version"], sold["x402Version"]) == (1, 2)
+    assert sold["resources"] == [each["url"] for each in sold["endpoints"]]
+    assert {each["path"] for each in sold["endpoints"]} == {
+        each.path for each in operations(listed) if each.is_payable
+    }
+    assert sold["payment"][0]["asset"] == terms.asset
+    for each in sold["endpoints"]:
+        answer = await listed.client.request(each["method"], each["url"].removeprefix(ORIGIN))
+        assert answer.status_code == 402
+        sold_at, asked = urlsplit(demanded(answer)["resource"]["url"]), urlsplit(each["url"])
+        assert (sold_at.netloc, sold_at.path) == (asked.netloc, asked.path)
+        assert set(asked.query.split("&")) <= set(sold_at.query.split("&"))
+
+
+async def test_the_catalogue_leads_to_what_is_there(listed: SellingApi) -> None:
+    entry, mcp = (await listed.client.get("/.well-known/api-catalog")).json()["linkset"]
+    assert mcp["anchor"] == f"{ORIGIN}/mcp"
+    hrefs = [link["href"] for key, links in entry.items() if key != "anchor" for link in links]
+
+    assert {"service-desc", "service-doc", "status"} <= set(entry)
+    for href in hrefs:
+        assert (await listed.client.get(href.removeprefix(ORIGIN))).status_code == 200
+
+
+async def test_the_contact_is_told_with_an_end(listed: SellingApi) -> None:
+    lines = (await listed.client.get("/.well-known/security.txt")).text.splitlines()
+
+    assert lines[0] == f"Contact: {CONTACT}"
+    assert lines[1] == "Expires: 2027-07-14T00:00:00Z"  # the scene is on 2027-01-15
+    document = (await listed.client.get("/openapi.json")).json()
+    assert document["info"]["contact"]["email"] == "security@shop.example"
+
+
+async def test_crawlers_are_kept_from_what_is_counted(listed: SellingApi) -> None:
+    robots = (await listed.client.get("/robots.txt")).text
+    sitemap = (await listed.client.get("/sitemap.xml")).text
+
+    assert "Disallow: /v1/" in robots
+    assert f"Sitemap: {ORIGIN}/sitemap.xml" in robots
+    for location in re.findall("<loc>([^<]+)</loc>", sitemap):
+        path = location.removeprefix(ORIGIN)
+        assert path == "/" or (await listed.client.get(path)).status_code == 200
+
+
+async def paid_demands(shop: SellingApi) -> list[dict[str, Any]]:
+    sold = (await shop.client.get("/.well-known/x402")).json()
+    return [
+        demanded(await shop.client.request(each["method"], each["url"].removeprefix(ORIGIN)))
+        for each in sold["endpoints"]
+    ]
+
+
+async def test_every_402_is_what_the_bazaar_accepts(listed: SellingApi) -> None:
+    for demand in await paid_demands(listed):
+        extension, resource = demand["extensions"]["bazaar"], demand["resource"]
+        assert validate_discovery_extension(extension).errors == []
+        assert validate_discovery_extension_spec(extension).errors == []
+        found = extract_discovery_info(
+            {
+                "x402Version": 2,
+                "payload": {},
+                "accepted": demand["accepts"][0],
+                "resource": resource,
+                "extensions": demand["extensions"],
+            },
+            demand["accepts"][0],
+        )
+        assert found is not None
+        assert found.service_name == "mintscope"
+        assert found.icon_url == f"{ORIGIN}/favicon.ico"
+        assert len(found.tags or ()) == 5
+        assert 40 <= len(resource["description"]) <= 500
+
+
+async def test_its_example_is_what_is_answered(listed: SellingApi) -> None:
+    payment = await listed.paid("GET", f"/v1/token/{TRACKED}")
+    answer = await listed.send("GET", f"/v1/token/{TRACKED}", payment)
+    bazaar = demanded(await listed.client.get(f"/v1/token/{TRACKED}"))["extensions"]["bazaar"]
+
+    shape = bazaar["schema"]["properties"]["output"]["properties"]["example"]
+    jsonschema.validate(answer.json(), shape)
+    shown = bazaar["info"]["output"]["example"]
+    assert set(shown["data"]) == {"token", "price", "indicators", "dataSpan"}
+    assert set(shown) == set(answer.json())
+
+
+async def test_its_headers_pass_proxies_as_they_are_by_default(listed: SellingApi) -> None:
+    sold = (await listed.client.get("/.well-known/x402")).json()
+    for each in sold["endpoints"]:
+        answer = await listed.client.request(each["method"], each["url"].removeprefix(ORIGIN))
+        demand = demanded(answer)
+        lines = [f"{name}: {value}\r\n" for name, value in answer.headers.items()]
+        assert sum(map(len, lines)) < NGINX_BYTES
+
+        returned = encoded(
+            {
+                "x402Version": 2,
+                "payload": {"transaction": "A" * (len(LARGEST_TRANSACTION) * 4 // 3 + 4)},
+                "accepted": demand["accepts"][0],
+                "resource": demand["resource"],
+                "extensions": demand["extensions"],
+            }
+        )
+        assert len(returned) < 8 * 1024
+
+
+async def test_its_body_says_what_to_do(listed: SellingApi) -> None:
+    unpaid = await listed.client.get(f"/v1/token/{TRACKED}")
+    details, offer = unpaid.json()["error"]["details"], demanded(unpaid)["accepts"][0]
+    empty = await listed.service.issue(1)
+    await listed.client.get(f"/v1/token/{TRACKED}", headers={"authorization": f"Bearer {empty}"})
+    broke = await listed.client.get(
+        f"/v1/token/{TRACKED}", headers={"authorization": f"Bearer {empty}"}
+    )
+    bought = await listed.client.post("/v1/credits/purchase?bundle=500")
+
+    assert details == {
+        "priceUsd": "0.0025",
+        "accepts": [
+            {
+                "asset": offer["asset"],
+                "symbol": "SCOPE",
+                "decimals": 6,
+                "amount": offer["amount"],
+                "network": offer["network"],
+                "payTo": offer["payTo"],
+            }
+        ],
+        "read": f"{ORIGIN}/llms.txt",
+        "buy": f"{ORIGIN}/v1/credits/purchase?bundle=10",
+    }
+    assert (broke.json()["error"]["code"], broke.json()["error"]["details"]["priceUsd"]) == (
+        "INSUFFICIENT_CREDITS",
+        "0.0025",
+    )
+    assert bought.json()["error"]["details"]["priceUsd"] == "0.75"
+
+
+async def test_other_errors_have_no_details(listed: SellingApi) -> None:
+    for path in ("/v1/token/abc", "/v1/credits/balance", "/nothing"):
+        assert set(json.loads((await listed.client.get(path)).content)["error"]) == {
+            "code",
+            "message",
+        }
