@@ -9,7 +9,7 @@ from bench.compare import compare
 from bench.figure import HEAD, KEPT
 
 NAMES = (
-    *("decode", "catch_up", "engine", "slots", "http", "series", "freshness"),
+    *("decode", "catch_up", "engine", "slots", "http", "series", "streams", "freshness"),
     *("payments", "accounts", "forgot", "starting", "limits", "debits", "replicas"),
 )
 FLOODS = "floods"

@@ -10,6 +10,7 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint
 from mintscope.shell.config.streams import StreamsConfig
 from support.fakes.reports import TRACKED
+from support.oracles.merging import merged
 from support.scenes.live_market import SECOND, TOO_NEW, TRADED
 from support.scenes.service import bearer, credit_token
 from support.scenes.streaming import PATH, Event, Streaming, streaming_service
@@ -21,17 +22,6 @@ UNTRACKED = "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"
 async def streaming(tmp_path: Path) -> AsyncIterator[Streaming]:
     async with streaming_service(tmp_path) as streaming:
         yield streaming
-
-
-def merged(report: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:
-    """Return *report* after *update*, by the rule of docs/api.md."""
-    told = report | update
-    told["dataSpan"] = report["dataSpan"] | update["dataSpan"]
-    told["indicators"] = report["indicators"] | {
-        name: value if name == "buySellPressure" else report["indicators"][name] | value
-        for name, value in update["indicators"].items()
-    }
-    return told
 
 
 async def now(streaming: Streaming, mint: Mint) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.draining import Draining
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.server import make_server
@@ -70,13 +71,14 @@ class Served:
 
 
 @asynccontextmanager
-async def served(
+async def served(  # noqa: PLR0913 - one argument for each thing that can differ
     app: ASGIApp,
     bounds: Bounds,
     *,
     clock: Clock | None = None,
     proxies: tuple[str, ...] = (),
     send_buffer_bytes: int | None = None,
+    draining: Draining | None = None,
 ) -> AsyncIterator[Served]:
     """Serve *app* in this event loop."""
     listener = listen("127.0.0.1", 0)
@@ -89,6 +91,7 @@ async def served(
         bounds=bounds,
         write_refusal=write_refusal,
         express=getattr(app, "express", None),
+        draining=draining,
     )
     ended = asyncio.Event()
     running = asyncio.ensure_future(server.serve(sockets=[listener]))

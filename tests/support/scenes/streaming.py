@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from mintscope.base.primitives import Mint
+from mintscope.edges.server.draining import Draining
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.config.streams import StreamsConfig
@@ -124,8 +125,12 @@ async def streaming_service(
     async with running_service(folder, api=api, stream_config=stream_config) as service:
         bounds = Bounds(keep_alive_s_max=1e9, pause_s=0.0)
         async with (
-            served(service.app, bounds, clock=service.clock) as server,
+            served(
+                service.app,
+                bounds,
+                clock=service.clock,
+                draining=Draining(at_end=service.streams.stop),
+            ) as server,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client,
         ):
             yield Streaming(service, server, client)
-            service.streams.stop()

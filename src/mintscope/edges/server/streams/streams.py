@@ -69,6 +69,11 @@ class Streams:
         """How many streams there are."""
         return self._counts.total()
 
+    @property
+    def behind_count(self) -> int:
+        """How many have something to be made up for."""
+        return len(self._behind)
+
     @contextmanager
     def room_for(self, account: Hashable) -> Iterator[None]:
         """Count a stream of *account* during the block.

@@ -1,0 +1,14 @@
+"""What a client of a stream makes of its updates, by the rule of docs/api.md."""
+
+from typing import Any
+
+
+def merged(report: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:
+    """Return *report* after *update*."""
+    told = report | update
+    told["dataSpan"] = report["dataSpan"] | update["dataSpan"]
+    told["indicators"] = report["indicators"] | {
+        name: value if name == "buySellPressure" else report["indicators"][name] | value
+        for name, value in update["indicators"].items()
+    }
+    return told
