@@ -17,11 +17,13 @@ from mintscope.base.solana import USDC, WSOL
 from mintscope.client import AsyncClient, Client, CreditBudget, errors
 from mintscope.client.auth import PaymentAuth
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.payments.protocol.requirement import MAINNET
 from support.fakes import reports
 from support.scenes.payments.payment_shop import listening
 from support.scenes.payments.payment_world import World, world_at
 from support.scenes.payments.selling_api import SellingApi, opened
+from support.scenes.people.agent import Agent
 from support.scenes.whole_report import whole_report
 
 Ask = Callable[[str, tuple[Any, ...]], Awaitable[Any]]
@@ -138,6 +140,23 @@ async def test_a_wallet_pays_for_a_report_and_for_credits(here: Here, client: An
         topped = await ask("buy_credits", (10,))
         assert topped.token == bought.token
         assert await ask("balance", ()) == 19
+
+
+@BOTH
+async def test_an_api_key_reads_with_what_a_wallet_bought_for_its_account(
+    here: Here, client: Any
+) -> None:
+    key = await Agent(here.shop.service).key(Scope.TRADE_WRITE)
+    async with client(here.url, credential=key, payer=here.payer()) as ask:
+        with pytest.raises(errors.NoCreditsError):
+            await ask("token", (WSOL,))
+        bought = await ask("buy_credits", (10,))
+        assert bought.token is None
+        assert bought.user_id is not None
+        await ask("token", (WSOL,))
+        batch = await ask("batch", ([WSOL, UNKNOWN_MINT],))
+        assert [line.report is not None for line in batch.results] == [True, False]
+        assert await ask("balance", ()) == 8
 
 
 @BOTH

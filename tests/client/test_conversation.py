@@ -112,6 +112,7 @@ def test_what_passes_is_sent_again_with_the_same_key_as_the_service_asks() -> No
         (400, "INVALID_TOKEN_ADDRESS", errors.InvalidTokenAddressError),
         (401, "INVALID_TOKEN", errors.UnknownCredentialError),
         (402, "INSUFFICIENT_CREDITS", errors.NoCreditsError),
+        (402, "KEY_CAP_REACHED", errors.KeyCapError),
         (402, "A_NEWER_CODE", errors.UnpaidError),
         (403, "INSUFFICIENT_SCOPE", errors.MissingScopeError),
         (404, "TOKEN_NOT_FOUND", errors.NotTrackedError),

@@ -21,6 +21,8 @@ PATHS = {
     "/v1/token/{tokenAddress}/metadata",
     "/v1/token/{tokenAddress}/icon.svg",
     "/v1/tokens",
+    "/v1/demo/token",
+    "/v1/demo/402",
     "/v1/credits/bundles",
     "/v1/credits/purchase",
     "/v1/credits/balance",

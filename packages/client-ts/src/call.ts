@@ -1,10 +1,13 @@
+/** Fields of a query; those without a value are not sent. */
+export type Query = Readonly<Record<string, string | number | undefined>>;
+
 /** One request as data. */
 export interface Call<Data> {
   /** Of the endpoint; calls of one name share a rate limit. */
   readonly name: string;
   readonly method: "GET" | "POST";
   readonly path: string;
-  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly query?: Query;
   readonly body?: unknown;
   /** What an answer may cost, in credits; 0 where it is free. */
   readonly creditsMax: number;

@@ -1,7 +1,25 @@
 import type { CreditBudget } from "./budget.ts";
-import type { Answer, Call } from "./call.ts";
+import type { Answer, Call, Query } from "./call.ts";
+import { type Page, PagedLines } from "./pages.ts";
 import { type ClientOptions, Transport } from "./transport.ts";
-import type { BundleList, CreditBalance, CreditHistory, CreditPurchase, Report } from "./types.ts";
+import type {
+  BatchReports,
+  BundleList,
+  CandleLine,
+  CandlesPage,
+  CandlesQuery,
+  CreditBalance,
+  CreditHistory,
+  CreditPurchase,
+  IndicatorLine,
+  IndicatorsPage,
+  IndicatorsQuery,
+  Report,
+  ReportTimeframe,
+  SwapRecord,
+  SwapsPage,
+  Timeframe,
+} from "./types.ts";
 
 /**
  * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
@@ -27,6 +45,39 @@ export class Client {
   /** Price, indicators and pressure of a mint: one credit. */
   async token(mint: string): Promise<Report> {
     return await this.#data({ name: "token", method: "GET", path: `/v1/token/${segment(mint)}`, creditsMax: 1 });
+  }
+
+  /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
+  async batch(mints: readonly string[]): Promise<BatchReports> {
+    return await this.#data<BatchReports>({
+      name: "batch",
+      method: "POST",
+      path: "/v1/tokens/batch",
+      body: { mints },
+      creditsMax: mints.length,
+      creditsOf: (batch) => batch.delivered,
+    });
+  }
+
+  /** Candles of a mint, the newest page first: a credit for a page of up to 1,000. */
+  candles(mint: string, tf: Timeframe, within: CandlesQuery = {}): PagedLines<CandlesPage, CandleLine> {
+    return this.#series<CandlesPage, CandleLine>("candles", mint, { ...within, tf }, (page) => page.candles);
+  }
+
+  /** Indicators candle by candle, the newest page first: a credit for a page of up to 1,000. */
+  indicators(
+    mint: string,
+    tf: ReportTimeframe,
+    within: IndicatorsQuery = {},
+  ): PagedLines<IndicatorsPage, IndicatorLine> {
+    const { names, ...rest } = within;
+    const query = { ...rest, names: names?.join(","), tf };
+    return this.#series<IndicatorsPage, IndicatorLine>("indicators", mint, query, (page) => page.points);
+  }
+
+  /** Swaps, the newest first: a credit for a page of up to 500. */
+  swaps(mint: string, within: { limit?: number } = {}): PagedLines<SwapsPage, SwapRecord> {
+    return this.#series<SwapsPage, SwapRecord>("swaps", mint, within, (page) => page.swaps);
   }
 
   /** The bundles for sale, and their prices now: free. */
@@ -61,6 +112,35 @@ export class Client {
       isPurchase: true,
     };
     return (await this.send(call, key)).data;
+  }
+
+  /** Pages of a series; one without lines costs nothing. */
+  #series<P extends Page, Line>(
+    name: string,
+    mint: string,
+    query: Query,
+    lines: (page: P) => readonly Line[],
+  ): PagedLines<P, Line> {
+    const call: Call<P> = {
+      name,
+      method: "GET",
+      path: `/v1/token/${segment(mint)}/${name}`,
+      creditsMax: 1,
+      creditsOf: (page) => Math.min(lines(page).length, 1),
+    };
+    return this.#paged(call, query, lines);
+  }
+
+  #paged<P extends Page, Line>(
+    call: Call<P>,
+    query: Query,
+    lines: (page: P) => readonly Line[],
+  ): PagedLines<P, Line> {
+    return new PagedLines(
+      (each) => this.send(each),
+      (cursor) => ({ ...call, query: { ...query, cursor } }),
+      lines,
+    );
   }
 
   async #data<Data>(call: Call<Data>): Promise<Data> {

@@ -14,6 +14,23 @@ type DataOf<Operation> = Operation extends { responses: infer Responses }
   : never;
 
 export type Report = DataOf<paths["/v1/token/{tokenAddress}"]["get"]>;
+export type BatchReports = DataOf<paths["/v1/tokens/batch"]["post"]>;
+export type CandlesPage = DataOf<paths["/v1/token/{tokenAddress}/candles"]["get"]>;
+export type CandleLine = CandlesPage["candles"][number];
+export type CandlesQuery = Omit<
+  NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>,
+  "tf" | "cursor"
+>;
+export type Timeframe = NonNullable<
+  NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>["tf"]
+>;
+type IndicatorsRead = paths["/v1/token/{tokenAddress}/indicators"]["get"];
+export type IndicatorsPage = DataOf<IndicatorsRead>;
+export type IndicatorLine = IndicatorsPage["points"][number];
+export type IndicatorsQuery = Omit<NonNullable<IndicatorsRead["parameters"]["query"]>, "tf" | "cursor">;
+export type ReportTimeframe = NonNullable<IndicatorsRead["parameters"]["query"]>["tf"];
+export type SwapsPage = DataOf<paths["/v1/token/{tokenAddress}/swaps"]["get"]>;
+export type SwapRecord = SwapsPage["swaps"][number];
 export type BundleList = DataOf<paths["/v1/credits/bundles"]["get"]>;
 export type CreditBalance = DataOf<paths["/v1/credits/balance"]["get"]>;
 export type CreditHistory = DataOf<paths["/v1/credits/history"]["get"]>;

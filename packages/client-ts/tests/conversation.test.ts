@@ -156,6 +156,31 @@ test("a payment whose outcome stays unknown is told with its key", async () => {
   await assert.rejects(new Client("https://a", { payer, fetch }).buyCredits(10), PendingError);
 });
 
+test("pages are asked for as they are needed, and cost what they hold", async () => {
+  const page = (t: number[], nextCursor: string | null) =>
+    answered({ token: "m", tf: "m1", candles: t.map((each) => ({ t: each })), nextCursor });
+  const { fetch, sent } = scripted(page([3, 4], "a"), page([1, 2], "b"), page([], null));
+  const client = new Client("https://api.example", { credential: TOKEN, fetch });
+  const times: number[] = [];
+  for await (const candle of client.candles("m", "m1", { limit: 2 })) times.push(candle.t);
+
+  assert.deepEqual(times, [3, 4, 1, 2]);
+  assert.deepEqual(
+    sent.map((each) => new URL(each.url).search),
+    ["?limit=2&tf=m1", "?limit=2&tf=m1&cursor=a", "?limit=2&tf=m1&cursor=b"],
+  );
+  assert.equal(client.budget.spent, 2);
+});
+
+test("a batch costs what it delivers", async () => {
+  const { fetch, sent } = scripted(answered({ delivered: 1, results: [] }));
+  const client = new Client("https://api.example", { credential: TOKEN, fetch });
+  await client.batch(["m", "n"]);
+
+  assert.deepEqual(await sent[0]?.json(), { mints: ["m", "n"] });
+  assert.equal(client.budget.spent, 1);
+});
+
 test("what cannot work is said at once", () => {
   assert.throws(() => new Client("api.example"), TypeError);
   assert.throws(() => new Client("https://a", { credential: "svc_app_1" }), TypeError);

@@ -5,6 +5,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
+from mintscope.base.credentials import CredentialKind
 from mintscope.base.foreign import Undecodable, decode_json
 
 UNKNOWN: Final = "UNKNOWN"  # the code of a refusal that cannot be read
@@ -27,11 +28,12 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel"):
-    """What the answer to a purchase of credits holds."""
+    """What the answer to a purchase of credits holds: where they are, on a token or with a user."""
 
-    token: str
     credits: int
     price_paid: int
+    token: str | None = None
+    user_id: int | None = None
 
 
 _PURCHASED: Final = msgspec.json.Decoder(_Purchased)
@@ -51,19 +53,22 @@ def data_of(response: httpx.Response) -> dict[str, Any] | None:
 def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
     """Return the credits in *data*; None where there are none."""
     try:
-        return msgspec.convert(data, BundleData)
+        bundle = msgspec.convert(data, BundleData)
     except msgspec.ValidationError:
         return None
+    return None if bundle.token is None and bundle.user_id is None else bundle
 
 
-def is_delivered(path: str, response: httpx.Response) -> bool:
+def is_delivered(path: str, response: httpx.Response, *, bearer: str = "") -> bool:
     """Say whether *response* brings what was bought at *path*; a proxy's page does not.
 
-    Credits have arrived with their token alone.
+    Credits have arrived with their token; where an API key was sent, as *bearer*, in an account.
     """
     data = data_of(response)
     if path.endswith(PURCHASE):
-        return bundle_of(data) is not None
+        bundle = bundle_of(data)
+        has_account = bearer.startswith(f"Bearer {CredentialKind.API_KEY.prefix}")
+        return bundle is not None and (bundle.token is not None or has_account)
     return response.is_success and (not response.content or data is not None)
 
 

@@ -19,11 +19,18 @@ from mintscope.client.calls.conversation import (
 )
 from mintscope.client.calls.opening import open_session
 from mintscope.client.calls.pages import AsyncPagedLines
-from mintscope.client.calls.verbs import CandleRange
+from mintscope.client.calls.verbs import CandleRange, IndicatorRange
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope.client.results.report import Report
-from mintscope.client.results.series import CandleLine, CandlesPage
+from mintscope.client.results.series import (
+    CandleLine,
+    CandlesPage,
+    IndicatorLine,
+    IndicatorsPage,
+    SwapRecord,
+    SwapsPage,
+)
 from mintscope.client.transport import BoundedTransport
 
 REQUEST_S_MAX: Final = 120.0
@@ -83,6 +90,21 @@ class AsyncClient:
         within    `from_`, `to`, `limit` and `fill`, as `verbs.CandleRange` describes them
         """
         return AsyncPagedLines(self.send, verbs.candles(mint, tf, **within))
+
+    def indicators(
+        self, mint: str, tf: verbs.ReportTimeframe = "m1", **within: Unpack[IndicatorRange]
+    ) -> AsyncPagedLines[IndicatorsPage, IndicatorLine]:
+        """Return indicators candle by candle, the newest page first: a credit for up to 1,000.
+
+        within    `names`, `from_`, `to` and `limit`, as `verbs.IndicatorRange` describes them
+        """
+        return AsyncPagedLines(self.send, verbs.indicators(mint, tf, **within))
+
+    def swaps(
+        self, mint: str, *, limit: int | None = None
+    ) -> AsyncPagedLines[SwapsPage, SwapRecord]:
+        """Return swaps, the newest first: a credit for a page of up to 500."""
+        return AsyncPagedLines(self.send, verbs.swaps(mint, limit=limit))
 
     async def bundles(self) -> BundleList:
         """Return the bundles for sale, and their prices now: free."""

@@ -83,9 +83,7 @@ class PaymentAuth(PayingAuth):
                 return
             sent = yield from self._pay(request, key, demand)
         request.headers[PAYMENT_SIGNATURE] = sent.header
-        self._hear(
-            sent, request.url.path, (yield request)
-        )  # the last answer is the one that httpx returns
+        self._hear(sent, request, (yield request))  # the last answer is the one that httpx returns
 
     def _pay(self, request: httpx.Request, key: str, demand: str) -> Dialogue[Sent]:
         """Sign a payment and remember it, before it is sent."""
@@ -124,9 +122,10 @@ class PaymentAuth(PayingAuth):
             raise
         return sent
 
-    def _hear(self, sent: Sent, path: str, response: httpx.Response) -> None:
+    def _hear(self, sent: Sent, request: httpx.Request, response: httpx.Response) -> None:
         """Finish a payment whose purchase has arrived; nothing else that a seller says ends it."""
-        if is_delivered(path, response):
+        bearer = request.headers.get("Authorization", "")
+        if is_delivered(request.url.path, response, bearer=bearer):
             self._journal.finish(sent.key)
             self._doubted.discard(sent.key)
         elif response.status_code in REFUSALS:

@@ -83,7 +83,9 @@ class Buyer:
         Raises    WillNotPay, JournalUnusable, PurchaseFailed, PurchasePending
         """
         bought = bundle_of(await self._pay("POST", PURCHASE, {"bundle": credit_count}, key))
-        assert bought is not None  # else it would not have been delivered
+        # Else it would not have been delivered; no API key was sent along.
+        assert bought is not None
+        assert bought.token is not None
         return BoughtCredits(
             CreditToken(Credential(bought.token)), bought.credits, bought.price_paid
         )

@@ -19,11 +19,18 @@ from mintscope.client.calls.conversation import (
 )
 from mintscope.client.calls.opening import open_session
 from mintscope.client.calls.pages import PagedLines
-from mintscope.client.calls.verbs import CandleRange
+from mintscope.client.calls.verbs import CandleRange, IndicatorRange
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope.client.results.report import Report
-from mintscope.client.results.series import CandleLine, CandlesPage
+from mintscope.client.results.series import (
+    CandleLine,
+    CandlesPage,
+    IndicatorLine,
+    IndicatorsPage,
+    SwapRecord,
+    SwapsPage,
+)
 from mintscope.client.transport import BoundedSyncTransport
 
 Data = TypeVar("Data")
@@ -89,6 +96,19 @@ class Client:
         within    `from_`, `to`, `limit` and `fill`, as `verbs.CandleRange` describes them
         """
         return PagedLines(self.send, verbs.candles(mint, tf, **within))
+
+    def indicators(
+        self, mint: str, tf: verbs.ReportTimeframe = "m1", **within: Unpack[IndicatorRange]
+    ) -> PagedLines[IndicatorsPage, IndicatorLine]:
+        """Return indicators candle by candle, the newest page first: a credit for up to 1,000.
+
+        within    `names`, `from_`, `to` and `limit`, as `verbs.IndicatorRange` describes them
+        """
+        return PagedLines(self.send, verbs.indicators(mint, tf, **within))
+
+    def swaps(self, mint: str, *, limit: int | None = None) -> PagedLines[SwapsPage, SwapRecord]:
+        """Return swaps, the newest first: a credit for a page of up to 500."""
+        return PagedLines(self.send, verbs.swaps(mint, limit=limit))
 
     def bundles(self) -> BundleList:
         """Return the bundles for sale, and their prices now: free."""

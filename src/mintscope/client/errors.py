@@ -107,6 +107,10 @@ class NoCreditsError(UnpaidError, code=ErrorCode.INSUFFICIENT_CREDITS):
     """The credential is good and holds too few credits."""
 
 
+class KeyCapError(UnpaidError, code=ErrorCode.KEY_CAP_REACHED):
+    """The API key has spent all that its owner lets it spend in this month."""
+
+
 class PaymentRefusedError(UnpaidError, code=ErrorCode.PAYMENT_FAILED):
     """The payment is refused, or failed on chain."""
 

@@ -1,13 +1,13 @@
 """Every call there is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, TypedDict, Unpack
 from urllib.parse import quote
 
 import msgspec
 
 from mintscope.client.calls.call import ApiCall
-from mintscope.client.calls.paged import PagedCall
+from mintscope.client.calls.paged import Line, PageData, PagedCall
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import (
     BundleList,
@@ -16,9 +16,21 @@ from mintscope.client.results.credits import (
     CreditPurchase,
 )
 from mintscope.client.results.report import Report
-from mintscope.client.results.series import CandleLine, CandlesPage
+from mintscope.client.results.series import (
+    CandleLine,
+    CandlesPage,
+    IndicatorLine,
+    IndicatorsPage,
+    SwapRecord,
+    SwapsPage,
+)
 
 Timeframe: TypeAlias = Literal["m1", "m5", "m15", "h1", "h4", "d1"]
+ReportTimeframe: TypeAlias = Literal["m1", "m5", "m15", "h1"]
+IndicatorName: TypeAlias = Literal[
+    "ema9", "ema21", "ema50", "ema200", "rsi", "macd",
+    "fibonacci", "atr", "bollinger", "vwap", "stochRsi",
+]  # fmt: skip
 
 BUNDLES: Final = ApiCall(name="bundles", method="GET", path="/v1/credits/bundles", kind=BundleList)
 BALANCE: Final = ApiCall(
@@ -63,6 +75,20 @@ class CandleRange(TypedDict, total=False):
     fill: Literal["none", "previous"]
 
 
+class IndicatorRange(TypedDict, total=False):
+    """Which indicators.
+
+    names       by default the averages, RSI and MACD
+    from_, to   when their candles begin, Unix seconds
+    limit       how many a page holds, up to 1,000; it costs the same
+    """
+
+    names: Sequence[IndicatorName]
+    from_: int
+    to: int
+    limit: int
+
+
 def candles(
     mint: str, tf: Timeframe, **within: Unpack[CandleRange]
 ) -> PagedCall[CandlesPage, CandleLine]:
@@ -70,20 +96,52 @@ def candles(
 
     tf    how wide candles are
     """
-    fields = {"tf": tf} | {name.rstrip("_"): value for name, value in within.items()}
+    fields = {"tf": tf, **within}
+    return _series("candles", mint, CandlesPage, fields, lambda page: page.candles)
 
-    def call_at(cursor: str | None) -> ApiCall[CandlesPage]:
+
+def indicators(
+    mint: str, tf: ReportTimeframe, **within: Unpack[IndicatorRange]
+) -> PagedCall[IndicatorsPage, IndicatorLine]:
+    """Return the pages of indicators of *mint*, the newest first: a credit each, empty ones none.
+
+    tf    how wide their candles are
+    """
+    fields = {"tf": tf, **within}
+    if "names" in within:
+        fields["names"] = ",".join(within["names"])
+    return _series("indicators", mint, IndicatorsPage, fields, lambda page: page.points)
+
+
+def swaps(mint: str, *, limit: int | None = None) -> PagedCall[SwapsPage, SwapRecord]:
+    """Return the pages of swaps of *mint*, the newest first: a credit each, empty ones none.
+
+    limit    how many a page holds, up to 500; it costs the same
+    """
+    return _series("swaps", mint, SwapsPage, {"limit": limit}, lambda page: page.swaps)
+
+
+def _series(
+    name: str,
+    mint: str,
+    kind: type[PageData],
+    fields: Mapping[str, object],
+    lines: Callable[[PageData], Sequence[Line]],
+) -> PagedCall[PageData, Line]:
+    """Return the pages of a series; one without lines costs nothing."""
+
+    def call_at(cursor: str | None) -> ApiCall[PageData]:
         return ApiCall(
-            name="candles",
+            name=name,
             method="GET",
-            path=f"/v1/token/{_segment(mint)}/candles",
-            kind=CandlesPage,
+            path=f"/v1/token/{_segment(mint)}/{name}",
+            kind=kind,
             query=_query({**fields, "cursor": cursor}),
             credits_max=1,
-            credits_of=lambda page: 1 if page.candles else 0,
+            credits_of=lambda page: 1 if lines(page) else 0,
         )
 
-    return PagedCall(call_at, lambda page: page.candles)
+    return PagedCall(call_at, lines)
 
 
 def purchase(credit_count: int) -> ApiCall[CreditPurchase]:
@@ -103,5 +161,7 @@ def _segment(text: str) -> str:
 
 
 def _query(fields: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """Return the fields that have a value, as text."""
-    return tuple((name, str(value)) for name, value in fields.items() if value is not None)
+    """Return the fields that have a value, as text; `from_` is sent as `from`."""
+    return tuple(
+        (name.rstrip("_"), str(value)) for name, value in fields.items() if value is not None
+    )

@@ -71,7 +71,9 @@ MaxCredits = Annotated[
     ),
 ]
 Mint = Annotated[str, typer.Argument(metavar="MINT", help="The mint of the token.")]
-TIMEFRAME: Final = typer.Option("--tf", metavar="TF", help="m1, m5, m15, h1, h4 or d1.")
+TIMEFRAME: Final = typer.Option(
+    "--tf", metavar="TF", help="How wide they are: m1, m5, m15, h1, h4 or d1."
+)
 
 
 @contextmanager

@@ -31,14 +31,17 @@ class BundleList(msgspec.Struct, frozen=True):
 
 
 class CreditPurchase(msgspec.Struct, frozen=True, rename="camel"):
-    """What a bundle bought; *token* is the credit token that holds it, like a password.
+    """What a bundle bought.
 
     price_paid    in atoms of the payment token
+    token         the credit token that holds it, like a password; None where an account does
+    user_id       whose account that is: the one of the API key that was sent along
     """
 
-    token: str
     credits: int
     price_paid: int
+    token: str | None = None
+    user_id: int | None = None
 
 
 class CreditBalance(msgspec.Struct, frozen=True):

@@ -1,6 +1,8 @@
-"""Series of a token: candles, oldest first in each page, the newest page first."""
+"""Series of a token: candles, indicators and swaps, the newest page first."""
 
 import msgspec
+
+from mintscope.client.results.report import FibonacciLevels, MacdValues, TokenPrice
 
 
 class PricesInSol(msgspec.Struct, frozen=True):
@@ -42,4 +44,92 @@ class CandlesPage(msgspec.Struct, frozen=True, rename="camel"):
     token: str
     tf: str
     candles: list[CandleLine]
+    next_cursor: str | None
+
+
+class BollingerBands(msgspec.Struct, frozen=True):
+    """20 candles, 2 standard deviations, USD."""
+
+    upper: float
+    middle: float
+    lower: float
+
+
+class StochasticValues(msgspec.Struct, frozen=True):
+    """Stochastic RSI (14, 14, 3, 3), 0 to 100; `d` is None until there are three `k`."""
+
+    k: float
+    d: float | None
+
+
+class IndicatorLine(msgspec.Struct, frozen=True, rename="camel"):
+    """The values after the candle that begins at *t*, Unix seconds.
+
+    None were not asked for, or had too short a history.
+    """
+
+    t: int
+    ema9: float | None = None
+    ema21: float | None = None
+    ema50: float | None = None
+    ema200: float | None = None
+    rsi: float | None = None
+    macd: MacdValues | None = None
+    fibonacci: FibonacciLevels | None = None
+    atr: float | None = None
+    bollinger: BollingerBands | None = None
+    vwap: float | None = None
+    stoch_rsi: StochasticValues | None = None
+
+
+class IndicatorsPage(msgspec.Struct, frozen=True, rename="camel"):
+    """Indicators candle by candle, oldest first; the next page has those before them.
+
+    exact_from    before this time there are none, because older candles were dropped
+    """
+
+    token: str
+    tf: str
+    points: list[IndicatorLine]
+    exact_from: int | None
+    next_cursor: str | None
+
+
+class AmountOfToken(msgspec.Struct, frozen=True):
+    """How much: *raw* in the smallest unit, *decimal* in whole tokens, exact."""
+
+    raw: str
+    decimal: str | None
+
+
+class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """One swap: one trade against one pool.
+
+    t             Unix seconds
+    side          "buy" or "sell", of the token
+    quote         the mint that it was traded for
+    price         None where too little moved, or decimals are not known
+    sets_price    it is in a candle
+    is_final      its block is final; else it is confirmed
+    """
+
+    slot: int
+    t: int
+    signature: str
+    program: str
+    pool: str | None
+    side: str
+    token_amount: AmountOfToken
+    quote: str
+    quote_amount: AmountOfToken
+    price: TokenPrice | None
+    sets_price: bool
+    is_final: bool
+
+
+class SwapsPage(msgspec.Struct, frozen=True, rename="camel"):
+    """Swaps of a token, newest first; the next page has those before them."""
+
+    token: str
+    swaps: list[SwapRecord]
     next_cursor: str | None

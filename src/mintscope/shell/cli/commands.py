@@ -49,6 +49,13 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "client.cli.get",
         "Read price, indicators and pressure of a token from a service: one credit.",
     ),
+    "batch": Command(
+        "client.cli.batch",
+        "Read the reports of several tokens from a service: a credit for each that is delivered.",
+    ),
+    "candles": Command(
+        "client.cli.candles", "Read the newest candles of a token from a service: one credit."
+    ),
     "buy": Command("buy", "Pay a mintscope service from a wallet."),
     "sales": Command(
         "sales", "Look at sales, resume them, and settle payments that a restore lost."

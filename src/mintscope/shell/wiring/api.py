@@ -76,7 +76,6 @@ async def _serve(
     clock, (host, port) = SystemClock(), listener.getsockname()[:2]
     enter = stack.enter_async_context
     reader = (market := await enter(open_market(config))).reader
-    lists = await enter(listing(config.lists, market.lists, clock))
     money = await enter(open_money(config, clock))
     ledger, (follower, streams) = money.ledger, await enter(following(config, reader, clock))
     sales = await enter(_selling(config, money, reader, clock, is_restart=siblings.is_restart))
@@ -84,6 +83,7 @@ async def _serve(
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales, draining)]
     origins = origins_of(config.api.origin, host, port)
     sold_at = resource_origin(config.api.origin, host, port)
+    lists = await enter(listing(config.lists, market.lists, clock, sold_at))
     accounts = await enter(_accounts(config, money, origins[0], limits, clock))
     await enter(running(accounts.run, "accounts"))
     api = create_api(

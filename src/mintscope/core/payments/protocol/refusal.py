@@ -10,6 +10,7 @@ class RefusalReason(StrEnum):
 
     # read from the header
     NO_MATCHING_REQUIREMENT = "no_matching_requirement"
+    DEMO = "demo_sells_nothing"
     # read from the transaction alone
     UNDECODABLE = "transaction_undecodable"
     TOO_LONG = "transaction_too_long"

@@ -15,6 +15,7 @@ from mintscope.core.market.listing.names import cleaned
 from mintscope.edges.api.data.cursor import EXPECTED, decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
 from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.tokens.demo_routes import DemoRoutes
 from mintscope.edges.api.tokens.icon import icon_of
 from mintscope.edges.api.tokens.metadata import metadata_of
 from mintscope.edges.api.tokens.wire import ListedToken, ListQuery, Metadata, TokenPage
@@ -64,10 +65,16 @@ class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ListParts:
-    """Who keeps the list of tokens, and how often an address may ask for what is free."""
+    """What is free.
+
+    lists    who keeps the list of tokens
+    limit    how often an address may ask for any of it
+    origin   this service as its clients reach it
+    """
 
     lists: TokenLists
     limit: Limit = LISTS
+    origin: str = "http://127.0.0.1:8402"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +158,9 @@ def token_operations(
 ) -> Sequence[Operation]:
     """Return the operations that are free."""
     limit = limits.of(parts.limit)
-    return TokenRoutes(lists=parts.lists, limit=limit, clock=clock).operations()
+    tokens = TokenRoutes(lists=parts.lists, limit=limit, clock=clock)
+    demo = DemoRoutes(limit=limit, clock=clock, origin=parts.origin)
+    return (*tokens.operations(), *demo.operations())
 
 
 def _place(asked: ListQuery) -> ListPlace | None:

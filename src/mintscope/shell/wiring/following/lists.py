@@ -16,10 +16,10 @@ from mintscope.shell.wiring.maintenance import running
 
 @asynccontextmanager
 async def listing(
-    config: ListsConfig, reader: ListReader, clock: Clock
+    config: ListsConfig, reader: ListReader, clock: Clock, origin: str
 ) -> AsyncIterator[ListParts]:
-    """Keep the list current during the block."""
+    """Keep the list current during the block; clients reach this service at *origin*."""
     lister = Lister(reader, clock, wait=partial(asyncio.sleep, config.refresh_s))
     limit = Limit(name=LISTS.name, count=config.limit_requests, window_s=config.limit_window_s)
     async with running(lister.run, "lists"):
-        yield ListParts(lister, limit)
+        yield ListParts(lister, limit, origin)

@@ -1,0 +1,79 @@
+"""Answers to build a client with, always the same: a report, and a demand for a payment.
+
+Nothing is sold here.  The demand is on Solana's test network, to an address that has no key, so
+that a payment that is signed for it moves nothing of value wherever it gets to.
+"""
+
+from functools import cache
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+import numpy as np
+from solders.pubkey import Pubkey
+
+from mintscope.base.primitives import Mint, Slot, UnixS, Wallet
+from mintscope.core.market.engine.engine import Engine
+from mintscope.core.market.engine.kernels import Trades
+from mintscope.core.market.report import ReadReport, token_report
+from mintscope.core.payments.protocol.headers import decode_payment, encode_refused, encode_required
+from mintscope.core.payments.protocol.refusal import RefusalReason
+from mintscope.core.payments.protocol.requirement import Requirement, Resource, Terms
+
+DEVNET: Final = "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"
+DEVNET_USDC: Final = Mint("4zMMC9srt5Ri5X14GAgXhaHPii3GnPAEERYPJgZJDncDU")
+ATOMS: Final = 2_500
+MEMO: Final = "demo-demo-demo-demo-demo-demo-00"
+RESOURCE: Final = Resource("/v1/demo/402")
+
+SLOT: Final = Slot(350_000_000)
+START: Final = UnixS(1_750_000_020)  # of a minute
+SWAPS: Final = 12_100  # one a minute: more than the 200 hours that every indicator needs
+
+
+def keyless(what: str) -> str:
+    """Return an address made of a text: no one has its key."""
+    return str(Pubkey(sha256(f"mintscope demo {what}".encode()).digest()))
+
+
+DEMO_MINT: Final = Mint(keyless("token"))
+TERMS: Final = Terms(
+    network=DEVNET,
+    asset=DEVNET_USDC,
+    decimals=6,
+    pay_to=Wallet(keyless("seller")),
+    fee_payer=Wallet(keyless("fee payer")),
+)
+
+
+@cache
+def demo_report() -> ReadReport:
+    """Return the report of a token that does not exist: every value is there.
+
+    Made by the engine from made-up swaps whose prices go up and down, in steps that every machine
+    computes alike.
+    """
+    n = np.arange(SWAPS, dtype=np.int64)
+    waves = np.abs(n % 360 - 180) * 3 + np.abs(n % 14 - 7) * 5 + n * 7_919 % 11
+    usd = (waves + 1_000) / 40_000.0
+    times = START + 60 * n
+    engine, now = Engine(1), UnixS(int(times[-1]))
+    volumes = 1_000_000 + n * 104_729 % 9_000_000
+    engine.apply(Trades(np.zeros_like(n), times, usd, usd / 160.0, volumes, n * 31 % 9 % 2 == 0))
+    values = engine.snapshot(0, now)
+    return ReadReport(msgspec.json.encode(token_report(DEMO_MINT, values, now)), SLOT, 0)
+
+
+def demo_demand(origin: str, why: str) -> str:
+    """Return PAYMENT-REQUIRED of the demo, which says *why*."""
+    demand = Requirement(terms=TERMS, resource=RESOURCE, amount=ATOMS, memo=MEMO)
+    return encode_required(demand, origin=origin, error=why)
+
+
+def demo_refusal(header: str) -> str:
+    """Return PAYMENT-RESPONSE to a payment: nothing of it is looked at but its form.
+
+    Raises InvalidPayment where that is wrong, as wherever a payment is taken.
+    """
+    decode_payment(header)
+    return encode_refused(TERMS, reason=RefusalReason.DEMO, signature="")
