@@ -16,6 +16,8 @@ CALLS: dict[str, ApiCall[Any]] = {
     "GET /v1/token/{tokenAddress}/candles": verbs.candles(MINT, "m1").call_at(None),
     "GET /v1/token/{tokenAddress}/indicators": verbs.indicators(MINT, "m1").call_at(None),
     "GET /v1/token/{tokenAddress}/swaps": verbs.swaps(MINT).call_at(None),
+    "GET /v1/token/{tokenAddress}/metadata": verbs.metadata(MINT),
+    "GET /v1/tokens": verbs.tokens().call_at(None),
     "POST /v1/tokens/batch": verbs.batch([MINT]),
     "GET /v1/credits/bundles": verbs.BUNDLES,
     "GET /v1/credits/balance": verbs.BALANCE,

@@ -281,6 +281,7 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope demo": runs_in_the_demo,
     "mintscope buy --url ": buys,
     "mintscope mcp ": serves_tools,
+    "mintscope search ": reads,
     "mintscope get ": reads,
     "mintscope batch ": reads,
     "mintscope candles ": reads,
@@ -332,15 +333,17 @@ def test_the_programs_of_the_clients_run(service: DocumentedService) -> None:
             text = text.replace(written, meant)
         exec(compile(text, "clients.md", "exec"), left)
 
-    assert len(programs) == 5
+    assert len(programs) == 6
     assert left["left"] == 29
     assert left["report"].token == WSOL
     assert len(left["newest"]) == 20
     assert [*left["table"]["t"]] == sorted(left["table"]["t"])
     assert left["both"].delivered == 1
+    assert WSOL in left["found"]
     assert left["rsi"][-1] is not None  # the first ones warm up
     assert left["newest_swap"].side in {"buy", "sell"}
     assert left["budget"].spent == 2
+    assert left["live"].report.token == WSOL
     assert is_well_formed(CredentialKind.CREDIT_TOKEN, left["bought"].token)
 
 

@@ -19,6 +19,10 @@ import type {
   SwapRecord,
   SwapsPage,
   Timeframe,
+  TokenLine,
+  TokenMetadata,
+  TokensPage,
+  TokensQuery,
 } from "./types.ts";
 
 /**
@@ -78,6 +82,18 @@ export class Client {
   /** Swaps, the newest first: a credit for a page of up to 500. */
   swaps(mint: string, within: { limit?: number } = {}): PagedLines<SwapsPage, SwapRecord> {
     return this.#series<SwapsPage, SwapRecord>("swaps", mint, within, (page) => page.swaps);
+  }
+
+  /** The tokens that the service follows: free. `query`: in the name or symbol, or before the mint. */
+  tokens(asked: TokensQuery = {}): PagedLines<TokensPage, TokenLine> {
+    const call: Call<TokensPage> = { name: "tokens", method: "GET", path: "/v1/tokens", creditsMax: 0 };
+    return this.#paged<TokensPage, TokenLine>(call, asked, (page) => page.tokens);
+  }
+
+  /** What the chain says of a mint: free. */
+  async metadata(mint: string): Promise<TokenMetadata> {
+    const path = `/v1/token/${segment(mint)}/metadata`;
+    return await this.#data({ name: "metadata", method: "GET", path, creditsMax: 0 });
   }
 
   /** The bundles for sale, and their prices now: free. */

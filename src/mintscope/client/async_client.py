@@ -1,7 +1,8 @@
 """A client of a mintscope service, for asyncio."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Final, Self, TypeVar, Unpack
 
 import httpx
@@ -19,9 +20,12 @@ from mintscope.client.calls.conversation import (
 )
 from mintscope.client.calls.opening import open_session
 from mintscope.client.calls.pages import AsyncPagedLines
-from mintscope.client.calls.verbs import CandleRange, IndicatorRange
+from mintscope.client.calls.streaming import LiveCall
+from mintscope.client.calls.verbs import CandleRange, IndicatorRange, TokenQuery
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
+from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
+from mintscope.client.results.live import LiveReport
 from mintscope.client.results.report import Report
 from mintscope.client.results.series import (
     CandleLine,
@@ -106,6 +110,19 @@ class AsyncClient:
         """Return swaps, the newest first: a credit for a page of up to 500."""
         return AsyncPagedLines(self.send, verbs.swaps(mint, limit=limit))
 
+    def tokens(
+        self, text: str = "", **asked: Unpack[TokenQuery]
+    ) -> AsyncPagedLines[TokensPage, TokenLine]:
+        """Return the tokens with *text* in the name or symbol, or before the mint: free.
+
+        asked    `sort`, `order` and `limit`, as `verbs.TokenQuery` describes them
+        """
+        return AsyncPagedLines(self.send, verbs.tokens(text, **asked))
+
+    async def metadata(self, mint: str) -> TokenMetadata:
+        """Return what the chain says of *mint*: free."""
+        return (await self.send(verbs.metadata(mint))).data
+
     async def bundles(self) -> BundleList:
         """Return the bundles for sale, and their prices now: free."""
         return (await self.send(verbs.BUNDLES)).data
@@ -126,6 +143,32 @@ class AsyncClient:
         key       of a PendingError: go on with that payment
         """
         return (await self.send(verbs.purchase(credit_count), key=key)).data
+
+    async def stream(self, mints: Sequence[str]) -> AsyncIterator[LiveReport]:
+        """Yield the report of each mint as it changes: a credit a mint and started minute.
+
+        A connection that is lost is opened again.  Ends by what it raises: NoCreditsError, say.
+        """
+        live = LiveCall(self._session, mints)
+        try:
+            while True:
+                try:
+                    async with aclosing(await self._open(live)) as response:
+                        if response.is_success:
+                            async for chunk in response.aiter_raw():
+                                for report in live.feed(chunk):
+                                    yield report
+                        else:
+                            await response.aread()
+                            live.refuse(response)
+                except httpx.RequestError as trouble:
+                    live.lose(trouble)
+                await asyncio.sleep(live.wait_s())
+        finally:
+            live.close()
+
+    async def _open(self, live: LiveCall) -> httpx.Response:
+        return await self._http.send(live.request(), stream=True)
 
     async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
         """Send *call*, any of `mintscope.client.calls.verbs`; return all that its answer says."""

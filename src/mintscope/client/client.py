@@ -1,7 +1,8 @@
 """A client of a mintscope service, for programs that wait for each answer."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Self, TypeVar, Unpack
 
 import httpx
@@ -19,9 +20,12 @@ from mintscope.client.calls.conversation import (
 )
 from mintscope.client.calls.opening import open_session
 from mintscope.client.calls.pages import PagedLines
-from mintscope.client.calls.verbs import CandleRange, IndicatorRange
+from mintscope.client.calls.streaming import LiveCall
+from mintscope.client.calls.verbs import CandleRange, IndicatorRange, TokenQuery
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
+from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
+from mintscope.client.results.live import LiveReport
 from mintscope.client.results.report import Report
 from mintscope.client.results.series import (
     CandleLine,
@@ -110,6 +114,19 @@ class Client:
         """Return swaps, the newest first: a credit for a page of up to 500."""
         return PagedLines(self.send, verbs.swaps(mint, limit=limit))
 
+    def tokens(
+        self, text: str = "", **asked: Unpack[TokenQuery]
+    ) -> PagedLines[TokensPage, TokenLine]:
+        """Return the tokens with *text* in the name or symbol, or before the mint: free.
+
+        asked    `sort`, `order` and `limit`, as `verbs.TokenQuery` describes them
+        """
+        return PagedLines(self.send, verbs.tokens(text, **asked))
+
+    def metadata(self, mint: str) -> TokenMetadata:
+        """Return what the chain says of *mint*: free."""
+        return self.send(verbs.metadata(mint)).data
+
     def bundles(self) -> BundleList:
         """Return the bundles for sale, and their prices now: free."""
         return self.send(verbs.BUNDLES).data
@@ -130,6 +147,28 @@ class Client:
         key       of a PendingError: go on with that payment
         """
         return self.send(verbs.purchase(credit_count), key=key).data
+
+    def stream(self, mints: Sequence[str]) -> Iterator[LiveReport]:
+        """Yield the report of each mint as it changes: a credit a mint and started minute.
+
+        A connection that is lost is opened again.  Ends by what it raises: NoCreditsError, say.
+        """
+        live = LiveCall(self._session, mints)
+        try:
+            while True:
+                try:
+                    with closing(self._http.send(live.request(), stream=True)) as response:
+                        if response.is_success:
+                            for chunk in response.iter_raw():
+                                yield from live.feed(chunk)
+                        else:
+                            response.read()
+                            live.refuse(response)
+                except httpx.RequestError as trouble:
+                    live.lose(trouble)
+                time.sleep(live.wait_s())
+        finally:
+            live.close()
 
     def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
         """Send *call*, any of `mintscope.client.calls.verbs`; return all that its answer says."""

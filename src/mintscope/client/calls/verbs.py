@@ -15,6 +15,7 @@ from mintscope.client.results.credits import (
     CreditHistory,
     CreditPurchase,
 )
+from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
 from mintscope.client.results.report import Report
 from mintscope.client.results.series import (
     CandleLine,
@@ -25,6 +26,7 @@ from mintscope.client.results.series import (
     SwapsPage,
 )
 
+Sort: TypeAlias = Literal["volume", "change", "age", "price"]
 Timeframe: TypeAlias = Literal["m1", "m5", "m15", "h1", "h4", "d1"]
 ReportTimeframe: TypeAlias = Literal["m1", "m5", "m15", "h1"]
 IndicatorName: TypeAlias = Literal[
@@ -58,6 +60,45 @@ def batch(mints: Sequence[str]) -> ApiCall[BatchReports]:
         body=msgspec.json.encode({"mints": list(mints)}),
         credits_max=len(mints),
         credits_of=lambda batch: batch.delivered,
+    )
+
+
+class TokenQuery(TypedDict, total=False):
+    """Which tokens.
+
+    sort     what of: the volume or the change of a day, the age, or the price
+    order    "asc": the least first
+    limit    how many a page holds, up to 100
+    """
+
+    sort: Sort
+    order: Literal["asc", "desc"]
+    limit: int
+
+
+def tokens(text: str = "", **asked: Unpack[TokenQuery]) -> PagedCall[TokensPage, TokenLine]:
+    """Return the pages of tokens with *text* in the name or symbol, or before the mint: free."""
+    fields = {"query": text or None, **asked}
+
+    def call_at(cursor: str | None) -> ApiCall[TokensPage]:
+        return ApiCall(
+            name="tokens",
+            method="GET",
+            path="/v1/tokens",
+            kind=TokensPage,
+            query=_query({**fields, "cursor": cursor}),
+        )
+
+    return PagedCall(call_at, lambda page: page.tokens)
+
+
+def metadata(mint: str) -> ApiCall[TokenMetadata]:
+    """Return the call for what the chain says of *mint*: free."""
+    return ApiCall(
+        name="metadata",
+        method="GET",
+        path=f"/v1/token/{_segment(mint)}/metadata",
+        kind=TokenMetadata,
     )
 
 

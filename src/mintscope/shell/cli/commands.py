@@ -56,6 +56,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "candles": Command(
         "client.cli.candles", "Read the newest candles of a token from a service: one credit."
     ),
+    "search": Command("client.cli.search", "List the tokens that a service follows: free."),
     "buy": Command("buy", "Pay a mintscope service from a wallet."),
     "sales": Command(
         "sales", "Look at sales, resume them, and settle payments that a restore lost."

@@ -1,0 +1,251 @@
+"""A stream as its client sees it: reports made of updates, lost connections, budgets, ends."""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.credentials import make_credit_token
+from mintscope.base.primitives import UnixMs
+from mintscope.client import AsyncClient, Client, CreditBudget, errors
+from mintscope.client.calls.conversation import CallSession
+from mintscope.client.calls.events import EventReader
+from mintscope.client.calls.streaming import LiveCall
+from support.scenes.whole_report import whole_report
+
+CREDIT_TOKEN = make_credit_token(bytes(28))
+MINT = "So11111111111111111111111111111111111111112"
+SNAPSHOT = json.loads(whole_report()) | {"slot": 7}
+UPDATE = {
+    "token": MINT,
+    "slot": 8,
+    "price": {"usd": 2.0, "sol": 0.5},
+    "indicators": {"m1": {"rsi": 55.5}, "m5": {"macd": None}},
+    "dataSpan": {"to": 1_750_000_007},
+}
+
+
+def event(name: str, data: Any, **fields: Any) -> bytes:
+    head = "".join(f"{field}: {value}\n" for field, value in fields.items())
+    return f"event: {name}\n{head}data: {json.dumps(data)}\n\n".encode()
+
+
+def minute(credit_count: int = 1, left: int = 9) -> bytes:
+    return event("minute", {"credits": credit_count, "creditsRemaining": left})
+
+
+def end(reason: str, returned: int = 0) -> bytes:
+    return event("end", {"reason": reason, "message": "because", "creditsReturned": returned})
+
+
+def live(budget: CreditBudget | None = None, mints: Sequence[str] = (MINT,)) -> LiveCall:
+    return LiveCall(session(budget), mints)
+
+
+def session(budget: CreditBudget | None = None) -> CallSession:
+    return CallSession(
+        origin=httpx.URL("https://api.example/"),
+        credential=CREDIT_TOKEN,
+        budget=budget or CreditBudget(),
+        clock=ManualClock(UnixMs(1_750_000_000_000)),
+        chance=lambda: 1.0,
+    )
+
+
+def test_an_update_takes_the_place_of_what_it_names_and_of_nothing_else() -> None:
+    call = live()
+    call.request()
+    first, second = call.feed(
+        minute() + event("snapshot", SNAPSHOT, id=70) + event("update", UPDATE, id=71)
+    )
+
+    assert (first.slot, second.slot) == (7, 8)
+    assert first.credits_left == 9
+    assert second.report.price.usd == 2.0
+    assert second.report.indicators.m1.rsi == 55.5
+    assert second.report.indicators.m5.macd is None
+    assert second.report.indicators.m1.ema50 == first.report.indicators.m1.ema50
+    assert second.report.data_span.to == 1_750_000_007
+    assert second.report.data_span.candle_counts == first.report.data_span.candle_counts
+    assert call.request().headers["Last-Event-ID"] == "71"
+
+
+def test_a_lost_connection_is_opened_again_after_a_while_that_doubles() -> None:
+    call = live()
+    assert "Last-Event-ID" not in call.request().headers
+    list(call.feed(minute() + event("snapshot", SNAPSHOT, id=70)))
+    call.lose(httpx.ReadError("gone"))
+
+    assert [call.wait_s(), call.wait_s(), call.wait_s()] == [0.5, 1.0, 2.0]
+    list(call.feed(event("update", UPDATE, retry=3_000)))
+    assert call.wait_s() == 3.0
+
+
+def test_a_service_that_stays_away_is_given_up() -> None:
+    here = session()
+    call = LiveCall(here, [MINT])
+    call.request()
+    call.lose(httpx.ConnectError("refused"))
+
+    def wait() -> None:
+        assert isinstance(here.clock, ManualClock)
+        while True:
+            here.clock.advance(round(call.wait_s() * 1000))
+
+    with pytest.raises(errors.UnreachableError, match="refused"):
+        wait()
+
+    assert here.clock.monotonic_s() <= 30
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("insufficient_credits", errors.NoCreditsError),
+        ("key_cap_reached", errors.KeyCapError),
+        ("credential_refused", errors.UnknownCredentialError),
+        ("not_tracked", errors.NotTrackedError),
+        ("insufficient_data", errors.TooLittleDataError),
+    ],
+)
+def test_an_end_that_stays_is_raised(reason: str, kind: type[errors.RefusedError]) -> None:
+    budget = CreditBudget(credits_in_all=9)
+    call = live(budget)
+    call.request()
+    with pytest.raises(kind, match="because"):
+        list(call.feed(minute() + end(reason, returned=1)))
+    call.close()
+
+    assert budget.spent == 0
+
+
+@pytest.mark.parametrize("reason", ["shutting_down", "too_slow", "stale", "a_newer_reason"])
+def test_an_end_that_passes_is_waited_for(reason: str) -> None:
+    call = live()
+    call.request()
+    assert list(call.feed(minute() + end(reason))) == []
+    assert call.wait_s() == 0.5
+
+
+def test_a_stream_is_left_before_a_minute_that_is_over_the_budget() -> None:
+    budget = CreditBudget(credits_in_all=5)
+    here = session(budget)
+    call = LiveCall(here, [MINT, "another"])
+    assert isinstance(here.clock, ManualClock)
+    call.request()
+    list(call.feed(minute(2)))
+    here.clock.advance(60_000)
+    list(call.feed(minute(2)))
+    here.clock.advance(39_000)
+    list(call.feed(b": \n\n"))
+    here.clock.advance(1_000)
+    with pytest.raises(errors.OverBudgetError):
+        list(call.feed(b": \n\n"))
+    call.close()
+
+    assert budget.spent == 4
+    with pytest.raises(errors.OverBudgetError):
+        LiveCall(here, [MINT, "another"]).request()
+
+
+@given(st.binary(max_size=200), st.data())
+def test_events_are_the_same_however_they_are_cut(noise: bytes, data: st.DataObject) -> None:
+    text = minute() + b": \r\n\r\n" + noise.replace(b"\n", b"") + b"\n\n" + event("end", 1, id="x")
+    cut = data.draw(st.integers(0, len(text)))
+    whole, parts = EventReader(), EventReader()
+
+    assert [*whole.feed(text)] == [*parts.feed(text[:cut]), *parts.feed(text[cut:])]
+    assert whole.last_id == parts.last_id
+
+
+def test_an_event_without_end_is_not_kept() -> None:
+    reader, line = EventReader(), b"data: " + b"x" * 1_000 + b"\n"
+    with pytest.raises(errors.UnreadableError):
+        list(chain.from_iterable(reader.feed(line) for _ in range(1_000)))
+
+
+def test_an_update_of_something_unknown_is_not_taken() -> None:
+    call = live()
+    call.request()
+    with pytest.raises(errors.UnreadableError, match="snapshot"):
+        list(call.feed(event("update", UPDATE)))
+
+
+class Line(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Answers each request with the next of some streams, in small chunks."""
+
+    def __init__(self, *streams: bytes | httpx.Response) -> None:
+        self.streams = list(streams)
+        self.asked: list[httpx.Request] = []
+
+    @override
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        stream = self.streams.pop(0)
+        if isinstance(stream, httpx.Response):
+            return stream
+        headers = {"Content-Type": "text/event-stream"}
+        return httpx.Response(200, headers=headers, stream=Chunks(stream))
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return self.handle_request(request)
+
+
+class Chunks(httpx.SyncByteStream, httpx.AsyncByteStream):
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+
+    @override
+    def __iter__(self) -> Iterator[bytes]:
+        for at in range(0, len(self._text), 100):
+            yield self._text[at : at + 100]
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self:
+            yield chunk
+
+
+def streams() -> Line:
+    empty = {"error": {"code": "INSUFFICIENT_CREDITS", "message": "nothing is left"}}
+    return Line(
+        minute() + event("snapshot", SNAPSHOT, id=70) + event("update", UPDATE, id=71),
+        httpx.Response(402, json=empty),
+    )
+
+
+def test_a_client_reads_until_the_credits_are_spent() -> None:
+    line = streams()
+    with Client("https://api.example", credential=CREDIT_TOKEN, transport=line) as client:
+        reports = client.stream([MINT])
+        slots = [next(reports).slot, next(reports).slot]
+        with pytest.raises(errors.NoCreditsError):
+            next(reports)
+
+    assert slots == [7, 8]
+    assert [each.headers.get("Last-Event-ID") for each in line.asked] == [None, "71"]
+    assert str(line.asked[0].url) == f"https://api.example/v1/stream?mints={MINT}"
+    assert client.budget.spent == 1
+
+
+async def test_a_client_for_asyncio_does_the_same() -> None:
+    line = streams()
+    async with AsyncClient(
+        "https://api.example", credential=CREDIT_TOKEN, transport=line
+    ) as client:
+        reports = client.stream([MINT])
+        slots = [(await anext(reports)).slot, (await anext(reports)).slot]
+        with pytest.raises(errors.NoCreditsError):
+            await anext(reports)
+
+    assert slots == [7, 8]
+    assert [each.headers.get("Last-Event-ID") for each in line.asked] == [None, "71"]
+    assert client.budget.spent == 1
