@@ -26,6 +26,10 @@ CALLS: dict[str, ApiCall[Any]] = {
 }
 
 
+# How to pay, which is told with a 402: no line of a batch is one.
+NOT_READ = {"BatchReports.results[].error.details: is lost"}
+
+
 class Shape:
     """A schema with where its references lead."""
 
@@ -91,7 +95,8 @@ async def test_each_field_is_read_as_it_is_described(service: Service, route: st
     kind = CALLS[route].kind
     (schema,), components = msgspec.json.schema_components([kind])
 
-    assert [*flaws(Shape(schema, components), answer.fields()["data"], kind.__name__)] == []
+    found = {*flaws(Shape(schema, components), answer.fields()["data"], kind.__name__)}
+    assert found - NOT_READ == set()
 
 
 def test_a_call_is_sent_where_the_service_listens() -> None:

@@ -282,6 +282,7 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope buy --url ": buys,
     "mintscope mcp ": serves_tools,
     "mintscope search ": reads,
+    "mintscope watch ": reads,
     "mintscope get ": reads,
     "mintscope batch ": reads,
     "mintscope candles ": reads,

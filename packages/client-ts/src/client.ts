@@ -1,6 +1,7 @@
 import type { CreditBudget } from "./budget.ts";
 import type { Answer, Call, Query } from "./call.ts";
 import { type Page, PagedLines } from "./pages.ts";
+import { stream } from "./stream.ts";
 import { type ClientOptions, Transport } from "./transport.ts";
 import type {
   BatchReports,
@@ -14,6 +15,7 @@ import type {
   IndicatorLine,
   IndicatorsPage,
   IndicatorsQuery,
+  LiveReport,
   Report,
   ReportTimeframe,
   SwapRecord,
@@ -94,6 +96,14 @@ export class Client {
   async metadata(mint: string): Promise<TokenMetadata> {
     const path = `/v1/token/${segment(mint)}/metadata`;
     return await this.#data({ name: "metadata", method: "GET", path, creditsMax: 0 });
+  }
+
+  /**
+   * The report of each mint as it changes: a credit a mint and started minute. A connection that is
+   * lost is opened again; what ends the stream for good is thrown. End it by leaving the loop.
+   */
+  stream(mints: readonly string[]): AsyncGenerator<LiveReport, void, undefined> {
+    return stream(this.#transport, mints);
   }
 
   /** The bundles for sale, and their prices now: free. */

@@ -41,7 +41,7 @@ export class Transport {
   readonly #origin: URL;
   readonly #credential: string | undefined;
   readonly #payer: Payer | undefined;
-  readonly #patienceMs: number;
+  readonly patienceMs: number;
   readonly #fetch: typeof fetch;
   readonly #pacing = new Pacing();
 
@@ -53,20 +53,20 @@ export class Transport {
     this.#credential = options.credential;
     this.#payer = options.payer;
     this.budget = options.budget ?? new CreditBudget();
-    this.#patienceMs = options.patienceMs ?? PATIENCE_MS;
+    this.patienceMs = options.patienceMs ?? PATIENCE_MS;
     this.#fetch = options.fetch ?? fetch.bind(globalThis);
   }
 
   /** Send `call`; every request of it carries the same Idempotency-Key. */
   async send<Data>(call: Call<Data>, key: string = crypto.randomUUID()): Promise<Answer<Data>> {
     const attempt = new Attempt(key, this.#payerOf(call), performance.now());
-    await sleep(within(this.#pacing.waitMs(call.name, performance.now()), this.#patienceMs));
+    await sleep(within(this.#pacing.waitMs(call.name, performance.now()), this.patienceMs));
     for (;;) {
       try {
         return await this.#once(call, attempt);
       } catch (failure) {
         if (!(failure instanceof ClientError)) throw failure;
-        await sleep(attempt.waitMs(failure, this.#patienceMs));
+        await sleep(attempt.waitMs(failure, this.patienceMs));
       }
     }
   }
@@ -127,7 +127,8 @@ export class Transport {
       if (value !== undefined) url.searchParams.set(name, String(value));
     }
     const headers = new Headers({ Accept: "application/json", ...options.headers });
-    if (call.creditsMax > 0 || call.isPurchase === true) headers.set("Idempotency-Key", attempt.key);
+    const isPaid = call.creditsMax > 0 || call.isPurchase === true;
+    if (isPaid && attempt.key !== "") headers.set("Idempotency-Key", attempt.key);
     if (this.#credential !== undefined) headers.set("Authorization", `Bearer ${this.#credential}`);
     if (attempt.payment !== null) headers.set("PAYMENT-SIGNATURE", attempt.payment);
     if (call.body !== undefined) headers.set("Content-Type", "application/json");

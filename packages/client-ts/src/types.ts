@@ -35,6 +35,13 @@ export type TokensPage = DataOf<paths["/v1/tokens"]["get"]>;
 export type TokenLine = TokensPage["tokens"][number];
 export type TokensQuery = Omit<NonNullable<paths["/v1/tokens"]["get"]["parameters"]["query"]>, "cursor">;
 export type TokenMetadata = DataOf<paths["/v1/token/{tokenAddress}/metadata"]["get"]>;
+/** The whole report of a mint as of a slot, as a stream tells it. */
+export interface LiveReport {
+  slot: number;
+  report: Report;
+  /** On the credential when the minute began that is under way. */
+  creditsLeft: number | null;
+}
 export type BundleList = DataOf<paths["/v1/credits/bundles"]["get"]>;
 export type CreditBalance = DataOf<paths["/v1/credits/balance"]["get"]>;
 export type CreditHistory = DataOf<paths["/v1/credits/history"]["get"]>;

@@ -181,6 +181,34 @@ test("a batch costs what it delivers", async () => {
   assert.equal(client.budget.spent, 1);
 });
 
+test("a stream makes whole reports of updates, and goes on where it was lost", async () => {
+  const event = (name: string, data: object, id = "") =>
+    `event: ${name}\n${id && `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`;
+  const report = { token: "m", slot: 7, price: { usd: 1, sol: 2 }, indicators: { m1: { rsi: 5, ema9: 1 } } };
+  const update = { token: "m", slot: 8, price: { usd: 3, sol: 4 }, indicators: { m1: { rsi: 6 } } };
+  const minute = event("minute", { credits: 1, creditsRemaining: 4 });
+  const first = minute + event("snapshot", report, "70") + event("update", update, "71");
+  const empty = { reason: "insufficient_credits", message: "none", creditsReturned: 1 };
+  const { fetch, sent } = scripted(new Response(first), new Response(minute + event("end", empty)));
+  const client = new Client("https://api.example", { credential: TOKEN, fetch });
+  const seen: [number, number, unknown][] = [];
+
+  await assert.rejects(async () => {
+    for await (const live of client.stream(["m"])) {
+      seen.push([live.slot, live.report.price.usd, live.report.indicators.m1]);
+    }
+  }, UnpaidError);
+  assert.deepEqual(seen, [
+    [7, 1, { rsi: 5, ema9: 1 }],
+    [8, 3, { rsi: 6, ema9: 1 }],
+  ]);
+  assert.deepEqual(
+    sent.map((each) => each.headers.get("Last-Event-ID")),
+    [null, "71"],
+  );
+  assert.equal(client.budget.spent, 1);
+});
+
 test("what cannot work is said at once", () => {
   assert.throws(() => new Client("api.example"), TypeError);
   assert.throws(() => new Client("https://a", { credential: "svc_app_1" }), TypeError);

@@ -8,7 +8,7 @@ except ImportError:
     sys.exit("mintscope: expected typer; pip install 'mintscope-client[cli]' brings it")
 
 from mintscope import __version__
-from mintscope.client.cli import batch, candles, get, search
+from mintscope.client.cli import batch, candles, get, search, watch
 
 app = typer.Typer(
     help="Read analytics of Solana tokens from a mintscope service.",
@@ -16,7 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for each in (get, batch, candles, search):
+for each in (get, batch, candles, search, watch):
     app.registered_commands += each.app.registered_commands
 
 

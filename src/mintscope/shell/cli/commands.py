@@ -56,6 +56,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "candles": Command(
         "client.cli.candles", "Read the newest candles of a token from a service: one credit."
     ),
+    "watch": Command(
+        "client.cli.watch",
+        "Print the price and RSI of tokens as they change: a credit a token and started minute.",
+    ),
     "search": Command("client.cli.search", "List the tokens that a service follows: free."),
     "buy": Command("buy", "Pay a mintscope service from a wallet."),
     "sales": Command(

@@ -27,6 +27,15 @@ REFUSED: Final = (
     " was charged."
 )
 
+REPORT: Final = (
+    "Returns the report of a token that does not exist, as GET /v1/token/{tokenAddress} would:"
+    " always the same, to build a client with. Free."
+)
+DEMAND: Final = (
+    "Answers 402 with PAYMENT-REQUIRED, always the same, to build a payer with. It is on the test"
+    " network, and nothing can be bought with it: a payment is read and refused. Free."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoRoutes:
@@ -43,11 +52,11 @@ class DemoRoutes:
             Operation(
                 "GET", "/v1/demo/token", self.get_demo_token, TokenReport,
                 "A report of a token that does not exist, always the same",
-                refusals=(ErrorCode.RATE_LIMITED,),
+                description=REPORT, refusals=(ErrorCode.RATE_LIMITED,),
             ),
             Operation(
                 "GET", "/v1/demo/402", self.get_demo_402, Failure,
-                "A demand for a payment that buys nothing, always the same",
+                "A demand for a payment that buys nothing, always the same", description=DEMAND,
                 refusals=(
                     ErrorCode.INVALID_PAYMENT, ErrorCode.PAYMENT_REQUIRED,
                     ErrorCode.PAYMENT_FAILED, ErrorCode.RATE_LIMITED,
