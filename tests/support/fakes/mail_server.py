@@ -90,30 +90,37 @@ class MailRoom:
         }
         return MailServer(**(known | changes))
 
-    async def handle_RCPT(  # noqa: N802 - aiosmtpd's
-        self, _server: Any, _session: Any, envelope: Envelope, address: str, _options: list[str]
-    ) -> str:
-        if self.rcpt.startswith("250"):
-            envelope.rcpt_tos.append(address)
-        return self.rcpt
-
-    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        del server
-        if self.data.startswith("250"):
-            assert isinstance(envelope.content, bytes)
-            self.raw.append(envelope.content)
-            self.senders.append(envelope.mail_from)
-            self.recipients.append(envelope.rcpt_tos)
-            self.were_protected.append(session.ssl is not None)
-            self.accepted()
-        return self.data
-
     def authenticate(
         self, _server: Any, _session: Any, _envelope: Any, _mechanism: str, data: Any
     ) -> AuthResult:
         assert isinstance(data, LoginPassword)
         told = f"{data.login.decode()}:{data.password.decode()}"
         return AuthResult(success=told == self.password, handled=False)
+
+
+@dataclass
+class Hooks:
+    """What the server calls, and nothing else: it looks at every member for each connection."""
+
+    room: MailRoom
+
+    async def handle_RCPT(  # noqa: N802 - aiosmtpd's
+        self, _server: Any, _session: Any, envelope: Envelope, address: str, _options: list[str]
+    ) -> str:
+        if self.room.rcpt.startswith("250"):
+            envelope.rcpt_tos.append(address)
+        return self.room.rcpt
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        del server
+        if self.room.data.startswith("250"):
+            assert isinstance(envelope.content, bytes)
+            self.room.raw.append(envelope.content)
+            self.room.senders.append(envelope.mail_from)
+            self.room.recipients.append(envelope.rcpt_tos)
+            self.room.were_protected.append(session.ssl is not None)
+            self.room.accepted()
+        return self.room.data
 
 
 class Served(SMTP):
@@ -123,12 +130,12 @@ class Served(SMTP):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.socket: TransportSocket = transport.get_extra_info("socket")
-        self.event_handler.open.add(self)
+        self.event_handler.room.open.add(self)
 
     @override
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
-        self.event_handler.open.discard(self)
+        self.event_handler.room.open.discard(self)
 
     def abort(self) -> None:
         # By its socket: a TLS transport that was closed twice can no longer be aborted.
@@ -157,7 +164,7 @@ async def mail_room(security: Security = "none", **answers: Any) -> AsyncIterato
 
     def protocol() -> SMTP:
         return Served(
-            room,
+            Hooks(room),
             hostname="mail.example.org",
             tls_context=context if security == "starttls" else None,
             require_starttls=security == "starttls",
