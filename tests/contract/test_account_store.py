@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import Mint, UnixMs
 from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.application import (
     Application,
@@ -22,6 +22,7 @@ from mintscope.core.accounts.application import (
 )
 from mintscope.core.accounts.audit import COMMAND_LINE, Event, note
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.holdings.watchlists import WatchlistId, WatchlistLine
 from mintscope.core.accounts.keys.api_key import KeyId, KeyLine, NewKey
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.mail.email import EmailId, EmailKind
@@ -601,3 +602,53 @@ async def test_events_are_listed_newest_first_in_pages(store: AccountStore) -> N
     assert third > second
     assert newest == remark("three")
     assert oldest == replace(newest, action="one")
+
+
+# Watchlists.
+
+
+async def test_watchlists_are_kept_changed_and_deleted_with_their_mints(
+    store: AccountStore,
+) -> None:
+    def work(rows: AccountRows) -> tuple[UserId, UserId, WatchlistId, WatchlistId]:
+        alice, bob = rows.users.insert(person()), rows.users.insert(person(BOB, "bob"))
+        first, second = (rows.watchlists.insert(alice, name, at(1)) for name in ("one", "two"))
+        rows.watched.add(first, Mint("b"), at(2))
+        rows.watched.add(first, Mint("a"), at(3))
+        rows.watched.add(second, Mint("a"), at(4))
+        rows.watchlists.rename(first, "uno")
+        assert rows.watchlists.find(bob, first) is None
+        assert rows.watchlists.find(alice, first) == WatchlistLine(first, "uno", 2, at(1))
+        assert [each.name for each in rows.watchlists.of_user(alice)] == ["uno", "two"]
+        assert [*rows.watched.on(first)] == ["b", "a"]
+        removed = [rows.watched.remove(first, Mint("b")) for _ in range(2)]
+        assert removed == [True, False]
+        rows.watchlists.delete(first)
+        return alice, bob, first, second
+
+    alice, bob, first, second = await store.transact(work)
+
+    def look(rows: AccountRows) -> list[object]:
+        found = [rows.watchlists.of_user(user) for user in (alice, bob)]
+        return [*found, [*rows.watched.on(second)], [*rows.watched.on(first)]]
+
+    assert await store.read(look) == [[WatchlistLine(second, "two", 1, at(1))], [], ["a"], []]
+
+
+async def test_watchlists_are_handed_over_and_their_numbers_never_used_again(
+    store: AccountStore,
+) -> None:
+    def work(rows: AccountRows) -> list[list[WatchlistId]]:
+        alice, bob = rows.users.insert(person()), rows.users.insert(person(BOB, "bob"))
+        lists = [rows.watchlists.insert(user, "x", at(1)) for user in (bob, alice, alice)]
+        rows.watchlists.hand_over(alice, bob)
+        rows.watchlists.delete(lists[2])
+        later = rows.watchlists.insert(alice, "x", at(2))
+        seen = [
+            [each.watchlist_id for each in rows.watchlists.of_user(user)] for user in (alice, bob)
+        ]
+        return [[*lists, later], *seen]
+
+    (first, second, third, later), of_alice, of_bob = await store.transact(work)
+    assert (of_alice, of_bob) == ([later], [first, second])
+    assert later > third

@@ -141,6 +141,7 @@ async def test_who_claims_an_agent_has_its_credits_and_what_it_still_buys(scene:
         rows.wallets.link(agent, Wallet("both"), NOW)
         rows.wallets.link(agent, Wallet("its own"), NOW)
         rows.wallets.link(person, Wallet("both"), NOW)
+        rows.watchlists.insert(agent, "its own", NOW)
         hand_over(rows, agent, person, UnixMs(NOW + 1))
 
     await scene.store.transact(claimed)
@@ -151,6 +152,8 @@ async def test_who_claims_an_agent_has_its_credits_and_what_it_still_buys(scene:
     linked = await scene.store.read(lambda rows: rows.wallets.of_user(person))
     assert [each.wallet for each in linked] == ["both", "its own"]
     assert await scene.store.read(lambda rows: rows.wallets.of_user(agent)) == []
+    watched = await scene.store.read(lambda rows: rows.watchlists.of_user(person))
+    assert [each.name for each in watched] == ["its own"]
     await scene.expect_sound()
 
 

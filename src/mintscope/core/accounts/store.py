@@ -12,6 +12,7 @@ from mintscope.core.accounts.audit import EventRows
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.holdings.credit_rows import CreditRows, MoveRows
 from mintscope.core.accounts.holdings.wallets import WalletRows
+from mintscope.core.accounts.holdings.watchlists import WatchedRows, WatchlistRows
 from mintscope.core.accounts.keys.api_key import ApiKeyRows, UserKeyRows
 from mintscope.core.accounts.mail.email import EmailRows, OutboxRows
 from mintscope.core.accounts.people.session import SessionRows
@@ -40,6 +41,8 @@ class AccountRows:
     credits: CreditRows
     moves: MoveRows
     wallets: WalletRows
+    watchlists: WatchlistRows
+    watched: WatchedRows
 
 
 class AccountStore(Protocol):

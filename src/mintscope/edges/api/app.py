@@ -37,6 +37,7 @@ from mintscope.edges.api.discovery.surfaces import Surfaces
 from mintscope.edges.api.express import TokenExpress
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate, KeyRing
+from mintscope.edges.api.groups.routes import group_operations
 from mintscope.edges.api.health import HealthRoutes
 from mintscope.edges.api.holdings.routes import holding_operations
 from mintscope.edges.api.streams.routes import stream_operation
@@ -57,7 +58,7 @@ ROTATIONS: Final = Limit(name="rotations", count=10, window_s=3_600)
 DEFAULT_ORIGIN: Final = "http://127.0.0.1:8402"  # where it is not said where clients reach it
 CORS: Final = Cors(
     paths=["/v1/", *DESCRIPTIONS],
-    methods=["GET", "HEAD", "POST", "PATCH", "DELETE"],
+    methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
     request_headers=[
         "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID",
         "PAYMENT-SIGNATURE",
@@ -180,6 +181,7 @@ def _of_accounts(
         *holding_operations(
             accounts, ledger, limits=limits, clock=clock, rotation_limit=rotation_limit
         ),
+        *group_operations(accounts, limits=limits, clock=clock),
     ]
 
 

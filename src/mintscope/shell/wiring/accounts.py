@@ -20,6 +20,7 @@ from mintscope.base.limits import Limits
 from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.holdings.linking import Wallets
+from mintscope.core.accounts.holdings.watching import Watchlists
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.mail.email import Draft, Email
 from mintscope.core.accounts.mail.outbox import Outbox
@@ -76,6 +77,7 @@ class Accounts:
     keys: ApiKeys
     credits: AccountCredits
     wallets: Wallets
+    watchlists: Watchlists
     mailbox: ShownOutbox | None
     delivery: Delivery
     maintenance: AccountMaintenance
@@ -128,6 +130,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             wallets=Wallets(
                 store=store, secrets=secrets, clock=clock, entropy=os.urandom, origin=origin
             ),
+            watchlists=Watchlists(store=store, clock=clock),
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
             delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
             maintenance=AccountMaintenance(
@@ -169,6 +172,7 @@ def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
         keys=accounts.keys,
         credits=accounts.credits,
         wallets=accounts.wallets,
+        watchlists=accounts.watchlists,
         signup_limit=replace(
             SIGNUP, count=config.signup_limit_requests, window_s=config.signup_limit_window_s
         ),

@@ -10,6 +10,7 @@ from mintscope.base.limits import Limit
 from mintscope.base.time import HOUR_S
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.holdings.linking import Wallets
+from mintscope.core.accounts.holdings.watching import Watchlists
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
@@ -42,6 +43,7 @@ class AccountParts:
     keys: ApiKeys
     credits: AccountCredits
     wallets: Wallets
+    watchlists: Watchlists
     signup_limit: Limit = SIGNUP
     exchange_limit: Limit = EXCHANGE
     limit: Limit = ACCOUNTS

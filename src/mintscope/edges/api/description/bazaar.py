@@ -94,7 +94,7 @@ def _write(operation: Operation, *, depth: int, width: int) -> dict[str, Any]:
             "required": ["input"],
         },
     }
-    if operation.path_param is not None:
+    if operation.path_params:
         extension["routeTemplate"] = operation.path.replace("{", ":").replace("}", "")
     return extension
 

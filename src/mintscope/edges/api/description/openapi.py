@@ -63,6 +63,8 @@ ADDRESS: Final = {"type": "string", "minLength": 32, "maxLength": 44}
 PATH_PARAMS: Final[Mapping[str, tuple[str, Schema, str]]] = {
     "tokenAddress": ("Token mint address, base58 of 32 bytes.", ADDRESS, WSOL),
     "keyId": ("The keyId of an API key, as GET /v1/account lists it.", {"type": "string"}, "3"),
+    "groupId": ("The groupId of a watchlist, as GET /v1/groups lists it.", {"type": "string"}, "7"),
+    "mint": ("Mint address of a token, base58 of 32 bytes.", ADDRESS, WSOL),
     "wallet": ("Address of the wallet, base58 of 32 bytes.", ADDRESS, EXAMPLE_WALLET),
 }
 
@@ -171,8 +173,7 @@ def payment_info(price: PriceRange) -> dict[str, Any]:
 def parameters_of(operation: Operation) -> list[dict[str, Any]]:
     """Return what a request may carry beside its body."""
     parameters = [] if operation.query is None else _query_parameters(operation.query)
-    name = operation.path_param
-    if name is not None:
+    for name in operation.path_params:
         text, schema, example = PATH_PARAMS[name]
         parameters.append(
             {

@@ -62,6 +62,7 @@ class Tag(NamedTuple):
 TAGS: Final = (
     Tag("/v1/credits", "Credits", "Prepaid credits: buy, look after and move them."),
     Tag("/v1/account", "Accounts", "API keys of agents and people."),
+    Tag("/v1/groups", "Watchlists", "Lists of mints that an account keeps."),
     Tag("/v1/me", "Accounts", "API keys of agents and people."),
     Tag("/api/", "Accounts", "API keys of agents and people."),
     Tag("/v1/health", "Service", "How well the service works."),
@@ -107,10 +108,9 @@ class Operation(Route):
     limits_itself: bool = True
 
     @property
-    def path_param(self) -> str | None:
-        """The name of the variable segment."""
-        _, brace, rest = self.path.partition("/{")
-        return rest.partition("}")[0] if brace else None
+    def path_params(self) -> list[str]:
+        """The names of the variable segments."""
+        return [each.partition("}")[0] for each in self.path.split("/{")[1:]]
 
     @property
     def is_payable(self) -> bool:

@@ -15,6 +15,7 @@ from mintscope.edges.storage.sql.accounts.emails import SqlEmailRows, SqlProofRo
 from mintscope.edges.storage.sql.accounts.people import SqlSessionRows, SqlUserRows
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
 from mintscope.edges.storage.sql.accounts.wallets import SqlWalletRows
+from mintscope.edges.storage.sql.accounts.watchlists import SqlWatchedRows, SqlWatchlistRows
 
 T = TypeVar("T")
 
@@ -73,4 +74,6 @@ def rows_of(db: Database) -> AccountRows:
         credits=SqlCreditRows(db),
         moves=SqlMoveRows(db),
         wallets=SqlWalletRows(db),
+        watchlists=SqlWatchlistRows(db),
+        watched=SqlWatchedRows(db),
     )

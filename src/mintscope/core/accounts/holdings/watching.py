@@ -1,0 +1,122 @@
+"""Making, changing and reading watchlists."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mintscope.base.clock import Clock
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.core.accounts.holdings.watchlists import (
+    WATCHED_MAX,
+    WATCHLISTS_MAX,
+    WatchDenied,
+    Watchlist,
+    WatchlistId,
+    WatchlistLine,
+)
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.core.accounts.user import UserId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watchlists:
+    """The watchlists of all users; each verb is one transaction.
+
+    Raises ServiceUnavailable from every verb, nothing being done.
+    """
+
+    store: AccountStore
+    clock: Clock
+
+    async def of_user(self, user_id: UserId) -> Sequence[WatchlistLine]:
+        """Return the watchlists of a user, in the order in which they were made."""
+        return await self.store.read(lambda rows: rows.watchlists.of_user(user_id))
+
+    async def find(self, user_id: UserId, watchlist_id: WatchlistId) -> Watchlist | None:
+        """Return one watchlist of a user with its mints."""
+        return await self.store.read(lambda rows: _find(rows, user_id, watchlist_id))
+
+    async def make(self, user_id: UserId, name: str) -> Watchlist | WatchDenied:
+        """Make a watchlist without mints, unless the user has as many as may be made."""
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _make(rows, user_id, name, now))
+
+    async def rename(
+        self, user_id: UserId, watchlist_id: WatchlistId, name: str
+    ) -> Watchlist | None:
+        """Give a watchlist of a user another name; None if there is no such watchlist."""
+        return await self.store.transact(lambda rows: _rename(rows, user_id, watchlist_id, name))
+
+    async def delete(
+        self, user_id: UserId, watchlist_id: WatchlistId
+    ) -> Sequence[WatchlistLine] | None:
+        """Delete a watchlist of a user; return those that are left, None if it was not there."""
+        return await self.store.transact(lambda rows: _delete(rows, user_id, watchlist_id))
+
+    async def add(
+        self, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
+    ) -> Watchlist | WatchDenied:
+        """Put a mint on a watchlist of a user, unless it is there."""
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _add(rows, user_id, watchlist_id, mint, now))
+
+    async def remove(
+        self, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
+    ) -> Watchlist | None:
+        """Take a mint off a watchlist of a user; None if it was not on such a watchlist."""
+        return await self.store.transact(lambda rows: _remove(rows, user_id, watchlist_id, mint))
+
+
+def _find(rows: AccountRows, user_id: UserId, watchlist_id: WatchlistId) -> Watchlist | None:
+    line = rows.watchlists.find(user_id, watchlist_id)
+    return None if line is None else Watchlist(line, rows.watched.on(watchlist_id))
+
+
+def _make(rows: AccountRows, user_id: UserId, name: str, at: UnixMs) -> Watchlist | WatchDenied:
+    if len(rows.watchlists.of_user(user_id)) >= WATCHLISTS_MAX:
+        return WatchDenied.TOO_MANY
+    watchlist_id = rows.watchlists.insert(user_id, name, at)
+    return Watchlist(WatchlistLine(watchlist_id, name, 0, at), [])
+
+
+def _rename(
+    rows: AccountRows, user_id: UserId, watchlist_id: WatchlistId, name: str
+) -> Watchlist | None:
+    if rows.watchlists.find(user_id, watchlist_id) is None:
+        return None
+    rows.watchlists.rename(watchlist_id, name)
+    return _find(rows, user_id, watchlist_id)
+
+
+def _delete(
+    rows: AccountRows, user_id: UserId, watchlist_id: WatchlistId
+) -> Sequence[WatchlistLine] | None:
+    if rows.watchlists.find(user_id, watchlist_id) is None:
+        return None
+    rows.watchlists.delete(watchlist_id)
+    return rows.watchlists.of_user(user_id)
+
+
+def _add(
+    rows: AccountRows, user_id: UserId, watchlist_id: WatchlistId, mint: Mint, at: UnixMs
+) -> Watchlist | WatchDenied:
+    found = _find(rows, user_id, watchlist_id)
+    if found is None:
+        return WatchDenied.NOT_FOUND
+    if mint in found.mints:
+        return found
+    if len(found.mints) >= WATCHED_MAX:
+        return WatchDenied.TOO_MANY
+    rows.watched.add(watchlist_id, mint, at)
+    changed = _find(rows, user_id, watchlist_id)
+    assert changed is not None
+    return changed
+
+
+def _remove(
+    rows: AccountRows, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
+) -> Watchlist | None:
+    if rows.watchlists.find(user_id, watchlist_id) is None:
+        return None
+    if not rows.watched.remove(watchlist_id, mint):
+        return None
+    return _find(rows, user_id, watchlist_id)

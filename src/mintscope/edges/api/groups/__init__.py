@@ -1,0 +1,1 @@
+"""The routes of watchlists: /v1/groups."""

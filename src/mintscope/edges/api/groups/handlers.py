@@ -1,0 +1,129 @@
+"""The watchlists of a user: made, named, filled, emptied, deleted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import BadRequest, NotFound
+from mintscope.core.accounts.holdings.watching import Watchlists
+from mintscope.core.accounts.holdings.watchlists import (
+    WATCHED_MAX,
+    WATCHLISTS_MAX,
+    WatchDenied,
+    Watchlist,
+    WatchlistId,
+    WatchlistLine,
+)
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.edges.api.accounts.key_gate import KeyGate
+from mintscope.edges.api.groups.wire import FilledGroup, GroupLine, Groups, NewGroup
+from mintscope.edges.api.holdings.body import read_body
+from mintscope.edges.api.v1 import mint_of
+from mintscope.edges.api.wire import success
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Response
+
+ID_DIGITS_MAX: Final = 18
+TOO_MANY_LISTS: Final = f"expected at most {WATCHLISTS_MAX} watchlists: delete one before"
+TOO_MANY_MINTS: Final = f"expected at most {WATCHED_MAX} mints on a watchlist: remove one before"
+NOT_PRINTABLE: Final = "body: expected name to be printable, and not only spaces"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRoutes:
+    """Keeps watchlists for the user of an API key."""
+
+    gate: KeyGate
+    watchlists: Watchlists
+    clock: Clock
+
+    async def list_groups(self, request: Request) -> Response:
+        """Tell the watchlists."""
+        holder = await self.gate.authorize(request, Scope.GROUPS_READ)
+        return self._groups(request, await self.watchlists.of_user(holder.key.user_id))
+
+    async def make_group(self, request: Request) -> Response:
+        """Make a watchlist without mints."""
+        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        made = await self.watchlists.make(holder.key.user_id, await _name(request))
+        if isinstance(made, WatchDenied):
+            raise BadRequest(TOO_MANY_LISTS)
+        return self._group(request, made, status=201)
+
+    async def get_group(self, request: Request) -> Response:
+        """Tell one watchlist and its mints."""
+        holder = await self.gate.authorize(request, Scope.GROUPS_READ)
+        return self._group(
+            request, await self.watchlists.find(holder.key.user_id, _watchlist_id(request))
+        )
+
+    async def rename_group(self, request: Request) -> Response:
+        """Give a watchlist another name."""
+        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        watchlist_id, name = _watchlist_id(request), await _name(request)
+        renamed = await self.watchlists.rename(holder.key.user_id, watchlist_id, name)
+        return self._group(request, renamed)
+
+    async def delete_group(self, request: Request) -> Response:
+        """Delete a watchlist."""
+        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        left = await self.watchlists.delete(holder.key.user_id, _watchlist_id(request))
+        if left is None:
+            raise NotFound
+        return self._groups(request, left)
+
+    async def add_mint(self, request: Request) -> Response:
+        """Put a mint on a watchlist, unless it is there."""
+        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        watchlist_id, mint = _watchlist_id(request), mint_of(request.path_params["mint"])
+        added = await self.watchlists.add(holder.key.user_id, watchlist_id, mint)
+        if added is WatchDenied.TOO_MANY:
+            raise BadRequest(TOO_MANY_MINTS)
+        return self._group(request, None if isinstance(added, WatchDenied) else added)
+
+    async def remove_mint(self, request: Request) -> Response:
+        """Take a mint off a watchlist."""
+        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        watchlist_id, mint = _watchlist_id(request), mint_of(request.path_params["mint"])
+        left = await self.watchlists.remove(holder.key.user_id, watchlist_id, mint)
+        return self._group(request, left)
+
+    def _groups(self, request: Request, lines: Sequence[WatchlistLine]) -> Response:
+        groups = [
+            GroupLine(
+                group_id=line.watchlist_id,
+                name=line.name,
+                mint_count=line.mint_count,
+                created_at=line.created_at // 1000,
+            )
+            for line in lines
+        ]
+        return success(request, Groups(groups=groups), at=self.clock.now())
+
+    def _group(self, request: Request, watchlist: Watchlist | None, status: int = 200) -> Response:
+        if watchlist is None:
+            raise NotFound
+        line = watchlist.line
+        group = FilledGroup(
+            group_id=line.watchlist_id,
+            name=line.name,
+            mint_count=line.mint_count,
+            created_at=line.created_at // 1000,
+            mints=[*watchlist.mints],
+        )
+        return success(request, group, at=self.clock.now(), status=status)
+
+
+async def _name(request: Request) -> str:
+    name = (await read_body(request, NewGroup)).name.strip()
+    if not name or not name.isprintable():
+        raise BadRequest(NOT_PRINTABLE)
+    return name
+
+
+def _watchlist_id(request: Request) -> WatchlistId:
+    text = request.path_params["groupId"]
+    if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
+        raise NotFound
+    return WatchlistId(int(text))
