@@ -59,6 +59,7 @@ async def test_the_demand_never_changes_and_the_official_model_reads_it(service:
 
     assert response.status_code == 402
     assert response.json()["error"]["code"] == "PAYMENT_REQUIRED"
+    assert response.json()["error"]["details"]["accepts"][0]["amount"] == "2500"
     assert response.headers["cache-control"] == "no-store"
     assert again.headers["payment-required"] == response.headers["payment-required"]
     demand = header_of(response.headers["payment-required"])

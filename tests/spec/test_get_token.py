@@ -63,7 +63,7 @@ async def test_200_says_how_fresh_the_data_is_and_is_never_cached(service: Servi
     headers = (await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))).headers
 
     assert headers["content-type"] == "application/json"
-    assert headers["cache-control"] == "private, no-store"
+    assert headers["cache-control"] == "private, no-cache"
     assert headers["x-data-slot"] == "350000000"
     assert headers["x-data-age-ms"] == "412"
     assert headers["x-data-status"] == "live"

@@ -221,7 +221,8 @@ async def test_it_says_how_to_pay(document: dict[str, Any]) -> None:
 
     assert token["security"] == [{"creditToken": []}, {}]
     assert purchase["security"] == [{}, {"creditToken": []}]
-    assert sent(token) == sent(purchase) == {"PAYMENT-SIGNATURE", "Idempotency-Key"}
+    assert sent(purchase) == {"PAYMENT-SIGNATURE", "Idempotency-Key"}
+    assert sent(token) == sent(purchase) | {"If-None-Match"}
     assert token["x-payment-info"]["price"] == {
         "mode": "fixed", "currency": "USD", "amount": "0.0025",
     }  # fmt: skip
@@ -256,3 +257,23 @@ async def test_every_paid_route_has_each_field_of_the_specification(
         "asset", "name", "network", "decimals", "symbol",
     }  # fmt: skip
     assert set(schemas["Purchase"]["properties"]) == {"token", "credits", "pricePaid", "userId"}
+
+
+async def test_what_may_be_304_is_announced(service: Service, document: dict[str, Any]) -> None:
+    conditional = {
+        path
+        for path, ways in document["paths"].items()
+        for way in ways.values()
+        if "304" in way["responses"]
+    }
+    assert conditional == {
+        "/v1/token/{tokenAddress}",
+        "/v1/token/{tokenAddress}/icon.svg",
+        "/v1/demo/token",
+    }
+    for path in conditional:
+        told = document["paths"][path]["get"]
+        assert "If-None-Match" in {each["name"] for each in told["parameters"]}
+        headers = bearer(await service.issue(1)) | {"If-None-Match": "*"}
+        url = path.replace("{tokenAddress}", TRACKED)
+        assert (await service.client.get(url, headers=headers)).status_code == 304

@@ -319,6 +319,30 @@ def test_a_report_is_made_once_per_second_and_swap() -> None:
     assert market.report(MINTS[0]) != first
 
 
+def test_a_tag_stays_until_something_but_the_time_has_changed() -> None:
+    """It is the same in every process, whenever the mint was loaded there."""
+    log = log_of()
+    log.append(20, START + 90_000)
+    market = market_of(log)
+    load(market, log, MINTS[0])
+    first, tag = market.report(MINTS[0]), market.tag(MINTS[0])
+    log.append(21, START + 90_100)
+    market.apply(log.kept[-1])
+    assert market.report(MINTS[0]) != first
+    assert market.tag(MINTS[0]) == tag
+
+    log.append(22, START + 90_100, priced(MINTS[0], 0, random.Random(1)))
+    market.apply(log.kept[-1])
+    market.report(MINTS[0])
+    changed = market.tag(MINTS[0])
+    assert changed != tag
+    other = market_of(log)
+    load(other, log, MINTS[0])
+    other.report(MINTS[0])
+    assert other.tag(MINTS[0]) == changed
+    assert changed.startswith(b'W/"')
+
+
 def test_a_report_does_not_outlive_a_retraction_within_its_second() -> None:
     log = log_of()
     log.append(30, START + 660, priced(MINTS[0], 0, random.Random(2)))

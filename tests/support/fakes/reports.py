@@ -20,12 +20,13 @@ class FakeReports:
         self.bug: Exception | None = None
         self.others: set[str] = set()
         self.body = REPORT
+        self.tag = b'W/"as it was"'
 
     def ready(self, mint: str) -> ReadReport | None:
         if self.bug is not None or mint not in {WSOL, *self.others}:
             return None
         self.reads += 1
-        return ReadReport(self.body, Slot(350_000_000), self.age_ms)
+        return ReadReport(self.body, Slot(350_000_000), self.age_ms, self.tag)
 
     async def read(self, mint: Mint) -> ReadReport:
         self.reads += 1
@@ -35,7 +36,7 @@ class FakeReports:
             raise InsufficientData("there are 3 m1 candles; a report needs 9")
         if mint not in {WSOL, *self.others}:
             raise TokenNotFound("this token is not tracked")
-        return ReadReport(self.body, Slot(350_000_000), self.age_ms)
+        return ReadReport(self.body, Slot(350_000_000), self.age_ms, self.tag)
 
 
 TRACKED, TOO_YOUNG, UNTRACKED = WSOL, USDC, USDT

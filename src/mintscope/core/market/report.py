@@ -4,6 +4,7 @@ Field names are the specification's; `rename` gives their camelCase.  What `abou
 is for the description of the API alone: encoding does not look at it.
 """
 
+from hashlib import blake2b
 from math import inf
 from typing import Annotated, Final, Protocol
 
@@ -221,11 +222,19 @@ class ReadReport(msgspec.Struct, frozen=True, gc=False):
     body     the report as JSON, ready to send
     slot     the last applied slot
     age_ms   of the data, by the market's clock; 0 while files are replayed
+    tag      names all that it says but the end of its span, which moves with the clock: an entity
+             tag, the same in every process; empty for what is never asked for again
     """
 
     body: bytes
     slot: Slot
     age_ms: int
+    tag: bytes = b""
+
+
+def tag_of(values: Floats) -> bytes:
+    """Return the entity tag of a report made of *values*: weak, for its bytes may differ."""
+    return b'W/"%b"' % blake2b(values.tobytes(), digest_size=12).hexdigest().encode()
 
 
 class Reports(Protocol):

@@ -21,7 +21,7 @@ from mintscope.base.primitives import CreditAccount
 from mintscope.core.credits.instant import InstantLedger, Remembered
 from mintscope.core.credits.ledger import Empty, Spent
 from mintscope.core.market.report import ReadReport, Reports
-from mintscope.edges.api.v1 import Freshness
+from mintscope.edges.api.v1 import CHECKED, Freshness
 from mintscope.edges.api.wire import success_with_body
 from mintscope.edges.server.protocol.express import PlainRequest
 from mintscope.edges.server.protocol.head import Head
@@ -32,12 +32,16 @@ from mintscope.edges.server.response import JSON, Header
 START: Final = b"/v1/token/"
 ROUTE: Final = "/v1/token/{tokenAddress}"
 BEARER: Final = b"Bearer "
+HEAD: Final = (
+    b"%bx-request-id: %b\r\n%bx-credits-remaining: %d\r\n%betag: %b\r\ncontent-length: %d\r\n"
+)
 # What some route or the server itself reads, beside the credit token.
 UNUSUAL: Final = frozenset(
     (
         b"content-length",
         b"expect",
         b"idempotency-key",
+        b"if-none-match",
         b"origin",
         b"payment-signature",
         b"transfer-encoding",
@@ -68,7 +72,7 @@ class TokenExpress:
         self._clock = clock
         # A busy millisecond has many answers, and a client has few states of its window.
         self._freshness_lines = lru_cache(maxsize=4)(
-            lambda slot, age_ms: _lines(freshness.headers(slot=slot, age_ms=age_ms))
+            lambda slot, age_ms: _lines(freshness.headers(slot=slot, age_ms=age_ms, cache=CHECKED))
         )
         self._limit_lines = lru_cache(maxsize=4_096)(
             lambda verdict: _lines(limit_headers(limiter.limit, verdict))
@@ -110,12 +114,13 @@ class TokenExpress:
         """Send *report*, of which *balance* credits are left."""
         request_id = next_request_id()
         body = success_with_body(report.body, at=self._clock.now(), request_id=request_id)
-        head = b"%bx-request-id: %b\r\n%bx-credits-remaining: %d\r\n%bcontent-length: %d\r\n" % (
+        head = HEAD % (
             JSON_LINE,
             request_id,
             self._limit_lines(verdict),
             balance,
             self._freshness_lines(report.slot, report.age_ms),
+            report.tag,
             len(body),
         )
         request.respond(head, body)

@@ -10,10 +10,11 @@ from mintscope.base.primitives import Mint, parse_mint
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order, report_order
 from mintscope.core.market.report import ReadReport, Reports
-from mintscope.edges.api.gate import Gate
+from mintscope.edges.api.gate import Caller, Gate
 from mintscope.edges.api.offers import report_resource
 from mintscope.edges.api.wire import Balance, success, success_with_body
 from mintscope.edges.api.x402 import ResourceServer
+from mintscope.edges.server.content import is_known
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header, Response
 
@@ -21,6 +22,8 @@ DEGRADED_AFTER_S: Final = 30.0
 STALE_AFTER_S: Final = 300.0
 
 PRIVATE: Final[Header] = (b"cache-control", b"private, no-store")
+# The client's own cache may keep it, and asks each time whether it is still so.
+CHECKED: Final[Header] = (b"cache-control", b"private, no-cache")
 LIVE: Final[Header] = (b"x-data-status", b"live")
 DEGRADED: Final[Header] = (b"x-data-status", b"degraded")
 
@@ -30,6 +33,7 @@ TOKEN_STATUS: Final = {
     ErrorCode.DATA_STALE: b"stale",
 }
 UNAVAILABLE: Final = b"unavailable"
+IF_NONE_MATCH: Final = b"if-none-match"
 
 mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # the same few are asked for again and again
 
@@ -53,10 +57,10 @@ class Freshness:
         """Say whether *report* is fresh enough to be sold."""
         return report.age_ms <= self.stale_after_s * 1000
 
-    def headers(self, *, slot: int, age_ms: int) -> tuple[Header, ...]:
-        """Return the headers that say how fresh a report is."""
+    def headers(self, *, slot: int, age_ms: int, cache: Header = PRIVATE) -> tuple[Header, ...]:
+        """Return the headers that say how fresh a report is, and who may keep it."""
         return (
-            PRIVATE,
+            cache,
             (b"x-data-slot", b"%d" % slot),
             (b"x-data-age-ms", b"%d" % age_ms),
             LIVE if age_ms <= self.degraded_after_s * 1000 else DEGRADED,
@@ -83,10 +87,26 @@ class V1:
         """Endpoint 1: admit, parse, sell the report for a charge, respond."""
         caller = await self.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
+        if IF_NONE_MATCH in request.headers and caller.bearer and not request.has_payment():
+            unchanged = await self._unchanged(request, caller, mint)
+            if unchanged is not None:
+                return unchanged
         report = await self.resource_server.sell_report(
             request, caller, order_of(mint), partial(self._read, request, mint)
         )
         return self._response(request, report)
+
+    async def _unchanged(self, request: Request, caller: Caller, mint: Mint) -> Response | None:
+        """Return 304, which is free, if a client that could pay has the report already."""
+        balance = await self.gate.balance(caller)
+        if not balance:
+            return None
+        report = (await self._read(request, mint)).report
+        if not report.tag or not is_known(request, report.tag):
+            return None
+        request.response_headers.append((b"x-credits-remaining", b"%d" % balance))
+        request.response_headers += self._headers(report)
+        return Response(304, headers=())
 
     async def _read(self, request: Request, mint: Mint) -> Delivered:
         """Return a report that may be sold, or say why there is none."""
@@ -100,9 +120,16 @@ class V1:
         return Delivered(report)
 
     def _response(self, request: Request, report: ReadReport) -> Response:
-        request.response_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)
+        request.response_headers += self._headers(report)
         body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
         return Response(200, body)
+
+    def _headers(self, report: ReadReport) -> tuple[Header, ...]:
+        slot, age_ms = report.slot, report.age_ms
+        if not report.tag:  # given again to who paid for it
+            return self.freshness.headers(slot=slot, age_ms=age_ms)
+        fresh = self.freshness.headers(slot=slot, age_ms=age_ms, cache=CHECKED)
+        return (*fresh, (b"etag", report.tag))
 
     async def get_balance(self, request: Request) -> Response:
         """Endpoint 4: the credits left, 0 included."""

@@ -44,13 +44,14 @@ def etag_of(body: bytes) -> bytes:
 def conditional(request: Request, response: Response) -> Response:
     """Return *response*, or 304 if *request* names its content in If-None-Match."""
     response.headers += ((b"etag", response.etag),)
-    if not _is_known(request, response.etag):
+    if not is_known(request, response.etag):
         return response
     headers = tuple(header for header in response.headers if header[0] not in CONTENT)
     return Response(304, headers=headers)
 
 
-def _is_known(request: Request, etag: bytes) -> bool:
+def is_known(request: Request, etag: bytes) -> bool:
+    """Say whether *request* names *etag*, or anything, in If-None-Match."""
     opaque = etag.removeprefix(b"W/").decode()
     return any(
         tag.strip() == "*" or tag.strip().removeprefix("W/") == opaque

@@ -17,6 +17,7 @@ import msgspec
 from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.engine.engine import Engine, as_trades
+from mintscope.core.market.engine.kernels import Floats
 from mintscope.core.market.log import (
     Appended,
     Event,
@@ -29,7 +30,7 @@ from mintscope.core.market.log import (
     Tracked,
     Untracked,
 )
-from mintscope.core.market.report import TokenReport, token_report
+from mintscope.core.market.report import TokenReport, tag_of, token_report
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class LiveMarket:
         self._times: dict[Slot, UnixS] = {}
         # Reports at `_bodies_time` of mints that have not traded since.
         self._bodies: dict[Mint, bytes] = {}
+        self._tags: dict[Mint, bytes] = {}
         self._bodies_time: UnixS | None = None
         self._encoder = msgspec.json.Encoder()
 
@@ -168,21 +170,32 @@ class LiveMarket:
         self._live.move_to_end(mint)
         if self.time != self._bodies_time:
             self._bodies.clear()
+            self._tags.clear()
             self._bodies_time = self.time
         body = self._bodies.get(mint)
         if body is None:
-            body = self._bodies[mint] = self._encoder.encode(self.read(mint))
+            values, now = self._values(mint)
+            body = self._bodies[mint] = self._encoder.encode(token_report(mint, values, now))
+            self._tags[mint] = tag_of(values)
         return body
+
+    def tag(self, mint: Mint) -> bytes:
+        """Return the `ReadReport.tag` of what `report` has just returned."""
+        return self._tags[mint]
 
     def read(self, mint: Mint) -> TokenReport:
         """Return the report of *mint*, which is in memory, made anew.
 
         Raises InsufficientData where there is too little to report.
         """
+        values, now = self._values(mint)
+        return token_report(mint, values, now)
+
+    def _values(self, mint: Mint) -> tuple[Floats, UnixS]:
         row, now = self._live[mint], self.time
         if now is None:
             raise InsufficientData("expected at least one block; none has been read yet")
-        return token_report(mint, self._engine.snapshot(row, now), now)
+        return self._engine.snapshot(row, now), now
 
     def _append(self, event: Appended) -> None:
         trades: list[tuple[int, UnixS, PricedSwap]] = []

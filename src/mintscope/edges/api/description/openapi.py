@@ -19,6 +19,7 @@ from mintscope.edges.api.description.responses import (
     headers_described,
     refusals_of,
     success_of,
+    unchanged_of,
 )
 from mintscope.edges.api.description.schemas import Examples, Schema, schemas_of
 from mintscope.edges.api.wire import EXAMPLE_WALLET, Meta
@@ -58,6 +59,14 @@ IDEMPOTENCY_KEY: Final = {
     " applications for ten minutes.",
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{16,128}$"},
     "example": "1f0e9d8c7b6a59483726150403020100",
+}
+IF_NONE_MATCH: Final = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "description": "The ETag of an earlier answer: 304 if nothing has changed since.",
+    "schema": {"type": "string"},
+    "example": 'W/"5f0c1d2e3b4a59687f0e1d2c"',
 }
 ADDRESS: Final = {"type": "string", "minLength": 32, "maxLength": 44}
 PATH_PARAMS: Final[Mapping[str, tuple[str, Schema, str]]] = {
@@ -130,6 +139,7 @@ def _describe(
         "security": _security(operation),
         "responses": {
             str(operation.status): success_of(operation, names, examples),
+            **unchanged_of(operation),
             **refusals_of(operation, names[operation.error_format.body_type]),
         },
     }
@@ -185,6 +195,8 @@ def parameters_of(operation: Operation) -> list[dict[str, Any]]:
                 "example": example,
             }
         )
+    if operation.is_conditional:
+        parameters.append(IF_NONE_MATCH)
     if operation.is_payable:
         parameters.append(PAYMENT_SIGNATURE)
     if operation.takes_key or operation.is_payable:

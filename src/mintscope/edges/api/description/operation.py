@@ -86,6 +86,7 @@ class Operation(Route):
     query          the shape of its query, as `data.query.read_query` reads it
     body           the type of the request's body
     media_type     of its success; what is not JSON has no envelope
+    is_conditional  its success has an ETag, and is 304, free, for a client that names it
     takes_key      Idempotency-Key is honoured; it is wherever a payment is taken
     error_format   what its failures look like; there is an envelope where they have one
 
@@ -103,6 +104,7 @@ class Operation(Route):
     query: type[msgspec.Struct] | None = None
     body: Any = None
     media_type: str = JSON_TYPE
+    is_conditional: bool = False
     takes_key: bool = False
     error_format: ErrorFormat = ENVELOPE
     limits_itself: bool = True

@@ -38,6 +38,7 @@ CREDIT_HEADERS: Final = {
     "X-Data-Age-Ms": "Age of the data in milliseconds.",
     "X-Data-Status": "live, or degraded when the data is older than 30 s.",
 }
+ETAG: Final = {"ETag": "Names what is said; send it back as If-None-Match."}
 CODE_HEADERS: Final = {"X-Error-Code": "The code, which the body does not carry."}
 WAIT_HEADERS: Final = {"Retry-After": "Seconds to wait."}
 REFUSAL_HEADERS: Final = {
@@ -84,6 +85,8 @@ def success_of(
         headers = headers | PAYMENT_HEADERS
         if ("creditToken",) in operation.proofs:
             headers = headers | CREDIT_HEADERS
+    if operation.is_conditional:
+        headers = headers | ETAG
     schema = names[operation.data]
     if operation.media_type != JSON_TYPE:
         content = {operation.media_type: {"schema": schema}}
@@ -102,6 +105,14 @@ def success_of(
         "headers": _headers(headers),
         "content": {JSON_TYPE: {"schema": schema, "example": example}},
     }
+
+
+def unchanged_of(operation: Operation) -> dict[str, Any]:
+    """Return the response to a client that has the success already, where there is one."""
+    if not operation.is_conditional:
+        return {}
+    text = "The client has it already, as If-None-Match says: nothing was charged."
+    return {"304": {"description": text, "headers": _headers(RESPONSE_HEADERS | ETAG)}}
 
 
 def refusals_of(operation: Operation, failure: Schema) -> dict[str, Any]:
@@ -176,7 +187,8 @@ def _told(meaning: str, code: ErrorCode) -> ServiceError:
 
 def headers_described() -> dict[str, Any]:
     """Return every header that an answer may have, by its name."""
-    everything: dict[str, str] = RESPONSE_HEADERS | PAYMENT_HEADERS | CREDIT_HEADERS | CODE_HEADERS
+    everything: dict[str, str] = RESPONSE_HEADERS | PAYMENT_HEADERS | CREDIT_HEADERS
+    everything |= CODE_HEADERS | ETAG
     for texts in REFUSAL_HEADERS.values():
         everything |= texts
     return {

@@ -15,10 +15,11 @@ from solders.pubkey import Pubkey
 from mintscope.base.primitives import Mint, Slot, UnixS, Wallet
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import Trades
-from mintscope.core.market.report import ReadReport, token_report
+from mintscope.core.market.report import ReadReport, tag_of, token_report
 from mintscope.core.payments.protocol.headers import decode_payment, encode_refused, encode_required
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Requirement, Resource, Terms
+from mintscope.edges.api.wire import AcceptedAsset, HowToPay
 
 DEVNET: Final = "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"
 DEVNET_USDC: Final = Mint("4zMMC9srt5Ri5X14GAgXhaHPii3GnPAEERYPJgZJDncDU")
@@ -61,13 +62,28 @@ def demo_report() -> ReadReport:
     volumes = 1_000_000 + n * 104_729 % 9_000_000
     engine.apply(Trades(np.zeros_like(n), times, usd, usd / 160.0, volumes, n * 31 % 9 % 2 == 0))
     values = engine.snapshot(0, now)
-    return ReadReport(msgspec.json.encode(token_report(DEMO_MINT, values, now)), SLOT, 0)
+    body = msgspec.json.encode(token_report(DEMO_MINT, values, now))
+    return ReadReport(body, SLOT, 0, tag_of(values))
 
 
 def demo_demand(origin: str, why: str) -> str:
     """Return PAYMENT-REQUIRED of the demo, which says *why*."""
     demand = Requirement(terms=TERMS, resource=RESOURCE, amount=ATOMS, memo=MEMO)
     return encode_required(demand, origin=origin, error=why)
+
+
+def how_to_pay_demo(origin: str) -> HowToPay:
+    """Return the same terms as they stand in the body."""
+    accepted = AcceptedAsset(
+        asset=TERMS.asset,
+        symbol="USDC",
+        decimals=TERMS.decimals,
+        amount=str(ATOMS),
+        network=TERMS.network,
+        pay_to=TERMS.pay_to,
+    )
+    buy = f"{origin}/v1/credits/purchase?bundle=10"
+    return HowToPay(price_usd="0.0025", accepts=[accepted], read=f"{origin}/llms.txt", buy=buy)
 
 
 def demo_refusal(header: str) -> str:

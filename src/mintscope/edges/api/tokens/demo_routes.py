@@ -14,8 +14,8 @@ from mintscope.core.payments.protocol.headers import (
     PAYMENT_SIGNATURE,
 )
 from mintscope.edges.api.description.operation import Operation
-from mintscope.edges.api.tokens.demo import demo_demand, demo_refusal, demo_report
-from mintscope.edges.api.v1 import Freshness
+from mintscope.edges.api.tokens.demo import demo_demand, demo_refusal, demo_report, how_to_pay_demo
+from mintscope.edges.api.v1 import CHECKED, Freshness
 from mintscope.edges.api.wire import Failure, success_with_body
 from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import Request
@@ -52,7 +52,7 @@ class DemoRoutes:
             Operation(
                 "GET", "/v1/demo/token", self.get_demo_token, TokenReport,
                 "A report of a token that does not exist, always the same",
-                description=REPORT, refusals=(ErrorCode.RATE_LIMITED,),
+                description=REPORT, refusals=(ErrorCode.RATE_LIMITED,), is_conditional=True,
             ),
             Operation(
                 "GET", "/v1/demo/402", self.get_demo_402, Failure,
@@ -70,9 +70,11 @@ class DemoRoutes:
         """Answer as endpoint 1 does, of a token that does not exist."""
         await self.limit.pass_through(request)
         report = await asyncio.to_thread(demo_report)
-        request.response_headers += Freshness().headers(slot=report.slot, age_ms=report.age_ms)
+        request.response_headers += Freshness().headers(
+            slot=report.slot, age_ms=report.age_ms, cache=CHECKED
+        )
         body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
-        return Response(200, body)
+        return Response(200, body, etag=report.tag)
 
     async def get_demo_402(self, request: Request) -> Response:
         """Refuse every request, and every payment; raise what endpoint 1 raises then."""
@@ -84,7 +86,9 @@ class DemoRoutes:
         if presented:
             _tell(request, PAYMENT_RESPONSE, demo_refusal(presented[0]))
         _tell(request, PAYMENT_REQUIRED, demo_demand(self.origin, why))
-        raise PaymentFailed(why) if presented else PaymentRequired(why)
+        error = PaymentFailed(why) if presented else PaymentRequired(why)
+        error.details = how_to_pay_demo(self.origin)
+        raise error
 
 
 def _tell(request: Request, name: str, value: str) -> None:

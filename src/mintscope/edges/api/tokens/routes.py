@@ -110,6 +110,7 @@ class TokenRoutes:
                 "GET", f"{about}/icon.svg", self.get_icon, str,
                 "A picture of the token, drawn from the bytes of its mint", description=ICON,
                 refusals=(ErrorCode.INVALID_TOKEN_ADDRESS, *counted), media_type="image/svg+xml",
+                is_conditional=True,
             ),
         )
         # fmt: on
