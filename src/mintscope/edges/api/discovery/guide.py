@@ -42,15 +42,18 @@ with Client("{origin}", credential=os.environ["MINTSCOPE_CREDIT_TOKEN"]) as clie
 
 ### TypeScript and JavaScript
 
-Every runtime with `fetch`; types can be generated from {origin}/openapi.json.
+```sh
+npm install mintscope-client
+```
 
 ```js
-const answer = await fetch("{origin}/v1/token/{mint}", {{
-  headers: {{ authorization: `Bearer ${{process.env.MINTSCOPE_CREDIT_TOKEN}}` }},
-}});
-const {{ data }} = await answer.json();
-console.log(data.indicators.m5.rsi);
+import {{ Client }} from "mintscope-client";
+
+const client = new Client("{origin}", {{ credential: process.env.MINTSCOPE_CREDIT_TOKEN }});
+console.log((await client.token("{mint}")).indicators.m5.rsi);
 ```
+
+Without it, every runtime with `fetch` will do; types can be generated from {origin}/openapi.json.
 """
 MCP_WAY: Final = """
 ### MCP

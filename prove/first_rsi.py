@@ -1,0 +1,222 @@
+"""From nothing to the first RSI, by nothing but /llms.txt: `python -m prove.first_rsi`.
+
+A service on a chain of its own is started.  Each way of the page that takes a credit token is then
+walked in a folder of its own: what the page says to install is installed, its program is run as it
+stands, and the RSI that it prints is read.  A way takes WAY_S_MAX at most, installation included.
+
+Our packages are not published: what the page calls `mintscope-client` is built from this checkout,
+as a wheel for pip and as a tarball for npm.  All else comes from the registries.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from prove.recipe import ROOT
+
+sys.path.insert(0, str(ROOT / "tests"))
+from support.processes.documented_service import documented_service
+
+WAY_S_MAX: Final = 120.0
+CREDITS: Final = 20
+PACKAGE: Final = ROOT / "packages" / "client-ts"
+TOOLS: Final = Path(sys.executable).parent
+TOKEN: Final = "svc_credit_..."  # noqa: S105 - what the page writes for one
+BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MINT: Final = re.compile(r"`([1-9A-HJ-NP-Za-km-z]{32,44})`")
+# An MCP client of the official package, told the page's configuration and the page's mint.
+MCP_CLIENT: Final = """
+import asyncio, json, sys
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+async def main():
+    server = json.load(open("mcp.json"))["mcpServers"]["mintscope"]
+    async with httpx2.AsyncClient(headers=server["headers"], timeout=60) as http:
+        async with Client(streamable_http_client(server["url"], http_client=http)) as client:
+            assert "get_token" in {tool.name for tool in (await client.list_tools()).tools}
+            answer = await client.call_tool("get_token", {"mint": sys.argv[1]})
+            print(json.dumps(answer.structured_content))
+
+asyncio.run(main())
+"""
+
+
+class NoRsi(Exception):
+    """A way did not lead to an RSI; the message says what was there instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One way: a folder, the blocks of its section by language, and what stands in for a token."""
+
+    folder: Path
+    blocks: Mapping[str, str]
+    credit_token: str
+    mint: str
+    packages: Path
+
+    def block(self, language: str) -> str:
+        """Return a block of the page, with a credit token in it.  Raises NoRsi."""
+        if language not in self.blocks:
+            raise NoRsi(f"expected a block of {language}; there are {[*self.blocks]}")
+        return self.blocks[language].replace(TOKEN, self.credit_token)
+
+    def run(self, script: str) -> str:
+        """Run *script* in the folder, in which `python` and `npm` are a user's.  Raises NoRsi."""
+        environment = {
+            "HOME": str(self.folder),
+            "PATH": f"{self.folder / 'venv' / 'bin'}:{TOOLS}:{os.defpath}:/usr/local/bin",
+            "PIP_FIND_LINKS": str(self.packages),
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "MINTSCOPE_CREDIT_TOKEN": self.credit_token,
+        }
+        kept = {name: os.environ[name] for name in KEPT if name in os.environ}  # noqa: TID251
+        ran = subprocess.run(
+            ["/bin/sh", "-euc", script],
+            cwd=self.folder,
+            env=kept | environment,
+            capture_output=True,
+            text=True,
+            timeout=WAY_S_MAX,
+            check=False,
+        )
+        if ran.returncode:
+            raise NoRsi(f"{script}: {ran.stdout[-500:]} {ran.stderr[-1500:]}")
+        return ran.stdout
+
+    def make_venv(self) -> None:
+        """Make an environment with pip and nothing else."""
+        venv.create(self.folder / "venv", with_pip=True)
+
+
+# Where the registries are, on machines that reach them by a mirror.
+KEPT: Final = (
+    "PIP_INDEX_URL", "PIP_CONFIG_FILE", "PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE",
+    "NPM_CONFIG_REGISTRY", "NPM_CONFIG_USERCONFIG", "npm_config_registry", "NODE_EXTRA_CA_CERTS",
+)  # fmt: skip
+
+
+def curl(walk: Walk) -> float:
+    """Follow "curl and a credit token"."""
+    return rsi_in(walk.run(walk.block("sh")))
+
+
+def python(walk: Walk) -> float:
+    """Follow "Python"."""
+    walk.make_venv()
+    walk.run(walk.block("sh"))
+    (walk.folder / "program.py").write_text(walk.block("python"))
+    return float(walk.run("python program.py"))
+
+
+def typescript(walk: Walk) -> float:
+    """Follow "TypeScript and JavaScript"; where something is to be installed, it is."""
+    if "sh" in walk.blocks:
+        (tarball,) = walk.packages.glob("*.tgz")
+        walk.run(walk.block("sh").replace("mintscope-client", str(tarball)))
+    language = "ts" if "ts" in walk.blocks else "js"
+    program = walk.folder / f"program.m{language}"
+    program.write_text(walk.block(language))
+    return float(walk.run(f"node {program}"))
+
+
+def mcp(walk: Walk) -> float:
+    """Follow "MCP", with a client of the official package."""
+    walk.make_venv()
+    walk.run("pip install mcp")
+    (walk.folder / "mcp.json").write_text(walk.block("json"))
+    (walk.folder / "client.py").write_text(MCP_CLIENT)
+    return rsi_in(walk.run(f"python client.py {walk.mint}"))
+
+
+WAYS: Final[Mapping[str, Callable[[Walk], float]]] = {
+    "curl and a credit token": curl,
+    "Python": python,
+    "TypeScript and JavaScript": typescript,
+    "MCP": mcp,
+}
+
+
+def rsi_in(printed: str) -> float:
+    """Return `indicators.m5.rsi` of the JSON that was printed.  Raises NoRsi."""
+    try:
+        answer = json.loads(printed)
+        report = answer.get("data", answer)
+        return float(report["indicators"]["m5"]["rsi"])
+    except (ValueError, KeyError, TypeError) as cause:
+        raise NoRsi(f"expected a report; was {printed[:500]}") from cause
+
+
+def sections(page: str) -> dict[str, dict[str, str]]:
+    """Return the blocks of each section of the page, by heading and language, the first of each."""
+    found: dict[str, dict[str, str]] = {}
+    for part in re.split(r"^#{2,3} ", page, flags=re.MULTILINE)[1:]:
+        heading, _, body = part.partition("\n")
+        blocks = found.setdefault(heading.strip(), {})
+        for language, text in BLOCK.findall(body):
+            blocks.setdefault(language, text)
+    return found
+
+
+def build(folder: Path, openapi: str) -> None:
+    """Build our packages into *folder*: the service's own description gives the types."""
+    wheel = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(wheel, cwd=ROOT / "packages" / "client", check=True, capture_output=True)
+    package = folder / "client-ts"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("node_modules", "dist"))
+    (package / "node_modules").symlink_to(PACKAGE / "node_modules")
+    (package / "openapi.json").write_text(openapi)
+    environment = os.environ | {"PATH": f"{TOOLS}:{os.defpath}"}  # noqa: TID251 - handed on
+    for script in ("npm run types", "npm run build", f"npm pack --pack-destination {folder}"):
+        subprocess.run(
+            script.split(), cwd=package, env=environment, check=True, capture_output=True
+        )
+
+
+def main() -> int:
+    """Walk each way, and print how long it took; return 1 if one failed or took too long."""
+    failed = 0
+    with tempfile.TemporaryDirectory() as name, documented_service(Path(name)) as service:
+        page = httpx.get(f"{service.url}/llms.txt").raise_for_status().text
+        packages = Path(name) / "packages"
+        packages.mkdir()
+        build(packages, httpx.get(f"{service.url}/openapi.json").raise_for_status().text)
+        blocks, found = sections(page), MINT.search(page)
+        assert found is not None, page
+        for heading, follow in WAYS.items():
+            folder = Path(name) / re.sub(r"\W+", "-", heading)
+            folder.mkdir()
+            token = service.mintscope(f"credits issue --credits {CREDITS}").strip()
+            walk = Walk(folder, blocks.get(heading, {}), token, found[1], packages)
+            began_s = time.monotonic()
+            try:
+                rsi = follow(walk)
+            except (NoRsi, subprocess.TimeoutExpired) as cause:
+                failed += 1
+                print(f"{heading}: no RSI: {cause}", flush=True)
+                continue
+            took_s = time.monotonic() - began_s
+            is_late = took_s > WAY_S_MAX or not 0 <= rsi <= 100
+            failed += is_late
+            print(
+                f"{heading}: RSI {rsi:.2f} after {took_s:.1f} s{', too late' * is_late}", flush=True
+            )
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
