@@ -51,7 +51,7 @@ ADDRESSES: Final = {
         "key-new": "/settings/api-keys/new",
         "key-new-preset": "/settings/api-keys/new?preset=trading-bot",
         "key-new-wrong": "/settings/api-keys/new/review?name=&trade=all&lifetime=2d",
-        "key-review": "/settings/api-keys/new/review?name=Bot&trade=write&signals=read",
+        "key-review": "/settings/api-keys/new/review?name=Bot&trade=write&groups=read",
         "key-review-bare": "/settings/api-keys/new/review?name=Bot&lifetime=never",
         "key": "/settings/api-keys/{used}",
         "key-replaced": "/settings/api-keys/{old}",

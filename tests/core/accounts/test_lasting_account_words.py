@@ -10,7 +10,7 @@ from mintscope.core.accounts.application import UNDECIDED, ApplicationState, Sig
 from mintscope.core.accounts.audit import APPLICANT, COMMAND_LINE, MAILBOX, SERVICE, user_actor
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import NAME_LENGTH_MAX, KeyStatus
-from mintscope.core.accounts.keys.scope import AREAS, READ_SCOPES, Scope
+from mintscope.core.accounts.keys.scope import AREAS, OPEN_SCOPES, READ_SCOPES, Scope
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.people.password import TooManyAttempts
 from mintscope.core.accounts.people.person import NO_USER
@@ -69,16 +69,16 @@ def test_scopes_are_those_of_the_specification() -> None:
         "groups:read",
         "groups:write",
     ]
-    assert [area.name for area in AREAS] == ["trade", "wallets", "signals", "groups"]
-    assert [scope.area for scope in Scope if scope.is_write] == [area.name for area in AREAS]
-    assert {f"{area.name}:read" for area in AREAS} == READ_SCOPES
+    assert [area.name for area in AREAS] == ["trade", "wallets", "groups"]
+    assert {scope.area for scope in Scope} - {area.name for area in AREAS} == {"signals"}
+    assert {scope for scope in Scope if scope.area != "signals"} == OPEN_SCOPES
+    assert {scope for scope in Scope if not scope.is_write} == READ_SCOPES
     assert [(area.read, area.write) for area in AREAS] == [
         (
             "Spend the credits of your account on data, and see what was spent.",
             "Buy credits, move credits between your account and credit tokens, and lower caps.",
         ),
         ("See linked wallets and what they have paid.", "Link and unlink wallets."),
-        ("See alert rules.", "Make, change and remove alert rules."),
         ("See watchlists.", "Make, change and remove watchlists."),
     ]
 

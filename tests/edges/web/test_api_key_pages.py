@@ -168,6 +168,7 @@ async def test_a_wish_that_cannot_be_met_is_told(alice: Person, query: str, comp
     [
         ("trade=write", ["trade:read", "trade:write"]),
         ("trade=read&groups=write", ["trade:read", "groups:read", "groups:write"]),
+        ("signals=write", []),  # nothing is behind it
         ("", []),
     ],
 )
@@ -183,3 +184,9 @@ async def test_to_write_is_to_read_and_nothing_is_given_unasked(
     assert ("Spend the credits of your account" in promised) == ("trade:read" in scopes)
     assert ("See watchlists." in promised) == ("groups:read" in scopes)
     assert ("Buy credits, move credits" in promised) == ("trade:write" in scopes)
+
+
+async def test_no_scope_is_offered_that_opens_nothing(alice: Person) -> None:
+    page = (await alice.open(f"{KEYS}/new?preset=everything")).text
+    offered = [area for area in ("trade", "wallets", "signals", "groups") if f'id="{area}"' in page]
+    assert offered == ["trade", "wallets", "groups"]

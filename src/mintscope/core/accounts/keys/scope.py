@@ -36,6 +36,8 @@ class Area(NamedTuple):
     write: str
 
 
+# What there is to open.  The specification names signals too; until something stands behind them,
+# they are accepted and granted, and no page offers them.
 AREAS: Final = (
     Area(
         "trade",
@@ -43,8 +45,10 @@ AREAS: Final = (
         "Buy credits, move credits between your account and credit tokens, and lower caps.",
     ),
     Area("wallets", "See linked wallets and what they have paid.", "Link and unlink wallets."),
-    Area("signals", "See alert rules.", "Make, change and remove alert rules."),
     Area("groups", "See watchlists.", "Make, change and remove watchlists."),
+)
+OPEN_SCOPES: Final = frozenset(
+    scope for scope in Scope if scope.area in {area.name for area in AREAS}
 )
 READ_SCOPES: Final = frozenset(scope for scope in Scope if not scope.is_write)
 

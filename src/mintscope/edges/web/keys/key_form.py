@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mintscope.core.accounts.keys.api_key import LIFETIMES_MS, NAME_LENGTH_MAX
-from mintscope.core.accounts.keys.scope import AREAS, READ_SCOPES, Scope, with_reads
+from mintscope.core.accounts.keys.scope import AREAS, OPEN_SCOPES, READ_SCOPES, Scope, with_reads
 from mintscope.edges.web.form import FormData, InvalidForm
 
 ACCESS: Final = ("none", "read", "write")  # to an area; the first is that of an empty form
@@ -15,10 +15,8 @@ CAP_DIGITS_MAX: Final = 12
 PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
     {
         "read": READ_SCOPES,
-        "trading-bot": frozenset(
-            {Scope.TRADE_READ, Scope.TRADE_WRITE, Scope.WALLETS_READ, Scope.SIGNALS_READ}
-        ),
-        "everything": frozenset(Scope),
+        "trading-bot": frozenset({Scope.TRADE_READ, Scope.TRADE_WRITE, Scope.WALLETS_READ}),
+        "everything": OPEN_SCOPES,
     }
 )
 

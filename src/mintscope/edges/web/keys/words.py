@@ -6,7 +6,7 @@ from typing import Final
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS
 from mintscope.core.accounts.keys.api_key import KeyLine, KeyStatus
-from mintscope.core.accounts.keys.scope import AREAS, READ_SCOPES, Scope, in_order
+from mintscope.core.accounts.keys.scope import AREAS, OPEN_SCOPES, READ_SCOPES, Scope, in_order
 
 EXPIRES_SOON_MS: Final = 7 * DAY_MS
 IDLE_MS: Final = 30 * DAY_MS
@@ -29,14 +29,15 @@ class Badge:
 
 
 def summary(scopes: frozenset[Scope]) -> str:
-    """Return *scopes* in two words."""
-    if scopes == frozenset(Scope):
+    """Return those of *scopes* that open something in two words."""
+    opening = scopes & OPEN_SCOPES
+    if opening == OPEN_SCOPES:
         return "Full access"
-    if scopes == READ_SCOPES:
+    if opening == READ_SCOPES & OPEN_SCOPES:
         return "Read only"
-    if not scopes:
+    if not opening:
         return "No scopes"
-    return "1 scope" if len(scopes) == 1 else f"{len(scopes)} scopes"
+    return "1 scope" if len(opening) == 1 else f"{len(opening)} scopes"
 
 
 def abilities(scopes: frozenset[Scope]) -> tuple[list[str], list[str]]:
@@ -46,8 +47,8 @@ def abilities(scopes: frozenset[Scope]) -> tuple[list[str], list[str]]:
         for area in AREAS
         for verb, text in (("read", area.read), ("write", area.write))
     }
-    can = [words[scope] for scope in in_order(scopes)]
-    return can, [words[scope] for scope in Scope if scope not in scopes]
+    can = [words[scope] for scope in in_order(scopes & OPEN_SCOPES)]
+    return can, [words[scope] for scope in in_order(OPEN_SCOPES - scopes)]
 
 
 def badge(key: KeyLine, now: UnixMs) -> Badge:
