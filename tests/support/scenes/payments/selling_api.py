@@ -140,7 +140,7 @@ def encoded(content: Any) -> str:
 
 @asynccontextmanager
 async def opened(
-    world: World, *, api: ApiConfig = RAISED, **changes: Any
+    world: World, *, api: ApiConfig = RAISED, origin: str = ORIGIN, **changes: Any
 ) -> AsyncIterator[SellingApi]:
     """Open another process of the shop; *changes* are to its facilitator."""
     facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
@@ -149,7 +149,7 @@ async def opened(
         price_cache=PriceCache(price, decimals=6, clock=world.clock, sol=sol),
         rotations=world.stores[-1],
         adopter=world.adopter(),
-        origin=ORIGIN,
+        origin=origin,
         asset_name="Scope",
         asset_symbol="SCOPE",
     )

@@ -1,0 +1,155 @@
+"""Tools and clients of others find, judge and use the service, each unmodified."""
+
+import asyncio
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
+from x402 import x402Client
+from x402.client_base import SpendControlAsset
+from x402.http.clients.httpx import x402HttpxClient
+from x402.mechanisms.svm.exact.register import register_exact_svm_client
+from x402.mechanisms.svm.signers import KeypairSigner
+
+from support.scenes.payments.payment_shop import listening
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.selling_api import SellingApi, opened
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+TOOLS: Final = ROOT / "tests" / "browser"
+NODE: Final = Path(sys.executable).parent / "node"
+PAID: Final = {("GET", "/v1/token/{tokenAddress}"), ("POST", "/v1/credits/purchase")}
+BUNDLE_ATOMS, REQUEST_ATOMS = 25_000, 2_500
+
+pytestmark = pytest.mark.skipif(
+    not (TOOLS / "node_modules" / "@agentcash").exists(), reason="npm installed nothing"
+)
+
+
+@asynccontextmanager
+async def shop_at_its_address(world: World) -> AsyncIterator[tuple[str, SellingApi]]:
+    """Serve a shop that knows where it is reached."""
+    app: ASGIApp | None = None
+
+    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        assert app is not None
+        await app(scope, receive, send)
+
+    async with listening(door) as origin, opened(world, origin=origin) as shop:
+        app = shop.service.app
+        yield origin, shop
+
+
+async def node(*words: str, **environment: str) -> str:
+    """Run a program of the tools; return what it prints."""
+    running = await asyncio.create_subprocess_exec(
+        str(NODE),
+        *words,
+        cwd=TOOLS,
+        env={"PATH": os.defpath, "REDOCLY_TELEMETRY": "off"} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    output, trouble = await asyncio.wait_for(running.communicate(), 100)
+    assert running.returncode == 0, (output + trouble).decode()
+    return output.decode()
+
+
+async def test_redocly_finds_no_error(world: World, tmp_path: Path) -> None:
+    async with opened(world) as shop:
+        document = tmp_path / "openapi.json"
+        document.write_bytes((await shop.client.get("/openapi.json")).content)
+
+    told = await node(
+        "node_modules/@redocly/cli/bin/cli.js", "lint", str(document), "--format", "json"
+    )
+
+    assert json.loads(told)["totals"]["errors"] == 0
+
+
+async def test_the_prober_of_x402scan_finds_and_classifies_every_paid_route(world: World) -> None:
+    prober = "node_modules/@agentcash/discovery/bin/discovery.js"
+    async with shop_at_its_address(world) as (origin, shop):
+        found = json.loads(await node(prober, "discover", origin, "--json"))
+        sold = (await shop.client.get("/.well-known/x402")).json()["endpoints"]
+        checked = [json.loads(await node(prober, "check", each["url"], "--json")) for each in sold]
+
+    paid = {(each["method"], each["path"]) for each in sold}
+    classified = {
+        (each["method"], each["path"])
+        for each in found["resources"]
+        if each.get("authHint") == "paid"
+    }
+    assert paid >= PAID
+    assert classified == paid
+    for each in found["resources"]:
+        if (each["method"], each["path"]) in paid:
+            assert each["protocols"] == ["x402"]
+            assert each["priceHint"].endswith("USD")
+    assert [each for each in found["warnings"] if each["severity"] == "error"] == []
+    assert len(checked) == len(paid)
+    for each in checked:
+        assert each["found"] is True, each
+        assert "x402" in json.dumps(each["advisories"]), each
+
+
+# The x402 client uses what solana-py has deprecated, and leaves its connections open.
+@pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
+async def test_the_official_python_client_needs_an_address_alone(world: World) -> None:
+    async with shop_at_its_address(world) as (origin, _), listening(world.node) as rpc_url:
+
+        async def visit() -> dict[str, httpx.Response]:
+            async with httpx.AsyncClient() as http:
+                sold = (await http.get(f"{origin}/.well-known/x402")).json()
+            payer = x402Client()
+            register_exact_svm_client(payer, KeypairSigner(world.buyer), rpc_url=rpc_url)
+            allowed: list[SpendControlAsset] = [
+                {
+                    "network": each["network"],
+                    "asset": each["asset"],
+                    "max_amount_per_payment": "1000000",
+                }
+                for each in sold["payment"]
+            ]
+            payer.set_spend_controls({"allowed_assets": allowed})
+            async with x402HttpxClient(payer, timeout=30) as http:
+                return {
+                    f"{each['method']} {each['path']}": await http.request(
+                        each["method"], each["url"]
+                    )
+                    for each in sold["endpoints"]
+                }
+
+        # It asks its node synchronously, so it needs a thread and a loop of its own.
+        answers = await asyncio.to_thread(lambda: asyncio.run(visit()))
+    gc.collect()  # now, while that is ignored
+
+    bought = answers["POST /v1/credits/purchase"]
+    read = answers["GET /v1/token/{tokenAddress}"]
+    assert (bought.status_code, read.status_code) == (201, 200)
+    assert bought.json()["data"]["token"].startswith("svc_credit_")
+    assert world.received() == BUNDLE_ATOMS + REQUEST_ATOMS
+
+
+async def test_the_official_typescript_client_needs_an_address_alone(world: World) -> None:
+    async with shop_at_its_address(world) as (origin, _), listening(world.node) as rpc_url:
+        told = await node(
+            "buy_with_x402.mjs",
+            origin,
+            SOLANA_PRIVATE_KEY=str(world.buyer),
+            SOLANA_RPC_URL=rpc_url,
+        )
+
+    answers = json.loads(told)
+    assert answers["POST /v1/credits/purchase"]["status"] == 201
+    assert answers["GET /v1/token/{tokenAddress}"]["status"] == 200
+    assert world.received() == BUNDLE_ATOMS + REQUEST_ATOMS
