@@ -23,6 +23,7 @@ from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES, REDELIVERY_M
 def test_clients_tell_refusals_by_these_words() -> None:
     assert {reason.name: reason.value for reason in RefusalReason} == {
         "NO_MATCHING_REQUIREMENT": "no_matching_requirement",
+        "DEMO": "demo_sells_nothing",
         "UNDECODABLE": "transaction_undecodable",
         "TOO_LONG": "transaction_too_long",
         "NOT_CANONICAL": "transaction_not_canonical",

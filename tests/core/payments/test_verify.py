@@ -418,6 +418,7 @@ def test_every_local_reason_is_reached() -> None:
     """What the chain alone can tell is not in the corpus; everything else is."""
     beyond = {
         RefusalReason.NO_MATCHING_REQUIREMENT,
+        RefusalReason.DEMO,
         RefusalReason.QUOTE_USED,
         RefusalReason.INSUFFICIENT_FUNDS,
         RefusalReason.SIMULATION,
