@@ -8,11 +8,14 @@ import pytest
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint
+from mintscope.core.accounts.holdings.account_credits import Deposited
+from mintscope.core.accounts.user import UserId
 from mintscope.shell.config.streams import StreamsConfig
 from support.fakes.reports import TRACKED
 from support.oracles.merging import merged
 from support.scenes.live_market import SECOND, TOO_NEW, TRADED
-from support.scenes.service import bearer, credit_token
+from support.scenes.people.agent import Agent
+from support.scenes.service import NOW, bearer, credit_token
 from support.scenes.streaming import PATH, Event, Streaming, streaming_service
 
 UNTRACKED = "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"
@@ -279,6 +282,41 @@ async def test_a_ledger_that_does_not_answer_ends_it_and_takes_nothing(
 
     assert end.data["reason"] == "unavailable"
     assert await service.left(token) == 1
+
+
+async def filled_key(streaming: Streaming, credit_count: int) -> str:
+    """Return an API key whose account holds credits."""
+    service = streaming.service
+    key = await Agent(service).key()
+    ((user_id,),) = service.accounts.rows('SELECT id FROM "user"')
+    account = await service.ledger.find(await service.issue(credit_count))
+    assert account is not None
+    moved = await service.accounts.built.credits.deposit(UserId(user_id), account, None, None)
+    assert isinstance(moved, Deposited)
+    return key
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "reason"),
+    [
+        ("month_credits_max = ?", 3, "key_cap_reached"),
+        ("revoked_at = ?", int(NOW), "credential_refused"),
+        ("scopes = ?", '["wallets:read"]', "credential_refused"),
+    ],
+)
+async def test_an_api_key_pays_for_the_minutes_in_which_it_may(
+    streaming: Streaming, change: str, value: object, reason: str
+) -> None:
+    key = await filled_key(streaming, 10)
+
+    async with streaming.open(key, TRADED) as reader:
+        minute = (await reader.some(3))[0]
+        streaming.service.accounts.change(f"UPDATE api_key SET {change}", value)
+        await streaming.pass_time(60)
+        end = (await reader.rest())[-1]
+
+    assert minute.data == {"credits": 2, "creditsRemaining": 8}
+    assert (end.data["reason"], end.data["creditsReturned"]) == (reason, 0)
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         app = create_api(
             config,
             reports=reports or fake_reports,
-            series=series or FakeSeries(FakeLog()),
+            series=series or FakeSeries(log),
             ledger=ledger,
             checks=[
                 Check("store", ledger.expect_writable),

@@ -19,7 +19,7 @@ from support.processes.served import Served, served
 from support.scenes.live_market import TRADED, trade
 from support.scenes.service import USUAL, USUAL_STREAMS, Service, bearer, running_service
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 PATH = "/v1/stream"
 
 
@@ -99,6 +99,10 @@ class Streaming:
         if is_seen:
             await self.service.follower.catch_up()
 
+    def trade_now(self, *mints: Mint) -> None:
+        """Let *mints* trade in a slot of this second, which the service has yet to see."""
+        trade(self.service.log, *mints, at_s=self.service.clock.now() // 1000)
+
     async def pass_time(self, seconds: float) -> None:
         """Move the clock without a slot, look after the streams, and let minutes be paid for."""
         self.service.clock.advance(int(seconds * 1000))
@@ -131,6 +135,8 @@ async def streaming_service(
                 clock=service.clock,
                 draining=Draining(at_end=service.streams.stop),
             ) as server,
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client,
+            httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S
+            ) as client,
         ):
             yield Streaming(service, server, client)

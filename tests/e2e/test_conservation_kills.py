@@ -1,0 +1,155 @@
+"""Kill -9 while everything is sold: what was answered was taken, and hardly more."""
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import httpx
+import pytest
+
+from mintscope.base.clock import SystemClock
+from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
+from support.fakes.reports import TRACKED, UNTRACKED
+from support.processes.live_service import serve_all
+from support.processes.processes import processes, start_process
+from support.scenes.live_market import SECOND
+from support.scenes.service import bearer, credit_token
+from support.scenes.stores import PEPPER
+
+FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
+KILLS = 150 if FULL else 6
+TOKENS, CREDITS, CLIENTS = 6, 1_000_000, 6
+READY_S = 60
+
+
+@dataclass
+class History:
+    """What the clients know: credits that answers say were taken, and those of lost answers."""
+
+    told: Counter[int] = field(default_factory=Counter)
+    unseen: Counter[int] = field(default_factory=Counter)
+    met: Counter[str] = field(default_factory=Counter)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[str]:
+    """Run the service; kill it at the end of the block."""
+    hears, tells = processes.Pipe(duplex=False)
+    process = start_process(serve_all, folder, tells)
+    try:
+        assert hears.poll(READY_S)
+        yield f"http://127.0.0.1:{hears.recv()}"
+    finally:
+        process.kill()
+        process.join()
+
+
+async def call(client: httpx.AsyncClient, history: History, random: Random) -> None:
+    """Make one call; note what its answer says, or what it may have cost without one."""
+    number = random.randrange(TOKENS)
+    headers = bearer(credit_token(number))
+    kind, cost = random.choice([("single", 1), ("batch", 2), ("candles", 1), ("stream", 2)])
+    try:
+        if kind == "stream":
+            told = await minutes(client, headers)
+        else:
+            told = await answered(client, kind, headers)
+    except httpx.HTTPError:
+        history.unseen[number] += cost
+        raise
+    history.told[number] += told
+    history.met[kind] += 1
+
+
+async def answered(client: httpx.AsyncClient, kind: str, headers: dict[str, str]) -> int:
+    match kind:
+        case "single":
+            response = await client.get(f"/v1/token/{TRACKED}", headers=headers)
+        case "batch":
+            body = {"mints": [TRACKED, UNTRACKED, SECOND]}
+            response = await client.post("/v1/tokens/batch", json=body, headers=headers)
+        case _:
+            path = f"/v1/token/{TRACKED}/candles?tf=m1"
+            response = await client.get(path, headers=headers)
+    assert response.status_code == 200, response.text
+    data = response.json()["data"]
+    match kind:
+        case "single":
+            return 1
+        case "batch":
+            return sum("report" in line for line in data["results"])
+        case _:
+            return int(bool(data["candles"]))
+
+
+async def minutes(client: httpx.AsyncClient, headers: dict[str, str]) -> int:
+    """Read a stream up to its first update; return the credits that it says were taken."""
+    credit_count, path = 0, f"/v1/stream?mints={TRACKED},{SECOND}"
+    try:
+        async with client.stream("GET", path, headers=headers) as response:
+            event = ""
+            async for line in response.aiter_lines():
+                event = line.removeprefix("event: ") if line.startswith("event: ") else event
+                if line.startswith("data: ") and event == "minute":
+                    credit_count += json.loads(line.removeprefix("data: "))["credits"]
+                if event == "update":
+                    break
+    except httpx.HTTPError:
+        if not credit_count:
+            raise
+    return credit_count
+
+
+async def client_of(address: str, history: History, random: Random) -> None:
+    async with httpx.AsyncClient(base_url=address, timeout=READY_S) as client:
+        try:
+            while True:
+                await call(client, history, random)
+        except httpx.HTTPError:
+            history.met["killed"] += 1
+
+
+def taken(folder: Path) -> dict[int, int]:
+    book = CreditBook(folder / "money.sqlite", pepper=PEPPER)
+    assert book.contradictions() == []
+    found = {}
+    for number in range(TOKENS):
+        account = book.find(credit_token(number))
+        assert account is not None
+        found[number] = CREDITS - book.balance(account)
+    book.close()
+    return found
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(1_800 if FULL else 120)
+async def test_credits_taken_are_those_of_answers_over_kill_9(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    history, random = History(), Random(3)
+    book = CreditBook(tmp_path / "money.sqlite", pepper=PEPPER)
+    for number in range(TOKENS):
+        book.issue(credit_token(number), CREDITS, note="", at=SystemClock().now())
+    book.close()
+
+    for _ in range(KILLS):
+        with running(tmp_path) as address:
+            calling = [
+                asyncio.ensure_future(client_of(address, history, random)) for _ in range(CLIENTS)
+            ]
+            await asyncio.sleep(random.uniform(0.5, 1.5))
+        await asyncio.gather(*calling)
+    told = sum(history.told.values())
+    record_property("figure", f"{KILLS} kills: {told:,} credits of answers, all kept")
+
+    assert history.met["killed"] == KILLS * CLIENTS
+    assert set(history.met) == {"single", "batch", "candles", "stream", "killed"}
+    for number, credit_count in taken(tmp_path).items():
+        least = history.told[number]
+        assert least <= credit_count <= least + history.unseen[number]

@@ -1,0 +1,271 @@
+"""Credits taken equal what the answers say was delivered, whatever is called in whatever order.
+
+Every paid kind, by credit token and by API key: single reports, batches, pages of series, streams;
+with too few credits, caps, old data, refusals, clients that leave at any time.  What was delivered
+is read from bodies alone, what was taken from the ledger.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from mintscope.core.accounts.holdings.account_credits import Deposited
+from mintscope.core.accounts.user import UserId
+from mintscope.shell.config.sections import ApiConfig
+from mintscope.shell.config.streams import StreamsConfig
+from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
+from support.scenes.live_market import SECOND, TRADED
+from support.scenes.people.agent import Agent
+from support.scenes.service import bearer
+from support.scenes.streaming import PATIENCE_S, Event, Reader, Streaming, streaming_service
+
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many calls
+CALLS: Final = 100_000 if FULL else 1_000
+AT_ONCE: Final = 4
+STREAMS_MAX: Final = 5
+TRADES_MAX: Final = 400
+TOKENS: Final = {"rich": 10 * CALLS, "poor": 40, "leaves": 10 * CALLS}
+KEY_CREDITS: Final = 10 * CALLS
+CAP: Final = CALLS // 8
+MINTS: Final = [TRACKED, SECOND, TOO_YOUNG, UNTRACKED]
+RAISED: Final = ApiConfig(rate_limit_requests=10**9)
+MEET: Final = {  # what must have been met
+    *("single 200", "batch 200", "candles 200", "indicators 200", "swaps 200", "stream 200"),
+    *("wrong 400", "single 404", "single 503", "single INSUFFICIENT_CREDITS", "left"),
+    *("single KEY_CAP_REACHED", "batch INSUFFICIENT_CREDITS", "stream INSUFFICIENT_CREDITS"),
+    *("end", "end stale"),
+}
+MANY: Final = StreamsConfig(per_account_max=100)
+
+
+@dataclass
+class Kept:
+    """A stream that is open, and what its events have told so far."""
+
+    who: str
+    reader: Reader
+    stack: AsyncExitStack
+    mints: list[Any]
+    credits: int = 0
+    end: Event | None = None
+
+    def hear(self, event: Event) -> None:
+        if event.name == "minute":
+            self.credits += event.data["credits"]
+        elif event.name == "end":
+            self.credits -= event.data["creditsReturned"]
+            self.end = event
+
+
+@dataclass
+class Calls:
+    """Makes calls, and adds up what their answers say was delivered."""
+
+    streaming: Streaming
+    random: Random
+    credentials: dict[str, str] = field(default_factory=dict)
+    issued: Counter[str] = field(default_factory=Counter)
+    told: Counter[str] = field(default_factory=Counter)
+    unseen: Counter[str] = field(default_factory=Counter)  # what answers may have said
+    met: Counter[str] = field(default_factory=Counter)
+    streams: list[Kept] = field(default_factory=list)
+    count: int = 0
+
+    async def prepare(self) -> None:
+        service = self.streaming.service
+        service.reports.others.add(SECOND)
+        for who, credit_count in TOKENS.items():
+            self.credentials[who], self.issued[who] = (
+                await service.issue(credit_count),
+                credit_count,
+            )
+        self.credentials["key"] = await Agent(service).key()
+        ((user_id,),) = service.accounts.rows('SELECT id FROM "user"')
+        account = await service.ledger.find(await service.issue(KEY_CREDITS))
+        assert account is not None
+        moved = await service.accounts.built.credits.deposit(UserId(user_id), account, None, None)
+        assert isinstance(moved, Deposited)
+        service.accounts.change("UPDATE api_key SET month_credits_max = ?", CAP)
+        self.issued["key"] = KEY_CREDITS
+
+    async def step(self) -> None:
+        """Make some calls at once, or do something with streams, the market, or time."""
+        kinds: list[Callable[[], Any]] = [self.open, self.close, self.trade, self.minute, self.age]
+        kind = self.random.choice([self.plain] * 12 + kinds)
+        await kind()
+
+    async def plain(self) -> None:
+        self.count += AT_ONCE
+        await asyncio.gather(*(self.call() for _ in range(AT_ONCE)))
+
+    async def call(self) -> None:
+        who = self.random.choice([*self.credentials, "key"])
+        headers = bearer(self.credentials[who])
+        kind = self.random.choice(["single", "batch", "candles", "indicators", "swaps", "wrong"])
+        mint = self.random.choice(MINTS)
+        mints = self.random.sample(MINTS, self.random.randint(1, len(MINTS)))
+        if who == "leaves":
+            await self.leave(headers, mint)
+            return
+        response = await self.answer(kind, headers, mint, mints)
+        assert response.status_code < 500 or response.status_code == 503, response.text
+        self.note(kind, response)
+        if response.status_code == 200:
+            self.told[who] += delivered(kind, response.json()["data"])
+
+    def note(self, kind: str, response: httpx.Response) -> None:
+        is_paid = response.status_code == 402
+        self.met[
+            f"{kind} {response.json()['error']['code'] if is_paid else response.status_code}"
+        ] += 1
+
+    async def answer(
+        self, kind: str, headers: dict[str, str], mint: str, mints: Sequence[str]
+    ) -> httpx.Response:
+        client = self.streaming.client
+        match kind:
+            case "single":
+                return await client.get(f"/v1/token/{mint}", headers=headers)
+            case "batch":
+                body = {"mints": list(mints)}
+                return await client.post("/v1/tokens/batch", json=body, headers=headers)
+            case "wrong":
+                path = self.random.choice(["/v1/token/abc", "/v1/stream", "/v1/stream?mints=x"])
+                return await client.get(path, headers=headers)
+            case _:
+                params = {} if kind == "swaps" else {"tf": "m1"}
+                path = f"/v1/token/{mint}/{kind}"
+                return await client.get(path, params=params, headers=headers)
+
+    async def leave(self, headers: dict[str, str], mint: str) -> None:
+        """Send a request, and go before its answer."""
+        path = self.random.choice([f"/v1/token/{mint}", f"/v1/stream?mints={mint}"])
+        async with self.streaming.server.connection() as client:
+            lines = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {headers['authorization']}"
+            await client.send(lines.encode() + b"\r\n\r\n")
+            for _ in range(self.random.randrange(6)):
+                await asyncio.sleep(0)
+        self.unseen["leaves"] += 1
+        self.met["left"] += 1
+
+    async def open(self) -> None:
+        """Open a stream, if there are few."""
+        self.count += 1
+        who = self.random.choice(["rich", "poor", "key", "key"])
+        if len(self.streams) >= STREAMS_MAX:
+            return
+        mints = self.random.sample(TRADED, self.random.randint(1, 2))
+        stack = AsyncExitStack()
+        opened = self.streaming.open(self.credentials[who], mints)
+        reader = await stack.enter_async_context(opened)
+        if reader.response.status_code == 200:
+            self.met["stream 200"] += 1
+            self.streams.append(Kept(who, reader, stack, mints))
+        else:
+            self.note("stream", reader.response)
+            await stack.aclose()
+
+    async def close(self) -> None:
+        """Leave a stream, having read what was sent."""
+        if self.streams:
+            kept = self.streams.pop(self.random.randrange(len(self.streams)))
+            await self.read(kept)
+            await kept.stack.aclose()
+            self.told[kept.who] += kept.credits
+            self.met["end" if kept.end is None else f"end {kept.end.data['reason']}"] += 1
+
+    async def read(self, kept: Kept) -> None:
+        """Read all events that were sent: up to that of a trade of now, or to the end."""
+        self.trade_all()
+        await self.streaming.service.follower.catch_up()
+        newest = self.streaming.service.log.seq
+        async with asyncio.timeout(PATIENCE_S):
+            while kept.end is None:
+                event = await kept.reader.next()
+                kept.hear(event)
+                if event.event_id == newest:
+                    return
+                self.streaming.service.streams.look()
+
+    def trade_all(self) -> None:
+        self.streaming.service.clock.advance(250)
+        self.streaming.trade_now(*TRADED)
+
+    async def trade(self) -> None:
+        if len(self.streaming.service.log.kept) < TRADES_MAX:
+            await self.streaming.trade(*self.random.sample(TRADED, self.random.randint(1, 2)))
+
+    async def minute(self) -> None:
+        """Let half a minute pass: half of the streams are due."""
+        await self.streaming.pass_time(30)
+        self.trade_all()
+        await self.streaming.service.follower.catch_up()
+
+    async def age(self) -> None:
+        """Let the data be too old, or fresh again; now and then for streams, too."""
+        self.streaming.service.reports.age_ms = self.random.choice([400, 400, 400_000])
+        if self.random.random() < 0.1:
+            await self.streaming.pass_time(301)
+            self.trade_all()
+            await self.streaming.service.follower.catch_up()
+
+    async def taken(self) -> dict[str, int]:
+        """Return what the ledger says was taken, when all is over."""
+        while self.streams:
+            await self.close()
+        await self.streaming.pass_time(15)
+        await self.streaming.pass_time(15)
+        await self.streaming.until_closed()
+        await self.streaming.settled()
+        found = {}
+        for who, credential in self.credentials.items():
+            response = await self.streaming.client.get(
+                "/v1/credits/balance", headers=bearer(credential)
+            )
+            found[who] = self.issued[who] - int(response.json()["data"]["balance"])
+        return found
+
+
+def delivered(kind: str, data: dict[str, Any]) -> int:
+    """Return for how many credits an answer has something in it."""
+    match kind:
+        case "single":
+            return 1
+        case "batch":
+            return sum("report" in line for line in data["results"])
+        case _:
+            pages = [value for value in data.values() if isinstance(value, list)]
+            return int(any(pages))
+
+
+@pytest.fixture
+async def calls(tmp_path: Path) -> AsyncIterator[Calls]:
+    async with streaming_service(tmp_path, api=RAISED, stream_config=MANY) as streaming:
+        calls = Calls(streaming, Random(20))
+        await calls.prepare()
+        yield calls
+
+
+@pytest.mark.timeout(3_600 if FULL else 120)
+async def test_credits_taken_equal_what_was_delivered(
+    calls: Calls, record_property: Callable[[str, object], None]
+) -> None:
+    while calls.count < CALLS or (MEET - set(calls.met) and calls.count < 5 * CALLS):
+        await calls.step()
+    taken = await calls.taken()
+    record_property("figure", f"{calls.count:,} calls: credits taken are credits delivered")
+
+    exact = {who: credit_count for who, credit_count in taken.items() if who != "leaves"}
+    assert exact == {who: calls.told[who] for who in exact}
+    assert 0 <= taken["leaves"] <= calls.unseen["leaves"]
+    assert taken["key"] <= CAP
+    assert set(calls.met) >= MEET, calls.met

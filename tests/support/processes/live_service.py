@@ -1,0 +1,58 @@
+"""A service to be killed that sells everything: reports, batches, series and streams."""
+
+import asyncio
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from mintscope.base.clock import SystemClock
+from mintscope.base.limits import MemoryLimits
+from mintscope.edges.server.protocol.listening import listen
+from mintscope.edges.server.streams.streams import Streams
+from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
+from mintscope.shell.config.streams import StreamsConfig
+from mintscope.shell.wiring.api import create_api, create_server
+from mintscope.shell.wiring.following.reports import stream_bounds
+from support.fakes.reports import FakeReports
+from support.fakes.series import FakeSeries
+from support.processes.paying_service import RAISED
+from support.scenes.live_market import SECOND, TRADED, following, trade, traded_log
+from support.scenes.stores import PEPPER, config_in
+
+TRADES = 100
+EVERY_S = 0.02
+
+
+def serve_all(folder: Path, told: Connection) -> None:
+    """Serve until killed."""
+    asyncio.run(_serve(folder, told.send))
+
+
+async def _serve(folder: Path, tell: Callable[[int], object]) -> None:
+    clock = SystemClock()
+    config = config_in(folder, api=RAISED, streams=StreamsConfig(per_account_max=1_000))
+    log, reports = traded_log(clock.now() // 1000), FakeReports()
+    reports.others.add(SECOND)
+    follower, broadcaster = await following(log, clock)
+    streams = Streams(broadcaster, clock, stream_bounds(config))
+    app = create_api(
+        config,
+        reports=reports,
+        ledger=SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=clock),
+        checks=[],
+        merchant=None,
+        accounts=None,
+        series=FakeSeries(log),
+        streams=streams,
+        limits=MemoryLimits(clock),
+        clock=clock,
+    )
+    listener = listen("127.0.0.1", 0)
+    server = create_server(config.api, app, clock, app.express)
+    tasks = [asyncio.create_task(each) for each in (follower.run(), streams.run())]
+    tell(listener.getsockname()[1])
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    for _ in range(TRADES):
+        await asyncio.sleep(EVERY_S)
+        trade(log, *TRADED)
+    await asyncio.gather(serving, *tasks)
