@@ -61,7 +61,7 @@ TOOLS: Final = (
     ),
     Tool(
         "get_token",
-        "CallPrice and indicators of a token",
+        "Price and indicators of a token",
         "GET",
         "/v1/token/{tokenAddress}",
         ToolCost.CREDIT,
