@@ -8,28 +8,14 @@ from msgspec.structs import replace
 
 from mintscope.base.primitives import Mint, Slot, UnixMs
 from mintscope.base.time import DAY_MS
-from mintscope.core.market.mint_facts import MintFacts, MintFactStore, TokenProgram
+from mintscope.core.market.mint_facts import MintFactStore
 from mintscope.core.market.store import Tracking
+from support.fakes.facts import FACTS
 from support.fakes.made_chain import MINTS
 from support.scenes.market_engines import MARKET_ENGINES, market_of
 
 A, B, C, _ = MINTS
 Ports = tuple[MintFactStore, Tracking]
-
-FACTS = MintFacts(
-    slot=Slot(10),
-    read_at_ms=UnixMs(1_000),
-    program=TokenProgram.SPL,
-    decimals=6,
-    supply=2**64 - 1,
-    mint_authority=None,
-    freeze_authority=None,
-    name="a name",
-    symbol="A",
-    transfer_fee_bps=None,
-    transfer_hook=None,
-    permanent_delegate=None,
-)
 
 
 @pytest.fixture(params=MARKET_ENGINES)

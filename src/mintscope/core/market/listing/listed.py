@@ -139,7 +139,8 @@ class ListedTokens:
         self._keys: NDArray[np.uint64] = rows["key"].copy()
         self._usd: Floats = rows["usd"].copy()
         self._sol: Floats = rows["sol"].copy()
-        self._changes: Floats = rows["usd"][:, None] / rows["before"] - 1.0
+        with np.errstate(divide="ignore", invalid="ignore"):  # spare rows hold 0
+            self._changes: Floats = rows["usd"][:, None] / rows["before"] - 1.0
         self._volume: NDArray[np.int64] = rows["volume"].copy()
         self._swaps: NDArray[np.int64] = rows["swaps"].copy()
         self._caps: Floats = rows["usd"] * rows["supply"]
