@@ -255,6 +255,7 @@ async def calls(tmp_path: Path) -> AsyncIterator[Calls]:
         yield calls
 
 
+@pytest.mark.storm
 @pytest.mark.timeout(3_600 if FULL else 120)
 async def test_credits_taken_equal_what_was_delivered(
     calls: Calls, record_property: Callable[[str, object], None]
