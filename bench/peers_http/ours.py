@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvloop
 
-from mintscope.base.clock import SystemClock
+from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import WSOL
@@ -16,6 +16,7 @@ from mintscope.core.market.report import ReadReport
 from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.maintenance.memory import freeze_startup_objects
+from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.listening import listen
@@ -48,16 +49,21 @@ async def serve(port: int, folder: Path) -> None:
             limits=AddressLimits(MemoryLimits(clock), ClientAddresses()),
             clock=clock,
         )
-        server = make_server(
-            app,
-            clock=clock,
-            addresses=ClientAddresses(),
-            bounds=Bounds(),
-            write_refusal=write_refusal,
-            express=app.express,
-        )
-        freeze_startup_objects()
-        await server.serve(sockets=[listen("127.0.0.1", port)])
+        await serve_app(app, clock, port)
+
+
+async def serve_app(app: HttpApplication, clock: Clock, port: int) -> None:
+    """Serve *app* until killed, as `mintscope api` does."""
+    server = make_server(
+        app,
+        clock=clock,
+        addresses=ClientAddresses(),
+        bounds=Bounds(),
+        write_refusal=write_refusal,
+        express=app.express,
+    )
+    freeze_startup_objects()
+    await server.serve(sockets=[listen("127.0.0.1", port)])
 
 
 if __name__ == "__main__":

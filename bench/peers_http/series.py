@@ -9,7 +9,7 @@ from typing import Final
 
 import uvloop
 
-from bench.peers_http.ours import OneReport
+from bench.peers_http.ours import OneReport, serve_app
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import Slot, UnixS
@@ -17,14 +17,9 @@ from mintscope.base.solana import WSOL
 from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.store import Change, FinalSlot, NewSlot
 from mintscope.edges.api.app import create_app
-from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.maintenance.memory import freeze_startup_objects
 from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.server.server import make_server
 from mintscope.edges.storage.market import Market
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.stores import open_market, open_money
@@ -70,16 +65,7 @@ async def serve(port: int, folder: Path) -> None:
             clock=clock,
             series=market.series,
         )
-        server = make_server(
-            app,
-            clock=clock,
-            addresses=ClientAddresses(),
-            bounds=Bounds(),
-            write_refusal=write_refusal,
-            express=app.express,
-        )
-        freeze_startup_objects()
-        await server.serve(sockets=[listen("127.0.0.1", port)])
+        await serve_app(app, clock, port)
 
 
 if __name__ == "__main__":
