@@ -118,7 +118,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         config = config_in(
             folder, pepper=pepper, api=api, accounts=account_limits, streams=stream_config
         )
-        log = traded_log(NOW // 1000)
+        log = traded_log(clock.now() // 1000)
         follower, broadcaster = await following(log, clock)
         streams = Streams(broadcaster, clock, stream_bounds(config))
         app = create_api(
