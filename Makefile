@@ -114,7 +114,7 @@ $(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.jso
 	done
 	@touch $@
 
-# Chromium and strace come from Debian where that is possible; without them their tests are skipped.
+# Chromium comes from Debian where that is possible; without it its tests are skipped.
 $(VENV)/browser: $(VENV)/dev tests/browser/package-lock.json
 	@PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/browser --silent --no-audit --no-fund
 	@command -v chromium-headless-shell >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
@@ -122,9 +122,6 @@ $(VENV)/browser: $(VENV)/dev tests/browser/package-lock.json
 	  { apt-get -qq update && { $(APT_INSTALL) chromium-headless-shell \
 	  || $(APT_INSTALL) chromium; }; } >/dev/null 2>&1 \
 	  || echo "Chromium could not be installed"; }
-	@command -v strace >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
-	  echo "installing strace ..."; export DEBIAN_FRONTEND=noninteractive; \
-	  { apt-get -qq update && $(APT_INSTALL) strace; } >/dev/null 2>&1 || echo "strace could not be installed"; }
 	@touch $@
 
 $(VENV)/bench: $(VENV)/dev requirements/bench.txt bench/peers/package-lock.json

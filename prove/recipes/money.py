@@ -59,7 +59,7 @@ DISK: Final = Recipe(
 )
 FLUSHES: Final = Recipe(
     name="flush audit",
-    proves="no answer leaves before what it says is on the disk (strace counts the flushes)",
+    proves="no answer leaves before what it says is on the disk",
     tests=(
         "e2e/test_debit_storm.py::test_every_answer_waits_for_the_disk",
         "e2e/test_payment_disk.py::test_every_sale_waits_for_the_disk_twice",

@@ -20,7 +20,7 @@ from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.payments.protocol.requirement import MAINNET
 from support.fakes import reports
-from support.scenes.payments.payment_shop import listening
+from support.processes.listening import listening
 from support.scenes.payments.payment_world import World, world_at
 from support.scenes.payments.selling_api import SellingApi, opened
 from support.scenes.people.agent import Agent

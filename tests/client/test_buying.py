@@ -25,7 +25,8 @@ from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import PAYMENT_SIGNATURE
-from support.scenes.payments.payment_shop import Shop, listening
+from support.processes.listening import listening
+from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at
 
 TOKEN = "/v1/token/So11111111111111111111111111111111111111112"

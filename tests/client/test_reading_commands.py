@@ -22,7 +22,7 @@ from mintscope.client.cli.connection import (
 from mintscope.shell.cli.app import app
 from mintscope.shell.config.load import CLIENT_VARIABLES
 from support.fakes import reports
-from support.scenes.payments.payment_shop import listening
+from support.processes.listening import listening
 from support.scenes.service import Service, running_service
 from support.scenes.whole_report import whole_report
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.fakes import reports
-from support.scenes.payments.payment_shop import listening
+from support.processes.listening import listening
 from support.scenes.service import Service, running_service
 from support.scenes.whole_report import whole_report
 

@@ -22,7 +22,7 @@ from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
 from support.fakes.pools import Pools
-from support.scenes.payments.payment_shop import listening
+from support.processes.listening import listening
 from support.spoiling import RUINED, spoil
 
 TOKEN: Final = USDT

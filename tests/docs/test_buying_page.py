@@ -9,7 +9,7 @@ import pytest
 
 from mintscope.base.credentials import CredentialKind, is_well_formed
 from support.fakes.reports import TRACKED
-from support.scenes.payments.payment_shop import listening
+from support.processes.listening import listening
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import SellingApi, opened
 

@@ -1,16 +1,11 @@
 """Kill -9 during debits: no answered debit is lost, and the books balance.
 
 A killed process keeps its page cache, so kills cannot see a commit that was not
-flushed; `test_every_answer_waits_for_the_disk` looks at the system calls instead.
+flushed; `test_every_answer_waits_for_the_disk` looks at the flushes instead.
 """
 
 import asyncio
 import os
-import re
-import shutil
-import signal
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +19,7 @@ from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import CreditToken
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from support.fakes.reports import TRACKED
+from support.processes.flush_trace import FLUSH, FlushTrace
 from support.processes.paying_service import serve
 from support.processes.processes import processes, start_process
 from support.processes.served import Served
@@ -35,6 +31,7 @@ KILLS = 300 if FULL else 30
 SOUND = "Sound"
 TOKENS, CREDITS, CLIENTS = 12, 1_000_000, 8
 ANSWERS = 20
+ANSWER = "answer"
 
 
 @dataclass
@@ -46,10 +43,10 @@ class History:
 
 
 @contextmanager
-def running(folder: Path, ledger: str) -> Iterator[Served]:
+def running(folder: Path, ledger: str, trace: Path | None = None) -> Iterator[Served]:
     """Run the service; kill it at the end of the block."""
     hears, tells = processes.Pipe(duplex=False)
-    process = start_process(serve, folder, tells, ledger)
+    process = start_process(serve, folder, tells, ledger, trace)
     try:
         assert hears.poll(20)
         yield Served(hears.recv(), asyncio.Event())
@@ -144,47 +141,19 @@ async def test_the_storm_finds_a_ledger_that_answers_before_it_commits(tmp_path:
     assert any("kept" in violation for violation in violations(tmp_path, history))
 
 
-@contextmanager
-def traced(folder: Path, ledger: str, trace: Path) -> Iterator[Served]:
-    """Run the service under strace, which writes its flushes and its answers to *trace*."""
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("did not run: strace is not installed")
-    calls = "trace=fsync,fdatasync,write,writev,sendto,sendmsg"
-    options = [strace, "-f", "-qq", "-s", "16", "-e", calls, "-o", str(trace)]
-    command = [
-        *options,
-        sys.executable,
-        "-m",
-        "support.processes.paying_service",
-        str(folder),
-        ledger,
-    ]
-    with subprocess.Popen(
-        command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        said = process.stdout.readline().split()
-        if not said:
-            pytest.skip("did not run: strace may not trace here")
-        try:
-            yield Served(int(said[0]), asyncio.Event())
-        finally:
-            os.kill(int(said[1]), signal.SIGKILL)  # the service; strace ends with it
-            process.communicate(timeout=20)
-
-
 async def flushes_before_each_answer(folder: Path, ledger: str) -> list[int]:
     """Return how often the disk was flushed between one answer and the next."""
     issue(folder)
     trace = folder / "trace"
-    with traced(folder, ledger, trace) as server:
+    notes = FlushTrace(trace)
+    with running(folder, ledger, trace) as server:
         async with server.connection() as client:
             for _ in range(ANSWERS):
                 await client.send(request(credit_token(0)))
                 assert (await client.answer())[0] == 200
-    _, *between = re.split("HTTP/1.1 200", trace.read_text())[:ANSWERS]
-    return [len(re.findall(r"(?:fsync|fdatasync)\(", calls)) for calls in between]
+                notes.note(ANSWER)
+    _, *between = trace.read_text().split(f"{ANSWER}\n")[:ANSWERS]
+    return [lines.count(FLUSH) for lines in between]
 
 
 async def test_every_answer_waits_for_the_disk(tmp_path: Path) -> None:

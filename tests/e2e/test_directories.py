@@ -20,7 +20,7 @@ from x402.http.clients.httpx import x402HttpxClient
 from x402.mechanisms.svm.exact.register import register_exact_svm_client
 from x402.mechanisms.svm.signers import KeypairSigner
 
-from support.scenes.payments.payment_shop import listening
+from support.processes.listening import listening
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import SellingApi, opened
 

@@ -2,12 +2,7 @@
 
 import asyncio
 import os
-import re
 import resource
-import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,9 +12,10 @@ import httpx
 import pytest
 
 from mintscope.edges.storage.folder import MONEY_FILE
+from support.processes.flush_trace import FLUSH, FlushTrace
 from support.processes.market_town import ask_books, market_town, tokens_issued, visiting
-from support.processes.paying_chain import RICH, Chain, chain_running
-from support.processes.selling_service import Seller
+from support.processes.paying_chain import RICH, chain_running
+from support.processes.selling_service import Manner, Seller, seller_running
 from support.scenes.payments.shopping import TIMEOUT_S, Shopper, redeem
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
@@ -98,51 +94,24 @@ def disk_full(seller: Seller) -> Iterator[None]:
 async def flushes_before_each_sale(folder: Path, mistake: str) -> list[int]:
     """Return how often the disk was flushed before each 201."""
     trace = folder / "trace"
+    notes = FlushTrace(trace)
+
+    async def noted(answer: httpx.Response) -> None:
+        notes.note(str(answer.status_code))
+
     with (
         chain_running(buyers={"buyer": RICH}) as chain,
-        traced(folder, chain, mistake, trace) as url,
+        seller_running(folder, chain.url, Manner(mistake=mistake, trace=trace)) as seller,
     ):
         async with httpx.AsyncClient(base_url=chain.url, timeout=TIMEOUT_S) as rpc:
             shopper = Shopper(chain.genesis.key("buyer"), chain.genesis, rpc)
-            async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as shop:
+            async with httpx.AsyncClient(
+                base_url=seller.url, timeout=TIMEOUT_S, event_hooks={"response": [noted]}
+            ) as shop:
                 for _ in range(FLUSHED):
                     assert (await shopper.buy(shop, None)).token is not None
-    between = re.split("HTTP/1.1 201", trace.read_text())[:FLUSHED]
-    return [
-        len(re.findall(r"(?:fsync|fdatasync)\(", calls.rpartition("HTTP/1.1 402")[2]))
-        for calls in between
-    ]
-
-
-@contextmanager
-def traced(folder: Path, chain: Chain, mistake: str, trace: Path) -> Iterator[str]:
-    """Run the service under strace, which writes its flushes and its answers to *trace*."""
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("did not run: strace is not installed")
-    calls = "trace=fsync,fdatasync,write,writev,sendto,sendmsg"
-    options = [strace, "-f", "-qq", "-s", "16", "-e", calls, "-o", str(trace)]
-    command = [
-        *options,
-        sys.executable,
-        "-m",
-        "support.processes.selling_service",
-        str(folder),
-        chain.url,
-        mistake,
-    ]
-    with subprocess.Popen(
-        command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdout is not None
-        said = process.stdout.readline().split()
-        if not said:
-            pytest.skip("did not run: strace may not trace here")
-        try:
-            yield f"http://127.0.0.1:{int(said[0])}"
-        finally:
-            os.kill(int(said[1]), signal.SIGKILL)  # the service; strace ends with it
-            process.communicate(timeout=20)
+    until_each = trace.read_text().split("201\n")[:FLUSHED]
+    return [lines.rpartition("402\n")[2].count(FLUSH) for lines in until_each]
 
 
 async def test_every_sale_waits_for_the_disk_twice(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from mintscope.shell.config.sections import ApiConfig
 from support.fakes import reports
-from support.scenes.payments.payment_shop import listening
+from support.processes.listening import listening
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import opened
 from support.scenes.whole_report import whole_report

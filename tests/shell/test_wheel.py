@@ -15,7 +15,7 @@ import pytest
 from mintscope.base.solana import WSOL
 from mintscope.shell.cli.demo.demo import AGENT
 from support.fakes import reports
-from support.scenes.payments.payment_shop import listening
+from support.processes.listening import listening
 from support.scenes.service import running_service
 from support.scenes.whole_report import whole_report
 from support.wheels import closure, wheel_of

@@ -24,7 +24,7 @@ from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.stores import Market
 from support.oracles.devchain_blocks import NOW
-from support.processes.chain_node import node_at
+from support.processes.listening import listening
 from support.scenes.stores import market_in
 
 pytestmark = [pytest.mark.storm, pytest.mark.timeout(900)]
@@ -68,7 +68,7 @@ class Except:
 
 @asynccontextmanager
 async def filling(app: ASGIApp, chain: Devchain) -> AsyncIterator[Filling]:
-    async with node_at(app) as url:
+    async with listening(app) as url:
         yield Filling(
             config=Config(chain=ChainConfig(rpc_url=SecretStr(url))),
             rate_pools=[pool.address for pool in chain.world.sol_pools],

@@ -17,7 +17,7 @@ from mintscope.devchain.chain import Devchain
 from mintscope.shell.config.load import child_environment
 from mintscope.shell.wiring.stores import Market
 from support.oracles.devchain_blocks import NOW
-from support.processes.chain_node import node_at
+from support.processes.listening import listening
 from support.scenes.stores import market_in
 
 CALLS_BEFORE_A_KILL: Final = [1, 3, 40, 90, 150]
@@ -84,7 +84,7 @@ async def test_killed_anywhere_and_started_again_it_is_bit_identical(tmp_path: P
         "yes": True,
     }
     random, node, kills, stage = Random(7), Counting(chain), 0, None
-    async with market_in(late) as market, node_at(node) as url:
+    async with market_in(late) as market, listening(node) as url:
         await market.tracking.add(mint)
         environment = child_environment(
             {"MINTSCOPE_DATA_DIR": str(late), "MINTSCOPE_CHAIN__RPC_URL": url}

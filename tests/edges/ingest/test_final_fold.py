@@ -1,6 +1,7 @@
 """When final slots are folded, and how many at a time."""
 
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import apsw
@@ -98,9 +99,11 @@ async def test_a_batch_ends_where_it_has_touched_enough_mints(
 class BusyClock(ManualClock):
     """Lets time pass whenever it is asked: between two looks something was done."""
 
+    step_ms = 15
+
     @override
     def monotonic_s(self) -> float:
-        self.advance(15)
+        self.advance(self.step_ms)
         return super().monotonic_s()
 
 
@@ -119,6 +122,20 @@ async def test_the_more_slots_wait_the_more_is_folded_and_never_all_in_one_go(
 
     assert SLOTS_MIN < most < SLOTS_MAX
     assert longest_s < 0.4
+
+
+async def test_however_many_slots_wait_a_batch_has_a_bound(market: Market) -> None:
+    clock = BusyClock(UnixMs(START * 1000))
+    fold = FinalFold(market.store, None, clock, mints_max=3)
+    await add(market, range(1, 2 * SLOTS_MAX + 1))
+    await fold.go_on()  # and see how many wait
+    clock.step_ms = 700  # so that a step is done each time
+    left = [2 * SLOTS_MAX]
+    while left[-1] > SLOTS_MAX:
+        await fold.go_on()
+        left.append(await waiting(market))
+    folded = {before - after for before, after in pairwise(left)}
+    assert folded == {0, 6}  # where too many wait, four times as many mints: two of them in a slot
 
 
 async def folded_at_once(folder: Path) -> list[tuple[object, ...]]:

@@ -24,7 +24,7 @@ from mintscope.core.payments.outcome import (
 from mintscope.core.payments.payment import PaidReport, Sighting, State, UnreadablePayment
 from mintscope.core.payments.store import Budget
 from mintscope.shell.wiring.payments import Sales
-from support.scenes.payments.payment_shop import listening
+from support.processes.listening import listening
 from support.scenes.payments.payment_world import (
     AMOUNT,
     EXPIRY_SLOTS,

@@ -15,7 +15,10 @@ async def test_one_of_three_processes_audits(tmp_path: Path) -> None:
     for _ in range(2):
         assert [await each.is_auditor() for each in processes] == [True, False, False]
     await processes[0].close()
-    assert [await each.is_auditor() for each in processes[1:]] == [True, False]
+    audits: list[bool] = []
+    while not any(audits):  # the server notices within moments that the connection is closed
+        audits = [await each.is_auditor() for each in processes[1:]]
+    assert audits in ([True, False], [False, True])
     for each in processes[1:]:
         await each.close()
 

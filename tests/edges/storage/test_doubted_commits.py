@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +14,7 @@ import pytest
 from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
-from mintscope.base.credentials import make_credit_token
+from mintscope.base.credentials import CredentialHash, make_credit_token
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.base.time import month_of
@@ -27,6 +27,8 @@ from mintscope.edges.storage.postgres.money import credit_batches
 from mintscope.edges.storage.postgres.money.credit_batches import DEBIT, SPEND, CreditBatches
 from mintscope.edges.storage.postgres.money.credit_book import PostgresCreditBook
 from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
+from mintscope.edges.storage.sql.money.credit_statements import ADD
+from mintscope.edges.storage.sql.money.purchases import PurchasedCredits
 from support.processes.servers import PostgresServer
 from support.scenes.postgres import dsn_in
 
@@ -34,6 +36,7 @@ PEPPER: Final = bytes(range(32))
 NOW: Final = UnixMs(1_763_640_000_000)
 ROUNDS: Final = 30 if os.environ.get("STORM") == "full" else 3  # noqa: TID251 - only how long
 CLIENTS: Final = 16
+SOMEONE_WAITS: Final = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)"
 
 
 class Losing(PostgresDatabase):
@@ -188,6 +191,37 @@ def test_a_rotation_may_refer_to_an_account_that_a_batch_debits(
         other.execute(SPEND, ([account], NOW, 1, 1, []))
         refer = "SELECT id FROM credit_account WHERE id = ? FOR KEY SHARE NOWAIT"
         assert losing(book).execute(refer, (account,)).get == account
+
+
+def top_up(db: PostgresDatabase, account: CreditAccount) -> None:
+    db.execute(ADD, (account, "top_up", 5, NOW))
+
+
+def rotate(db: PostgresDatabase, account: CreditAccount) -> None:
+    assert PurchasedCredits(db).rotate(account, CredentialHash(bytes(32)), "hint", NOW) == 9
+
+
+@pytest.mark.parametrize(("change", "left"), [(top_up, 14), (rotate, 0)])
+def test_what_changes_a_balance_waits_for_a_debit_under_way(
+    book: PostgresCreditBook,
+    tmp_path: Path,
+    change: Callable[[PostgresDatabase, CreditAccount], None],
+    left: int,
+) -> None:
+    account = opened(book)
+
+    def change_beside() -> None:
+        with closing(PostgresDatabase(dsn_in(tmp_path))) as db, db.transaction():
+            change(db, account)
+
+    with ThreadPoolExecutor(1) as threads:
+        with closing(PostgresDatabase(dsn_in(tmp_path))) as other, other.transaction(beside=True):
+            other.execute(SPEND, ([account], NOW, 1, 1, []))
+            changing = threads.submit(change_beside)
+            while not other.execute(SOMEONE_WAITS).get:
+                pass
+        changing.result()
+    assert book.balance(account) == left
 
 
 @pytest.mark.storm

@@ -14,7 +14,8 @@ from typer.testing import CliRunner, Result
 
 from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.shell.cli.buy import app
-from support.scenes.payments.payment_shop import Shop, listening
+from support.processes.listening import listening
+from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import World, world_at
 
 MINT = "So11111111111111111111111111111111111111112"

@@ -24,7 +24,7 @@ from mintscope.shell.cli.doctor.finding import Finding, Level
 from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.sales import app as sales_app
 from mintscope.shell.wiring.payments import CannotSell, expect_funds
-from support.scenes.payments.payment_shop import listening
+from support.processes.listening import listening
 from support.scenes.payments.payment_world import World, config_of, selling, world_at
 from support.scenes.stores import money_in
 

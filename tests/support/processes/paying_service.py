@@ -1,8 +1,6 @@
 """A service to be killed: runs in a process of its own and tells its port."""
 
 import asyncio
-import os
-import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -19,6 +17,7 @@ from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedge
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.api import create_api, create_server
 from support.fakes.reports import FakeReports
+from support.processes.flush_trace import FlushTrace, TracedFiles
 from support.scenes.stores import PEPPER, config_in
 
 RAISED = ApiConfig(rate_limit_requests=1_000_000_000)
@@ -57,9 +56,11 @@ LEDGERS = {
 }
 
 
-def serve(folder: Path, told: Connection, ledger: str) -> None:
-    """Serve until killed."""
+def serve(folder: Path, told: Connection, ledger: str, trace: Path | None) -> None:
+    """Serve until killed; flushes are noted in *trace*."""
+    files = None if trace is None else TracedFiles(FlushTrace(trace))
     asyncio.run(_serve(folder, ledger, told.send))
+    del files  # as long as one of them is open
 
 
 async def _serve(folder: Path, ledger_name: str, tell: Callable[[int], object]) -> None:
@@ -80,12 +81,3 @@ async def _serve(folder: Path, ledger_name: str, tell: Callable[[int], object]) 
     server = create_server(config.api, app, clock, app.express)
     tell(listener.getsockname()[1])
     await server.serve(sockets=[listener])
-
-
-def _say(port: int) -> None:
-    sys.stdout.write(f"{port} {os.getpid()}\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    asyncio.run(_serve(Path(sys.argv[1]), sys.argv[2], _say))

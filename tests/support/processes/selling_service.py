@@ -1,9 +1,7 @@
 """A service that sells, as a process of its own, made as `mintscope api` makes it; to be killed."""
 
 import asyncio
-import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -34,6 +32,7 @@ from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.processes.log_lines import configure_logging
 from mintscope.shell.wiring.stores import open_market, open_money
 from support.fakes.reports import FakeReports
+from support.processes.flush_trace import FlushTrace, TracedFiles
 from support.processes.processes import running as running_process
 
 PEPPER = bytes(range(32))
@@ -77,10 +76,12 @@ class Manner:
     """How the service sells.
 
     mistake    the name of one of CHAINS, or NeverFlushes; empty for none
+    trace      where its flushes are noted; None: nowhere
     """
 
     patience_s: float = 2.0
     mistake: str = ""
+    trace: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
     configure_logging("error", json_lines=False)
     clock = SystemClock()
     config = config_of(folder, rpc_url, Genesis(7))
+    files = None if manner.trace is None else TracedFiles(FlushTrace(manner.trace))
     async with (
         open_market(config) as market,
         open_money(config, clock) as money,
@@ -139,7 +141,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
     ):
         await sales.expect_ready()
         if manner.mistake == "NeverFlushes":
-            vars(money.payments)["_writing"].pragma("synchronous", "NORMAL")
+            vars(money.payments)["_writing"].connection.pragma("synchronous", "NORMAL")
         ledger = money.ledger
         app = create_api(
             config,
@@ -155,6 +157,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
         tell(listener.getsockname()[1])
         server = create_server(config.api, app, clock, app.express)
         await server.serve(sockets=[listener])
+    del files  # as long as one of them is open
 
 
 def _shop(sales: Sales, manner: Manner) -> Merchant:
@@ -163,17 +166,3 @@ def _shop(sales: Sales, manner: Manner) -> Merchant:
         chain.__class__ = CHAINS[manner.mistake]
     facilitator = replace(sales.facilitator, chain=chain, patience_s=manner.patience_s)
     return replace(sales.merchant("http://shop.example"), facilitator=facilitator)
-
-
-def _say(port: int) -> None:
-    sys.stdout.write(f"{port} {os.getpid()}\n")
-    sys.stdout.flush()
-
-
-def main(arguments: Sequence[str]) -> None:
-    folder, rpc_url, mistake = arguments
-    asyncio.run(_run(_say, Path(folder), rpc_url, Manner(mistake=mistake)))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

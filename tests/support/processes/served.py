@@ -99,5 +99,5 @@ async def served(  # noqa: PLR0913 - one argument for each thing that can differ
     try:
         yield Served(listener.getsockname()[1], ended)
     finally:
-        server.should_exit = True
+        server.stop()
         await running

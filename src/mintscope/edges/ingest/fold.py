@@ -24,8 +24,10 @@ SLOTS_MAX: Final = 100
 WAIT_S: Final = 10.0
 STEP_S: Final = 0.02  # after each append
 LATE_STEP_S: Final = 0.3  # where almost too many slots wait: less than from one slot to the next
+BEHIND_STEP_S: Final = 1.0  # where too many wait, so that appends wait for the fold
 PACKED_MAX: Final = 500  # mints, in one step
-MINTS_MAX: Final = 1_500  # of a batch: to write so many takes less than 100 ms
+MINTS_MAX: Final = 1_500  # of a batch: to write so many takes about 100 ms
+LATE_BATCH: Final = 4  # times as many where too many slots wait: each is written less often
 
 
 class FinalFold:
@@ -48,23 +50,32 @@ class FinalFold:
         self._floor = floor
         self._clock = clock
         self._under_way: _Batch | None = None
-        self._is_behind = False
         self._waiting = 0
         self._begun_s = clock.monotonic_s()
 
     async def go_on(self) -> None:
-        """Do a part of what is due, a larger one the more slots wait; all where too many do."""
+        """Do a part of what is due, a larger one the more slots wait."""
         end_s = self._clock.monotonic_s() + self._step_s()
-        while self._clock.monotonic_s() < end_s or self._is_behind:
+        while self._clock.monotonic_s() < end_s:
             if self._under_way is None and not await self._begin():
                 return
             await self._step()
-            if self._under_way is not None and self._under_way.is_packed:
-                end_s = min(end_s, self._clock.monotonic_s())  # to write takes long enough
+            if self._under_way is not None and self._under_way.is_packed and not self._is_behind:
+                return  # to write takes long enough
+
+    @property
+    def _is_behind(self) -> bool:
+        return self._waiting >= SLOTS_MAX
+
+    @property
+    def _late(self) -> float:
+        """From 0, where no more slots wait than should, to 1, where too many do."""
+        return max(0, self._waiting - 2 * SLOTS_MIN) / (SLOTS_MAX - 2 * SLOTS_MIN)
 
     def _step_s(self) -> float:
-        late = max(0, self._waiting - 2 * SLOTS_MIN) / (SLOTS_MAX - 2 * SLOTS_MIN)
-        return STEP_S + late * (LATE_STEP_S - STEP_S)
+        if self._is_behind:
+            return BEHIND_STEP_S
+        return STEP_S + self._late * (LATE_STEP_S - STEP_S)
 
     async def finish(self) -> None:
         """Fold everything that is final."""
@@ -77,10 +88,9 @@ class FinalFold:
         """Begin a batch if one is due."""
         folding, now_s = await self._store.fold(SLOTS_MAX), self._clock.monotonic_s()
         waiting = self._waiting = len(folding.slots)
-        self._is_behind = waiting == SLOTS_MAX
         if not waiting or (waiting < SLOTS_MIN and now_s - self._begun_s < WAIT_S):
             return False
-        mints_max = None if self._is_behind else self._mints_max
+        mints_max = round(self._mints_max * (1 + self._late * (LATE_BATCH - 1)))
         self._begun_s = now_s
         self._under_way = await _Batch.begin(folding, self._floor, mints_max)
         return True

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import Final
@@ -23,6 +23,8 @@ from mintscope.edges.server.protocol.express import Express
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 GRACE_S: Final = 10  # for responses under way when the server is told to stop
+TURN_S: Final = 0.1  # uvicorn counts ten to a second
+TURNS_OF_A_DAY: Final = 864_000
 
 
 class Server(uvicorn.Server):
@@ -33,11 +35,12 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, draining: Draining | None = None) -> None:
         super().__init__(config)
         self.draining = draining or Draining()
+        self._is_told = asyncio.Event()
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop, after the time that is left to balancers; at the second signal at once."""
-        stop = partial(super().handle_exit, sig, frame)
+        stop = partial(self._obey, sig, frame)
         if self.draining.lasts_s == 0 or self.draining.has_begun:
             stop()
             return
@@ -45,11 +48,33 @@ class Server(uvicorn.Server):
         self.draining.at_begin()
         asyncio.get_running_loop().call_later(self.draining.lasts_s, stop)
 
+    def stop(self) -> None:
+        """Stop without a signal."""
+        self.should_exit = True
+        self._is_told.set()
+
+    def _obey(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._is_told.set()
+
+    @override
+    async def main_loop(self) -> None:
+        """Do what is done ten times a second, until it is told to stop; then at once."""
+        turn_count = 0
+        while not await self.on_tick(turn_count % TURNS_OF_A_DAY):
+            turn_count += 1
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_told.wait(), TURN_S)
+
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, and wait for responses under way."""
+        """Stop listening, and wait for responses under way, if there are any."""
         self.draining.at_end()
-        await super().shutdown(sockets)
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+            return
+        for listening in (*self.servers, *(sockets or ())):
+            listening.close()
 
     @override
     @contextmanager
@@ -80,7 +105,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
 ) -> Server:
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
 
-    It ends on SIGINT and SIGTERM, or when `should_exit` is set, once responses under way are sent.
+    It ends on SIGINT and SIGTERM, or by `stop()`, once responses under way are sent.
 
     write_refusal   returns what is sent where no route has seen the request
     express         answers plain requests before *app* is asked
@@ -118,5 +143,5 @@ async def serving_beside(server: Server, listener: socket.socket) -> AsyncIterat
     try:
         yield
     finally:
-        server.should_exit = True
+        server.stop()
         await task

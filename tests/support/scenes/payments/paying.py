@@ -1,13 +1,10 @@
 """A chain that only pays, on a clock that moves when told; and payments to send to it."""
 
-import asyncio
-import socket
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import uvicorn
 from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
 from solders.hash import Hash
 from solders.instruction import AccountMeta, Instruction
@@ -24,6 +21,7 @@ from mintscope.devchain.pulse import SLOT_MS, Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.devchain.svm.vm import Vm
+from support.processes.listening import listening
 
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
 START = UnixMs(1_800_000_000_000)
@@ -131,10 +129,5 @@ def payment(
 async def served(chain: PayingChain) -> AsyncIterator[str]:
     """Serve *chain* on the loopback and yield where."""
     app = answering(chain.methods, chain.vm.faults)
-    config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        running = asyncio.create_task(server.serve(sockets=[listener]))
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        await running
+    async with listening(app) as url:
+        yield url

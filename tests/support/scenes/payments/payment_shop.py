@@ -1,12 +1,8 @@
 """A shop with the two paid routes and nothing else, as clients meet it over HTTP."""
 
-import asyncio
-import socket
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any, Final
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -31,17 +27,6 @@ from mintscope.core.payments.protocol.requirement import Resource
 
 REQUEST_ATOMS: Final = 2_500
 CREDIT_ATOMS: Final = 2_250
-
-
-@asynccontextmanager
-async def listening(app: Any) -> AsyncIterator[str]:
-    config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        running = asyncio.create_task(server.serve(sockets=[listener]))
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        await running
 
 
 class Shop:

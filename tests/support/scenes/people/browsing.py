@@ -164,16 +164,15 @@ async def visiting(
     *,
     scripts: bool = True,
     size: tuple[int, int] = WIDE,
-    zone: str = "UTC",
 ) -> AsyncIterator[Visitor]:
-    """Open a browser of its own: no cookies, nothing remembered; its clock shows *zone*."""
+    """Open a browser of its own: no cookies, nothing remembered."""
     width, height = size
     context = await browser.new_context(
         viewport={"width": width, "height": height},
         java_script_enabled=scripts,
         reduced_motion="reduce",
         locale="en-GB",
-        timezone_id=zone,
+        timezone_id="UTC",
         permissions=["clipboard-read", "clipboard-write"],
     )
     try:
