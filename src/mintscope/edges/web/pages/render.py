@@ -17,6 +17,8 @@ from mintscope.base.foreign import visible
 from mintscope.base.time import iso_time
 from mintscope.core.accounts.people.session import Session
 from mintscope.edges.server.response import NO_STORE, Header, Response
+from mintscope.edges.web.figures.numbers import dollars, percent, price
+from mintscope.edges.web.figures.sparkline import sparkline
 from mintscope.edges.web.pages.page import (
     COOKIE,
     END_SESSION,
@@ -94,7 +96,7 @@ class PageWriter:
 
     Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
     `values`, `features`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`, `until`,
-    `agent`, `visible` and `foreign`.
+    `agent`, `visible`, `foreign`, and of `figures`: `price`, `dollars`, `percent`, `sparkline`.
 
     is_secure   every address of the site is https
     """
@@ -173,6 +175,10 @@ def _environment(static: Callable[[str], str], features: Features) -> Environmen
         agent=describe_agent,
         visible=visible,
         foreign=foreign_text,
+        price=price,
+        dollars=dollars,
+        percent=percent,
+        sparkline=sparkline,
     )
     return environment
 
