@@ -1,5 +1,8 @@
 """What goes wrong with an account, and what is done with several browsers or an agent."""
 
+import re
+from datetime import datetime, timedelta, timezone
+
 import pytest
 from playwright.async_api import Browser, expect
 
@@ -149,3 +152,28 @@ async def test_a_refusal_is_a_page_like_all_others(visitor: Visitor) -> None:
         await visitor.reads(title)
     await visitor.follow("Go to the start")
     await visitor.reads("Signed in as clumsy@people.example.")
+
+
+async def test_times_are_read_in_the_readers_zone_with_utc_on_hover(
+    chromium: Browser, live_site: Website
+) -> None:
+    async with visiting(chromium, live_site.origin, zone="Asia/Kolkata") as visitor:
+        await visitor.sign_up("far-away@people.example")
+        await visitor.open("/settings/account")
+        moment = visitor.page.locator("time[data-moment]").first
+        at = datetime.fromisoformat(await moment.get_attribute("datetime") or "")
+        there = at.astimezone(timezone(timedelta(hours=5, minutes=30)))
+        await expect(moment).to_have_text(
+            re.compile(rf"^{there.day} {there:%b}\w* {there:%Y, %H:%M} (IST|GMT\+5:30)$")
+        )
+        await expect(moment).to_have_attribute("title", f"{at.day} {at:%b %Y, %H:%M} UTC")
+        await visitor.page.evaluate(
+            """() => document.querySelector("main").insertAdjacentHTML("beforeend",
+               '<time id="later" datetime="2026-11-22T22:13:20Z" data-moment="clock">x</time>')"""
+        )
+        await expect(visitor.page.locator("#later")).to_have_text("03:43:20")
+    async with visiting(chromium, live_site.origin, scripts=False, zone="Asia/Kolkata") as visitor:
+        await visitor.sign_in("far-away@people.example", "/settings/account")
+        await expect(visitor.page.locator("time[data-moment]").first).to_have_text(
+            f"{at.day} {at:%b %Y, %H:%M} UTC"
+        )

@@ -13,7 +13,8 @@ How a page is made
        and its size.  `request.signed_in` is the session.  GET changes nothing.
     4. A template extends `base.html` and fills `title` and `main`.  Forms are made of the macros in
        `macros.html`: `{{ csrf(session) }}` first, then `field(...)`, `button(...)`.  Every text is
-       escaped, a missing name is an error.  No script or style in a template: `static/`.
+       escaped, a missing name is an error.  No script or style in a template: `static/`.  A moment
+       is `moment(at)`, an age `time(at)`: `times.js` shows them in the reader's zone.
     5. Pages work without scripts.  htmx may make them quicker: `hx-post` beside a form's own
        action, with `hx-target` and `hx-select` naming the same element; the server sends whole
        pages and knows nothing of it.

@@ -164,15 +164,16 @@ async def visiting(
     *,
     scripts: bool = True,
     size: tuple[int, int] = WIDE,
+    zone: str = "UTC",
 ) -> AsyncIterator[Visitor]:
-    """Open a browser of its own: no cookies, nothing remembered."""
+    """Open a browser of its own: no cookies, nothing remembered; its clock shows *zone*."""
     width, height = size
     context = await browser.new_context(
         viewport={"width": width, "height": height},
         java_script_enabled=scripts,
         reduced_motion="reduce",
         locale="en-GB",
-        timezone_id="UTC",
+        timezone_id=zone,
         permissions=["clipboard-read", "clipboard-write"],
     )
     try:
