@@ -39,6 +39,7 @@ from mintscope.edges.web.form import OwnOrigins
 from mintscope.edges.web.home import HomePages
 from mintscope.edges.web.keys.keys import KeyPages
 from mintscope.edges.web.mailbox import Mailbox, MailboxPages
+from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.files import static_files
 from mintscope.edges.web.pages.render import Features, PageWriter
 from mintscope.edges.web.review.applications import ReviewPages
@@ -56,6 +57,7 @@ class WebParts:
     """What the pages show and change.
 
     mailbox  holds e-mails that are not sent; None where they are sent
+    market   what pages of tokens show; None where there are none
     """
 
     people: People
@@ -64,6 +66,7 @@ class WebParts:
     credits: AccountCredits
     review: Reviews
     mailbox: Mailbox | None = None
+    market: MarketParts | None = None
 
 
 def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:

@@ -163,6 +163,14 @@ class WebConfig(Section):
     """Wrong passwords from one client in 15 minutes, for any e-mail address."""
     sign_ups_per_hour_max: values.Count = 20
     """Accounts that a client may make in an hour."""
+    showcase: values.Mints = ()
+    """Tokens whose pages everyone sees for nothing, as wrapped SOL's."""
+    free_views_per_day: int = Field(default=20, ge=0, le=1_000_000)
+    """Views of other tokens' pages that a client address has for nothing in a day; a token seen
+    once is seen for 15 minutes, in every timeframe. A credit each beyond these."""
+    live_pages_max: values.Count = 500
+    """Open pages that are told of changes as they happen, of the streams.open_max streams; pages
+    beyond these show what was when they were loaded."""
     admin_host: str = "127.0.0.1"
     """Address of a listener for administrators alone."""
     admin_port: values.OptionalPort = None

@@ -1,7 +1,7 @@
 """`mintscope api`: the process that answers clients."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from socket import socket
 from typing import Final, TypeAlias
@@ -40,6 +40,7 @@ from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
 from mintscope.shell.wiring.following.lists import listing
 from mintscope.shell.wiring.following.reports import following
+from mintscope.shell.wiring.following.shown import market_parts
 from mintscope.shell.wiring.maintenance import running, serving_metrics
 from mintscope.shell.wiring.mcp.serving import McpService
 from mintscope.shell.wiring.payments import Sales, open_sales
@@ -85,7 +86,6 @@ async def _serve(
     sold_at = resource_origin(config.api.origin, host, port)
     lists = await enter(listing(config.lists, market.lists, clock, sold_at))
     accounts = await enter(_accounts(config, money, origins[0], limits, clock))
-    await enter(running(accounts.run, "accounts"))
     api = create_api(
         config,
         reports=follower,
@@ -101,7 +101,8 @@ async def _serve(
     )
     address_limits = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
     other, sells = other_limit(config.api), sales is not None
-    pages = Pages(config.web, accounts, address_limits, other, clock, has_payments=sells)
+    shown = market_parts(config, follower, market.series, lists.lists, streams, ledger)
+    pages = Pages(config.web, accounts, address_limits, other, clock, sells, shown)
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, address_limits, other, clock)
     app = await enter(mcp.beside(pages.beside(api, origins), api))
@@ -126,13 +127,19 @@ async def _selling(
             yield sales
 
 
-def _accounts(
+@asynccontextmanager
+async def _accounts(
     config: Config, money: Money, origin: str, limits: Limits, clock: Clock
-) -> AbstractAsyncContextManager[Accounts]:
+) -> AsyncIterator[Accounts]:
+    """Answer for accounts during the block, and maintain them."""
     store, pepper = money.accounts, money.pepper
-    return open_accounts(
-        config, store=store, pepper=pepper, origin=origin, limits=limits, clock=clock
-    )
+    async with (
+        open_accounts(
+            config, store=store, pepper=pepper, origin=origin, limits=limits, clock=clock
+        ) as accounts,
+        running(accounts.run, "accounts"),
+    ):
+        yield accounts
 
 
 def create_api(  # noqa: PLR0913 - one argument for each part

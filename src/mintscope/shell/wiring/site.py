@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
@@ -18,6 +18,7 @@ from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import make_server, serving_beside
 from mintscope.edges.web.app import create_web
+from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.render import Features
 from mintscope.shell.config.sections import WebConfig
 from mintscope.shell.config.values import is_loopback
@@ -89,6 +90,7 @@ class Pages:
     other_limit: Limit
     clock: Clock
     has_payments: bool = False
+    market: MarketParts | None = None
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
         """Return what answers on the listener of *api*: it alone, or with the pages."""
@@ -126,7 +128,7 @@ class Pages:
 
     def _create(self, features: Features, origins: Sequence[str]) -> HttpApplication:
         return create_web(
-            parts=self.accounts.web_parts(),
+            parts=replace(self.accounts.web_parts(), market=self.market),
             origins=origins,
             clock=self.clock,
             limits=self.limits,

@@ -1,0 +1,55 @@
+"""What pages know of the market, and to whom they show it."""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from mintscope.base.primitives import Mint
+from mintscope.base.solana import WSOL
+from mintscope.base.time import SECOND_MS
+from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.market.listing.listed import TokenLists
+from mintscope.core.market.report import Reports
+from mintscope.core.market.series.store import SeriesReader
+from mintscope.edges.server.streams.streams import Streams
+
+FREE: frozenset[Mint] = frozenset({Mint(WSOL)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketParts:
+    """The market as pages read it.
+
+    reports               reports of tokens as of the last applied slot
+    series                candles and swaps
+    lists                 all tokens, and what the chain says of them
+    streams               reports as they change; pages have a part of its room
+    ledger                takes a credit for a view
+    degraded_after_s      older data is marked
+    stale_after_s         older data is not shown
+    showcase              tokens that everyone sees for nothing, beside wrapped SOL
+    free_views_per_day    of other tokens, by client address
+    live_pages_max        open pages that are told of changes
+    """
+
+    reports: Reports
+    series: SeriesReader
+    lists: TokenLists
+    streams: Streams
+    ledger: CreditLedger
+    degraded_after_s: float = 30.0
+    stale_after_s: float = 300.0
+    showcase: AbstractSet[Mint] = FREE
+    free_views_per_day: int = 20
+    live_pages_max: int = 500
+
+    def is_free(self, mint: Mint) -> bool:
+        """Say whether everyone sees *mint* for nothing."""
+        return mint in FREE or mint in self.showcase
+
+    def is_degraded(self, age_ms: int) -> bool:
+        """Say whether data of that age is to be marked."""
+        return age_ms > self.degraded_after_s * SECOND_MS
+
+    def is_stale(self, age_ms: int) -> bool:
+        """Say whether data of that age is not to be shown."""
+        return age_ms > self.stale_after_s * SECOND_MS
