@@ -11,10 +11,12 @@ How a page is made
     3. Before a handler runs, `endpoints` has checked the route's `access` (SIGNED_IN sends
        strangers to sign in, FRESH asks for the password again), the Origin and `csrf` of a form,
        and its size.  `request.signed_in` is the session.  GET changes nothing.
-    4. A template extends `base.html` and fills `title` and `main`.  Forms are made of the macros in
-       `macros.html`: `{{ csrf(session) }}` first, then `field(...)`, `button(...)`.  Every text is
-       escaped, a missing name is an error.  No script or style in a template: `static/`.  A moment
-       is `moment(at)`, an age `time(at)`: `times.js` shows them in the reader's zone.
+    4. A template extends `base.html` and fills `title` and `main`; `head` takes its stylesheet and
+       `scripts` its scripts.  The navigation shows a place once there is a page at it.  Forms are
+       made of the macros in `macros.html`: `{{ csrf(session) }}` first, then `field(...)`,
+       `button(...)`.  Every text is escaped, a missing name is an error.  No script or style in a
+       template: `static/`.  A moment is `moment(at)`, an age `time(at)`: `times.js` shows them in
+       the reader's zone.
     5. Pages work without scripts.  htmx may make them quicker: `hx-post` beside a form's own
        action, with `hx-target` and `hx-select` naming the same element; the server sends whole
        pages and knows nothing of it.
@@ -106,11 +108,16 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
     has_mailbox = features.has_people and parts.mailbox is not None
     features = replace(features, has_mailbox=has_mailbox)
     files, own = static_files(), OwnOrigins(origins)
+    pages = [page for group in groups_of(parts, features, origins) for page in group.routes()]
     endpoints = PageEndpoints(
-        pages=(page for group in groups_of(parts, features, origins) for page in group.routes()),
+        pages=pages,
         people=parts.people,
         writer=PageWriter(
-            static=files.address, features=features, clock=clock, is_secure=own.are_secure
+            static=files.address,
+            features=features,
+            pages=frozenset(page.path for page in pages if page.method == "GET"),
+            clock=clock,
+            is_secure=own.are_secure,
         ),
         origins=own,
         clock=clock,

@@ -95,16 +95,24 @@ class PageWriter:
     """Turns what handlers return into responses.
 
     Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
-    `values`, `features`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`, `until`,
-    `agent`, `visible`, `foreign`, and of `figures`: `price`, `dollars`, `percent`, `sparkline`.
+    `values`, `features`, `pages`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`,
+    `until`, `agent`, `visible`, `foreign`, and of `figures`: `price`, `dollars`, `percent`,
+    `sparkline`.
 
+    pages       the paths of all pages that there are: a link to any other is not shown
     is_secure   every address of the site is https
     """
 
     def __init__(
-        self, *, static: Callable[[str], str], features: Features, clock: Clock, is_secure: bool
+        self,
+        *,
+        static: Callable[[str], str],
+        features: Features,
+        pages: frozenset[str],
+        clock: Clock,
+        is_secure: bool,
     ) -> None:
-        self._environment = _environment(static, features)
+        self._environment = _environment(static, features, pages)
         self._clock = clock
         self._is_secure = is_secure
 
@@ -157,7 +165,9 @@ class PageWriter:
 
 
 @lru_cache(maxsize=8)
-def _environment(static: Callable[[str], str], features: Features) -> Environment:
+def _environment(
+    static: Callable[[str], str], features: Features, pages: frozenset[str]
+) -> Environment:
     """Return the templates, each compiled once a process."""
     environment = Environment(
         loader=PackageLoader("mintscope.edges.web"),
@@ -166,7 +176,7 @@ def _environment(static: Callable[[str], str], features: Features) -> Environmen
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(static=static, features=features)
+    environment.globals.update(static=static, features=features, pages=pages)
     environment.filters.update(
         utc=utc_text,
         iso=iso_time,
