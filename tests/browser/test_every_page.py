@@ -24,6 +24,7 @@ from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website, served_web
 ADDRESSES: Final = {
     "stranger": {
         "home": "/",
+        "pricing-nothing-sold": "/pricing",
         "sign-up": "/sign-up",
         "sign-in": "/sign-in",
         "sign-in-to-go-on": "/sign-in?next=/settings/api-keys",

@@ -70,6 +70,17 @@ async def test_a_simulation_says_what_would_be_left(
     assert found.balance_after == 10**9 - AMOUNT
 
 
+async def test_a_payment_may_name_the_recent_blockhash(
+    world: World, open_chain: Callable[..., Chain]
+) -> None:
+    chain = open_chain(world)
+    recent = await chain.recent_blockhash()
+    good = (await verified(world, blockhash=recent)).verified
+
+    assert recent == world.blockhash()
+    assert isinstance(await chain.simulate(good.envelope, good.source), Simulated)
+
+
 async def test_a_payment_that_cannot_succeed_is_rejected(
     world: World, open_chain: Callable[..., Chain]
 ) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pytest
+from solders.hash import Hash
 from solders.pubkey import Pubkey
 from typing_extensions import override
 
@@ -92,6 +93,9 @@ class ToldChain:
     lost: int = 0  # so many broadcasts reach no leader
     waits_s: list[float] = field(default_factory=list)
     hang: Callable[[], None] = lambda: None  # what happens while it takes a broadcast
+
+    async def recent_blockhash(self) -> Hash:
+        return Hash.default()
 
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         assert source == TERMS.token_account(envelope.accounts[1])

@@ -1,6 +1,6 @@
 """The whole service as people see it: pages, API and e-mails over a real store, on one clock."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from mintscope.core.accounts.application import Form, SignupId, UserType
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.session import Browser
+from mintscope.core.checkout.merchant import Merchant
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
@@ -26,8 +27,8 @@ from mintscope.edges.web.routes import PageRoute
 from mintscope.shell.config.sections import MailConfig, WebConfig
 from mintscope.shell.wiring.accounts import Accounts, open_accounts
 from mintscope.shell.wiring.api import create_api, other_limit
-from mintscope.shell.wiring.site import Pages
-from mintscope.shell.wiring.stores import open_money
+from mintscope.shell.wiring.site import Pages, credit_sales
+from mintscope.shell.wiring.stores import Money, open_money
 from support.fakes.reports import FakeReports
 from support.processes.served import served
 from support.scenes.stores import config_in
@@ -123,16 +124,21 @@ class Website:
 
 
 @asynccontextmanager
-async def website(
+async def website(  # noqa: PLR0913 - one argument for each thing that can differ
     folder: Path,
     *,
     web: WebConfig = PAGES,
     origin: str = "http://shop.example",
     has_payments: bool = False,
+    clock: ManualClock | None = None,
+    merchant_of: Callable[[Money], Merchant] | None = None,
     **parts: Any,
 ) -> AsyncIterator[Website]:
-    """Build the service; forms are accepted from *origin*; *parts* are sections."""
-    clock, addresses = ManualClock(NOW), ClientAddresses(())
+    """Build the service; forms are accepted from *origin*; *parts* are sections.
+
+    merchant_of   makes what sells, over the money of this service; None where nothing is sold
+    """
+    clock, addresses = clock or ManualClock(NOW), ClientAddresses(())
     limits = MemoryLimits(clock)
     config = config_in(folder, web=web, mail=MailConfig(delivery="page"), **parts)
     async with (
@@ -146,12 +152,13 @@ async def website(
             clock=clock,
         ) as accounts,
     ):
+        merchant = None if merchant_of is None else merchant_of(money)
         api = create_api(
             config,
             reports=FakeReports(),
             ledger=money.ledger,
             checks=[],
-            merchant=None,
+            merchant=merchant,
             accounts=accounts,
             limits=limits,
             clock=clock,
@@ -162,7 +169,8 @@ async def website(
             limits=AddressLimits(limits, addresses),
             other_limit=other_limit(config.api),
             clock=clock,
-            has_payments=has_payments,
+            has_payments=has_payments or merchant is not None,
+            sales=None if merchant is None else credit_sales(merchant, money.ledger, is_open),
         )
         yield Website(
             origin,
@@ -175,8 +183,14 @@ async def website(
         )
 
 
+async def is_open() -> None:
+    """Sell at any time."""
+
+
 @asynccontextmanager
-async def served_website(folder: Path, *, alone: bool = False) -> AsyncIterator[Website]:
+async def served_website(
+    folder: Path, *, alone: bool = False, **parts: Any
+) -> AsyncIterator[Website]:
     """Build the service and serve it on the loopback address; or administration *alone*."""
     app: ASGIApp | None = None
 
@@ -186,7 +200,7 @@ async def served_website(folder: Path, *, alone: bool = False) -> AsyncIterator[
 
     async with (
         served(door, BOUNDS) as place,
-        website(folder, origin=f"http://127.0.0.1:{place.port}") as site,
+        website(folder, origin=f"http://127.0.0.1:{place.port}", **parts) as site,
     ):
         app = site.administration if alone else site.app
         yield site

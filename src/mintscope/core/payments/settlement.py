@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
+from solders.hash import Hash
 from solders.pubkey import Pubkey
 
 from mintscope.base.primitives import Signature, Wallet
@@ -57,6 +58,9 @@ Trial = Simulated | Failing
 
 class Settlement(Protocol):
     """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
+
+    async def recent_blockhash(self) -> Hash:
+        """Return a blockhash that a payment may name from now on, as confirmed."""
 
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         """Try the transaction, not signed by us yet, against the chain as confirmed."""

@@ -5,8 +5,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NoReturn
 
-import structlog
-
 from mintscope.base.errors import (
     BadRequest,
     InvalidPayment,
@@ -14,11 +12,9 @@ from mintscope.base.errors import (
     PriceUnavailable,
     ServiceError,
 )
-from mintscope.base.fair_queue import FairQueue
 from mintscope.base.metrics import PAYMENTS
 from mintscope.core.checkout.checkout import (
     Charge,
-    Checkout,
     PaymentCharge,
     Work,
 )
@@ -29,13 +25,11 @@ from mintscope.core.checkout.refusal import (
     NothingPresented,
     PaymentOption,
 )
-from mintscope.core.credits.debit import Debited, DebitLedger
+from mintscope.core.credits.debit import Debited
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import ReadReport
 from mintscope.core.payments.demand import Wanted
 from mintscope.core.payments.outcome import (
-    AlreadyUsed,
-    Outcome,
     Settled,
     Unavailable,
     Unresolved,
@@ -52,6 +46,7 @@ from mintscope.core.payments.protocol.headers import (
     encode_settled,
 )
 from mintscope.core.payments.protocol.refusal import Refused
+from mintscope.edges.api.checkout import open_checkout
 from mintscope.edges.api.description.bazaar import Adverts
 from mintscope.edges.api.failures import STATUS
 from mintscope.edges.api.gate import Caller, Gate
@@ -75,8 +70,6 @@ READY: Final[Header] = (b"x-token-status", b"ready")
 PAYMENT_REQUIRED_STATUS: Final = 402
 PENDING_RETRY_S: Final = 2
 
-log = structlog.get_logger()
-
 
 class ResourceServer:
     """Sells through the checkout; each refusal leaves as a ServiceError with its headers."""
@@ -87,13 +80,7 @@ class ResourceServer:
         self._gate = gate
         self._adverts = adverts
         self._merchant = merchant
-        self._checkout = Checkout(
-            ledger=ledger,
-            debits=ledger if isinstance(ledger, DebitLedger) else None,
-            merchant=merchant,
-            turn=FairQueue().next,
-            on_outcome=_count,
-        )
+        self._checkout = open_checkout(ledger, merchant)
 
     async def sell_report(
         self, request: Request, caller: Caller, order: Order, work: Work
@@ -276,23 +263,6 @@ def idempotency_key(request: Request) -> str | None:
             " hard to guess"
         )
     return key
-
-
-def _count(outcome: Outcome) -> None:
-    match outcome:
-        case Settled(payment=payment, redelivered=redelivered):
-            PAYMENTS.labels("redelivered" if redelivered else "settled", "").inc()
-            if not redelivered:
-                log.info("payment settled", signature=payment.signature, atoms=payment.paid)
-        case Refused(reason=reason, signature=signature):
-            PAYMENTS.labels("failed" if signature else "refused", reason).inc()
-        case AlreadyUsed(what):
-            PAYMENTS.labels("already_used", what.name.lower()).inc()
-        case Unresolved(payment=payment):
-            PAYMENTS.labels("unresolved", payment.state).inc()
-            log.warning("payment unresolved", signature=payment.signature, state=payment.state)
-        case Unavailable(obstacle):
-            PAYMENTS.labels("unavailable", obstacle.name.lower()).inc()
 
 
 def _header(name: str, value: str) -> Header:

@@ -128,6 +128,14 @@ class _Balance(msgspec.Struct, frozen=True):
     value: Lamports
 
 
+class _RecentBlockhash(msgspec.Struct, frozen=True):
+    blockhash: Annotated[str, msgspec.Meta(max_length=44)]
+
+
+class _LatestBlockhash(msgspec.Struct, frozen=True):
+    value: _RecentBlockhash
+
+
 class _Error(msgspec.Struct, frozen=True):
     code: int
     message: str = ""
@@ -148,6 +156,7 @@ WIRE: Final = msgspec.json.Decoder(RecordedTransaction | None)
 SIMULATED: Final = msgspec.json.Decoder(_Simulated)
 ARRIVALS: Final = msgspec.json.Decoder(list[Arrival])
 ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
+BLOCKHASH: Final = msgspec.json.Decoder(_LatestBlockhash)
 BALANCE: Final = msgspec.json.Decoder(_Balance)
 
 

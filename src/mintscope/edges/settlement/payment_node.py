@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import httpx
 import msgspec
+from solders.hash import Hash, ParseHashError
 from solders.pubkey import Pubkey
 
 from mintscope.base.fair_queue import FairQueue
@@ -64,6 +65,15 @@ class PaymentNode:
     async def aclose(self) -> None:
         """Close every connection."""
         await asyncio.gather(*(pool.aclose() for pool in self._pools))
+
+    async def blockhash(self) -> Hash:
+        """Return the newest confirmed blockhash."""
+        options = {"commitment": "confirmed"}
+        found = await self._ask("getLatestBlockhash", [options], node_answers.BLOCKHASH)
+        try:
+            return Hash.from_string(found.value.blockhash)
+        except ParseHashError as cause:
+            raise Unintelligible("getLatestBlockhash: expected a hash in base58") from cause
 
     async def simulate(self, wire: bytes, source: Pubkey) -> int | str:
         """Return the balance that would be left in *source*, or why the transaction would fail.

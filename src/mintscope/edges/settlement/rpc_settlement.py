@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Self
 
 import httpx
+from solders.hash import Hash
 from solders.pubkey import Pubkey
 
 from mintscope.base.clock import Clock
@@ -85,6 +86,10 @@ class RpcSettlement(RpcTreasury):
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await self._node.aclose()
+
+    async def recent_blockhash(self) -> Hash:
+        """Return the newest confirmed blockhash."""
+        return await self._node.blockhash()
 
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         """Try the transaction on the chain as confirmed; read what it would leave in *source*.

@@ -47,6 +47,9 @@ from mintscope.edges.web.pages.render import Features, PageWriter
 from mintscope.edges.web.review.applications import ReviewPages
 from mintscope.edges.web.review.users import UserPages
 from mintscope.edges.web.routes import SEGMENT, PageGroup
+from mintscope.edges.web.sales.buying import BuyPages
+from mintscope.edges.web.sales.pricing import PricingPages
+from mintscope.edges.web.sales.selling import CreditSales
 from mintscope.edges.web.session.account import AccountPages
 from mintscope.edges.web.session.entry import EntryPages
 from mintscope.edges.web.session.links import LinkPages
@@ -60,6 +63,7 @@ class WebParts:
 
     mailbox  holds e-mails that are not sent; None where they are sent
     market   what pages of tokens show; None where there are none
+    sales    None where nothing is for sale
     """
 
     people: People
@@ -69,6 +73,7 @@ class WebParts:
     review: Reviews
     mailbox: Mailbox | None = None
     market: MarketParts | None = None
+    sales: CreditSales | None = None
 
 
 def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:
@@ -80,6 +85,9 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
         yield LinkPages(people, parts.signup)
         yield KeyPages(parts.keys, parts.credits, origin=origins[0])
         yield AccountPages(people)
+        yield PricingPages(parts.sales)
+        if parts.sales is not None:
+            yield BuyPages(parts.sales, parts.credits, origin=origins[0])
         if parts.mailbox is not None:
             yield MailboxPages(parts.mailbox, origins)
     if features.has_administration:

@@ -35,6 +35,7 @@ from mintscope.edges.server.protocol.express import Express
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import make_server
 from mintscope.edges.server.streams.streams import Streams
+from mintscope.edges.web.sales.selling import CreditSales
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
@@ -47,7 +48,7 @@ from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
 from mintscope.shell.wiring.processes.siblings import Siblings
-from mintscope.shell.wiring.site import Pages, origins_of, resource_origin
+from mintscope.shell.wiring.site import Pages, credit_sales, origins_of, resource_origin
 from mintscope.shell.wiring.storage.limits import open_limits
 from mintscope.shell.wiring.stores import Money, open_market, open_money
 
@@ -91,7 +92,7 @@ async def _serve(
         reports=follower,
         ledger=ledger,
         checks=checks,
-        merchant=None if sales is None else sales.merchant(sold_at),
+        merchant=(merchant := None if sales is None else sales.merchant(sold_at)),
         accounts=accounts,
         series=market.series,
         lists=lists,
@@ -100,9 +101,9 @@ async def _serve(
         clock=clock,
     )
     address_limits = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
-    other, sells = other_limit(config.api), sales is not None
+    other, sold = other_limit(config.api), _sold_on_pages(sales, merchant, ledger)
     shown = market_parts(config, follower, market.series, lists.lists, streams, ledger)
-    pages = Pages(config.web, accounts, address_limits, other, clock, sells, shown)
+    pages = Pages(config.web, accounts, address_limits, other, clock, sold is not None, shown, sold)
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, address_limits, other, clock)
     app = await enter(mcp.beside(pages.beside(api, origins), api))
@@ -111,6 +112,14 @@ async def _serve(
     freeze_startup_objects()
     ready(host, port)
     await server.serve(sockets=[listener])
+
+
+def _sold_on_pages(
+    sales: Sales | None, merchant: Merchant | None, ledger: CreditLedger
+) -> CreditSales | None:
+    if sales is None or merchant is None:
+        return None
+    return credit_sales(merchant, ledger, sales.expect_open)
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """One listener, two applications: programs are sent to the API, people to the pages."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -10,8 +10,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit
+from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.credits.ledger import CreditLedger
+from mintscope.edges.api.checkout import open_checkout
 from mintscope.edges.api.discovery.surfaces import PATHS as DESCRIPTIONS
 from mintscope.edges.api.failures import write_refusal
+from mintscope.edges.api.offers import bundle_resource
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.listening import listen
@@ -20,6 +24,7 @@ from mintscope.edges.server.server import make_server, serving_beside
 from mintscope.edges.web.app import create_web
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.render import Features
+from mintscope.edges.web.sales.selling import CreditSales
 from mintscope.shell.config.sections import WebConfig
 from mintscope.shell.config.values import is_loopback
 from mintscope.shell.wiring.accounts import Accounts
@@ -91,6 +96,7 @@ class Pages:
     clock: Clock
     has_payments: bool = False
     market: MarketParts | None = None
+    sales: CreditSales | None = None
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
         """Return what answers on the listener of *api*: it alone, or with the pages."""
@@ -128,13 +134,25 @@ class Pages:
 
     def _create(self, features: Features, origins: Sequence[str]) -> HttpApplication:
         return create_web(
-            parts=replace(self.accounts.web_parts(), market=self.market),
+            parts=replace(self.accounts.web_parts(), market=self.market, sales=self.sales),
             origins=origins,
             clock=self.clock,
             limits=self.limits,
             limit=self.other_limit,
             features=features,
         )
+
+
+def credit_sales(
+    merchant: Merchant, ledger: CreditLedger, expect_open: Callable[[], Awaitable[None]]
+) -> CreditSales:
+    """Return what the pages sell with: what the API does, under the same names."""
+    return CreditSales(
+        checkout=open_checkout(ledger, merchant),
+        merchant=merchant,
+        resource=bundle_resource,
+        expect_open=expect_open,
+    )
 
 
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:

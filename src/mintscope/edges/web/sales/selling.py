@@ -1,0 +1,79 @@
+"""Where people at a browser pay: the same checkout as for programs."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from solders.pubkey import Pubkey
+
+from mintscope.core.checkout.checkout import Checkout
+from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.checkout.order import Order, bundle_order
+from mintscope.core.checkout.proposal import NotProposed, Proposal, propose
+from mintscope.core.payments.demand import Wanted
+from mintscope.core.payments.outcome import Settled
+from mintscope.core.payments.pricing.price_list import Bundle
+from mintscope.core.payments.protocol.envelope import open_envelope
+from mintscope.core.payments.protocol.headers import Presented
+from mintscope.core.payments.protocol.refusal import Refused
+from mintscope.core.payments.protocol.requirement import SCHEME, Resource
+from mintscope.core.payments.protocol.verify import transferred
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditSales:
+    """Sells bundles of credits.
+
+    resource       names a bundle as the API does: a payment for it is the same one there
+    expect_open    raises ServiceUnavailable while nothing is sold to anybody
+    """
+
+    checkout: Checkout
+    merchant: Merchant
+    resource: Callable[[Bundle], Resource]
+    expect_open: Callable[[], Awaitable[None]]
+
+    async def propose(self, bundle: Bundle, payer: Pubkey, key: str) -> Proposal | NotProposed:
+        """Write out the payment that *payer* must sign, quoted to the holder of *key*.
+
+        Raises PriceUnavailable, and ServiceUnavailable while nothing is sold.
+        """
+        await self.expect_open()
+        return await propose(self.merchant, self._order(bundle, key), payer)
+
+    async def pay(
+        self,
+        bundle: Bundle,
+        transaction: bytes,
+        *,
+        key: str,
+        address: str,
+        wanted: Callable[[], Awaitable[Wanted]],
+    ) -> Settled:
+        """Take the signed payment for what *wanted* returns; again the same answer.
+
+        key        the redelivery key, made in the browser
+        address    the client's
+        Raises     CheckoutRefused, PriceUnavailable, ServiceUnavailable
+        """
+        terms = self.merchant.facilitator.terms
+        presented = Presented(
+            transaction=transaction,
+            scheme=SCHEME,
+            network=terms.network,
+            asset=terms.asset,
+            pay_to=terms.pay_to,
+            amount=_amount(transaction),
+            identifier=None,
+        )
+        order = self._order(bundle, key)
+        charge = await self.checkout.authorize_payment(order, presented, key=key, address=address)
+        return await charge.pay(wanted)
+
+    def _order(self, bundle: Bundle, key: str) -> Order:
+        return replace(bundle_order(self.resource(bundle), bundle), key=key)
+
+
+def _amount(transaction: bytes) -> int:
+    """Return the atoms that *transaction* pays; 0, which no quote is for, where it pays nothing."""
+    envelope = open_envelope(transaction)
+    return 0 if isinstance(envelope, Refused) else transferred(envelope) or 0

@@ -1,0 +1,64 @@
+// The wallets of this browser that sign payments on Solana, by the Wallet Standard: no library.
+// https://github.com/wallet-standard/wallet-standard: a page says `app-ready` with something to
+// register at, a wallet says `register-wallet` with a function that takes it; whoever is later.
+"use strict";
+
+const Wallets = (() => {
+  const CONNECT = "standard:connect";
+  const EVENTS = "standard:events";
+  const SIGN = "solana:signTransaction";
+  const found = [];
+  let told = () => {};
+
+  function isUsable(wallet) {
+    return wallet && typeof wallet.name === "string"
+      && wallet.features?.[CONNECT] && wallet.features[SIGN]
+      && wallet.chains?.some((chain) => chain.startsWith("solana:"))
+      // Those that know the old form alone would refuse what we write.
+      && (wallet.features[SIGN].supportedTransactionVersions ?? [0]).includes(0);
+  }
+
+  function register(...wallets) {
+    for (const wallet of wallets) {
+      if (isUsable(wallet) && !found.includes(wallet)) found.push(wallet);
+    }
+    told();
+    return () => {
+      for (const wallet of wallets) {
+        if (found.includes(wallet)) found.splice(found.indexOf(wallet), 1);
+      }
+      told();
+    };
+  }
+
+  addEventListener("wallet-standard:register-wallet", (event) => {
+    if (typeof event.detail === "function") event.detail({ register });
+  });
+  dispatchEvent(new CustomEvent("wallet-standard:app-ready", { detail: { register } }));
+
+  return {
+    found,
+    // Calls *tell* now, and when wallets come and go.
+    watch(tell) { told = tell; tell(); },
+    // The account that pays on *chain*; undefined if the wallet gives none.
+    async connect(wallet, chain) {
+      const { accounts } = await wallet.features[CONNECT].connect();
+      return accounts.find((each) => each.chains.includes(chain) && each.features.includes(SIGN));
+    },
+    // The bytes of *transaction*, signed.
+    async sign(wallet, account, chain, transaction) {
+      const [{ signedTransaction }] = await wallet.features[SIGN].signTransaction({
+        account, chain, transaction,
+      });
+      return signedTransaction;
+    },
+    // Calls *switched* when the wallet no longer offers *account*; returns what stops that.
+    watchAccount(wallet, account, switched) {
+      const events = wallet.features[EVENTS];
+      if (!events) return () => {};
+      return events.on("change", ({ accounts }) => {
+        if (accounts && !accounts.some((each) => each.address === account.address)) switched();
+      });
+    },
+  };
+})();

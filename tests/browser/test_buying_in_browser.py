@@ -1,0 +1,333 @@
+"""A purchase from a wallet in the browser: who pays has credits, and pays once."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Final
+
+import httpx
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Dialog, Route, expect
+
+from support.scenes.payments.shopfront import BrowserWallet, Shopfront, shopfront
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.people.page_checks import look_at
+from support.scenes.service import bearer
+from support.scenes.website import MINUTE_MS
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SECRET: Final = re.compile("svc_credit_[0-9a-f]{64}")
+NOT_SIGNED: Final = {"strange": "not-connected", "refuses": "declined", "closes": "closed"}
+LOOKS: Final = {"waits": "approve", "refuses": "declined", "signs": "bought"}
+PRICES: Final = {10: 25_000, 50: 112_500, 100: 200_000, 500: 750_000}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def lasting_shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shopfront]:
+    async with shopfront(tmp_path_factory.mktemp("shop")) as shop:
+        yield shop
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shop(lasting_shop: Shopfront) -> Shopfront:
+    """The pages that sell, so much later that no limit remembers the test before."""
+    lasting_shop.world.seconds(6 * MINUTE_MS // 1_000)
+    return lasting_shop
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def buyer(chromium: Browser, shop: Shopfront) -> AsyncIterator[Visitor]:
+    async with visiting(chromium, shop.site.origin) as visitor:
+        yield visitor
+
+
+async def begin(visitor: Visitor, wallet: BrowserWallet, bundle: int = 10) -> None:
+    """Open the page of *bundle* with *wallet* in the browser, and choose it."""
+    await wallet.enter(visitor.page)
+    await visitor.open(f"/buy/{bundle}")
+    await choose(visitor)
+
+
+async def choose(visitor: Visitor) -> None:
+    await visitor.page.get_by_role("button", name="Test wallet").click()
+
+
+async def state(visitor: Visitor, expected: str) -> None:
+    await expect(visitor.page.locator("#purchase")).to_have_attribute("data-state", expected)
+
+
+async def secret_of(visitor: Visitor) -> str:
+    await state(visitor, "bought")
+    return await visitor.page.locator("#secret").inner_text()
+
+
+async def balance(shop: Shopfront, secret: str) -> int:
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(f"{shop.site.origin}/v1/credits/balance", headers=bearer(secret))
+    return int(answer.json()["data"]["balance"])
+
+
+async def lose(route: Route) -> None:
+    """Let a payment through, and lose the answer."""
+    if route.request.method == "POST":
+        await route.fetch()
+        await route.abort("aborted")
+    else:
+        await route.continue_()
+
+
+async def lose_before(route: Route) -> None:
+    """Lose a payment before it arrives."""
+    if route.request.method == "POST":
+        await route.abort("aborted")
+    else:
+        await route.continue_()
+
+
+async def sold_once(shop: Shopfront, before: int, secret: str) -> None:
+    """Expect one payment for ten credits since *before*, on chain and in the books."""
+    assert shop.world.received() - before == PRICES[10]
+    assert await balance(shop, secret) == 10
+    assert await shop.world.audit() == []
+
+
+def forgive(visitor: Visitor, *statuses: int) -> None:
+    """Forget that the page was refused with *statuses*, which it must have been."""
+    for status in statuses:
+        told = [each for each in visitor.mishaps if each.startswith(f"{status}: ")]
+        assert told, f"expected an answer of {status}; there were {visitor.mishaps}"
+        visitor.mishaps[:] = [each for each in visitor.mishaps if each not in told]
+
+
+async def test_each_bundle_is_bought_copied_and_spent(chromium: Browser, shop: Shopfront) -> None:
+    for bundle, price in PRICES.items():
+        before = shop.world.received()
+        async with visiting(chromium, shop.site.origin) as visitor:
+            await begin(visitor, shop.wallet(f"buyer of {bundle}"), bundle)
+            secret = await secret_of(visitor)
+            assert SECRET.fullmatch(secret)
+            assert shop.world.received() - before == price
+            assert await balance(shop, secret) == bundle
+            await visitor.page.get_by_role("button", name="Copy the credit token").click()
+            assert await visitor.page.evaluate("navigator.clipboard.readText()") == secret
+            async with visitor.page.expect_download() as downloading:
+                await visitor.page.get_by_role("button", name="Download").click()
+            saved = await (await downloading.value).path()
+            assert saved.read_text() == f"{secret}\n"
+            await keep(visitor)
+            assert secret not in await visitor.page.content()
+    assert await shop.world.audit() == []
+
+
+async def keep(visitor: Visitor) -> None:
+    """Say that the credit token is saved, and leave its page."""
+    await expect(visitor.page.get_by_role("button", name="Done")).to_be_disabled()
+    await visitor.page.get_by_label("I saved it").check()
+    await visitor.press("Done")
+
+
+async def test_leaving_before_the_token_is_saved_is_asked_about_and_loses_nothing(
+    shop: Shopfront, buyer: Visitor
+) -> None:
+    before = shop.world.received()
+    await begin(buyer, shop.wallet("forgetful"))
+    secret = await secret_of(buyer)
+    asked: list[str] = []
+
+    async def leave(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        await dialog.accept()
+
+    buyer.page.on("dialog", leave)
+    await buyer.open("/pricing")
+    assert asked == ["beforeunload"]
+    await buyer.open("/buy/50")
+    assert await secret_of(buyer) == secret
+    await keep(buyer)
+    await buyer.open("/buy/10")
+    await state(buyer, "choose")
+    await sold_once(shop, before, secret)
+
+
+async def test_a_wallet_that_does_not_sign_pays_nothing(shop: Shopfront, buyer: Visitor) -> None:
+    before, wallet = shop.world.received(), shop.wallet("reluctant")
+    await wallet.enter(buyer.page)
+    for manner, then in NOT_SIGNED.items():
+        wallet.manner = manner
+        await buyer.open("/buy/10")
+        await choose(buyer)
+        await state(buyer, then)
+        await buyer.reads("othing was paid")
+    wallet.manner = "waits"
+    await buyer.open("/buy/10")
+    await choose(buyer)
+    await state(buyer, "approve")
+    await buyer.page.get_by_role("button", name="Cancel").click()
+    await state(buyer, "cancelled")
+    assert shop.world.received() == before
+    assert wallet.signed == []
+
+    wallet.manner = "signs"
+    await buyer.page.get_by_role("link", name="Start again").click()
+    await choose(buyer)
+    await sold_once(shop, before, await secret_of(buyer))
+
+
+async def test_what_was_cancelled_is_not_sent_when_it_is_signed_after_all(
+    shop: Shopfront, buyer: Visitor
+) -> None:
+    before, wallet = shop.world.received(), shop.wallet("late")
+    wallet.manner = "waits"
+    await begin(buyer, wallet)
+    await state(buyer, "approve")
+    await buyer.page.get_by_role("button", name="Cancel").click()
+    await state(buyer, "cancelled")
+    async with buyer.page.expect_console_message() as told:
+        wallet.goes_on.set()
+    assert (await told.value).text == "signed"
+    assert len(wallet.signed) == 1
+    assert shop.world.received() == before
+    assert await buyer.page.evaluate("localStorage.length") == 0
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_a_connection_lost_while_it_is_sent_loses_nothing(
+    shop: Shopfront, buyer: Visitor, *, arrives: bool
+) -> None:
+    before = shop.world.received()
+    await buyer.page.route("**/buy/10", lose if arrives else lose_before)
+    await begin(buyer, shop.wallet(f"unlucky {arrives}"))
+    await state(buyer, "lost")
+    await buyer.reads("Do not pay again")
+    assert (shop.world.received() > before) is arrives
+    await buyer.page.unroute("**/buy/10")
+    await buyer.page.get_by_role("button", name="Ask now").click()
+    await sold_once(shop, before, await secret_of(buyer))
+
+
+async def test_a_page_that_is_lost_finds_its_purchase_again_whatever_wallet_is_there(
+    chromium: Browser, shop: Shopfront
+) -> None:
+    before = shop.world.received()
+    async with visiting(chromium, shop.site.origin) as buyer:
+        payer, other = shop.wallet("first"), shop.wallet("second")
+
+        await buyer.page.route("**/buy/10", lose)
+        await begin(buyer, payer)
+        await state(buyer, "lost")
+        again = Visitor(await buyer.page.context.new_page(), shop.site.origin)
+        await buyer.page.close()
+        await other.enter(again.page)
+        await again.open("/buy/500")
+        secret = await secret_of(again)
+        await sold_once(shop, before, secret)
+        assert other.signed == []
+        await keep(again)
+        assert again.mishaps == []
+
+
+async def test_two_tabs_pay_once(chromium: Browser, shop: Shopfront) -> None:
+    before, wallet = shop.world.received(), shop.wallet("hasty")
+    async with visiting(chromium, shop.site.origin) as first:
+        wallet.manner = "waits"
+        await begin(first, wallet)
+        await state(first, "approve")
+        second = Visitor(await first.page.context.new_page(), shop.site.origin)
+        await begin(second, wallet)
+        await state(second, "elsewhere")
+        wallet.goes_on.set()
+        secret = await secret_of(first)
+        await second.page.reload()
+        assert await secret_of(second) == secret
+        await sold_once(shop, before, secret)
+        await keep(second)
+        await first.page.get_by_label("I saved it").check()
+        assert second.mishaps == []
+
+
+async def test_another_wallet_than_the_connected_one_does_not_pay(
+    shop: Shopfront, buyer: Visitor
+) -> None:
+    before, wallet = shop.world.received(), shop.wallet("signer")
+    wallet.shows = shop.wallet("shown").key
+    await begin(buyer, wallet)
+    await state(buyer, "refused")
+    await buyer.reads("Another wallet has signed")
+    forgive(buyer, 402)
+
+    wallet.manner = "waits"
+    await buyer.page.get_by_role("link", name="Start again").click()
+    await choose(buyer)
+    await state(buyer, "approve")
+    await buyer.page.evaluate("switchWallet('11111111111111111111111111111111')")
+    await state(buyer, "switched")
+    assert shop.world.received() == before
+    assert await buyer.page.evaluate("localStorage.length") == 0
+
+
+async def test_credits_go_into_the_account_of_who_is_signed_in(
+    shop: Shopfront, buyer: Visitor
+) -> None:
+    before = shop.world.received()
+    await buyer.sign_up("ann@buying.example")
+    await begin(buyer, shop.wallet("ann"), 50)
+    await state(buyer, "deposited")
+    await buyer.reads("50 credits are in your account")
+    await buyer.open("/buy/10?into=token")
+    await choose(buyer)
+    secret = await secret_of(buyer)
+    assert await balance(shop, secret) == 10
+    await keep(buyer)
+    assert shop.world.received() - before == PRICES[50] + PRICES[10]
+    held = shop.site.rows("SELECT balance FROM credit_account WHERE owner IS NOT NULL")
+    assert (50,) in held
+    assert await shop.world.audit() == []
+
+
+async def test_states_are_told_in_words(shop: Shopfront, buyer: Visitor) -> None:
+    poor, before = shop.wallet("poor", atoms=PRICES[10] - 1), shop.world.received()
+    await begin(buyer, poor)
+    await state(buyer, "again")
+    await buyer.reads("This wallet has too little SCOPE")
+    assert poor.signed == []
+    forgive(buyer, 422)
+    assert shop.world.received() == before
+
+
+async def test_a_payment_that_is_slow_is_waited_for(shop: Shopfront, buyer: Visitor) -> None:
+    before = shop.world.received()
+    shop.world.go_wrong(blind=["getSignatureStatuses"])
+    await begin(buyer, shop.wallet("patient"))
+    await state(buyer, "waiting")
+    await buyer.reads("Do not pay again")
+    forgive(buyer, 503)
+    shop.world.go_wrong()
+    secret = await secret_of(buyer)
+    await sold_once(shop, before, secret)
+    await keep(buyer)
+
+
+async def test_every_page_of_a_purchase_passes_every_check(
+    chromium: Browser, shop: Shopfront
+) -> None:
+    faults = []
+    async with visiting(chromium, shop.site.origin) as visitor:
+        await visitor.open("/pricing")
+        faults += await look_at(visitor.page, "pricing")
+        await visitor.open("/buy/10")
+        await expect(visitor.page.get_by_text("There is no wallet")).to_be_visible()
+        faults += await look_at(visitor.page, "buy-no-wallet")
+        wallet = shop.wallet("looker")
+        await wallet.enter(visitor.page)
+        await visitor.open("/buy/10")
+        await expect(visitor.page.get_by_role("button", name="Test wallet")).to_be_visible()
+        faults += await look_at(visitor.page, "buy-choose")
+        for manner, then in LOOKS.items():
+            wallet.manner = manner
+            await visitor.open("/buy/10")
+            await choose(visitor)
+            await state(visitor, then)
+            faults += await look_at(visitor.page, f"buy-{then}")
+        await visitor.page.get_by_label("I saved it").check()
+    assert faults == []

@@ -1,0 +1,153 @@
+"""The pages that sell, over a chain in this process; and a wallet of the Wallet Standard.
+
+The wallet lives in the browser as its script registers it; it signs here, with a real key.
+"""
+
+import asyncio
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from playwright.async_api import Page
+from solders.keypair import Keypair
+from solders.message import to_bytes_versioned
+from solders.transaction import VersionedTransaction
+
+from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.payments.pricing.price_cache import PriceCache
+from mintscope.core.payments.redelivery import Secrets
+from mintscope.shell.wiring.stores import Money
+from support.scenes.payments.payment_world import World, world_at
+from support.scenes.payments.selling_api import MovablePrice
+from support.scenes.website import Website, served_website, website
+
+SCRIPT: Final = """
+(() => {
+  const account = () => ({
+    address: window.walletAddress, publicKey: new Uint8Array(32),
+    chains: ["solana:mainnet"], features: ["solana:signTransaction"],
+  });
+  const listeners = [];
+  window.switchWallet = (address) => {
+    window.walletAddress = address;
+    for (const each of listeners) each({ accounts: [account()] });
+  };
+  const wallet = {
+    version: "1.0.0", name: "Test wallet", chains: ["solana:mainnet"], accounts: [],
+    icon: "data:image/svg+xml;base64," + btoa(
+      '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1">'
+      + '<path fill="#74b" d="M0 0h1v1H0"/></svg>'),
+    features: {
+      "standard:connect": { version: "1.0.0", connect: async () => {
+        window.walletAddress = await window.connectByWallet();
+        return { accounts: [account()] };
+      } },
+      "standard:events": { version: "1.0.0", on: (_, listener) => {
+        listeners.push(listener);
+        return () => listeners.splice(listeners.indexOf(listener), 1);
+      } },
+      "solana:signTransaction": {
+        version: "1.0.0", supportedTransactionVersions: ["legacy", 0],
+        signTransaction: async ({ transaction }) => {
+          const text = btoa(String.fromCharCode(...transaction));
+          const signed = atob(await window.signByWallet(text));
+          console.log("signed");
+          return [{ signedTransaction: Uint8Array.from(signed, (each) => each.charCodeAt(0)) }];
+        },
+      },
+    },
+  };
+  const register = (api) => api.register(wallet);
+  window.dispatchEvent(new CustomEvent("wallet-standard:register-wallet", { detail: register }));
+  window.addEventListener("wallet-standard:app-ready", ({ detail }) => register(detail));
+})();
+"""
+
+
+@dataclass
+class BrowserWallet:
+    """Signs what a page asks for, in the manner of the moment.
+
+    key       signs
+    shows     the address that the page is told; that of *key*
+    manner    "signs", "refuses", "closes", or "waits" until *goes_on*; "strange" does not connect
+    signed    every transaction that it has signed
+    """
+
+    key: Keypair
+    shows: Keypair | None = None
+    manner: str = "signs"
+    signed: list[bytes] = field(default_factory=list)
+    goes_on: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def enter(self, page: Page) -> None:
+        """Be in the browser of *page* from the next page on."""
+        await page.expose_function("connectByWallet", self.connect)
+        await page.expose_function("signByWallet", self.sign)
+        await page.add_init_script(SCRIPT)
+
+    async def connect(self) -> str:
+        if self.manner == "strange":
+            raise PermissionError("User rejected the request.")
+        return str((self.shows or self.key).pubkey())
+
+    async def sign(self, text: str) -> str:
+        if self.manner == "refuses":
+            raise PermissionError("User rejected the request.")
+        if self.manner == "closes":
+            raise RuntimeError("Plugin Closed")
+        if self.manner == "waits":
+            await self.goes_on.wait()
+        asked = VersionedTransaction.from_bytes(b64decode(text))
+        ours = self.key.sign_message(to_bytes_versioned(asked.message))
+        signatures = [asked.signatures[0], ours]
+        self.signed.append(bytes(VersionedTransaction.populate(asked.message, signatures)))
+        return b64encode(self.signed[-1]).decode()
+
+
+@dataclass
+class Shopfront:
+    """Pages that sell for SCOPE, a token worth a dollar, on the chain of *world*."""
+
+    site: Website
+    world: World
+    price: MovablePrice
+
+    def wallet(self, name: str = "buyer", **changes: Any) -> BrowserWallet:
+        """Return the wallet of *name*, with a thousand tokens unless *changes* say otherwise."""
+        return BrowserWallet(self.world.fund(name, **changes))
+
+    def payments(self) -> list[tuple[Any, ...]]:
+        """Return state and amount of every payment that the books know."""
+        return self.site.rows("SELECT state, amount FROM payment ORDER BY begun_at")
+
+    def credits_issued(self) -> int:
+        """Return the credits of all accounts together."""
+        return sum(row[0] for row in self.site.rows("SELECT balance FROM credit_account"))
+
+
+@asynccontextmanager
+async def shopfront(folder: Path, *, served: bool = True) -> AsyncIterator[Shopfront]:
+    """Open the pages that sell, on the loopback address unless not *served*."""
+    async with world_at(folder) as world:
+        price = MovablePrice()
+
+        def merchant_of(money: Money) -> Merchant:
+            world.secrets = Secrets.derive(money.pepper)
+            facilitator = world.facilitator(secrets=world.secrets)
+            return Merchant(
+                facilitator=facilitator,
+                price_cache=PriceCache(price, decimals=6, clock=world.clock),
+                rotations=world.stores[-1],
+                adopter=world.adopter(),
+                origin="https://shop.example",
+                asset_name="Scope",
+                asset_symbol="SCOPE",
+            )
+
+        opening = served_website if served else website
+        async with opening(folder, clock=world.clock, merchant_of=merchant_of) as site:
+            yield Shopfront(site, world, price)
