@@ -33,6 +33,8 @@ ADDRESSES: Final = {
         "reset-gone": "/reset/1.gone",
         "confirm": "{confirm}",
         "confirm-gone": "/confirm/1.gone",
+        "undo-email": "{undo}",
+        "undo-email-gone": "/undo-email/1.gone",
         "confirmed": "/confirmed",
         "disowned": "/disowned",
         "mailbox": "/mailbox",
@@ -44,6 +46,7 @@ ADDRESSES: Final = {
         "start-new": "/",
         "account-new": "/settings/account",
         "verify": "/verify/1.x",
+        "account-email-new": "/settings/account/email",
         "keys-none": "/settings/api-keys",
     },
     "person": {
@@ -60,8 +63,13 @@ ADDRESSES: Final = {
         "key-rotate": "/settings/api-keys/{used}/rotate",
         "key-revoke": "/settings/api-keys/{used}/revoke",
         "key-cap": "/settings/api-keys/{used}/cap",
+        "key-rename": "/settings/api-keys/{used}/rename",
         "account": "/settings/account",
         "password": "/settings/account/password",
+        "account-email": "/settings/account/email",
+        "change-email": "{change}",
+        "change-email-gone": "/change-email/1.gone",
+        "account-delete": "/settings/account/delete",
         "sessions": "/settings/sessions",
         "claim": "/claim/1.x",
     },
@@ -94,6 +102,9 @@ SENT_AS_THEY_STAND: Final = {
     },
     "newcomer": {},
     "person": {
+        "account-email-wrong": ("/settings/account/email", "Send the link"),
+        "key-rename-wrong": ("/settings/api-keys/{old}/rename", "Rename key"),
+        "account-delete-wrong": ("/settings/account/delete", "Delete my account"),
         "password-wrong": ("/settings/account/password", "Set the password"),
         "key-shown-once": ("/settings/api-keys/new/review?name=Bot&trade=write", "Create key"),
     },
@@ -187,4 +198,7 @@ class AnyPlace(dict[str, str]):
     """Stands for whatever is between braces."""
 
     def __missing__(self, name: str) -> str:
-        return {"reset": "/reset/1.x", "confirm": "/confirm/1.x"}.get(name, "1")
+        links = {"undo": "undo-email", "change": "change-email"}
+        if name in {"reset", "confirm", *links}:
+            return f"/{links.get(name, name)}/1.x"
+        return "1"

@@ -23,7 +23,7 @@ from mintscope.core.accounts.application import (
 from mintscope.core.accounts.audit import COMMAND_LINE, Event, note
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.holdings.watchlists import WatchlistId, WatchlistLine
-from mintscope.core.accounts.keys.api_key import KeyId, KeyLine, NewKey
+from mintscope.core.accounts.keys.api_key import KeyAddress, KeyId, KeyLine, NewKey
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.mail.email import EmailId, EmailKind
 from mintscope.core.accounts.people.session import NewSession, SessionId
@@ -602,6 +602,57 @@ async def test_events_are_listed_newest_first_in_pages(store: AccountStore) -> N
     assert third > second
     assert newest == remark("three")
     assert oldest == replace(newest, action="one")
+
+
+# Whence keys were used.
+
+
+async def test_a_key_keeps_the_ten_addresses_that_used_it_last(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> tuple[UserId, KeyId, KeyId]:
+        alice = rows.users.insert(person())
+        one, other = (
+            rows.api_keys.insert(alice, key(number), at(1), signup_id=None).key_id
+            for number in (1, 2)
+        )
+        rows.key_addresses.note(one, {f"192.0.2.{n}": at(n) for n in range(1, 10)})
+        rows.key_addresses.note(one, {"192.0.2.9": at(5), "2001:db8::/64": at(20)})
+        rows.key_addresses.note(other, {"192.0.2.1": at(7)})
+        return alice, one, other
+
+    alice, one, other = await store.transact(work)
+    found = await store.read(lambda rows: rows.key_addresses.of_key(one))
+    assert [*found][:3] == [
+        KeyAddress("2001:db8::/64", at(20)),
+        KeyAddress("192.0.2.9", at(9)),
+        KeyAddress("192.0.2.8", at(8)),
+    ]
+    assert len(found) == 10
+
+    await store.transact(lambda rows: rows.key_addresses.note(one, {"x": at(30), "y": at(31)}))
+    found = await store.read(lambda rows: rows.key_addresses.of_key(one))
+    assert [each.address for each in found] == [
+        "y", "x", "2001:db8::/64", *(f"192.0.2.{n}" for n in range(9, 2, -1)),
+    ]  # fmt: skip
+    assert await store.read(lambda rows: rows.key_addresses.of_key(other)) == [
+        KeyAddress("192.0.2.1", at(7))
+    ]
+    await store.transact(lambda rows: rows.key_addresses.forget(alice))
+    assert await store.read(lambda rows: rows.key_addresses.of_key(one)) == []
+
+
+async def test_proofs_made_since_a_moment_are_used_up(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> list[ProofId]:
+        purpose = Purpose.UNDO_EMAIL
+        made = [
+            rows.proofs.insert(NewProof(purpose, 7, ALICE, NONCE, at(number)))
+            for number in (1, 2, 3)
+        ]
+        rows.proofs.use_up(purpose, 7, at(9), since=at(2))
+        return made
+
+    made = await store.transact(work)
+    proofs = await store.read(lambda rows: [rows.proofs.get(proof_id) for proof_id in made])
+    assert [None if proof is None else proof.used_at for proof in proofs] == [None, at(9), at(9)]
 
 
 # Watchlists.

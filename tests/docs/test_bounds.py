@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mintscope.base.limits import IPV6_PREFIX, IPV6_SITE_PREFIX, KEYS_MAX, SITE_SHARES
-from mintscope.core.accounts.keys.api_key import KEYS_PER_USER_MAX
+from mintscope.core.accounts.keys.api_key import ADDRESSES_MAX, KEYS_PER_USER_MAX
 from mintscope.core.accounts.people.session import SESSIONS_PER_USER_MAX
 from mintscope.edges.api.app import OTHER, PROBES
 from mintscope.edges.api.v1 import mint_of, order_of
@@ -62,6 +62,7 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "fields of a form": (FIELDS_MAX,),
     "sessions of an account": (SESSIONS_PER_USER_MAX,),
     "API keys in force of an account": (KEYS_PER_USER_MAX,),
+    "addresses kept of an API key": (ADDRESSES_MAX,),
 }
 
 

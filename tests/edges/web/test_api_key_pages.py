@@ -53,7 +53,7 @@ async def test_keys_of_others_are_nowhere(site: Website, alice: Person) -> None:
     async with Person(site) as mallory:
         await mallory.sign_up(MALLORY)
         for key in ("1", "2", "01x", "-1", "9" * 19, "1%00"):
-            for action in ("", "/cap", "/rotate", "/revoke"):
+            for action in ("", "/rename", "/cap", "/rotate", "/revoke"):
                 assert (await mallory.open(f"{KEYS}/{key}{action}")).status_code == 404
                 if action:
                     form = {"overlap": "0"}
@@ -190,3 +190,36 @@ async def test_no_scope_is_offered_that_opens_nothing(alice: Person) -> None:
     page = (await alice.open(f"{KEYS}/new?preset=everything")).text
     offered = [area for area in ("trade", "wallets", "signals", "groups") if f'id="{area}"' in page]
     assert offered == ["trade", "wallets", "groups"]
+
+
+async def test_a_key_is_renamed(alice: Person) -> None:
+    secret = await make(alice)
+    assert "Bot" in words(await alice.open(f"{KEYS}/1/rename"))
+    for wrong in ("", "a" * 65, "a\x07b"):
+        assert (await alice.send(f"{KEYS}/1/rename", {"name": wrong})).status_code == 422
+    renamed = await alice.send(f"{KEYS}/1/rename", {"name": HOSTILE})
+    assert where(renamed) == f"{KEYS}/1?notice=key-renamed"
+    page = await alice.open(f"{KEYS}/1")
+    assert HOSTILE in words(page)
+    expect_harmless(page)
+    assert await status_of(alice, secret) == 200
+    await alice.send(f"{KEYS}/1/revoke")
+    await alice.send(f"{KEYS}/1/rename", {"name": "too late"})
+    assert "too late" not in words(await alice.open(f"{KEYS}/1"))
+
+
+async def test_a_key_shows_whence_it_was_used(site: Website, alice: Person) -> None:
+    secret = await make(alice)
+    async with Person(site, address="203.0.113.5") as program:
+        await status_of(program, secret)
+        answer = await program.client.get("/v1/credits/balance", headers=bearer(secret))
+        assert answer.status_code == 200
+    async with Person(site, address="2001:db8:1:2:3::4") as program:
+        await program.client.get("/v1/credits/balance", headers=bearer(secret))
+        await program.client.get("/v1/me", headers=bearer(secret[:-1] + "0"))
+    assert "Used from" not in words(await alice.open(f"{KEYS}/1"))
+    await site.accounts.keys.flush()
+    text = words(await alice.open(f"{KEYS}/1"))
+    assert "203.0.113.5" in text
+    assert "2001:db8:1:2::/64" in text
+    assert len(site.rows("SELECT 1 FROM key_address")) == 2

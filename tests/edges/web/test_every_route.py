@@ -11,7 +11,14 @@ from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website
 
 PLACES = {"{link}": "1.x", "{email}": "1", "{key}": "1", "{application}": "1", "{user}": "1"}
 # What the reader of an e-mail, or a stranger, does to an account of their own: no session's form.
-OPEN_FORMS = {"/sign-in", "/sign-up", "/forgot", "/reset/{link}", "/confirm/{link}"}
+OPEN_FORMS = {
+    "/sign-in",
+    "/sign-up",
+    "/forgot",
+    "/reset/{link}",
+    "/confirm/{link}",
+    "/undo-email/{link}",
+}
 # Times at which sessions were used: what a visit may change.
 DUMP = [
     "SELECT * FROM user",

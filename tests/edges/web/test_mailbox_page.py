@@ -1,5 +1,7 @@
 """The mailbox of a demo: e-mails for people and for scripts, and nothing where they are sent."""
 
+from dataclasses import replace
+
 import httpx
 import pytest
 
@@ -9,7 +11,7 @@ from mintscope.core.accounts.mail.email import Email, EmailId
 from mintscope.edges.api.app import OTHER
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.web.app import WebParts, create_web
+from mintscope.edges.web.app import create_web
 from mintscope.edges.web.mailbox import SentEmail
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, expect_harmless, tags, words
 from support.scenes.website import NOW, Website
@@ -28,22 +30,14 @@ class OneEmail:
 
 
 def pages_with(site: Website, mailbox: OneEmail | None) -> Website:
-    accounts = site.accounts
     app = create_web(
-        parts=WebParts(
-            people=accounts.people,
-            signup=accounts.signup,
-            keys=accounts.keys,
-            credits=accounts.credits,
-            review=accounts.review,
-            mailbox=mailbox,
-        ),
+        parts=replace(site.accounts.web_parts(), mailbox=mailbox),
         origins=[ORIGIN],
         clock=site.clock,
         limits=AddressLimits(MemoryLimits(site.clock), ClientAddresses()),
         limit=OTHER,
     )
-    return Website(ORIGIN, app, app, app, accounts, site.clock, site.folder)
+    return replace(site, app=app, administration=app, api=app)
 
 
 async def test_emails_are_listed_newest_first(site: Website) -> None:

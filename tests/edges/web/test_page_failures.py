@@ -1,6 +1,7 @@
 """What people read when something goes wrong: words, a way on, and nothing of the inside."""
 
 import re
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import httpx
@@ -15,7 +16,7 @@ from mintscope.core.accounts.people.session import SessionEnded
 from mintscope.edges.api.app import OTHER
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.web.app import WebParts, create_web
+from mintscope.edges.web.app import create_web
 from support.scenes.people.web_person import ORIGIN, Person, where, words
 from support.scenes.website import Website
 
@@ -40,22 +41,15 @@ class FailingEngine:
 
 def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
     """Return someone at pages whose `People` fail; by default to look up a session."""
-    accounts = site.accounts
-    people: Any = FailingEngine(accounts.people, error, *(verbs or ["session"]))
+    people: Any = FailingEngine(site.accounts.people, error, *(verbs or ["session"]))
     app = create_web(
-        parts=WebParts(
-            people=people,
-            signup=accounts.signup,
-            keys=accounts.keys,
-            credits=accounts.credits,
-            review=accounts.review,
-        ),
+        parts=replace(site.accounts.web_parts(), people=people, mailbox=None),
         origins=[ORIGIN],
         clock=site.clock,
         limits=AddressLimits(MemoryLimits(site.clock), ClientAddresses()),
         limit=OTHER,
     )
-    person = Person(Website(ORIGIN, app, app, app, accounts, site.clock, site.folder))
+    person = Person(replace(site, app=app, administration=app, api=app))
     person.client.cookies.set("__Host-mintscope", "A" * 43, domain="shop.example")
     return person
 

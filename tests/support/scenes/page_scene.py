@@ -13,6 +13,9 @@ from support.scenes.website import HERE, PASSWORD, Website
 DAY_MS: Final = 86_400_000
 HOUR_MS: Final = 3_600_000
 PERSON: Final = EmailAddress("ann.the.trader@every.example")
+MOVER: Final = EmailAddress("mover@every.example")
+MOVED: Final = EmailAddress("moved@every.example")
+ANOTHER: Final = EmailAddress("ann@another.example")
 NEWCOMER: Final = EmailAddress("new@every.example")
 AGENT: Final = EmailAddress("agent-smith@every.example")
 LONG_ADDRESS: Final = f"a-provider-with-{'long-' * 8}name@a-subdomain.{'of-' * 10}a-domain.example"
@@ -26,7 +29,7 @@ async def scene_at(site: Website) -> dict[str, object]:
     """Let things happen; return what stands for the braces in addresses of pages."""
     await site.make_administrator()
     applications = await _applications(site)
-    keys = await _person(site)
+    keys = await _person(site) | await _changes(site)
     await site.accounts.people.sign_up(NEWCOMER, PASSWORD, HERE)
     await site.accounts.people.request_reset(PERSON, HERE)
     users = await site.accounts.review.users(limit=50)
@@ -78,7 +81,9 @@ async def _person(site: Website) -> dict[str, object]:
         lifetime_ms = None if days is None else days * DAY_MS
         issued = await keys.create(session, name=name, scopes=scopes, lifetime_ms=lifetime_ms)
         if days == 30:
-            await keys.find(issued.api_key)
+            await keys.find(issued.api_key, "192.0.2.14")
+            site.clock.advance(HOUR_MS)
+            await keys.find(issued.api_key, "2001:db8:7:8::/64")
         return issued.line.key_id
 
     made = {
@@ -92,6 +97,23 @@ async def _person(site: Website) -> dict[str, object]:
     await keys.revoke(session, made["ended"])
     await keys.rotate(session, made["old"], overlap_ms=DAY_MS)
     return dict(made)
+
+
+async def _changes(site: Website) -> dict[str, object]:
+    """Let one person have another address, and a second one ask for one."""
+    people, addresses = site.accounts.people, site.accounts.addresses
+    mover = await people.session(await people.sign_up(MOVER, PASSWORD, HERE))
+    assert mover is not None
+    await people.request_verification(mover)
+    assert await people.verify(mover, _last(await site.link(MOVER)))
+    assert await addresses.request(mover, MOVED)
+    assert await addresses.confirm(mover, _last(await site.link(MOVED)))
+    assert await addresses.request(await _session(site), ANOTHER)
+    return {"undo": await site.link(MOVER), "change": await site.link(ANOTHER)}
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 async def _session(site: Website) -> Session:

@@ -17,6 +17,7 @@ from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.session import Browser
 from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
@@ -61,6 +62,7 @@ class Website:
     accounts: Accounts
     clock: ManualClock
     folder: Path
+    ledger: CreditLedger
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return what the money file holds, read over a connection of its own."""
@@ -180,6 +182,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             accounts,
             clock,
             folder,
+            money.ledger,
         )
 
 

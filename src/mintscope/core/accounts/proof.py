@@ -5,12 +5,13 @@ from enum import StrEnum
 from typing import Final, NewType, Protocol, TypedDict, Unpack
 
 from mintscope.base.primitives import UnixMs
-from mintscope.base.time import HOUR_MS
+from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.accounts.email_address import EmailAddress
 
 ProofId = NewType("ProofId", int)
 
 GUESSES_MAX: Final = 5
+EVER: Final = UnixMs(0)
 
 
 class Purpose(StrEnum):
@@ -20,6 +21,8 @@ class Purpose(StrEnum):
     VERIFY_EMAIL = "verify_email"
     RESET_PASSWORD = "reset_password"  # noqa: S105  not a password
     CLAIM_AGENT = "claim_agent"
+    CHANGE_EMAIL = "change_email"
+    UNDO_EMAIL = "undo_email"
 
     @property
     def lifetime_ms(self) -> int:
@@ -29,6 +32,8 @@ class Purpose(StrEnum):
             Purpose.VERIFY_EMAIL: 24 * HOUR_MS,
             Purpose.RESET_PASSWORD: HOUR_MS,
             Purpose.CLAIM_AGENT: HOUR_MS,
+            Purpose.CHANGE_EMAIL: 24 * HOUR_MS,
+            Purpose.UNDO_EMAIL: 7 * DAY_MS,
         }[self]
 
 
@@ -89,8 +94,8 @@ class ProofRows(Protocol):
     def update(self, proof_id: ProofId, /, **changes: Unpack[ProofChanges]) -> None:
         """Change columns of a proof."""
 
-    def use_up(self, purpose: Purpose, subject: int, at: UnixMs) -> None:
-        """Set `used_at` of every proof about *subject* that has none."""
+    def use_up(self, purpose: Purpose, subject: int, at: UnixMs, *, since: UnixMs = EVER) -> None:
+        """Set `used_at` of every proof about *subject*, made at *since* or later, that has none."""
 
     def delete(self, purpose: Purpose, subject: int) -> None:
         """Delete every proof about *subject*."""

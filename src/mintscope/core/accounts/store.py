@@ -13,7 +13,7 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.holdings.credit_rows import CreditRows, MoveRows
 from mintscope.core.accounts.holdings.wallets import WalletRows
 from mintscope.core.accounts.holdings.watchlists import WatchedRows, WatchlistRows
-from mintscope.core.accounts.keys.api_key import ApiKeyRows, UserKeyRows
+from mintscope.core.accounts.keys.api_key import ApiKeyRows, KeyAddressRows, UserKeyRows
 from mintscope.core.accounts.mail.email import EmailRows, OutboxRows
 from mintscope.core.accounts.people.session import SessionRows
 from mintscope.core.accounts.proof import EmailProof, ProofRows, Purpose, parse_link
@@ -33,6 +33,7 @@ class AccountRows:
     applications: ApplicationRows
     api_keys: ApiKeyRows
     user_keys: UserKeyRows
+    key_addresses: KeyAddressRows
     sessions: SessionRows
     proofs: ProofRows
     emails: EmailRows

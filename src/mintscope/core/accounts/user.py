@@ -60,6 +60,8 @@ class NewUser:
 class UserChanges(TypedDict, total=False):
     """The columns of a user that may change."""
 
+    username: str
+    email: EmailAddress
     verified_at: UnixMs
     password_hash: str
     administrator: bool

@@ -82,7 +82,7 @@ class Gate:
         pays, else by address: a client can invent any number of unverified credentials. Credit
         tokens that were rotated into one another count together.
         """
-        caller = await self._recognise(request.bearer())
+        caller = await self._recognise(request.bearer(), self.address(request))
         window = None if request.has_payment() else await self._window(caller)
         if window is None:
             await self._address_limit.pass_through(request)
@@ -96,12 +96,12 @@ class Gate:
         """Return who *caller* is now: an API key may have been revoked; nothing is counted."""
         return await self._recognise(caller.bearer)
 
-    async def _recognise(self, bearer: str | None) -> Caller:
+    async def _recognise(self, bearer: str | None, client: str = "") -> Caller:
         if not bearer:
             return Caller(bearer, None)
         if self._key_ring is None or not bearer.startswith(CredentialKind.API_KEY.prefix):
             return Caller(bearer, await self._ledger.find(bearer))
-        holder = await self._key_ring.keys.find(bearer)
+        holder = await self._key_ring.keys.find(bearer, client)
         if holder is None:
             return Caller(bearer, None)
         account = await self._key_ring.credits.find(holder.key.user_id)

@@ -21,6 +21,8 @@ LINK_OF: Final[Mapping[EmailKind, tuple[Purpose, str]]] = {
     EmailKind.VERIFY_EMAIL: (Purpose.VERIFY_EMAIL, "verify"),
     EmailKind.RESET_PASSWORD: (Purpose.RESET_PASSWORD, "reset"),
     EmailKind.CLAIM_AGENT: (Purpose.CLAIM_AGENT, "claim"),
+    EmailKind.CHANGE_EMAIL: (Purpose.CHANGE_EMAIL, "change-email"),
+    EmailKind.EMAIL_CHANGED: (Purpose.UNDO_EMAIL, "undo-email"),
 }
 
 
@@ -164,6 +166,44 @@ It is good until {until}, once.
 If it was not you, do not open it: everything stays as it is.
 """
 
+CHANGE_EMAIL: Final = """\
+Someone, probably you, wants this to be the e-mail address of an account
+at {name}. Open this link in the browser in which you are signed in:
+
+{link}
+
+It is good until {until}, once.
+
+If it was not you, there is nothing you need to do: nothing was changed, and
+no one else can use the link.
+"""
+
+EMAIL_CHANGED: Final = """\
+Your account at {name} has another e-mail address now. The person
+who changed it was signed in with your password, and reads
+the new address.
+
+If it was you, there is nothing you need to do.
+
+If it was not you, take the account back here:
+
+{link}
+
+The link brings this address back, ends every session and every API key
+that was made since, and lets you choose another password.
+It is good until {until}, once.
+"""
+
+ACCOUNT_REMOVED: Final = """\
+Your account at {name} was deleted, as its owner asked for. Its API keys
+and sessions have ended, and its groups are gone.
+
+If it was not you, someone knew your password: choose another one wherever
+you use it, and tell the operator of {name}.
+
+This is the last e-mail about the account.
+"""
+
 TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.CONFIRM_APPLICATION: ("Confirm your application to {name}", CONFIRM_APPLICATION),
     EmailKind.APPLICATION_APPROVED: ("Your application was approved", APPLICATION_APPROVED),
@@ -173,4 +213,7 @@ TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.RESET_PASSWORD: ("Choose a new password", NEW_LOGIN),
     EmailKind.PASSWORD_CHANGED: ("Your password was changed", LOGIN_CHANGED),
     EmailKind.CLAIM_AGENT: ("Take over an agent account", CLAIM_AGENT),
+    EmailKind.CHANGE_EMAIL: ("Confirm your new e-mail address", CHANGE_EMAIL),
+    EmailKind.EMAIL_CHANGED: ("Your e-mail address was changed", EMAIL_CHANGED),
+    EmailKind.ACCOUNT_REMOVED: ("Your account was deleted", ACCOUNT_REMOVED),
 }

@@ -30,6 +30,8 @@ from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.keys.api_keys import ApiKeys
+from mintscope.core.accounts.people.address_change import AddressChanges
+from mintscope.core.accounts.people.leaving import Leaving
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.signups.signups import Signups
@@ -51,7 +53,9 @@ from mintscope.edges.web.sales.buying import BuyPages
 from mintscope.edges.web.sales.pricing import PricingPages
 from mintscope.edges.web.sales.selling import CreditSales
 from mintscope.edges.web.session.account import AccountPages
+from mintscope.edges.web.session.address import AddressPages
 from mintscope.edges.web.session.entry import EntryPages
+from mintscope.edges.web.session.leaving import LeavingPages
 from mintscope.edges.web.session.links import LinkPages
 
 FORMS: Final = Limit(name="forms", count=60, window_s=60)
@@ -71,6 +75,8 @@ class WebParts:
     keys: ApiKeys
     credits: AccountCredits
     review: Reviews
+    addresses: AddressChanges
+    leaving: Leaving
     mailbox: Mailbox | None = None
     market: MarketParts | None = None
     sales: CreditSales | None = None
@@ -88,6 +94,8 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
         yield PricingPages(parts.sales)
         if parts.sales is not None:
             yield BuyPages(parts.sales, parts.credits, origin=origins[0])
+        yield AddressPages(parts.addresses)
+        yield LeavingPages(parts.leaving, parts.credits)
         if parts.mailbox is not None:
             yield MailboxPages(parts.mailbox, origins)
     if features.has_administration:

@@ -20,7 +20,7 @@ from mintscope.edges.server.response import Response
 from mintscope.edges.server.routes import Route, Router
 from mintscope.edges.web.form import FormData, OwnOrigins, expect_csrf, parse_form, read_form
 from mintscope.edges.web.pages.failures import failure_headers, failure_page
-from mintscope.edges.web.pages.page import COOKIE, END_SESSION, PageResponse, Redirect
+from mintscope.edges.web.pages.page import COOKIE, END_SESSION, Page, PageResponse, Redirect
 from mintscope.edges.web.pages.render import PageContext, PageWriter
 from mintscope.edges.web.routes import SEGMENT, START, Access, PageRequest, PageRoute
 
@@ -99,6 +99,8 @@ class PageEndpoints:
         )
 
     def _write(self, request: Request, page: PageResponse) -> Response:
+        if isinstance(page, Page) and page.cookie == END_SESSION:
+            request.state = replace(request.state, session=None)
         return self.writer.write(page, request.state, is_htmx=b"hx-request" in request.headers)
 
     async def _learn_session(self, request: Request) -> Session | None:

@@ -24,6 +24,8 @@ from mintscope.core.accounts.holdings.watching import Watchlists
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.mail.email import Draft, Email
 from mintscope.core.accounts.mail.outbox import Outbox
+from mintscope.core.accounts.people.address_change import AddressChanges
+from mintscope.core.accounts.people.leaving import Leaving
 from mintscope.core.accounts.people.password import Hasher, LoginLimits
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import Lifetimes
@@ -74,6 +76,8 @@ class Accounts:
     exchange: Exchanges
     review: Reviews
     people: People
+    addresses: AddressChanges
+    leaving: Leaving
     keys: ApiKeys
     credits: AccountCredits
     wallets: Wallets
@@ -90,6 +94,8 @@ class Accounts:
             keys=self.keys,
             credits=self.credits,
             review=self.review,
+            addresses=self.addresses,
+            leaving=self.leaving,
             mailbox=self.mailbox,
         )
 
@@ -125,6 +131,10 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             exchange=Exchanges(store, secrets=secrets, clock=clock, entropy=os.urandom),
             review=Reviews(store, clock=clock, entropy=os.urandom),
             people=_people(config.web, store, secrets, hashing, limits, clock),
+            addresses=AddressChanges(
+                store=store, secrets=secrets, limits=limits, clock=clock, entropy=os.urandom
+            ),
+            leaving=Leaving(store=store, clock=clock),
             keys=keys,
             credits=AccountCredits(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
             wallets=Wallets(

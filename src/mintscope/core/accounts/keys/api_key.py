@@ -19,6 +19,7 @@ NAME_LENGTH_MAX: Final = 64
 KEYS_PER_USER_MAX: Final = 100
 KEYS_PER_DAY_MAX: Final = 200
 KEYS_SHOWN_MAX: Final = 500
+ADDRESSES_MAX: Final = 10  # kept of a key: those that used it last
 OVERLAPS_MS: Final = {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS}
 LIFETIMES_MS: Final = {"30d": 30 * DAY_MS, "90d": 90 * DAY_MS, "1y": 365 * DAY_MS, "never": None}
 
@@ -91,6 +92,14 @@ def new_key(
 
 
 @dataclass(frozen=True, slots=True)
+class KeyAddress:
+    """A client address, or its network, from which a key was used, and when that was last so."""
+
+    address: str
+    last_used_at: UnixMs
+
+
+@dataclass(frozen=True, slots=True)
 class Holder:
     """The API key that a request carries, and the name of its user."""
 
@@ -105,6 +114,7 @@ class Holder:
 class KeyChanges(TypedDict, total=False):
     """The columns of a key that may change."""
 
+    name: str
     expires_at: UnixMs
     revoked_at: UnixMs
     replaced_by: KeyId
@@ -133,6 +143,19 @@ class ApiKeyRows(Protocol):
 
     def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
         """Set when keys were last used, where that is later than before."""
+
+
+class KeyAddressRows(Protocol):
+    """Whence keys were used, inside one transaction: ADDRESSES_MAX of each key, the newest."""
+
+    def of_key(self, key_id: KeyId) -> Sequence[KeyAddress]:
+        """Return the addresses of a key, newest use first."""
+
+    def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
+        """Add uses, by address, and forget what is beyond the newest."""
+
+    def forget(self, user_id: UserId) -> None:
+        """Delete the addresses of every key of a user."""
 
 
 class UserKeyRows(Protocol):

@@ -1,6 +1,6 @@
 """API keys at work: found by their hash, made, rotated and revoked by their owners."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mintscope.base.clock import Clock
@@ -10,10 +10,12 @@ from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS
 from mintscope.core.accounts.audit import note, user_actor
 from mintscope.core.accounts.keys.api_key import (
+    ADDRESSES_MAX,
     KEYS_PER_DAY_MAX,
     KEYS_PER_USER_MAX,
     KEYS_SHOWN_MAX,
     Holder,
+    KeyAddress,
     KeyId,
     KeyLine,
     KeyStatus,
@@ -47,11 +49,13 @@ class ApiKeys:
     clock: Clock
     entropy: Callable[[int], bytes]
     _used_at: dict[KeyId, UnixMs] = field(default_factory=dict, init=False)
+    _used_from: dict[KeyId, dict[str, UnixMs]] = field(default_factory=dict, init=False)
 
-    async def find(self, bearer: str) -> Holder | None:
+    async def find(self, bearer: str, client: str = "") -> Holder | None:
         """Return the API key *bearer* and its user, if it is good now; its use is noted in memory.
 
-        One indexed read: expiry and revocation count at once.
+        One indexed read: expiry and revocation count at once.  *client* is the address that it came
+        from, or its network; "" is none.
         """
         if not is_well_formed(CredentialKind.API_KEY, bearer):
             return None
@@ -60,19 +64,38 @@ class ApiKeys:
         now = self.clock.now()
         if holder is None or holder.key.status(now) is not KeyStatus.ACTIVE:
             return None
-        self._used_at[holder.key.key_id] = now
+        self._note(holder.key.key_id, client, now)
         return holder
 
+    def _note(self, key_id: KeyId, client: str, now: UnixMs) -> None:
+        """Remember the use until the next flush; of its addresses the newest ADDRESSES_MAX."""
+        self._used_at[key_id] = now
+        if client:
+            used_from = self._used_from.setdefault(key_id, {})
+            used_from.pop(client, None)  # the newest stands last
+            used_from[client] = now
+            if len(used_from) > ADDRESSES_MAX:
+                del used_from[next(iter(used_from))]
+
     async def flush(self) -> None:
-        """Store when keys were last used, or at the next call.  Raises ServiceUnavailable."""
+        """Store when and whence keys were last used, or at the next call.
+
+        Raises    ServiceUnavailable
+        """
         used_at, self._used_at = self._used_at, {}
+        used_from, self._used_from = self._used_from, {}
         if not used_at:
             return
         try:
-            await self.store.transact(lambda rows: rows.api_keys.note_uses(used_at))
+            await self.store.transact(lambda rows: _note_uses(rows, used_at, used_from))
         except ServiceUnavailable:
             self._used_at = used_at | self._used_at
+            self._used_from = used_from | self._used_from
             raise
+
+    async def addresses(self, key_id: KeyId) -> Sequence[KeyAddress]:
+        """Return whence a key was used last, newest first; up to half a minute behind."""
+        return await self.store.read(lambda rows: rows.key_addresses.of_key(key_id))
 
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
         """Return the user's keys, active first, newest first; of many that ended, the newest."""
@@ -108,6 +131,11 @@ class ApiKeys:
         return await self.store.transact(
             lambda rows: _cap(rows, session, key_id, month_credits_max, now)
         )
+
+    async def rename(self, session: Session, key_id: KeyId, name: str) -> bool:
+        """Give a key of the user's own another name; False if there is none that is active."""
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _rename(rows, session, key_id, name, now))
 
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
         """Make a key like the old one, which ends after *overlap_ms* or at its own expiry.
@@ -157,6 +185,25 @@ def _revoke(rows: AccountRows, session: Session, key_id: KeyId, at: UnixMs) -> b
         return False
     rows.api_keys.update(key_id, revoked_at=at)
     note(rows.events, at, user_actor(owner.user_id), "revoked", f"key:{key_id}")
+    return True
+
+
+def _note_uses(
+    rows: AccountRows,
+    used_at: Mapping[KeyId, UnixMs],
+    used_from: Mapping[KeyId, Mapping[str, UnixMs]],
+) -> None:
+    rows.api_keys.note_uses(used_at)
+    for key_id, addresses in sorted(used_from.items()):
+        rows.key_addresses.note(key_id, addresses)
+
+
+def _rename(rows: AccountRows, session: Session, key_id: KeyId, name: str, at: UnixMs) -> bool:
+    owner = expect_session(rows, session)
+    if _find_active(rows, owner.user_id, key_id, at) is None:
+        return False
+    rows.api_keys.update(key_id, name=name)
+    note(rows.events, at, user_actor(owner.user_id), "renamed", f"key:{key_id}")
     return True
 
 

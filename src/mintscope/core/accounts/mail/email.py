@@ -36,6 +36,9 @@ class EmailKind(StrEnum):
     RESET_PASSWORD = "reset_password"  # noqa: S105  not a password
     PASSWORD_CHANGED = "password_changed"  # noqa: S105  not a password
     CLAIM_AGENT = "claim_agent"
+    CHANGE_EMAIL = "change_email"
+    EMAIL_CHANGED = "email_changed"
+    ACCOUNT_REMOVED = "account_removed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

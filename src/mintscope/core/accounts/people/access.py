@@ -14,7 +14,13 @@ from mintscope.core.accounts.user import NewUser, User, UserId, UserKind, find_p
 # A person in a session, or an actor that the machine itself vouches for.
 Reviewer = Session | Actor
 
-OF_USERS: Final = (Purpose.VERIFY_EMAIL, Purpose.RESET_PASSWORD, Purpose.CLAIM_AGENT)
+OF_USERS: Final = (
+    Purpose.VERIFY_EMAIL,
+    Purpose.RESET_PASSWORD,
+    Purpose.CLAIM_AGENT,
+    Purpose.CHANGE_EMAIL,
+    Purpose.UNDO_EMAIL,
+)
 
 
 def expect_session(rows: AccountRows, session: Session) -> User:
@@ -87,16 +93,21 @@ def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
     return user_actor(user.user_id)
 
 
+def expect_removable(rows: AccountRows, user: User) -> None:
+    """Raise NotPossible for the last administrator."""
+    if user.is_administrator and set(rows.users.administrators()) == {user.user_id}:
+        raise NotPossible(
+            f"expected another administrator beside {user.username}, who is the last one"
+        )
+
+
 def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
     """Remove an account that is not the last administrator's.  Raises NotPossible."""
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None:
         raise NotPossible(f"expected an account; there is none with the number {user_id}")
-    if kept.user.is_administrator and set(rows.users.administrators()) == {user_id}:
-        raise NotPossible(
-            f"expected another administrator beside {kept.user.username}, who is the last one"
-        )
+    expect_removable(rows, kept.user)
     remove(rows, kept.user, actor, at)
 
 

@@ -36,6 +36,7 @@ class KeyGate:
         self._keys = keys
         self._rate_limit = limits.by_account(limit)
         self._address_limit = limits.of(limit)
+        self._addresses = limits.addresses
 
     async def admit(self, request: Request) -> Holder:
         """Return who calls; the limit counts by key if it is good, else by address.
@@ -44,7 +45,8 @@ class KeyGate:
         Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable
         """
         bearer = request.bearer()
-        holder = await self._keys.find(bearer) if bearer else None
+        client = self._addresses.key(request.scope)
+        holder = await self._keys.find(bearer, client) if bearer else None
         if holder is None:
             await self._address_limit.pass_through(request)
         else:

@@ -54,14 +54,12 @@ def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
 
     Raises    InvalidForm
     """
-    errors = {}
+    errors: dict[str, str] = {}
     name = values["name"]
-    if not name:
-        errors["name"] = "Give the key a name, so that you know later what it was for."
-    elif len(name) > NAME_LENGTH_MAX or not name.isprintable():
-        errors["name"] = f"Expected at most {NAME_LENGTH_MAX} characters; there were {len(name)}."
-        if not name.isprintable():
-            errors["name"] = "Expected a name without control characters."
+    try:
+        parse_name(name)
+    except InvalidForm as invalid:
+        errors |= invalid.errors
     for area in AREAS:
         if values[area.name] not in ACCESS:
             errors[area.name] = "Choose one of the three."
@@ -70,6 +68,21 @@ def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
     if errors:
         raise InvalidForm(errors)
     return KeyRequest(name, _scopes(values), LIFETIMES_MS[values["lifetime"]])
+
+
+def parse_name(name: str) -> str:
+    """Return *name* if a key may be called so.
+
+    Raises    InvalidForm
+    """
+    if not name:
+        raise InvalidForm({"name": "Give the key a name, so that you know later what it was for."})
+    if not name.isprintable():
+        raise InvalidForm({"name": "Expected a name without control characters."})
+    if len(name) > NAME_LENGTH_MAX:
+        flaw = f"Expected at most {NAME_LENGTH_MAX} characters; there were {len(name)}."
+        raise InvalidForm({"name": flaw})
+    return name
 
 
 def parse_cap(text: str) -> int | None:

@@ -7,6 +7,7 @@ from mintscope.base.errors import NotFound
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.keys.api_key import (
+    ADDRESSES_MAX,
     KEYS_PER_DAY_MAX,
     KEYS_PER_USER_MAX,
     OVERLAPS_MS,
@@ -19,7 +20,7 @@ from mintscope.core.accounts.keys.scope import AREAS, in_order
 from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.edges.web.form import InvalidForm, parse_id
 from mintscope.edges.web.keys import words
-from mintscope.edges.web.keys.key_form import blank, filled, parse_cap, parse_new_key
+from mintscope.edges.web.keys.key_form import blank, filled, parse_cap, parse_name, parse_new_key
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 
@@ -48,6 +49,8 @@ class KeyPages:
             get(f"{LIST}/new/review", self.review, fresh),
             post(f"{LIST}/new/review", self.create, fresh),
             get(one, self.show, Access.SIGNED_IN),
+            get(f"{one}/rename", self.ask_rename, fresh),
+            post(f"{one}/rename", self.rename, fresh),
             get(f"{one}/cap", self.ask_cap, fresh),
             post(f"{one}/cap", self.cap, fresh),
             get(f"{one}/rotate", self.ask_rotate, fresh),
@@ -115,8 +118,30 @@ class KeyPages:
         successor = next((each for each in keys if each.key_id == key.replaced_by), None)
         holdings = await self._credits.holdings(request.signed_in.user.user_id)
         facts: dict[str, Any] = {"can": can, "cannot": cannot, "successor": successor}
+        facts |= {"addresses": await self._keys.addresses(key.key_id)}
+        facts |= {"addresses_max": ADDRESSES_MAX}
         facts |= {"balance": holdings.balance, "spent": holdings.spent.get(key.key_id, 0)}
         return Page("keys/show.html", facts | {"key": _facts(key, request.now)})
+
+    async def ask_rename(self, request: PageRequest) -> PageResponse:
+        """Ask what the key shall be called."""
+        key = _chosen(await self._own(request), request)
+        if key.status(request.now) is not KeyStatus.ACTIVE:
+            return Redirect(f"{LIST}/{key.key_id}")
+        facts = {"key": _facts(key, request.now)}
+        return Page("keys/rename.html", facts, values={"name": key.name})
+
+    async def rename(self, request: PageRequest) -> PageResponse:
+        """Give the key another name."""
+        key, text = _chosen(await self._own(request), request), request.form.line("name")
+        try:
+            name = parse_name(text)
+        except InvalidForm as invalid:
+            facts = {"key": _facts(key, request.now)}
+            return Page("keys/rename.html", facts, invalid.errors, {"name": text})
+        if not await self._keys.rename(request.signed_in, key.key_id, name):
+            return Redirect(f"{LIST}/{key.key_id}")
+        return Redirect(f"{LIST}/{key.key_id}", notice="key-renamed")
 
     async def ask_cap(self, request: PageRequest) -> PageResponse:
         """Ask how much the key may spend in a month."""

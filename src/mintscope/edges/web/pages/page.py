@@ -23,6 +23,12 @@ NOTICES: Final[Mapping[str, str]] = {
     "claimed": "The agent's API keys are yours now.",
     "session-ended": "That session is ended.",
     "sessions-ended": "All other sessions are ended.",
+    "address-sent": "If there were not too many e-mails lately, a link is on its way to the new"
+    " address. Open it here, in this browser; until then nothing changes.",
+    "address-changed": "Your e-mail address is changed. All other sessions were ended.",
+    "address-back": "The address is yours again. Choose a new password now.",
+    "account-deleted": "Your account is deleted.",
+    "key-renamed": "The key has its new name.",
     "key-revoked": "The key is revoked.",
     "key-capped": "The cap is changed.",
     "approved": "Approved. An e-mail is on its way to the applicant.",

@@ -1,4 +1,4 @@
-"""ApiKeyRows and UserKeyRows."""
+"""ApiKeyRows, UserKeyRows and KeyAddressRows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -7,8 +7,16 @@ from typing import Final
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import SignupId
-from mintscope.core.accounts.keys.api_key import Holder, KeyId, KeyLine, NewKey
+from mintscope.core.accounts.keys.api_key import (
+    ADDRESSES_MAX,
+    Holder,
+    KeyAddress,
+    KeyId,
+    KeyLine,
+    NewKey,
+)
 from mintscope.core.accounts.user import UserId
+from mintscope.edges.storage.database import Database
 from mintscope.edges.storage.sql.accounts.table import Columns, Table
 
 LINE: Final = Columns(KeyLine, "api_key", key_id="api_key.id", user_id='api_key."user"')
@@ -30,6 +38,23 @@ SELECT count(*) FROM api_key WHERE "user" = ? AND application IS NULL AND create
 REVOKE_ACTIVE: Final = f"""
 UPDATE api_key SET revoked_at = ?2 WHERE "user" = ?1 AND {IS_ACTIVE}
 """  # noqa: S608  a constant
+
+NOTE_ADDRESS: Final = """
+INSERT INTO key_address (api_key, address, last_used_at) VALUES (?1, ?2, ?3)
+    ON CONFLICT (api_key, address) DO UPDATE SET last_used_at = excluded.last_used_at
+     WHERE key_address.last_used_at < excluded.last_used_at
+"""
+FORGET_OLD: Final = f"""
+DELETE FROM key_address WHERE api_key = ?1 AND address NOT IN (
+    SELECT address FROM key_address WHERE api_key = ?1
+     ORDER BY last_used_at DESC, address LIMIT {ADDRESSES_MAX})
+"""  # noqa: S608  a constant
+OF_KEY: Final = """
+SELECT address, last_used_at FROM key_address WHERE api_key = ? ORDER BY last_used_at DESC, address
+"""
+FORGET_OF_USER: Final = """
+DELETE FROM key_address WHERE api_key IN (SELECT id FROM api_key WHERE "user" = ?)
+"""
 
 
 class SqlApiKeyRows(Table[KeyId, KeyLine]):
@@ -78,3 +103,24 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         """Set `revoked_at` of every key active at *at*; return how many there were."""
         self._db.execute(REVOKE_ACTIVE, (user_id, at))
         return self._db.changes()
+
+
+class SqlKeyAddressRows:
+    """Implements KeyAddressRows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def of_key(self, key_id: KeyId) -> Sequence[KeyAddress]:
+        """Return the addresses of a key, newest use first."""
+        return [KeyAddress(*row) for row in self._db.execute(OF_KEY, (key_id,))]
+
+    def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
+        """Add uses, by address, and forget what is beyond the newest."""
+        uses = [(key_id, address, at) for address, at in used_at.items()]
+        self._db.executemany(NOTE_ADDRESS, uses)
+        self._db.execute(FORGET_OLD, (key_id,))
+
+    def forget(self, user_id: UserId) -> None:
+        """Delete the addresses of every key of a user."""
+        self._db.execute(FORGET_OF_USER, (user_id,))

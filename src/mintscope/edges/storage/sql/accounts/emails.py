@@ -7,12 +7,13 @@ from typing import Final
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
-from mintscope.core.accounts.proof import EmailProof, NewProof, ProofId, Purpose
+from mintscope.core.accounts.proof import EVER, EmailProof, NewProof, ProofId, Purpose
 from mintscope.edges.storage.sql.accounts.table import Columns, Table
 
 PROOF: Final = Columns(EmailProof, "proof", proof_id="proof.id")
 USE_UP: Final = """
-UPDATE proof SET used_at = ?3 WHERE purpose = ?1 AND subject = ?2 AND used_at IS NULL
+UPDATE proof SET used_at = ?3
+ WHERE purpose = ?1 AND subject = ?2 AND used_at IS NULL AND made_at >= ?4
 """
 # The text of an e-mail that is still there is made of its proof.
 PURGE_PROOFS: Final = """
@@ -40,9 +41,9 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         """Add a proof."""
         return self._add(asdict(new) | {"expires_at": new.expires_at})
 
-    def use_up(self, purpose: Purpose, subject: int, at: UnixMs) -> None:
-        """Set `used_at` of every proof about *subject* that has none."""
-        self._db.execute(USE_UP, (purpose, subject, at))
+    def use_up(self, purpose: Purpose, subject: int, at: UnixMs, *, since: UnixMs = EVER) -> None:
+        """Set `used_at` of every proof about *subject*, made at *since* or later, that has none."""
+        self._db.execute(USE_UP, (purpose, subject, at, since))
 
     def delete(self, purpose: Purpose, subject: int) -> None:
         """Delete every proof about *subject*."""

@@ -7,7 +7,7 @@ from typing import TypeVar
 from mintscope.core.accounts.audit import Event
 from mintscope.core.accounts.store import AccountRows
 from mintscope.edges.storage.database import Database
-from mintscope.edges.storage.sql.accounts.api_keys import SqlApiKeyRows
+from mintscope.edges.storage.sql.accounts.api_keys import SqlApiKeyRows, SqlKeyAddressRows
 from mintscope.edges.storage.sql.accounts.applications import SqlApplicationRows
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.accounts.credits import SqlCreditRows, SqlMoveRows
@@ -66,6 +66,7 @@ def rows_of(db: Database) -> AccountRows:
         applications=SqlApplicationRows(db),
         api_keys=keys,
         user_keys=keys,
+        key_addresses=SqlKeyAddressRows(db),
         sessions=SqlSessionRows(db),
         proofs=SqlProofRows(db),
         emails=emails,
