@@ -1,8 +1,8 @@
 """Credits taken equal what the answers say was delivered, whatever is called in whatever order.
 
 Every paid kind, by credit token and by API key: single reports, batches, pages of series, streams;
-with too few credits, caps, old data, refusals, clients that leave at any time.  What was delivered
-is read from bodies alone, what was taken from the ledger.
+with too few credits, caps, old data, refusals, clients that leave at any time or have a report
+already.  What was delivered is read from bodies alone, what was taken from the ledger.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ MINTS: Final = [TRACKED, SECOND, TOO_YOUNG, UNTRACKED]
 RAISED: Final = ApiConfig(rate_limit_requests=10**9)
 MEET: Final = {  # what must have been met
     *("single 200", "batch 200", "candles 200", "indicators 200", "swaps 200", "stream 200"),
-    *("wrong 400", "single 404", "single 503", "single INSUFFICIENT_CREDITS", "left"),
+    *("single 304", "wrong 400", "single 404", "single 503", "single INSUFFICIENT_CREDITS", "left"),
     *("single KEY_CAP_REACHED", "batch INSUFFICIENT_CREDITS", "stream INSUFFICIENT_CREDITS"),
     *("end", "end stale"),
 }
@@ -78,6 +78,7 @@ class Calls:
     unseen: Counter[str] = field(default_factory=Counter)  # what answers may have said
     met: Counter[str] = field(default_factory=Counter)
     streams: list[Kept] = field(default_factory=list)
+    etags: list[str] = field(default_factory=lambda: ["*"])  # of reports that were delivered
     count: int = 0
 
     async def prepare(self) -> None:
@@ -100,7 +101,7 @@ class Calls:
     async def step(self) -> None:
         """Make some calls at once, or do something with streams, the market, or time."""
         kinds: list[Callable[[], Any]] = [self.open, self.close, self.trade, self.minute, self.age]
-        kind = self.random.choice([self.plain] * 12 + kinds)
+        kind = self.random.choice([self.plain] * 12 + [*kinds, self.change])
         await kind()
 
     async def plain(self) -> None:
@@ -120,6 +121,8 @@ class Calls:
         assert response.status_code < 500 or response.status_code == 503, response.text
         self.note(kind, response)
         if response.status_code == 200:
+            if "etag" in response.headers:
+                self.etags.append(response.headers["etag"])
             self.told[who] += delivered(kind, response.json()["data"])
 
     def note(self, kind: str, response: httpx.Response) -> None:
@@ -134,6 +137,8 @@ class Calls:
         client = self.streaming.client
         match kind:
             case "single":
+                if self.random.random() < 0.3:  # what is known may have changed
+                    headers = headers | {"if-none-match": self.random.choice(self.etags[-4:])}
                 return await client.get(f"/v1/token/{mint}", headers=headers)
             case "batch":
                 body = {"mints": list(mints)}
@@ -209,6 +214,10 @@ class Calls:
         await self.streaming.pass_time(30)
         self.trade_all()
         await self.streaming.service.follower.catch_up()
+
+    async def change(self) -> None:
+        """Let reports be others than those that clients have."""
+        self.streaming.service.reports.tag = b'W/"%d"' % self.count
 
     async def age(self) -> None:
         """Let the data be too old, or fresh again; now and then for streams, too."""
