@@ -186,6 +186,13 @@ def reads(service: DocumentedService, command: str) -> None:
     assert WSOL in printed
 
 
+def lists(service: DocumentedService, command: str) -> None:
+    """Write the files; a service of this machine is none that directories take, as is said."""
+    printed = service.mintscope(_replaced(command, {"https://api.example": service.url}))
+    assert "is not https" in printed
+    assert (service.folder / "files-for-directories" / "server.json").exists()
+
+
 def decodes(service: DocumentedService, command: str) -> None:
     """Decode the newest swap that the chain has."""
     slot = service.rpc("getSlot", {"commitment": "finalized"})
@@ -275,6 +282,7 @@ def _replaced(command: str, places: dict[str, str]) -> str:
 
 HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope serve": runs_beside_serve,
+    "mintscope listing": lists,
     "mintscope ingest": runs_beside_serve,
     "mintscope api": runs_beside_serve,
     "mintscope devchain --to-file ": writes_blocks,

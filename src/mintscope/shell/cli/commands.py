@@ -96,6 +96,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "doctor.doctor",
         "Check the installation; exit 1 if something keeps the service from working.",
     ),
+    "listing": Command(
+        "directories.listing",
+        "Write the files by which directories list a running service, and say what they would"
+        " refuse.",
+    ),
     "devchain": Command(
         "demo.devchain", "Serve a simulated Solana over JSON-RPC, or write its blocks to a file."
     ),

@@ -24,6 +24,11 @@ CONTENT_TYPES: Final = {
     "txt": b"text/plain; charset=utf-8",
 }
 ICON: Final = "icon.svg"
+# Directories show it on their own pages.
+SHOWN_ELSEWHERE: Final[tuple[Header, ...]] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+)
 
 
 class StaticFiles:
@@ -60,14 +65,16 @@ class StaticFiles:
 
     async def get_icon(self, _request: Request) -> Response:
         """Return the icon."""
-        return self._response(ICON, REVALIDATED)
+        return self._response(ICON, REVALIDATED, SHOWN_ELSEWHERE)
 
-    def _response(self, name: str, caching: Header) -> Response:
+    def _response(
+        self, name: str, caching: Header, guards: tuple[Header, ...] = GUARDS
+    ) -> Response:
         content_type = (b"content-type", CONTENT_TYPES[name.rpartition(".")[2]])
         return Response(
             200,
             self._bodies[name],
-            (content_type, caching, *GUARDS),
+            (content_type, caching, *guards),
             etag=self._etags[name],
             gzipped=self._gzipped[name],
         )

@@ -14,6 +14,7 @@ from mintscope.shell.cli.doctor.node import check_node
 from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.doctor.site import check_mail, check_pages
 from mintscope.shell.cli.doctor.store import check_limits, check_market, check_money
+from mintscope.shell.cli.doctor.surfaces import check_surfaces
 from mintscope.shell.cli.output import AsJson, print_json
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.load import ConfigError, load
@@ -30,6 +31,7 @@ CHECKS: Final = (
     check_mail,
     check_pages,
     check_ports,
+    check_surfaces,
 )
 
 app = typer.Typer()

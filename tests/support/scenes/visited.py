@@ -1,0 +1,64 @@
+"""A whole shop, with pages and MCP, as a directory visits it from a thread of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from starlette.types import ASGIApp
+from typing_extensions import override
+
+from mintscope.base.limits import MemoryLimits
+from mintscope.edges.server.client_address import ClientAddresses
+from mintscope.edges.server.rate_limit import AddressLimits
+from mintscope.shell.config.mcp import McpConfig
+from mintscope.shell.config.sections import ApiConfig, WebConfig
+from mintscope.shell.wiring.api import other_limit
+from mintscope.shell.wiring.mcp.serving import McpService
+from mintscope.shell.wiring.site import Pages
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.selling_api import ORIGIN, opened
+
+Spoil = Callable[[httpx.Request, httpx.Response], httpx.Response]
+CONTACT = "mailto:security@shop.example"
+
+
+@dataclass
+class Visited(httpx.BaseTransport):
+    """Hands requests to the application, and answers on; *spoil* may change them on the way."""
+
+    app: ASGIApp
+    loop: asyncio.AbstractEventLoop
+    spoil: Spoil | None = None
+    asked: list[httpx.Request] = field(default_factory=list)
+
+    @override
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        answering: Coroutine[Any, Any, httpx.Response] = self._answer(request)
+        answer = asyncio.run_coroutine_threadsafe(answering, self.loop).result(30)
+        return answer if self.spoil is None else self.spoil(request, answer)
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app))
+        async with client:
+            sent = client.build_request(
+                request.method, request.url, headers=request.headers, content=request.read()
+            )
+            found = await client.send(sent)
+        return httpx.Response(found.status_code, headers=found.headers, content=found.content)
+
+
+@asynccontextmanager
+async def visited(world: World, *, contact: str | None = CONTACT) -> AsyncIterator[Visited]:
+    """Open the shop."""
+    api = ApiConfig(contact=contact, rate_limit_requests=10_000)
+    async with opened(world, api=api) as shop:
+        limits = AddressLimits(MemoryLimits(world.clock), ClientAddresses(()))
+        other, accounts = other_limit(ApiConfig()), shop.service.accounts.built
+        pages = Pages(WebConfig(), accounts, limits, other, world.clock, has_payments=True)
+        mcp = McpService(McpConfig(), limits, other, world.clock)
+        async with mcp.beside(pages.beside(shop.service.app, [ORIGIN]), shop.service.app) as app:
+            yield Visited(app, asyncio.get_running_loop())
