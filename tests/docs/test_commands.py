@@ -253,6 +253,11 @@ def reads_history(service: DocumentedService, command: str) -> None:
     assert "joined: " in service.mintscope(f"{words} --calls-per-s 1000", typed="y\n")
 
 
+def watches_the_node(service: DocumentedService, command: str) -> None:
+    """For a second: half a minute tells no more of a devchain."""
+    service.mintscope(f"{_words(command)} --seconds 1")
+
+
 def imports_candles(service: DocumentedService, command: str) -> None:
     (service.folder / "CANDLES.csv").write_text("t,open,high,low,close,volume\n3600,1,2,1,2,3\n")
     mint = str(GENESIS.mint)
@@ -300,6 +305,7 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope admin create ": makes_an_administrator,
     "mintscope applications ": reviews,
     "mintscope users remove ": removes_a_user,
+    "mintscope doctor --node": watches_the_node,
     "mintscope history ": reads_history,
     "mintscope history import": imports_candles,
     "mintscope tokens add MINT --history": reads_history,

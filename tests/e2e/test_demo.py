@@ -61,10 +61,10 @@ class Demo:
 
 
 @contextmanager
-def running(folder: Path, *words: str, until: str = "Ctrl-C ends all of it") -> Iterator[Demo]:
+def running(folder: Path, *words: str) -> Iterator[Demo]:
     demo = Demo(folder, *words)
     try:
-        demo.read_until(until)
+        demo.read_until("Ctrl-C ends all of it")
         yield demo
     finally:
         if demo.process.poll() is None:
@@ -138,11 +138,20 @@ def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> N
 
 
 @pytest.mark.timeout(200)
-def test_it_sells_what_the_stream_brings(tmp_path: Path) -> None:
+def test_it_sells_what_the_stream_brings_and_nothing_of_it_outlives_a_kill(tmp_path: Path) -> None:
     with running(tmp_path, "--grpc") as demo:
         _expect_a_buyer(demo.lines)
-        demo.process.send_signal(signal.SIGINT)
-        assert demo.process.wait(END_S) == 0
+        children = children_of(demo.process.pid)
+        assert len(children) == 3
+        demo.process.kill()
+        demo.process.wait()
+
+        deadline = threading.Event()
+        for _ in range(END_S * 10):
+            if all(_is_gone(child) for child in children):
+                break
+            deadline.wait(0.1)
+        assert all(_is_gone(child) for child in children)
 
 
 def _expect_an_agent(lines: list[str]) -> None:
@@ -181,19 +190,3 @@ def _expect_a_buyer(lines: list[str]) -> None:
     assert re.fullmatch(rf"201, 10 credits for [\d.]+ MINT, settled by {SIGNATURE}", purchase)
     assert spent == f"200, credits left: {list(range(9, -1, -1))}"
     assert empty == "402 INSUFFICIENT_CREDITS"
-
-
-@pytest.mark.timeout(150)
-def test_nothing_of_it_outlives_a_kill(tmp_path: Path) -> None:
-    with running(tmp_path, until="A buyer with a wallet") as demo:
-        children = children_of(demo.process.pid)
-        assert len(children) == 3
-        demo.process.kill()
-        demo.process.wait()
-
-        deadline = threading.Event()
-        for _ in range(END_S * 10):
-            if all(_is_gone(child) for child in children):
-                break
-            deadline.wait(0.1)
-        assert all(_is_gone(child) for child in children)
