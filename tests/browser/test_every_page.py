@@ -41,6 +41,15 @@ ADDRESSES: Final = {
         "mailbox-of-no-one": "/mailbox?to=no-one@every.example",
         "email": "/mailbox/{email_id}",
         "missing": "/nothing-here",
+        "docs": "/docs",
+        "docs-guide": "/docs/guides/start",
+        "docs-buying": "/docs/guides/buying",
+        "docs-errors-are-free": "/docs/guides/errors",
+        "docs-endpoint": "/docs/api/get-token",
+        "docs-endpoint-with-body": "/docs/api/post-tokens-batch",
+        "docs-indicators": "/docs/indicators",
+        "docs-errors": "/docs/errors",
+        "docs-changelog": "/docs/changelog",
     },
     "newcomer": {
         "start-new": "/",
@@ -116,7 +125,8 @@ SENT_AS_THEY_STAND: Final = {
         "alone-home": ("/", "Sign out"),
     },
 }
-ELSEWHERE: Final = {"/prove", "/settings"}  # looked at when it is asked for; leads to the keys
+# Looked at when it is asked for; leads to the keys; for a script.
+ELSEWHERE: Final = {"/prove", "/settings", "/docs/words.json"}
 WHO: Final = {
     "stranger": None,
     "newcomer": NEWCOMER,

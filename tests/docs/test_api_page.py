@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.errors import ErrorCode
+from mintscope.edges.api.description.remedies import REMEDIES
 from mintscope.edges.api.failures import STATUS
 from mintscope.edges.mcp.tools import TOOLS
 from support.scenes.service import Service
@@ -33,8 +34,10 @@ async def test_every_endpoint_is_named_and_no_other(service: Service) -> None:
 def test_every_error_code_says_what_to_do(code: ErrorCode) -> None:
     (row,) = re.findall(rf"^\| `{code}` \| (\d+) \| (.+) \| (.+) \|$", API, re.MULTILINE)
 
-    assert int(row[0]) == STATUS[code]
-    assert all(cell.strip() for cell in row)
+    status, means, do = row
+    assert int(status) == STATUS[code]
+    assert means.strip()
+    assert f"{do[0].upper()}{do[1:]}." == REMEDIES[code]
 
 
 def test_every_file_of_the_architecture_exists() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,20 +18,29 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.session import Browser
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
+from mintscope.edges.api.tokens.routes import ListParts
+from mintscope.edges.follow.follower import look_again_soon
+from mintscope.edges.follow.lister import Lister
 from mintscope.edges.maintenance.passwords import Argon2Hasher
+from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.rate_limit import AddressLimits
+from mintscope.edges.server.streams.streams import Streams
 from mintscope.edges.web.app import groups_of
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.routes import PageRoute
 from mintscope.shell.config.sections import MailConfig, WebConfig
 from mintscope.shell.wiring.accounts import Accounts, open_accounts
 from mintscope.shell.wiring.api import create_api, other_limit
-from mintscope.shell.wiring.site import Pages, credit_sales
+from mintscope.shell.wiring.following.reports import stream_bounds
+from mintscope.shell.wiring.site import Pages, credit_sales, described
 from mintscope.shell.wiring.stores import Money, open_money
+from support.fakes.list_reader import FakeListReader
 from support.fakes.reports import FakeReports
+from support.fakes.series import FakeSeries
 from support.processes.served import served
+from support.scenes.live_market import following, traded_log
 from support.scenes.stores import config_in
 
 NOW: Final = UnixMs(1_795_000_000_000)
@@ -58,7 +67,7 @@ class Website:
     origin: str
     app: ASGIApp
     administration: ASGIApp
-    api: ASGIApp
+    api: HttpApplication
     accounts: Accounts
     clock: ManualClock
     folder: Path
@@ -74,7 +83,8 @@ class Website:
 
     def routes(self) -> list[PageRoute]:
         """Return every row of the pages."""
-        groups = groups_of(self.accounts.web_parts(), Features(), [self.origin])
+        parts = replace(self.accounts.web_parts(), describe=described(self.api, self.origin))
+        groups = groups_of(parts, Features(), [self.origin])
         return [route for group in groups for route in group.routes()]
 
     async def make_administrator(self) -> EmailAddress:
@@ -155,9 +165,14 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
         ) as accounts,
     ):
         merchant = None if merchant_of is None else merchant_of(money)
+        log = traded_log(clock.now() // 1000)
+        _, broadcaster = await following(log, clock)
         api = create_api(
             config,
             reports=FakeReports(),
+            series=FakeSeries(log),
+            lists=ListParts(Lister(FakeListReader(), clock, wait=look_again_soon)),
+            streams=Streams(broadcaster, clock, stream_bounds(config)),
             ledger=money.ledger,
             checks=[],
             merchant=merchant,

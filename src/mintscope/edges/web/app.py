@@ -22,9 +22,9 @@ How a page is made
        pages and knows nothing of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit
@@ -38,6 +38,7 @@ from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.routes import Router
+from mintscope.edges.web.docs.docs import DocsPages
 from mintscope.edges.web.endpoints import PageEndpoints
 from mintscope.edges.web.form import OwnOrigins
 from mintscope.edges.web.home import HomePages
@@ -65,9 +66,10 @@ FORMS: Final = Limit(name="forms", count=60, window_s=60)
 class WebParts:
     """What the pages show and change.
 
-    mailbox  holds e-mails that are not sent; None where they are sent
-    market   what pages of tokens show; None where there are none
-    sales    None where nothing is for sale
+    mailbox   holds e-mails that are not sent; None where they are sent
+    market    what pages of tokens show; None where there are none
+    sales     None where nothing is for sale
+    describe  returns the OpenAPI document of the API beside the pages; None where there is none
     """
 
     people: People
@@ -80,6 +82,7 @@ class WebParts:
     mailbox: Mailbox | None = None
     market: MarketParts | None = None
     sales: CreditSales | None = None
+    describe: Callable[[], Mapping[str, Any]] | None = None
 
 
 def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:
@@ -96,6 +99,8 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
             yield BuyPages(parts.sales, parts.credits, origin=origins[0])
         yield AddressPages(parts.addresses)
         yield LeavingPages(parts.leaving, parts.credits)
+        if parts.describe is not None:
+            yield DocsPages(parts.describe, origin=origins[0])
         if parts.mailbox is not None:
             yield MailboxPages(parts.mailbox, origins)
     if features.has_administration:

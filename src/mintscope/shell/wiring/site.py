@@ -1,9 +1,10 @@
 """One listener, two applications: programs are sent to the API, people to the pages."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,6 +14,9 @@ from mintscope.base.limits import Limit
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.api.checkout import open_checkout
+from mintscope.edges.api.description.identity import Identity
+from mintscope.edges.api.description.openapi import describe
+from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.discovery.surfaces import PATHS as DESCRIPTIONS
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.offers import bundle_resource
@@ -105,7 +109,7 @@ class Pages:
         features = Features(
             has_administration=self.web.admin_port is None, has_payments=self.has_payments
         )
-        pages = self._create(features, origins)
+        pages = self._create(features, origins, described(api, origins[0]))
         return Site(api=api, pages=pages, has_page=lambda path: path in pages.router)
 
     def administration(self, origins: Sequence[str]) -> HttpApplication:
@@ -132,9 +136,19 @@ class Pages:
             log.info("serving administrators", address=origins[0])
             yield
 
-    def _create(self, features: Features, origins: Sequence[str]) -> HttpApplication:
+    def _create(
+        self,
+        features: Features,
+        origins: Sequence[str],
+        describe_api: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> HttpApplication:
         return create_web(
-            parts=replace(self.accounts.web_parts(), market=self.market, sales=self.sales),
+            parts=replace(
+                self.accounts.web_parts(),
+                market=self.market,
+                sales=self.sales,
+                describe=describe_api,
+            ),
             origins=origins,
             clock=self.clock,
             limits=self.limits,
@@ -153,6 +167,17 @@ def credit_sales(
         resource=bundle_resource,
         expect_open=expect_open,
     )
+
+
+def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | None:
+    """Return what makes the OpenAPI document of *api*, which people reach at *origin*.
+
+    None where something stands before it that does not say what it serves.
+    """
+    if not isinstance(api, HttpApplication):
+        return None
+    operations = [route for route in api.router if isinstance(route, Operation)]
+    return partial(describe, operations, Identity(origin=origin))
 
 
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:

@@ -75,6 +75,7 @@ class BatchRoute:
             ReportBatch,
             "Reports of up to 50 tokens: a credit for each that is delivered",
             description=texts.BATCH,
+            unit="for each report",
             price=PriceRange(REQUEST_USD, REQUEST_USD * MINTS_MAX),
             refusals=(
                 ErrorCode.INVALID_TOKEN_ADDRESS,

@@ -137,6 +137,7 @@ def _describe(
         "operationId": operation.name,
         "tags": [operation.tag],
         "security": _security(operation),
+        "x-cost": operation.cost,
         "responses": {
             str(operation.status): success_of(operation, names, examples),
             **unchanged_of(operation),

@@ -83,6 +83,7 @@ class Operation(Route):
     proofs         what it may be called with, as names of PROOFS; each an
                    alternative, none for a route that is open to everyone
     price          of one call, where it is charged
+    unit           what a credit is taken for, where that is not one call
     query          the shape of its query, as `data.query.read_query` reads it
     body           the type of the request's body
     media_type     of its success; what is not JSON has no envelope
@@ -101,6 +102,7 @@ class Operation(Route):
     status: int = 200
     proofs: tuple[tuple[str, ...], ...] = ()
     price: PriceRange = ONE_CREDIT
+    unit: str = ""
     query: type[msgspec.Struct] | None = None
     body: Any = None
     media_type: str = JSON_TYPE
@@ -118,6 +120,17 @@ class Operation(Route):
     def is_payable(self) -> bool:
         """Whether a payment of its own may be sent with it."""
         return any(X402 in proof for proof in self.proofs)
+
+    @property
+    def cost(self) -> str:
+        """What a call of it costs, in words."""
+        if not self.is_charged:
+            return "free"
+        least, most = (f"{each.normalize():f}" for each in self.price)
+        if least != most and not self.unit:
+            return f"{least} to {most} USD"
+        usd = f" or {least} USD" if self.is_payable else ""
+        return f"one credit{usd} {self.unit}".strip()
 
     @property
     def tag(self) -> str:

@@ -10,6 +10,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.base.solana import USDC
 from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.edges.api.description.operation import JSON_TYPE, Operation
+from mintscope.edges.api.description.remedies import REMEDIES
 from mintscope.edges.api.description.schemas import Examples, Schema
 from mintscope.edges.api.failures import ENVELOPE, STATUS
 from mintscope.edges.api.wire import (
@@ -160,7 +161,8 @@ def _example_of(operation: Operation, code: ErrorCode) -> dict[str, Any]:
     meaning = meaning_of(code)
     error = _told(meaning, code)
     body = operation.error_format.write(error, at=EXAMPLE_AT, request_id=EXAMPLE_REQUEST_ID)
-    return {"summary": meaning, "value": msgspec.json.decode(body)}
+    value = msgspec.json.decode(body)
+    return {"summary": meaning, "description": REMEDIES[code], "value": value}
 
 
 def meaning_of(code: ErrorCode) -> str:

@@ -173,16 +173,6 @@ def write_skill(
     return head.encode() + write_guide(operations, identity, paths)
 
 
-def cost_of(operation: Operation) -> str:
-    """Return what a call of *operation* costs, in words."""
-    least, most = (f"{each.normalize():f}" for each in operation.price)
-    if not operation.is_charged:
-        return "free"
-    if least == most:
-        return "one credit" + (f" or {least} USD" if operation.is_payable else "")
-    return f"{least} to {most} USD"
-
-
 def _prices() -> str:
     lines = [
         f"- {each.credits} credits: {each.usd.normalize():f} USD ({each.discount_percent} % off)"
@@ -206,7 +196,7 @@ def _routes(operations: Sequence[Operation]) -> Iterator[str]:
         by_tag.setdefault(each.tag, []).append(each)
     for tag, members in by_tag.items():
         lines = [
-            f"- `{each.method} {each.path}` ({cost_of(each)}): {each.description or each.summary}"
+            f"- `{each.method} {each.path}` ({each.cost}): {each.description or each.summary}"
             for each in members
         ]
         yield "\n".join([f"## {tag}\n", *lines])

@@ -57,6 +57,7 @@ class StreamRoute:
             StreamEvents,
             "Price and indicators as they change: a credit for each token and started minute",
             description=STREAM,
+            unit="for each token and started minute",
             refusals=(
                 ErrorCode.INVALID_TOKEN_ADDRESS,
                 ErrorCode.INVALID_PAYMENT,

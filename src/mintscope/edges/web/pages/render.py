@@ -19,6 +19,7 @@ from mintscope.core.accounts.people.session import Session
 from mintscope.edges.server.response import NO_STORE, Header, Response
 from mintscope.edges.web.figures.numbers import dollars, percent, price
 from mintscope.edges.web.figures.sparkline import sparkline
+from mintscope.edges.web.pages.highlight import highlight
 from mintscope.edges.web.pages.page import (
     COOKIE,
     END_SESSION,
@@ -33,6 +34,7 @@ from mintscope.edges.web.pages.words import (
     ago_text,
     describe_agent,
     foreign_text,
+    prose_text,
     until_text,
     utc_text,
 )
@@ -96,8 +98,8 @@ class PageWriter:
 
     Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
     `values`, `features`, `pages`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`,
-    `until`, `agent`, `visible`, `foreign`, and of `figures`: `price`, `dollars`, `percent`,
-    `sparkline`.
+    `until`, `agent`, `visible`, `foreign`, `prose`, `highlight`, and of `figures`: `price`,
+    `dollars`, `percent`, `sparkline`.
 
     pages       the paths of all pages that there are: a link to any other is not shown
     is_secure   every address of the site is https
@@ -189,6 +191,8 @@ def _environment(
         dollars=dollars,
         percent=percent,
         sparkline=sparkline,
+        prose=prose_text,
+        highlight=highlight,
     )
     return environment
 

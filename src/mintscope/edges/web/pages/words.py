@@ -1,8 +1,9 @@
 """Texts of pages: times, browsers, and what strangers wrote, for people."""
 
+import re
 from typing import Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from mintscope.base.foreign import visible
 from mintscope.base.primitives import UnixMs
@@ -30,10 +31,21 @@ SYSTEMS: Final = (
     ("Linux", "Linux"),
 )
 
+LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")  # of Markdown
+
 
 def foreign_text(text: str) -> Markup:
     """Return *text* of a stranger as an island: it turns nothing around it, and hides nothing."""
     return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
+
+
+def prose_text(text: str) -> Markup:
+    """Return *text*, of our own, as HTML: in backticks is code, links are their words."""
+    parts = LINK.sub(r"\1", text).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
 
 
 def utc_text(at: UnixMs) -> str:

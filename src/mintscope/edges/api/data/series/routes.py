@@ -45,6 +45,7 @@ def series_operations(reader: SeriesReader, v1: V1) -> list[Operation]:
             page,
             summary,
             description=texts.SERIES[kind],
+            unit="a page",
             refusals=OF_A_TOKEN,
             proofs=PROOFS,
             is_charged=True,

@@ -1,0 +1,186 @@
+"""What each number means: formula, seed, and where the convention comes from.
+
+notes and measurements behind them: docs/decisions; tests/core hold the engine to them.
+"""
+
+from typing import Final, NamedTuple
+
+
+class Definition(NamedTuple):
+    """One indicator.
+
+    anchor    its part of the address
+    fields    where it stands in answers
+    reads     how a trader reads it, in a sentence or two
+    formula   lines, as exact as the code
+    seed      how it begins, and from which candle on it is there
+    source    whose convention it is
+    """
+
+    anchor: str
+    name: str
+    fields: tuple[str, ...]
+    reads: str
+    formula: str
+    seed: str
+    source: str
+
+
+DEFINITIONS: Final = (
+    Definition(
+        "price",
+        "Price",
+        ("price.usd", "price.sol"),
+        "What one whole token costs at its newest swap, in US dollars and in SOL, unrounded.",
+        "price.sol = quote amount / token amount of the newest swap that sets the price\n"
+        "price.usd = price.sol x SOL in USD at the time of that swap",
+        "There is one from the first swap on that moves enough to tell a price: at least 1,000"
+        " units of each side and 0.0001 SOL. One pool decides; swaps of other pools count where"
+        " they agree with it.",
+        "The deepest pool decides, as GeckoTerminal and Codex have it.",
+    ),
+    Definition(
+        "candles",
+        "Candles",
+        ("candles", "dataSpan.candleCounts"),
+        "What happened to the price within a minute, five, an hour: first, highest, lowest and last"
+        " price, and what was bought and sold.",
+        "bucket = floor(block time / T)\n"
+        "open = price of the first swap, close = of the last\n"
+        "high = highest, low = lowest price\n"
+        "volume = USD bought + USD sold",
+        "A bucket without a swap that sets the price has no candle: it is skipped, not filled. The"
+        " candle that is still open is part of every sequence. Swaps are ordered by slot,"
+        " transaction and instruction, never by arrival.",
+        "Skipping empty buckets is what GeckoTerminal and Birdeye do by default.",
+    ),
+    Definition(
+        "ema",
+        "Exponential moving average",
+        ("ema9", "ema21", "ema50", "ema200"),
+        "The trend: a mean of closes in which the newest weigh most. A price above its EMA 200 is"
+        " in a long rise; EMA 9 crossing EMA 21 tells a turn early, and often wrongly.",
+        "a = 2 / (n + 1)\nema = a x close + (1 - a) x previous ema",
+        "Null below n candles. At candle n it is the mean of the first n closes.",
+        "TradingView and TA-Lib seed likewise; agrees with them to 1e-9.",
+    ),
+    Definition(
+        "rsi",
+        "Relative strength index, 14",
+        ("rsi",),
+        "How one-sided the last moves were, from 0 to 100. Above 70 a token is called overbought,"
+        " below 30 oversold; around 50 neither side leads.",
+        "gain = max(close - previous close, 0), loss = max(previous close - close, 0)\n"
+        "G = (13 x previous G + gain) / 14\n"
+        "L = (13 x previous L + loss) / 14\n"
+        "rsi = 100 x G / (G + L)",
+        "Null below 15 candles. G and L begin as the means of the first 14 gains and losses. Where"
+        " the price never moved (G + L = 0) it is 50: neither bought nor sold too much.",
+        "J. Welles Wilder, New Concepts in Technical Trading Systems, 1978. TradingView says 100"
+        " for a price that never moved; otherwise it agrees to 1e-7 points.",
+    ),
+    Definition(
+        "macd",
+        "MACD 12, 26, 9",
+        ("macd.line", "macd.signal", "macd.histogram"),
+        "Whether a trend gains or loses speed: the distance of two averages, and its own average."
+        " A histogram that turns positive means that the rise is gaining.",
+        "line = EMA 12 - EMA 26\n"
+        "signal = 0.2 x line + 0.8 x previous signal\n"
+        "histogram = line - signal",
+        "Null below 34 candles. Each EMA begins with the mean of its own first closes; the signal"
+        " with the mean of the first 9 lines.",
+        "Gerald Appel. Agrees with TradingView to 1e-9 of the price; TA-Lib starts its fast EMA"
+        " later and differs for about a hundred candles.",
+    ),
+    Definition(
+        "fibonacci",
+        "Fibonacci levels",
+        (
+            "fibonacci.swingHigh",
+            "fibonacci.swingLow",
+            "fibonacci.level236 to level764",
+            "fibonacci.ext1272 to ext2618",
+        ),
+        "Prices at which a move often pauses: parts of the range of the last 100 candles, measured"
+        " down from the high, and extensions up from the low.",
+        "H = highest high, L = lowest low of the last 100 candles, R = H - L\n"
+        "level p % = H - R x p / 100, for 23.6, 38.2, 50, 61.8, 76.4\n"
+        "ext q % = L + R x q / 100, for 127.2, 161.8, 200, 261.8",
+        "There from the first candle on, the open one included; with fewer than 100 candles all of"
+        " them count. In a flat range all numbers are the same.",
+        "A window and not a zigzag: pivots repaint, and put the price outside of their own range on"
+        " a third of the candles we measured. In a fall, read level236 as 76.4 %.",
+    ),
+    Definition(
+        "pressure",
+        "Buy and sell pressure",
+        ("buySellPressure.m1", "m5", "m15", "h1", "h4", "d1"),
+        "The share of buys in what was traded, from 0 to 1: above 0.5 buyers were busier. 0 may"
+        " also mean that nothing was traded.",
+        "g = W / 60, for windows W of 60 s to 86,400 s\n"
+        "swaps with floor(now / g) - 60 < floor(t / g) <= floor(now / g) count\n"
+        "pressure = bought / (bought + sold), in quote volume",
+        "0 where nothing was traded in the window. The window slides: it is the only number of a"
+        " report that changes without a swap.",
+        "Ours. Sixty parts differ from an exact sliding window by 0.0008 at the median.",
+    ),
+    Definition(
+        "atr",
+        "Average true range, 14",
+        ("atr",),
+        "How far the price usually moves within a candle, in USD.",
+        "range = max(high - low, |high - previous close|, |low - previous close|)\n"
+        "atr = (13 x previous atr + range) / 14",
+        "Begins as the mean of the first 14 true ranges; the first range is that of the second"
+        " candle, so it is null below 15 candles.",
+        "Wilder, 1978; as TA-Lib has it.",
+    ),
+    Definition(
+        "bollinger",
+        "Bollinger bands, 20",
+        ("bollinger.upper", "bollinger.middle", "bollinger.lower"),
+        "Where most closes lie: the mean, and two standard deviations above and below. Narrow bands"
+        " often come before a large move.",
+        "middle = mean of the last 20 closes\n"
+        "s = standard deviation of those 20 (of the population)\n"
+        "upper = middle + 2 s, lower = middle - 2 s",
+        "Null below 20 candles.",
+        "John Bollinger; as TradingView and TA-Lib have it.",
+    ),
+    Definition(
+        "vwap",
+        "Volume-weighted average price",
+        ("vwap",),
+        "What a token has cost on average today: price by volume, since midnight UTC.",
+        "typical = (high + low + close) / 3\n"
+        "tokens = volume in USD / typical\n"
+        "vwap = sum of volume in USD / sum of tokens, since the day began (UTC)",
+        "There from the first candle of the day on.",
+        "The anchored VWAP of charts, its tokens estimated from volume in USD.",
+    ),
+    Definition(
+        "stoch-rsi",
+        "Stochastic RSI, 14, 14, 3, 3",
+        ("stochRsi.k", "stochRsi.d"),
+        "Where the RSI stands between its own lowest and highest of late, from 0 to 100: quicker"
+        " than the RSI, and noisier.",
+        "raw = 100 x (rsi - lowest of 14 rsi) / (highest - lowest)\n"
+        "k = mean of the last 3 raw\nd = mean of the last 3 k",
+        "raw is 50 where the last 14 RSI are the same.",
+        "Tushar Chande and Stanley Kroll, 1994; as TradingView has it.",
+    ),
+    Definition(
+        "change",
+        "Change, volume and market cap of the list",
+        ("change.m5", "change.h1", "change.d1", "volumeUsdD1", "marketCapUsd"),
+        "How much the price has moved, as a fraction: 0.05 is five percent more. What was traded"
+        " within a day, and what all tokens together would cost.",
+        "change = newest price / newest price from before the span - 1\n"
+        "volumeUsdD1 = USD bought and sold within a day\n"
+        "marketCapUsd = price x supply",
+        "Null where there is no price from before the span, or the chain was not asked for the"
+        " supply yet. As of a final slot, some 15 seconds behind reports.",
+        "The whole supply counts, locked or not.",
+    ),
+)

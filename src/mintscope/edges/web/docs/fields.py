@@ -1,0 +1,134 @@
+"""JSON Schema as people read it: fields with their type, limits, meaning and example."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+REF: Final = "#/components/schemas/"
+CHOICES_MAX: Final = 12  # more of them are listed elsewhere
+
+Schema = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field of a body, or one parameter of a request.
+
+    kind         its type, in words, with its limits
+    children     the fields in it
+    same_as      the field whose children it has too, where they are shown already; "" for none
+    is_optional  it may be left out
+    default      what it is then; "" for nothing
+    """
+
+    name: str
+    kind: str
+    meaning: str
+    example: str = ""
+    children: tuple["Field", ...] = ()
+    same_as: str = ""
+    is_optional: bool = False
+    default: str = ""
+
+
+class SchemaReader:
+    """Reads the fields of one body; what was shown before is named, not shown again."""
+
+    def __init__(self, components: Mapping[str, Schema]) -> None:
+        self._components = components
+        self._shown: dict[str, str] = {}
+
+    def fields_of(self, schema: Schema) -> tuple[Field, ...]:
+        """Return the fields of an object; none where it is something else."""
+        _, shape = self._resolved(schema)
+        return self._children(shape)
+
+    def field(self, name: str, schema: Schema, *, is_optional: bool = False) -> Field:
+        """Return the field *name*; *is_optional*: it may be left out."""
+        title, shape = self._resolved(schema)
+        same_as = self._shown.get(title, "")
+        if title and not same_as:
+            self._shown[title] = name
+        default = schema.get("default", shape.get("default"))
+        return Field(
+            name=name,
+            kind=self.kind_of(schema),
+            meaning=schema.get("description", shape.get("description", "")),
+            example=_text((schema.get("examples") or [None])[0]),
+            children=() if same_as else self._children(shape),
+            same_as=same_as if _has_fields(shape) else "",
+            is_optional=is_optional,
+            default=_text(default) if default not in (None, "", []) else "",
+        )
+
+    def kind_of(self, schema: Schema) -> str:
+        """Return the type in words, with its limits."""
+        if "anyOf" in schema:
+            return " or ".join(dict.fromkeys(map(self.kind_of, _null_last(schema["anyOf"]))))
+        if "$ref" in schema:
+            schema = self._components[schema["$ref"].removeprefix(REF)]
+        if "const" in schema:
+            return f"always {_text(schema['const'])}"
+        if "enum" in schema:
+            choices = [_text(each) for each in schema["enum"]]
+            return " | ".join(choices) if len(choices) <= CHOICES_MAX else "string"
+        kind = str(schema.get("type", "any"))
+        if kind == "array":
+            items = self.kind_of(schema.get("items", {}))
+            return f"array of {items}{_within(schema, 'minItems', 'maxItems', '')}"
+        unit = " characters" if kind == "string" else ""
+        least, most = ("minLength", "maxLength") if unit else ("minimum", "maximum")
+        return f"{kind}{_within(schema, least, most, unit)}"
+
+    def _children(self, shape: Schema) -> tuple[Field, ...]:
+        required = shape.get("required", ())
+        return tuple(
+            self.field(name, schema, is_optional=name not in required)
+            for name, schema in shape.get("properties", {}).items()
+        )
+
+    def _resolved(self, schema: Schema) -> tuple[str, Schema]:
+        """Return what *schema* refers to, or each of its items does, and its name."""
+        if "anyOf" in schema:
+            return self._resolved(_null_last(schema["anyOf"])[0])
+        if schema.get("type") == "array":
+            return self._resolved(schema.get("items", {}))
+        if "$ref" in schema:
+            name = schema["$ref"].removeprefix(REF)
+            return name, self._components[name]
+        return "", schema
+
+
+def every_name(fields: tuple[Field, ...]) -> Iterator[str]:
+    """Yield the names of *fields* and of those in them."""
+    for each in fields:
+        yield each.name
+        yield from every_name(each.children)
+
+
+def _has_fields(shape: Schema) -> bool:
+    return bool(shape.get("properties"))
+
+
+def _null_last(choices: list[Schema]) -> list[Schema]:
+    return sorted(choices, key=lambda each: each.get("type") == "null")
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _within(schema: Schema, least: str, most: str, unit: str) -> str:
+    low, high = schema.get(least), schema.get(most)
+    if low is None and high is None:
+        return ""
+    if high is None:
+        return f", {low} or more{unit}"
+    if low in (None, 0) and unit:
+        return f", up to {high}{unit}"
+    if low == high:
+        return f", {low}{unit}"
+    return f", {low if low is not None else 'up'} to {high}{unit}"

@@ -1,0 +1,185 @@
+"""The documentation has a page for every endpoint, and all that its description says is on it."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mintscope.edges.web.docs.changelog import releases
+from mintscope.edges.web.docs.definitions import DEFINITIONS
+from mintscope.edges.web.docs.guides import GUIDES
+from mintscope.edges.web.docs.reference import Reference
+from support.scenes.people.web_person import Person, words
+from support.scenes.website import Website, website
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE_BYTES_MAX = 60_000
+FIXED = ["/docs", "/docs/indicators", "/docs/errors", "/docs/changelog"]
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Website]:
+    async with website(tmp_path) as site:
+        yield site
+
+
+@pytest.fixture
+async def person(site: Website) -> AsyncIterator[Person]:
+    """A reader whose limits are not what is looked at."""
+    async with Person(site) as person:
+        yield person
+
+
+@pytest.fixture
+async def document(person: Person) -> dict[str, Any]:
+    return dict((await person.open("/openapi.json")).json())
+
+
+def addresses(document: dict[str, Any]) -> list[str]:
+    endpoints = [each.address for each in Reference(document).endpoints.values()]
+    return [*FIXED, *endpoints, *(f"/docs/guides/{each.slug}" for each in GUIDES)]
+
+
+async def test_every_endpoint_has_a_page_that_says_all_of_it(
+    person: Person, document: dict[str, Any]
+) -> None:
+    reference = Reference(document)
+    ways = {
+        (method.upper(), path) for path in document["paths"] for method in document["paths"][path]
+    }
+    index = words(await person.open("/docs"))
+
+    assert {(each.method, each.path) for each in reference.endpoints.values()} == ways
+    for endpoint in reference.endpoints.values():
+        operation = document["paths"][endpoint.path][endpoint.method.lower()]
+        shown = words(await person.open(endpoint.address))
+        told = [operation["description"], operation["x-cost"], endpoint.path]
+        for parameter in operation.get("parameters", ()):
+            told += [parameter["name"], parameter["description"]]
+        for each in operation["responses"].values():
+            told += list(each["headers"])
+            told += list(each.get("content", {}).get("application/json", {}).get("examples", ()))
+        assert [text for text in told if plain(text) not in shown] == [], endpoint.path
+        assert endpoint.path in index
+
+
+async def test_every_field_stands_on_its_page_with_its_meaning(
+    person: Person, document: dict[str, Any]
+) -> None:
+    schemas = document["components"]["schemas"]
+    for endpoint in Reference(document).endpoints.values():
+        operation = document["paths"][endpoint.path][endpoint.method.lower()]
+        shown = words(await person.open(endpoint.address))
+        fields = {
+            (name, plain(field.get("description", "")))
+            for body in bodies(operation)
+            for name, field in fields_in(body, schemas, set())
+            if name not in {"success", "meta", "data"}
+        }
+        assert [each for each in fields if each[0] not in shown or each[1] not in shown] == []
+
+
+def bodies(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    request = operation.get("requestBody", {"content": {}})
+    success = next(iter(operation["responses"].values()))
+    for content in (*request["content"].values(), *success["content"].values()):
+        schema = content["schema"]
+        yield schema.get("properties", {}).get("data", schema)
+
+
+def fields_in(
+    schema: dict[str, Any], schemas: dict[str, Any], seen: set[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every field of *schema*, those of other schemas included."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    if name in seen:
+        return
+    if name:
+        seen.add(name)
+        yield from fields_in(schemas[name], schemas, seen)
+    for field, shape in schema.get("properties", {}).items():
+        yield field, shape
+        yield from fields_in(shape, schemas, seen)
+    for part in [*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())]:
+        yield from fields_in(part, schemas, seen)
+
+
+async def test_every_link_leads_somewhere_and_pages_are_small(
+    person: Person, document: dict[str, Any]
+) -> None:
+    asked: dict[str, str] = {}
+    for address in addresses(document):
+        page = await person.open(address)
+        assert page.status_code == 200, address
+        assert len(page.content) < PAGE_BYTES_MAX, address
+        asked[address] = page.text
+    links = {
+        unescape(link)
+        for text in asked.values()
+        for link in re.findall(r'href="(/docs[^"]*)"', text)
+    }
+    missing = [link for link in links if link.partition("#")[0] not in asked]
+    no_place = [
+        link
+        for link in links
+        if "#" in link and f'id="{link.partition("#")[2]}"' not in asked[link.partition("#")[0]]
+    ]
+
+    assert (missing, no_place) == ([], [])
+
+
+async def test_every_error_says_what_to_do(person: Person, document: dict[str, Any]) -> None:
+    shown = words(await person.open("/docs/errors"))
+    for name, example in document["components"]["examples"].items():
+        assert name.partition(".")[2] in shown
+        assert plain(example["description"]) in shown
+
+
+async def test_what_is_found_is_on_its_page(person: Person, document: dict[str, Any]) -> None:
+    found = json.loads((await person.open("/docs/words.json")).text)
+
+    assert set(found) <= set(addresses(document))
+    assert "swingHigh" in found["/docs/api/get-token"]
+    assert "macd.line" in found["/docs/indicators"]
+
+
+@pytest.mark.parametrize("path", ["/docs/api/nothing", "/docs/guides/nothing", "/docs/nothing"])
+async def test_other_addresses_are_missing(person: Person, path: str) -> None:
+    assert (await person.open(path)).status_code == 404
+
+
+async def test_the_changelog_is_all_there(person: Person) -> None:
+    changes = [
+        line.split("`")[0].strip()
+        for line in re.findall(r"^- (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    ]
+    shown = words(await person.open("/docs/changelog"))
+
+    assert len(changes) == sum(len(g.changes) for r in releases() for g in r.groups)
+    assert [each for each in changes if plain(each) not in shown] == []
+
+
+def test_every_indicator_is_defined(document_fields: set[str]) -> None:
+    defined = " ".join(field for each in DEFINITIONS for field in each.fields)
+    assert [name for name in document_fields if name not in defined] == []
+
+
+@pytest.fixture
+async def document_fields(document: dict[str, Any]) -> set[str]:
+    """The names of what is computed from candles."""
+    schemas = document["components"]["schemas"]
+    return {
+        *schemas["TimeframeIndicators"]["properties"],
+        *schemas["IndicatorPoint"]["properties"],
+        *schemas["PriceChange"]["properties"],
+        "buySellPressure",
+    } - {"t"}
+
+
+def plain(text: str) -> str:
+    """Return *text* as `words` shows it."""
+    return " ".join(text.replace("`", " ").split())
