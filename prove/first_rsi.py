@@ -3,15 +3,12 @@
 A service on a chain of its own is started.  Each way of the page that takes a credit token is then
 walked in a folder of its own: what the page says to install is installed, its program is run as it
 stands, and the RSI that it prints is read.  A way takes WAY_S_MAX at most, installation included.
-
-Our packages are not published: what the page calls `mintscope-client` is built from this checkout,
-as a wheel for pip and as a tarball for npm.  All else comes from the registries.
+Our clients come from the service itself, as the page says; what they need, from the registries.
 """
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,7 +28,6 @@ from support.processes.documented_service import documented_service
 
 WAY_S_MAX: Final = 120.0
 CREDITS: Final = 20
-PACKAGE: Final = ROOT / "packages" / "client-ts"
 TOOLS: Final = Path(sys.executable).parent
 TOKEN: Final = "svc_credit_..."  # noqa: S105 - what the page writes for one
 BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -67,7 +63,6 @@ class Walk:
     blocks: Mapping[str, str]
     credit_token: str
     mint: str
-    packages: Path
 
     def block(self, language: str) -> str:
         """Return a block of the page, with a credit token in it.  Raises NoRsi."""
@@ -80,7 +75,6 @@ class Walk:
         environment = {
             "HOME": str(self.folder),
             "PATH": f"{self.folder / 'venv' / 'bin'}:{TOOLS}:{os.defpath}:/usr/local/bin",
-            "PIP_FIND_LINKS": str(self.packages),
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "MINTSCOPE_CREDIT_TOKEN": self.credit_token,
         }
@@ -124,13 +118,10 @@ def python(walk: Walk) -> float:
 
 
 def typescript(walk: Walk) -> float:
-    """Follow "TypeScript and JavaScript"; where something is to be installed, it is."""
-    if "sh" in walk.blocks:
-        (tarball,) = walk.packages.glob("*.tgz")
-        walk.run(walk.block("sh").replace("mintscope-client", str(tarball)))
-    language = "ts" if "ts" in walk.blocks else "js"
-    program = walk.folder / f"program.m{language}"
-    program.write_text(walk.block(language))
+    """Follow "TypeScript and JavaScript"."""
+    walk.run(walk.block("sh"))
+    program = walk.folder / "program.mjs"
+    program.write_text(walk.block("js"))
     return float(walk.run(f"node {program}"))
 
 
@@ -172,36 +163,18 @@ def sections(page: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def build(folder: Path, openapi: str) -> None:
-    """Build our packages into *folder*: the service's own description gives the types."""
-    wheel = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(wheel, cwd=ROOT / "packages" / "client", check=True, capture_output=True)
-    package = folder / "client-ts"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("node_modules", "dist"))
-    (package / "node_modules").symlink_to(PACKAGE / "node_modules")
-    (package / "openapi.json").write_text(openapi)
-    environment = os.environ | {"PATH": f"{TOOLS}:{os.defpath}"}  # noqa: TID251 - handed on
-    for script in ("npm run types", "npm run build", f"npm pack --pack-destination {folder}"):
-        subprocess.run(
-            script.split(), cwd=package, env=environment, check=True, capture_output=True
-        )
-
-
 def main() -> int:
     """Walk each way, and print how long it took; return 1 if one failed or took too long."""
     failed = 0
     with tempfile.TemporaryDirectory() as name, documented_service(Path(name)) as service:
         page = httpx.get(f"{service.url}/llms.txt").raise_for_status().text
-        packages = Path(name) / "packages"
-        packages.mkdir()
-        build(packages, httpx.get(f"{service.url}/openapi.json").raise_for_status().text)
         blocks, found = sections(page), MINT.search(page)
         assert found is not None, page
         for heading, follow in WAYS.items():
             folder = Path(name) / re.sub(r"\W+", "-", heading)
             folder.mkdir()
             token = service.mintscope(f"credits issue --credits {CREDITS}").strip()
-            walk = Walk(folder, blocks.get(heading, {}), token, found[1], packages)
+            walk = Walk(folder, blocks.get(heading, {}), token, found[1])
             began_s = time.monotonic()
             try:
                 rsi = follow(walk)

@@ -1,16 +1,19 @@
 """The TypeScript client: its types are those that the service describes, and it works in Node."""
 
 import asyncio
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from mintscope import __version__
 from support.fakes import reports
 from support.processes.listening import listening
 from support.scenes.service import Service, running_service
@@ -67,6 +70,52 @@ async def test_it_is_typed_by_the_service_and_works_at_it(service: Service, tmp_
             MINTSCOPE_URL=url,
             MINTSCOPE_CREDENTIAL=await service.issue(3),
         )
+
+
+PROGRAM = """
+import { Client, type Report } from "mintscope-client";
+
+const report: Report = await new Client(process.argv[2]!, { credential: process.argv[3]! }).token(
+  "So11111111111111111111111111111111111111112",
+);
+const usd: number = report.price.usd;
+// @ts-expect-error: there is no such field
+report.price.eur;
+console.log(usd);
+"""
+
+
+async def test_what_the_service_hands_out_is_what_is_built_here_and_typed(
+    service: Service, tmp_path: Path
+) -> None:
+    """An installed package: of the newest sources, with types that a program is checked by."""
+    tsc = str(PACKAGE / "node_modules/typescript/bin/tsc")
+    served = await service.client.get(f"/client/mintscope-client-{__version__}.tgz")
+    with tarfile.open(fileobj=io.BytesIO(served.content)) as archive:
+        archive.extractall(tmp_path)
+    installed = tmp_path / "node_modules" / "mintscope-client"
+    installed.parent.mkdir()
+    (tmp_path / "package").rename(installed)
+    sources = tmp_path / "client-ts"
+    shutil.copytree(PACKAGE, sources, ignore=shutil.ignore_patterns("node_modules"))
+    shutil.copy(installed / "dist" / "openapi.d.ts", sources / "src" / "openapi.ts")
+    (tmp_path / "node_modules" / "@types").symlink_to(PACKAGE / "node_modules" / "@types")
+    (sources / "node_modules").symlink_to(PACKAGE / "node_modules")
+    (tmp_path / "program.mts").write_text(PROGRAM)
+
+    built = sources / "built"
+    await run(sources, tsc, "--project", "tsconfig.build.json", "--outDir", str(built))
+    words = ("--strict", "--module", "nodenext", "--target", "es2022", "--types", "node")
+    await run(tmp_path, tsc, *words, "program.mts")
+    async with listening(service.app) as url:
+        await run(tmp_path, "program.mjs", url, await service.issue(1))
+
+    made = {path.name: path.read_text() for path in built.iterdir() if "openapi" not in path.name}
+    assert made == {
+        path.name: path.read_text()
+        for path in (installed / "dist").iterdir()
+        if path.name != "openapi.d.ts"
+    }, "run `npm run types && npm run build` in packages/client-ts"
 
 
 def test_what_is_built_needs_nothing() -> None:

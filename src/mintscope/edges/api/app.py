@@ -57,7 +57,7 @@ OTHER: Final = Limit(name="other", count=600, window_s=60)
 ROTATIONS: Final = Limit(name="rotations", count=10, window_s=3_600)
 DEFAULT_ORIGIN: Final = "http://127.0.0.1:8402"  # where it is not said where clients reach it
 CORS: Final = Cors(
-    paths=["/v1/", *DESCRIPTIONS],
+    paths=["/v1/", "/client/", *DESCRIPTIONS],
     methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
     request_headers=[
         "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID",

@@ -15,13 +15,16 @@ BODY_BYTES_MIN: Final = 1_000
 LEVEL: Final = 4  # higher ones take twice the time for a hundredth of the size
 GZIP: Final[Header] = (b"content-encoding", b"gzip")
 VARY: Final[Header] = (b"vary", b"Accept-Encoding")
+PACKED: Final[frozenset[Header]] = frozenset(
+    ((b"content-type", b"application/zip"), (b"content-type", b"application/gzip"))
+)
 CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
 
 
 def finish(request: Request, response: AnyResponse) -> AnyResponse:
     """Return what is sent of *response*: nothing that the client has, and less where it can be."""
     if isinstance(response, Response):
-        is_negotiable = len(response.body) >= BODY_BYTES_MIN
+        is_negotiable = len(response.body) >= BODY_BYTES_MIN and PACKED.isdisjoint(response.headers)
         if is_negotiable:
             response.headers += (VARY,)  # of a 304 as well: RFC 9110, section 15.4.5
         if response.etag:

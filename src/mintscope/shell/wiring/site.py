@@ -36,7 +36,7 @@ from mintscope.shell.wiring.accounts import Accounts
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - read, not bound
 
 log = structlog.get_logger()
-API_PREFIXES: Final = ("/v1/", "/api/", "/.well-known/")
+API_PREFIXES: Final = ("/v1/", "/api/", "/.well-known/", "/client/")
 API_PATHS: Final = frozenset(("/v1", "/api", "/healthz", "/readyz", *DESCRIPTIONS))
 NOT_FOUND: Final = 404
 

@@ -29,7 +29,7 @@ curl -s {origin}/v1/token/{mint} \\
 ### Python
 
 ```sh
-pip install mintscope-client
+pip install {origin}{wheel}
 ```
 
 ```python
@@ -43,7 +43,7 @@ with Client("{origin}", credential=os.environ["MINTSCOPE_CREDIT_TOKEN"]) as clie
 ### TypeScript and JavaScript
 
 ```sh
-npm install mintscope-client
+npm install {origin}{tarball}
 ```
 
 ```js
@@ -53,7 +53,7 @@ const client = new Client("{origin}", {{ credential: process.env.MINTSCOPE_CREDI
 console.log((await client.token("{mint}")).indicators.m5.rsi);
 ```
 
-Without it, every runtime with `fetch` will do; types can be generated from {origin}/openapi.json.
+Node 20 or newer, or a browser. Without it, every runtime with `fetch` will do.
 """
 MCP_WAY: Final = """
 ### MCP
@@ -147,13 +147,20 @@ LIMITS: Final = (
 
 
 def write_guide(
-    operations: Sequence[Operation], identity: Identity, paths: Collection[str]
+    operations: Sequence[Operation],
+    identity: Identity,
+    paths: Collection[str],
+    clients: tuple[str, str],
 ) -> bytes:
-    """Return /llms.txt; *paths* are all that is served, descriptions included."""
+    """Return /llms.txt.
+
+    paths     of all that is served, descriptions included
+    clients   where the wheel and the npm package of the clients are
+    """
     parts = [
         f"# {identity.name}\n\n> {identity.description}\n",
         _prices(),
-        *_ways(identity, paths),
+        *_ways(identity, paths, clients),
         RULES.format(limits=LIMITS),
         *_routes(operations),
         _links(identity, paths),
@@ -162,7 +169,10 @@ def write_guide(
 
 
 def write_skill(
-    operations: Sequence[Operation], identity: Identity, paths: Collection[str]
+    operations: Sequence[Operation],
+    identity: Identity,
+    paths: Collection[str],
+    clients: tuple[str, str],
 ) -> bytes:
     """Return /skill.md: the guide as an agent's skill, which begins with when to use it."""
     head = (
@@ -170,7 +180,7 @@ def write_skill(
         " RSI, EMA, MACD, Fibonacci levels and buy and sell pressure, by mint address; costs"
         f" {REQUEST_USD} USD a call or one prepaid credit, errors are free.\n---\n\n"
     )
-    return head.encode() + write_guide(operations, identity, paths)
+    return head.encode() + write_guide(operations, identity, paths, clients)
 
 
 def _prices() -> str:
@@ -182,9 +192,10 @@ def _prices() -> str:
     return "\n".join([head, *lines])
 
 
-def _ways(identity: Identity, paths: Collection[str]) -> Iterator[str]:
+def _ways(identity: Identity, paths: Collection[str], clients: tuple[str, str]) -> Iterator[str]:
+    wheel, tarball = clients
     facts = {"origin": identity.origin, "mint": WSOL, "price": REQUEST_USD}
-    yield START.format(**facts)
+    yield START.format(wheel=wheel, tarball=tarball, **facts)
     if MCP in paths:
         yield MCP_WAY.format(**facts)
     yield PAYING.format(**facts)

@@ -1,4 +1,4 @@
-"""The descriptions that are served: each a route, made of the operations and of nothing else."""
+"""The descriptions that are served, each a route made of the operations; and the clients."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from mintscope import __version__
 from mintscope.base.clock import Clock
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.edges.api.description.bazaar import Adverts
@@ -13,6 +14,9 @@ from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.description.openapi import describe
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.discovery import guide, well_known
+from mintscope.edges.api.discovery.downloads.tarball import tarball_name, write_tarball
+from mintscope.edges.api.discovery.downloads.typescript import write_types
+from mintscope.edges.api.discovery.downloads.wheel import wheel_name, write_wheel
 from mintscope.edges.server.content import compress, etag_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import JSON, Header, Response
@@ -25,6 +29,8 @@ LINKSET: Final[Header] = (
     b"content-type",
     b'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
 )
+ZIP: Final[Header] = (b"content-type", b"application/zip")
+TAR: Final[Header] = (b"content-type", b"application/gzip")
 CACHED: Final[Header] = (b"cache-control", b"public, max-age=300")
 
 OPENAPI: Final = "/openapi.json"
@@ -35,6 +41,9 @@ CATALOG: Final = "/.well-known/api-catalog"
 SECURITY: Final = "/.well-known/security.txt"
 ROBOTS: Final = "/robots.txt"
 SITEMAP: Final = "/sitemap.xml"
+WHEEL: Final = f"/client/{wheel_name(__version__)}"
+TARBALL: Final = f"/client/{tarball_name(__version__)}"
+CLIENTS: Final = (WHEEL, TARBALL)
 PATHS: Final = (OPENAPI, LLMS, SKILL, X402, CATALOG, SECURITY, ROBOTS, SITEMAP)
 
 
@@ -90,8 +99,12 @@ class Surfaces:
         described = self._paths[: sum(path in PATHS for path in paths)]
         surfaces = {
             OPENAPI: Surface(JSON, lambda: msgspec.json.encode(describe(operations, identity))),
-            LLMS: Surface(MARKDOWN, lambda: guide.write_guide(operations, identity, paths)),
-            SKILL: Surface(MARKDOWN, lambda: guide.write_skill(operations, identity, paths)),
+            LLMS: Surface(
+                MARKDOWN, lambda: guide.write_guide(operations, identity, paths, CLIENTS)
+            ),
+            SKILL: Surface(
+                MARKDOWN, lambda: guide.write_skill(operations, identity, paths, CLIENTS)
+            ),
             X402: Surface(
                 JSON,
                 lambda: well_known.write_x402(operations, identity, self._terms, self._adverts),
@@ -105,9 +118,20 @@ class Surfaces:
             for path, surface in surfaces.items()
             if self._is_served(path)
         ]
+        routes += self._clients()
         if self._is_served(SECURITY):
             routes.append(Route("GET", SECURITY, self._get_security))
         return routes
+
+    def _clients(self) -> list[Route]:
+        """Return the routes of what `pip install` and `npm install` take."""
+        operations, identity = self._operations, self._identity
+        wheel = Surface(ZIP, lambda: write_wheel(__version__))
+        tarball = Surface(
+            TAR,
+            lambda: write_tarball(__version__, write_types(describe(operations, identity))),
+        )
+        return [Route("GET", WHEEL, wheel.get), Route("GET", TARBALL, tarball.get)]
 
     async def _get_security(self, _request: Request) -> Response:
         body = well_known.write_security(self._identity, self._clock.now())

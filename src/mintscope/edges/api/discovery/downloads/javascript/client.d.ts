@@ -1,0 +1,46 @@
+import type { CreditBudget } from "./budget.ts";
+import type { Answer, Call } from "./call.ts";
+import { PagedLines } from "./pages.ts";
+import { type ClientOptions } from "./transport.ts";
+import type { BatchReports, BundleList, CandleLine, CandlesPage, CandlesQuery, CreditHistory, CreditPurchase, IndicatorLine, IndicatorsPage, IndicatorsQuery, LiveReport, Report, ReportTimeframe, SwapRecord, SwapsPage, Timeframe, TokenLine, TokenMetadata, TokensPage, TokensQuery } from "./types.ts";
+/**
+ * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
+ * is sent again where that can help, as the service asks, with the same Idempotency-Key.
+ */
+export declare class Client {
+    #private;
+    constructor(url: string, options?: ClientOptions);
+    /** What may be spent, in credits, and what was. */
+    get budget(): CreditBudget;
+    /** Send any call; return all that its answer says. */
+    send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>>;
+    /** Price, indicators and pressure of a mint: one credit. */
+    token(mint: string): Promise<Report>;
+    /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
+    batch(mints: readonly string[]): Promise<BatchReports>;
+    /** Candles of a mint, the newest page first: a credit for a page of up to 1,000. */
+    candles(mint: string, tf: Timeframe, within?: CandlesQuery): PagedLines<CandlesPage, CandleLine>;
+    /** Indicators candle by candle, the newest page first: a credit for a page of up to 1,000. */
+    indicators(mint: string, tf: ReportTimeframe, within?: IndicatorsQuery): PagedLines<IndicatorsPage, IndicatorLine>;
+    /** Swaps, the newest first: a credit for a page of up to 500. */
+    swaps(mint: string, within?: {
+        limit?: number;
+    }): PagedLines<SwapsPage, SwapRecord>;
+    /** The tokens that the service follows: free. `query`: in the name or symbol, or before the mint. */
+    tokens(asked?: TokensQuery): PagedLines<TokensPage, TokenLine>;
+    /** What the chain says of a mint: free. */
+    metadata(mint: string): Promise<TokenMetadata>;
+    /**
+     * The report of each mint as it changes: a credit a mint and started minute. A connection that is
+     * lost is opened again; what ends the stream for good is thrown. End it by leaving the loop.
+     */
+    stream(mints: readonly string[]): AsyncGenerator<LiveReport, void, undefined>;
+    /** The bundles for sale, and their prices now: free. */
+    bundles(): Promise<BundleList>;
+    /** The credits left on the credential: free. */
+    balance(): Promise<number>;
+    /** Where the credits of the credential came from and went: free. */
+    history(): Promise<CreditHistory>;
+    /** Buy a bundle of credits, onto the credential if there is one. `key`: of a PendingError. */
+    buyCredits(credits: number, key?: string): Promise<CreditPurchase>;
+}

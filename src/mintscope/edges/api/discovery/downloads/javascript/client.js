@@ -1,0 +1,117 @@
+import { PagedLines } from "./pages.js";
+import { stream } from "./stream.js";
+import { Transport } from "./transport.js";
+/**
+ * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
+ * is sent again where that can help, as the service asks, with the same Idempotency-Key.
+ */
+export class Client {
+    #transport;
+    constructor(url, options = {}) {
+        this.#transport = new Transport(url, options);
+    }
+    /** What may be spent, in credits, and what was. */
+    get budget() {
+        return this.#transport.budget;
+    }
+    /** Send any call; return all that its answer says. */
+    send(call, key) {
+        return this.#transport.send(call, key);
+    }
+    /** Price, indicators and pressure of a mint: one credit. */
+    async token(mint) {
+        return await this.#data({ name: "token", method: "GET", path: `/v1/token/${segment(mint)}`, creditsMax: 1 });
+    }
+    /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
+    async batch(mints) {
+        return await this.#data({
+            name: "batch",
+            method: "POST",
+            path: "/v1/tokens/batch",
+            body: { mints },
+            creditsMax: mints.length,
+            creditsOf: (batch) => batch.delivered,
+        });
+    }
+    /** Candles of a mint, the newest page first: a credit for a page of up to 1,000. */
+    candles(mint, tf, within = {}) {
+        return this.#series("candles", mint, { ...within, tf }, (page) => page.candles);
+    }
+    /** Indicators candle by candle, the newest page first: a credit for a page of up to 1,000. */
+    indicators(mint, tf, within = {}) {
+        const { names, ...rest } = within;
+        const query = { ...rest, names: names?.join(","), tf };
+        return this.#series("indicators", mint, query, (page) => page.points);
+    }
+    /** Swaps, the newest first: a credit for a page of up to 500. */
+    swaps(mint, within = {}) {
+        return this.#series("swaps", mint, within, (page) => page.swaps);
+    }
+    /** The tokens that the service follows: free. `query`: in the name or symbol, or before the mint. */
+    tokens(asked = {}) {
+        const call = { name: "tokens", method: "GET", path: "/v1/tokens", creditsMax: 0 };
+        return this.#paged(call, asked, (page) => page.tokens);
+    }
+    /** What the chain says of a mint: free. */
+    async metadata(mint) {
+        const path = `/v1/token/${segment(mint)}/metadata`;
+        return await this.#data({ name: "metadata", method: "GET", path, creditsMax: 0 });
+    }
+    /**
+     * The report of each mint as it changes: a credit a mint and started minute. A connection that is
+     * lost is opened again; what ends the stream for good is thrown. End it by leaving the loop.
+     */
+    stream(mints) {
+        return stream(this.#transport, mints);
+    }
+    /** The bundles for sale, and their prices now: free. */
+    async bundles() {
+        return await this.#data({ name: "bundles", method: "GET", path: "/v1/credits/bundles", creditsMax: 0 });
+    }
+    /** The credits left on the credential: free. */
+    async balance() {
+        const call = {
+            name: "balance",
+            method: "GET",
+            path: "/v1/credits/balance",
+            creditsMax: 0,
+        };
+        return (await this.#data(call)).balance;
+    }
+    /** Where the credits of the credential came from and went: free. */
+    async history() {
+        return await this.#data({ name: "history", method: "GET", path: "/v1/credits/history", creditsMax: 0 });
+    }
+    /** Buy a bundle of credits, onto the credential if there is one. `key`: of a PendingError. */
+    async buyCredits(credits, key) {
+        const call = {
+            name: "purchase",
+            method: "POST",
+            path: "/v1/credits/purchase",
+            query: { bundle: credits },
+            creditsMax: 0,
+            isPurchase: true,
+        };
+        return (await this.send(call, key)).data;
+    }
+    /** Pages of a series; one without lines costs nothing. */
+    #series(name, mint, query, lines) {
+        const call = {
+            name,
+            method: "GET",
+            path: `/v1/token/${segment(mint)}/${name}`,
+            creditsMax: 1,
+            creditsOf: (page) => Math.min(lines(page).length, 1),
+        };
+        return this.#paged(call, query, lines);
+    }
+    #paged(call, query, lines) {
+        return new PagedLines((each) => this.send(each), (cursor) => ({ ...call, query: { ...query, cursor } }), lines);
+    }
+    async #data(call) {
+        return (await this.send(call)).data;
+    }
+}
+function segment(text) {
+    return encodeURIComponent(text);
+}

@@ -1,0 +1,52 @@
+import { UnreadableError } from "./errors.js";
+const EVENT_CHARACTERS_MAX = 256 * 1024;
+/** Takes text as it comes, gives the events that are whole (WHATWG HTML, section 9.2). */
+export class EventReader {
+    /** What to send as Last-Event-ID when the connection was lost. */
+    lastId = null;
+    /** How long to wait before, where the service has said. */
+    retryMs = 0;
+    #unread = "";
+    #name = "";
+    #data = [];
+    /** Forget what was not whole when a connection was lost. */
+    restart() {
+        this.#unread = "";
+        this.#name = "";
+        this.#data = [];
+    }
+    /** Yield the events that `text` completes. Throws UnreadableError. */
+    *feed(text) {
+        const lines = (this.#unread + text).split("\n");
+        this.#unread = lines.pop() ?? "";
+        const kept = this.#data.reduce((sum, each) => sum + each.length, this.#unread.length);
+        if (kept > EVENT_CHARACTERS_MAX)
+            throw new UnreadableError("expected shorter events");
+        for (const line of lines) {
+            const event = this.#read(line.endsWith("\r") ? line.slice(0, -1) : line);
+            if (event !== null)
+                yield event;
+        }
+    }
+    #read(line) {
+        if (line === "") {
+            const event = { name: this.#name || "message", data: this.#data.join("\n") };
+            const isEvent = this.#data.length > 0;
+            this.#name = "";
+            this.#data = [];
+            return isEvent ? event : null;
+        }
+        const colon = line.indexOf(":");
+        const field = colon < 0 ? line : line.slice(0, colon);
+        const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+        if (field === "event")
+            this.#name = value;
+        else if (field === "data")
+            this.#data.push(value);
+        else if (field === "id" && !value.includes("\0"))
+            this.lastId = value;
+        else if (field === "retry" && /^\d{1,8}$/.test(value))
+            this.retryMs = Number(value);
+        return null;
+    }
+}

@@ -1,0 +1,8 @@
+export { CreditBudget } from "./budget.ts";
+export type { Answer, Call } from "./call.ts";
+export { Client } from "./client.ts";
+export * from "./errors.ts";
+export { type Page, PagedLines } from "./pages.ts";
+export { type Demand, type Offer, Payer, type Pin, type Signer } from "./payment.ts";
+export type { ClientOptions } from "./transport.ts";
+export type * from "./types.ts";

@@ -1,0 +1,5 @@
+export { CreditBudget } from "./budget.js";
+export { Client } from "./client.js";
+export * from "./errors.js";
+export { PagedLines } from "./pages.js";
+export { Payer } from "./payment.js";

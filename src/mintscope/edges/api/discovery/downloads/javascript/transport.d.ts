@@ -1,0 +1,41 @@
+/** A call until it is answered: what is sent, how long is waited, when it is given up. */
+import { CreditBudget } from "./budget.ts";
+import type { Answer, Call } from "./call.ts";
+import { ClientError } from "./errors.ts";
+import type { Payer } from "./payment.ts";
+export interface ClientOptions {
+    /** A credit token or an API key: pays for what is read. */
+    credential?: string;
+    /** Pays for purchases, and for what is read where there is no credential. */
+    payer?: Payer;
+    budget?: CreditBudget;
+    /** How long a call waits and tries again, in all, before it throws what went wrong. */
+    patienceMs?: number;
+    /** For tests and proxies. */
+    fetch?: typeof fetch;
+}
+/** Sends calls to one service. */
+export declare class Transport {
+    #private;
+    readonly budget: CreditBudget;
+    readonly patienceMs: number;
+    constructor(url: string, options: ClientOptions);
+    /** Send `call`; every request of it carries the same Idempotency-Key. */
+    send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>>;
+    /** Return the response of `call`, a success, with its body unread. Throws ClientError. */
+    open<Data>(call: Call<Data>, attempt: Attempt, options?: {
+        headers?: Record<string, string>;
+        signal?: AbortSignal;
+    }): Promise<Response>;
+}
+/** What the sendings of one call have in common: a key, a payment, patience. */
+export declare class Attempt {
+    #private;
+    readonly key: string;
+    readonly payer: Payer | undefined;
+    payment: string | null;
+    constructor(key: string, payer: Payer | undefined, nowMs: number);
+    /** Return how long to wait before the next sending, or throw `failure`. */
+    waitMs(failure: ClientError, patienceMs: number): number;
+}
+export declare function sleep(ms: number): Promise<void>;

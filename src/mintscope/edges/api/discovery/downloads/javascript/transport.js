@@ -1,0 +1,208 @@
+/** A call until it is answered: what is sent, how long is waited, when it is given up. */
+import { CreditBudget } from "./budget.js";
+import { ClientError, NotNowError, PendingError, RefusedError, TooManyRequestsError, UnreachableError, UnreadableError, refused, } from "./errors.js";
+import { Pacing, backoffMs, retryAfterMs } from "./pacing.js";
+const TIMEOUT_MS = 30_000;
+const PAID_TIMEOUT_MS = 90_000; // a seller may hold a payment's answer for a minute
+const PATIENCE_MS = 30_000;
+const PAYMENT_PATIENCE_MS = 180_000; // within which the chain forgets what it will not take
+const PAYMENT_RETRY_MS = 2_000;
+const ANSWER_CHARACTERS_MAX = 4 * 1024 * 1024;
+const CREDENTIAL = /^(svc_credit_[0-9a-f]{64}|svc_live_[0-9a-f]{80})$/;
+/** Sends calls to one service. */
+export class Transport {
+    budget;
+    #origin;
+    #credential;
+    #payer;
+    patienceMs;
+    #fetch;
+    #pacing = new Pacing();
+    constructor(url, options) {
+        this.#origin = new URL(url);
+        if (options.credential !== undefined && !CREDENTIAL.test(options.credential)) {
+            throw new TypeError("expected a credit token, svc_credit_ and 64 hex digits, or an API key");
+        }
+        this.#credential = options.credential;
+        this.#payer = options.payer;
+        this.budget = options.budget ?? new CreditBudget();
+        this.patienceMs = options.patienceMs ?? PATIENCE_MS;
+        this.#fetch = options.fetch ?? fetch.bind(globalThis);
+    }
+    /** Send `call`; every request of it carries the same Idempotency-Key. */
+    async send(call, key = crypto.randomUUID()) {
+        const attempt = new Attempt(key, this.#payerOf(call), performance.now());
+        await sleep(within(this.#pacing.waitMs(call.name, performance.now()), this.patienceMs));
+        for (;;) {
+            try {
+                return await this.#once(call, attempt);
+            }
+            catch (failure) {
+                if (!(failure instanceof ClientError))
+                    throw failure;
+                await sleep(attempt.waitMs(failure, this.patienceMs));
+            }
+        }
+    }
+    /** Return the response of `call`, a success, with its body unread. Throws ClientError. */
+    async open(call, attempt, options = {}) {
+        const response = await this.#request(call, attempt, options);
+        this.#pacing.hear(call.name, response.headers, performance.now());
+        const demand = response.headers.get("PAYMENT-REQUIRED");
+        if (response.status === 402 && demand !== null && attempt.payer !== undefined && attempt.payment === null) {
+            attempt.payment = await attempt.payer.pay(demand);
+            return await this.open(call, attempt, options);
+        }
+        if (!response.ok)
+            throw await refusal(response);
+        return response;
+    }
+    /** Return who pays for `call`, if a wallet does. */
+    #payerOf(call) {
+        const byWallet = call.isPurchase === true || (call.creditsMax > 0 && this.#credential === undefined);
+        return byWallet ? this.#payer : undefined;
+    }
+    async #once(call, attempt) {
+        const credits = attempt.payer === undefined && this.#credential !== undefined ? call.creditsMax : 0;
+        this.budget.reserve(credits);
+        let spent = credits; // what is not known counts as spent
+        try {
+            const response = await this.open(call, attempt);
+            const data = await dataOf(call, response);
+            spent = Math.min(call.creditsOf?.(data) ?? call.creditsMax, credits);
+            return {
+                data,
+                creditsLeft: integer(response.headers.get("X-Credits-Remaining")),
+                dataSlot: integer(response.headers.get("X-Data-Slot")),
+                dataAgeMs: integer(response.headers.get("X-Data-Age-Ms")),
+                requestId: response.headers.get("X-Request-Id"),
+            };
+        }
+        catch (failure) {
+            if (failure instanceof RefusedError)
+                spent = 0;
+            throw failure;
+        }
+        finally {
+            this.budget.giveBack(credits - spent);
+        }
+    }
+    async #request(call, attempt, options) {
+        const url = new URL(call.path, this.#origin);
+        for (const [name, value] of Object.entries(call.query ?? {})) {
+            if (value !== undefined)
+                url.searchParams.set(name, String(value));
+        }
+        const headers = new Headers({ Accept: "application/json", ...options.headers });
+        const isPaid = call.creditsMax > 0 || call.isPurchase === true;
+        if (isPaid && attempt.key !== "")
+            headers.set("Idempotency-Key", attempt.key);
+        if (this.#credential !== undefined)
+            headers.set("Authorization", `Bearer ${this.#credential}`);
+        if (attempt.payment !== null)
+            headers.set("PAYMENT-SIGNATURE", attempt.payment);
+        if (call.body !== undefined)
+            headers.set("Content-Type", "application/json");
+        const timeoutMs = attempt.payer === undefined ? TIMEOUT_MS : PAID_TIMEOUT_MS;
+        try {
+            return await this.#fetch(url, {
+                method: call.method,
+                headers,
+                body: call.body === undefined ? null : JSON.stringify(call.body),
+                redirect: "error",
+                signal: options.signal ?? AbortSignal.timeout(timeoutMs),
+            });
+        }
+        catch (cause) {
+            throw new UnreachableError(`${call.method} ${url.host}: ${told(cause)}`, {
+                cause,
+                mayBeCharged: call.creditsMax > 0,
+            });
+        }
+    }
+}
+/** What the sendings of one call have in common: a key, a payment, patience. */
+export class Attempt {
+    key;
+    payer;
+    payment = null;
+    #repetitions = 0;
+    #sinceMs;
+    constructor(key, payer, nowMs) {
+        this.key = key;
+        this.payer = payer;
+        this.#sinceMs = nowMs;
+    }
+    /** Return how long to wait before the next sending, or throw `failure`. */
+    waitMs(failure, patienceMs) {
+        const isHeld = this.payment !== null;
+        if (!mayChange(failure, isHeld)) {
+            if (failure instanceof RefusedError && isHeld)
+                failure.key = this.key;
+            throw failure;
+        }
+        const asked = failure instanceof RefusedError ? failure.retryAfterMs : null;
+        const own = backoffMs(this.#repetitions++);
+        const wait = Math.max(asked ?? 0, isHeld ? (asked ?? PAYMENT_RETRY_MS) : own);
+        const until = this.#sinceMs + (isHeld ? PAYMENT_PATIENCE_MS : patienceMs);
+        if (performance.now() + wait > until)
+            throw isHeld ? new PendingError(this.key) : failure;
+        return wait;
+    }
+}
+function mayChange(failure, isHeld) {
+    if (failure instanceof UnreadableError)
+        return isHeld;
+    return (failure instanceof UnreachableError ||
+        failure instanceof NotNowError ||
+        failure instanceof TooManyRequestsError);
+}
+async function dataOf(call, response) {
+    try {
+        const text = await response.text();
+        if (text.length <= ANSWER_CHARACTERS_MAX) {
+            const body = JSON.parse(text);
+            if (body.data !== undefined)
+                return body.data;
+        }
+    }
+    catch (cause) {
+        if (!(cause instanceof SyntaxError)) {
+            throw new UnreachableError(`${call.method} ${call.path}: ${told(cause)}`, {
+                cause,
+                mayBeCharged: call.creditsMax > 0,
+            });
+        }
+    }
+    throw new UnreadableError(`${response.status}: expected an answer to ${call.path} as documented`);
+}
+/** Return the exception that tells what `response` refuses. */
+async function refusal(response) {
+    let error = {};
+    try {
+        error = (await response.json()).error ?? {};
+    }
+    catch {
+        // a proxy's page
+    }
+    return refused({
+        status: response.status,
+        code: typeof error.code === "string" ? error.code : "UNKNOWN",
+        message: typeof error.message === "string" ? error.message : "the answer cannot be read",
+        requestId: response.headers.get("X-Request-Id"),
+        retryAfterMs: retryAfterMs(response.headers, Date.now()),
+    });
+}
+export function sleep(ms) {
+    return ms > 0 ? new Promise((resolve) => setTimeout(resolve, ms)) : Promise.resolve();
+}
+function within(ms, mostMs) {
+    return ms <= mostMs ? ms : 0;
+}
+function integer(text) {
+    return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
+}
+function told(cause) {
+    const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+    return inner instanceof Error ? `${inner.name}: ${inner.message}` : String(inner);
+}
