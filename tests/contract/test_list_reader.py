@@ -55,10 +55,10 @@ def told(listed: ListedTokens, sort: Sort = Sort.VOLUME) -> dict[str, Expected]:
     asked = ListQuestion(sort=sort, limit=3)
     while True:
         page = listed.page(asked)
-        for line in page.lines:
+        for line, day in zip(page.lines, listed.days(page.rows), strict=True):
             assert line.listed.mint not in found
             found[line.listed.mint] = Expected(
-                line.usd, line.sol, line.changes, line.volume, line.swaps, [*line.ready]
+                line.usd, line.sol, line.changes, line.volume, line.swaps, [*line.ready], day
             )
         if page.next_after is None:
             return found
@@ -128,6 +128,9 @@ async def test_every_sort_lists_each_mint_once_in_order(ports: Ports, sort: Sort
         swaps += [Told(each, START + 60 * n, 10, 1.0, 0.01) for each in MINTS[:n]]
         await market.track(mint)
     await market.append(9, START + 100_000, trade(B, 2.0), trade(C, 0.5), trade(C, 0.5, index=1))
+    facts = replace(FACTS, read_at_ms=UnixMs(START * 1000), supply=4_000_000)
+    for mint in (A, B, D):
+        await market.learn(mint, facts)
     lister = lister_of(reader)
     await lister.refresh()
 
@@ -136,6 +139,9 @@ async def test_every_sort_lists_each_mint_once_in_order(ports: Ports, sort: Sort
         mint: {
             Sort.VOLUME: line.volume,
             Sort.CHANGE: line.changes[2],
+            Sort.CHANGE_H1: line.changes[1],
+            Sort.CHANGE_M5: line.changes[0],
+            Sort.MARKET_CAP: None if mint == C or line.usd is None else line.usd * 4.0,
             Sort.PRICE: line.usd,
             Sort.AGE: 100_000 - 60 * MINTS.index(Mint(mint)),
         }[sort]
@@ -152,6 +158,25 @@ async def test_every_sort_lists_each_mint_once_in_order(ports: Ports, sort: Sort
                 break
             asked = replace(asked, after=page.next_after)
         assert found == in_order(values, keys, is_rising=is_rising)
+
+
+async def test_a_list_is_narrowed_to_what_is_wanted(ports: Ports) -> None:
+    market, reader = ports
+    for n, mint in enumerate((A, B, C)):
+        await market.track(mint)
+        await market.append(n + 1, START + 60 * n, trade(mint, volume=10 * (n + 1)))
+    lister = lister_of(reader)
+    await lister.refresh()
+
+    def found(asked: ListQuestion) -> list[str]:
+        return [line.listed.mint for line in lister.newest().page(asked).lines]
+
+    assert found(ListQuestion(limit=9)) == [C, B, A]
+    assert found(ListQuestion(limit=9, volume_min=20)) == [C, B]
+    assert found(ListQuestion(limit=9, since_min=UnixS(START + 60))) == [C]
+    assert found(ListQuestion(limit=9, among=[A, D, B])) == [B, A]
+    assert found(ListQuestion(limit=9, among=[A, B], volume_min=20)) == [B]
+    assert found(ListQuestion(limit=9, among=[])) == []
 
 
 async def test_pages_are_bounded_and_end_with_an_empty_one(ports: Ports) -> None:

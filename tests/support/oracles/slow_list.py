@@ -29,6 +29,7 @@ class Expected(NamedTuple):
     volume: int
     swaps: int
     ready: list[str]
+    day: list[float | None]
 
 
 def starts(now: int) -> tuple[int, int, int]:
@@ -54,7 +55,12 @@ def expected(mint: str, swaps: Sequence[Told], now: int) -> Expected:
             for name, width in WIDTHS.items()
             if len({time // width for time, _ in priced}) >= FOR_ALL
         ],
+        day=[_newest(priced, day + 1440 * part) for part in range(60)] + [_newest(priced, now + 1)],
     )
+
+
+def _newest(priced: Sequence[tuple[int, float]], before: int) -> float | None:
+    return next((usd for time, usd in reversed(priced) if time < before), None)
 
 
 def _change(priced: Sequence[tuple[int, float]], start: int) -> float | None:

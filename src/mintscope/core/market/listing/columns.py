@@ -187,6 +187,10 @@ class ListColumns:
                 rows["volume"][chunk.rows] -= chunk.volumes
                 rows["swaps"][chunk.rows] -= chunk.swaps
 
+    def closed_parts(self) -> dict[int, tuple[PartChunk, ...]]:
+        """Return what was traded in each closed part of D1, as it stands."""
+        return {number: tuple(chunks) for number, chunks in self._parts.items()}
+
     def kept_bytes(self) -> int:
         """Return how much memory all of it takes."""
         return self.rows.nbytes + sum(

@@ -5,18 +5,19 @@ newest by then.  So a mint whose value stays is on exactly one page; one whose v
 place in between may be missed, or come again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import compress
 from math import isnan
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.listing.days import Closes, DayCloses
 from mintscope.core.market.listing.names import AddressIndex, NameIndex, cleaned
 from mintscope.core.market.listing.store import FoldedTo
 from mintscope.core.market.mint_facts import MintFacts
@@ -28,12 +29,19 @@ Rows = NDArray[np.int64]
 
 
 class Sort(StrEnum):
-    """What a list is sorted by: of a day where it is of a span."""
+    """What a list is sorted by: of a day where no other span is named."""
 
     VOLUME = "volume"
     CHANGE = "change"
     AGE = "age"
     PRICE = "price"
+    CHANGE_M5 = "change_m5"
+    CHANGE_H1 = "change_h1"
+    MARKET_CAP = "market_cap"
+
+
+# Sorted with every list; by others when someone asks, which takes some milliseconds.
+SORTED_AHEAD: Final = (Sort.VOLUME, Sort.CHANGE, Sort.AGE, Sort.PRICE)
 
 
 class ListPlace(NamedTuple):
@@ -46,11 +54,17 @@ class ListPlace(NamedTuple):
 class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked of a list.
 
-    text     in the name or symbol, or what the address begins with; "" finds all
-    after    the place where the page before ended
+    text         in the name or symbol, or what the address begins with; "" finds all
+    among        nothing but these; None: all
+    volume_min   of D1, micro-USD
+    since_min    followed since then or later
+    after        the place where the page before ended
     """
 
     text: str = ""
+    among: Sequence[Mint] | None = None
+    volume_min: int = 0
+    since_min: UnixS | None = None
     sort: Sort = Sort.VOLUME
     is_rising: bool = False
     limit: int
@@ -97,10 +111,11 @@ class ListLine(NamedTuple):
 
 
 class ListedPage(NamedTuple):
-    """Some lines, and where they end if there are more."""
+    """Some lines, and where they end if there are more; *rows* are for `ListedTokens.days`."""
 
     lines: Sequence[ListLine]
     next_after: ListPlace | None
+    rows: Sequence[int]
 
 
 class _Order(NamedTuple):
@@ -122,7 +137,7 @@ class ListedTokens:
     folded   it is as of this slot
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each index
         self,
         folded: FoldedTo,
         mints: Sequence[ListedMint | None],
@@ -130,12 +145,14 @@ class ListedTokens:
         *,
         names: NameIndex,
         addresses: AddressIndex,
+        days: DayCloses,
     ) -> None:
         """Take what is needed from *rows*, of `columns.ROW`, which may change afterwards."""
         self.folded = folded
         self._mints = mints
         self._names = names
         self._addresses = addresses
+        self._days = days
         self._keys: NDArray[np.uint64] = rows["key"].copy()
         self._usd: Floats = rows["usd"].copy()
         self._sol: Floats = rows["sol"].copy()
@@ -145,38 +162,61 @@ class ListedTokens:
         self._swaps: NDArray[np.int64] = rows["swaps"].copy()
         self._caps: Floats = rows["usd"] * rows["supply"]
         self._is_ready: NDArray[np.bool_] = rows["counts"] >= CANDLES_FOR_ALL
-        self._orders = self._sorted(np.flatnonzero(rows["is_listed"]), rows["since"])
+        self._since: Floats = rows["since"].copy()
+        listed = np.flatnonzero(rows["is_listed"])
+        self._by_key: Rows = listed[np.argsort(self._keys[listed])]
+        self._values = {
+            Sort.VOLUME: self._volume.astype(np.float64),
+            Sort.CHANGE: self._changes[:, 2],
+            Sort.AGE: -self._since,
+            Sort.PRICE: self._usd,
+            Sort.CHANGE_M5: self._changes[:, 0],
+            Sort.CHANGE_H1: self._changes[:, 1],
+            Sort.MARKET_CAP: self._caps,
+        }
+        self._orders: dict[Sort, _Order] = {}
+        for sort in SORTED_AHEAD:
+            self._order(sort)
 
     def __len__(self) -> int:
         """Return how many mints are listed."""
-        order = self._orders[Sort.VOLUME]
-        return len(order.rows) + len(order.without)
+        return len(self._by_key)
 
     def page(self, asked: ListQuestion) -> ListedPage:
         """Return the page that *asked* describes."""
         rows = self._rows_after(asked)
-        if asked.text:
-            found = self._names.find(asked.text) | self._addresses.find(asked.text)
-            rows = rows[found[rows]]
+        for is_wanted in self._wanted(asked):
+            rows = rows[is_wanted[rows]]
         shown = rows[: asked.limit].tolist()
-        if len(rows) <= asked.limit:
-            return ListedPage([self._line(row) for row in shown], None)
-        return ListedPage([self._line(row) for row in shown], self._place(shown[-1], asked.sort))
+        is_last = len(rows) <= asked.limit
+        place = None if is_last else self._place(shown[-1], asked.sort)
+        return ListedPage([self._line(row) for row in shown], place, shown)
 
-    def _sorted(self, listed: Rows, since: Floats) -> Mapping[Sort, _Order]:
-        by_key = listed[np.argsort(self._keys[listed])]
-        values = {
-            Sort.VOLUME: self._volume.astype(np.float64),
-            Sort.CHANGE: self._changes[:, 2],
-            Sort.AGE: -since,
-            Sort.PRICE: self._usd,
-        }
-        self._values = values
-        return {sort: _order(by_key, values[sort]) for sort in Sort}
+    def days(self, rows: Sequence[int]) -> Sequence[Closes]:
+        """Return how the prices of *rows* of a page of this list went within D1, oldest first."""
+        return self._days.of(rows)
+
+    def _wanted(self, asked: ListQuestion) -> Iterator[NDArray[np.bool_]]:
+        """Yield for each thing that *asked* wants which rows have it."""
+        if asked.text:
+            yield self._names.find(asked.text) | self._addresses.find(asked.text)
+        if asked.among is not None:
+            keys = np.array([key_of(mint) for mint in asked.among], np.uint64)
+            yield np.isin(self._keys, keys)
+        if asked.volume_min:
+            yield self._volume >= asked.volume_min
+        if asked.since_min is not None:
+            yield self._since >= asked.since_min
+
+    def _order(self, sort: Sort) -> _Order:
+        found = self._orders.get(sort)
+        if found is None:
+            found = self._orders[sort] = _order(self._by_key, self._values[sort])
+        return found
 
     def _rows_after(self, asked: ListQuestion) -> Rows:
         """Return all rows from the place on that the page before ended at."""
-        order, after = self._orders[asked.sort], asked.after
+        order, after = self._order(asked.sort), asked.after
         rows, without = order.rows, order.without
         if not asked.is_rising:
             rows, without = rows[::-1], without[::-1]

@@ -13,6 +13,7 @@ import numpy as np
 from mintscope.base.primitives import MINT_LENGTH_MAX, Mint, UnixS
 from mintscope.core.market.engine.fold import read_state
 from mintscope.core.market.listing.columns import ROWS_MIN, ListColumns, PartChunk
+from mintscope.core.market.listing.days import DayCloses
 from mintscope.core.market.listing.listed import ListedMint, ListedTokens, key_of
 from mintscope.core.market.listing.names import AddressIndex, NameIndex, search_line
 from mintscope.core.market.listing.spans import D1, H1
@@ -94,17 +95,20 @@ class TokenList:
 
     def listed(self) -> ListedTokens:
         """Return the list as it stands; takes some time, and nothing else may go on meanwhile."""
-        mints = list(self._mints)
+        mints, columns = list(self._mints), self._columns
         if self._names is None:
             self._names = NameIndex(self._lines, self._lengths[: len(mints)])
         if self._addresses is None:
             self._addresses = AddressIndex(self._address_bytes[: len(mints)].copy())
+        rows = columns.rows[: len(mints)]
+        before, now = rows["before"][:, 2].copy(), rows["usd"].copy()
         return ListedTokens(
             self.folded,
             mints,
-            self._columns.rows[: len(mints)],
+            rows,
             names=self._names,
             addresses=self._addresses,
+            days=DayCloses(columns.closed_parts(), columns.part, before, now),
         )
 
     def kept_bytes(self) -> int:
