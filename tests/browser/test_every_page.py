@@ -24,6 +24,8 @@ from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website, served_web
 ADDRESSES: Final = {
     "stranger": {
         "home": "/",
+        "tokens": "/tokens",
+        "tokens-none": "/tokens?q=no+such+token",
         "pricing-nothing-sold": "/pricing",
         "sign-up": "/sign-up",
         "sign-in": "/sign-in",
@@ -60,6 +62,8 @@ ADDRESSES: Final = {
     },
     "person": {
         "start": "/",
+        "tokens-starred": "/tokens",
+        "tokens-unwatched": "/tokens?watched=1",
         "keys": "/settings/api-keys",
         "key-new": "/settings/api-keys/new",
         "key-new-preset": "/settings/api-keys/new?preset=trading-bot",
@@ -127,6 +131,7 @@ SENT_AS_THEY_STAND: Final = {
 }
 # Looked at when it is asked for; leads to the keys; for a script.
 ELSEWHERE: Final = {"/prove", "/settings", "/docs/words.json"}
+MARKET_SEEN_BY: Final = {"stranger", "person"}
 WHO: Final = {
     "stranger": None,
     "newcomer": NEWCOMER,
@@ -155,7 +160,7 @@ async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
     faults: list[Fault] = []
     alone = role == "administrator alone"
     async with (
-        served_website(folder, alone=alone) as site,
+        served_website(folder, alone=alone, has_market=role in MARKET_SEEN_BY) as site,
         visiting(chromium, site.origin) as visitor,
     ):
         places = await scene_at(site)
@@ -190,7 +195,7 @@ def route_of(page: PageRoute) -> Route:
 
 
 async def test_no_page_is_left_out(tmp_path: Path) -> None:
-    async with website(tmp_path) as site:
+    async with website(tmp_path, has_market=True) as site:
         routes = site.routes()
     addresses = [address for each in ADDRESSES.values() for address in each.values()]
     paths = [address.partition("?")[0] for address in addresses]

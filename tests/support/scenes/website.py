@@ -1,7 +1,7 @@
 """The whole service as people see it: pages, API and e-mails over a real store, on one clock."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +30,7 @@ from mintscope.edges.server.streams.streams import Streams
 from mintscope.edges.web.app import groups_of
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.routes import PageRoute
+from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import MailConfig, WebConfig
 from mintscope.shell.wiring.accounts import Accounts, open_accounts
 from mintscope.shell.wiring.api import create_api, other_limit
@@ -41,6 +42,7 @@ from support.fakes.reports import FakeReports
 from support.fakes.series import FakeSeries
 from support.processes.served import served
 from support.scenes.live_market import following, traded_log
+from support.scenes.shown_market import ShownMarket, shown_market
 from support.scenes.stores import config_in
 
 NOW: Final = UnixMs(1_795_000_000_000)
@@ -72,6 +74,7 @@ class Website:
     clock: ManualClock
     folder: Path
     ledger: CreditLedger
+    market: ShownMarket | None = None
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return what the money file holds, read over a connection of its own."""
@@ -83,7 +86,11 @@ class Website:
 
     def routes(self) -> list[PageRoute]:
         """Return every row of the pages."""
-        parts = replace(self.accounts.web_parts(), describe=described(self.api, self.origin))
+        parts = replace(
+            self.accounts.web_parts(),
+            describe=described(self.api, self.origin),
+            market=None if self.market is None else self.market.parts,
+        )
         groups = groups_of(parts, Features(), [self.origin])
         return [route for group in groups for route in group.routes()]
 
@@ -144,35 +151,37 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     has_payments: bool = False,
     clock: ManualClock | None = None,
     merchant_of: Callable[[Money], Merchant] | None = None,
+    has_market: bool = False,
     **parts: Any,
 ) -> AsyncIterator[Website]:
     """Build the service; forms are accepted from *origin*; *parts* are sections.
 
     merchant_of   makes what sells, over the money of this service; None where nothing is sold
+    has_market    pages show tokens, that of `shown_market`
     """
     clock, addresses = clock or ManualClock(NOW), ClientAddresses(())
     limits = MemoryLimits(clock)
     config = config_in(folder, web=web, mail=MailConfig(delivery="page"), **parts)
-    async with (
-        open_money(config, clock) as money,
-        open_accounts(
-            config,
-            store=money.accounts,
-            pepper=money.pepper,
-            origin=origin,
-            limits=limits,
-            clock=clock,
-        ) as accounts,
-    ):
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        money = await enter(open_money(config, clock))
+        accounts = await enter(
+            open_accounts(
+                config,
+                store=money.accounts,
+                pepper=money.pepper,
+                origin=origin,
+                limits=limits,
+                clock=clock,
+            )
+        )
+        market: ShownMarket | None = None
+        if has_market:
+            market = await enter(shown_market(folder, config, money.ledger, clock))
         merchant = None if merchant_of is None else merchant_of(money)
-        log = traded_log(clock.now() // 1000)
-        _, broadcaster = await following(log, clock)
         api = create_api(
             config,
-            reports=FakeReports(),
-            series=FakeSeries(log),
-            lists=ListParts(Lister(FakeListReader(), clock, wait=look_again_soon)),
-            streams=Streams(broadcaster, clock, stream_bounds(config)),
+            **(await _made_up(config, clock) if market is None else _shown(market)),
             ledger=money.ledger,
             checks=[],
             merchant=merchant,
@@ -188,6 +197,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             clock=clock,
             has_payments=has_payments or merchant is not None,
             sales=None if merchant is None else credit_sales(merchant, money.ledger, is_open),
+            market=None if market is None else market.parts,
         )
         yield Website(
             origin,
@@ -198,7 +208,31 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             clock,
             folder,
             money.ledger,
+            market,
         )
+
+
+async def _made_up(config: Config, clock: ManualClock) -> dict[str, Any]:
+    """Return what the API reads of a market that is made up."""
+    log = traded_log(clock.now() // 1000)
+    _, broadcaster = await following(log, clock)
+    return {
+        "reports": FakeReports(),
+        "series": FakeSeries(log),
+        "lists": ListParts(Lister(FakeListReader(), clock, wait=look_again_soon)),
+        "streams": Streams(broadcaster, clock, stream_bounds(config)),
+    }
+
+
+def _shown(market: ShownMarket) -> dict[str, Any]:
+    """Return what the API reads of *market*."""
+    parts = market.parts
+    return {
+        "reports": parts.reports,
+        "series": parts.series,
+        "lists": ListParts(parts.lists),
+        "streams": parts.streams,
+    }
 
 
 async def is_open() -> None:

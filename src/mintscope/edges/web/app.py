@@ -29,6 +29,7 @@ from typing import Any, Final
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
+from mintscope.core.accounts.holdings.watching import Watchlists
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.address_change import AddressChanges
 from mintscope.core.accounts.people.leaving import Leaving
@@ -58,6 +59,9 @@ from mintscope.edges.web.session.address import AddressPages
 from mintscope.edges.web.session.entry import EntryPages
 from mintscope.edges.web.session.leaving import LeavingPages
 from mintscope.edges.web.session.links import LinkPages
+from mintscope.edges.web.tokens.lines import TokenLines
+from mintscope.edges.web.tokens.tokens import TokensPages
+from mintscope.edges.web.tokens.watching import Watching
 
 FORMS: Final = Limit(name="forms", count=60, window_s=60)
 
@@ -79,6 +83,7 @@ class WebParts:
     review: Reviews
     addresses: AddressChanges
     leaving: Leaving
+    watchlists: Watchlists
     mailbox: Mailbox | None = None
     market: MarketParts | None = None
     sales: CreditSales | None = None
@@ -101,6 +106,9 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
         yield LeavingPages(parts.leaving, parts.credits)
         if parts.describe is not None:
             yield DocsPages(parts.describe, origin=origins[0])
+        if parts.market is not None:
+            lines, watching = TokenLines(parts.market), Watching(parts.watchlists)
+            yield TokensPages(parts.market, lines, watching)
         if parts.mailbox is not None:
             yield MailboxPages(parts.mailbox, origins)
     if features.has_administration:

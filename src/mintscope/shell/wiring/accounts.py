@@ -96,6 +96,7 @@ class Accounts:
             review=self.review,
             addresses=self.addresses,
             leaving=self.leaving,
+            watchlists=self.watchlists,
             mailbox=self.mailbox,
         )
 

@@ -35,6 +35,7 @@ NOTICES: Final[Mapping[str, str]] = {
     "rejected": "Rejected. An e-mail is on its way to the applicant.",
     "application-reset": "The key is revoked. The same secret can be exchanged once more.",
     "application-forgotten": "The application is forgotten. Its address may apply again.",
+    "watchlist-full": "Your watchlist is full: take a token off it before.",
     "account-removed": "The account is removed.",
 }
 

@@ -1,0 +1,1 @@
+"""The list of tokens for people: sorted, searched, narrowed, and watched."""

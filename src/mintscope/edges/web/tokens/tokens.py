@@ -1,0 +1,94 @@
+"""`/tokens`: all tokens that are followed, in a table that stays current."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from mintscope.base.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
+from mintscope.base.primitives import Mint, UnixS, parse_mint
+from mintscope.base.time import SECOND_MS
+from mintscope.edges.web.market import MarketParts
+from mintscope.edges.web.pages.page import NoContent, Page, PageResponse, Redirect
+from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
+from mintscope.edges.web.tokens.lines import LinePage, TokenLines
+from mintscope.edges.web.tokens.question import AGES, PATH, VOLUMES, TokensQuestion, question_of
+from mintscope.edges.web.tokens.watching import Watching
+
+UNAVAILABLE: Final = 503
+# What a list is sorted by, "" for what it cannot be, and what is written above the column.
+COLUMNS: Final = (
+    ("price", "Price"),
+    ("m5", "5 min"),
+    ("h1", "1 h"),
+    ("d1", "1 day"),
+    ("volume", "Volume"),
+    ("cap", "Market cap"),
+    ("", "RSI 1 h"),
+    ("", "Buys 1 h"),
+    ("", "Last day"),
+    ("age", "Age"),
+)
+
+
+class TokensPages:
+    """The list, and the stars beside its lines."""
+
+    def __init__(self, market: MarketParts, lines: TokenLines, watching: Watching) -> None:
+        self._market = market
+        self._lines = lines
+        self._watching = watching
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(PATH, self.show)
+        yield post(f"{PATH}/watch", self.watch, Access.SIGNED_IN)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show a page of the list; with `seen`, a slot, nothing if it is still the newest."""
+        asked = question_of(request.query_params)
+        if asked.is_watched and request.session is None:
+            return Redirect(f"/sign-in?next={PATH}")
+        watched = await self._watching.mints(request.session)
+        now_s = UnixS(request.now // SECOND_MS)
+        try:
+            page = await self._lines.page(asked.of_list(watched, now_s), request.now)
+        except ServiceUnavailable:
+            return self._page(asked, None, watched, is_stale=False)
+        if request.query_params.text("seen") == str(page.slot):
+            return NoContent()
+        age_ms = 0 if page.time is None else request.now - page.time * SECOND_MS
+        return self._page(asked, page, watched, is_stale=self._market.is_stale(age_ms))
+
+    async def watch(self, request: PageRequest) -> PageResponse:
+        """Put a token on the watchlist of who is signed in, or take it off."""
+        wanted, unwanted = request.form.text("add"), request.form.text("remove")
+        try:
+            mint = parse_mint(wanted or unwanted)
+        except InvalidTokenAddress:
+            raise NotFound from None
+        user_id = request.signed_in.user.user_id
+        back = request.next_path if request.next_path.startswith(PATH) else PATH
+        if not wanted:
+            await self._watching.remove(user_id, mint)
+        elif not await self._watching.add(user_id, mint):
+            return Redirect(back, notice="watchlist-full")
+        return Redirect(back)
+
+    def _page(
+        self,
+        asked: TokensQuestion,
+        page: LinePage | None,
+        watched: list[Mint] | None,
+        *,
+        is_stale: bool,
+    ) -> Page:
+        facts = {
+            "asked": asked,
+            "page": page,
+            "watched": watched,
+            "is_stale": is_stale,
+            "columns": COLUMNS,
+            "volumes": VOLUMES,
+            "ages": AGES,
+            "here": asked.address(after=asked.after),
+        }
+        return Page("tokens/list.html", facts, status=UNAVAILABLE if page is None else None)

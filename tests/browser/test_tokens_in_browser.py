@@ -1,0 +1,90 @@
+"""The list of tokens in a browser: it stays current in place, and is whole without scripts."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, expect
+
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.shown_market import mint_named
+from support.scenes.website import Website, served_website
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+JUP, WIF = mint_named("JUP"), mint_named("WIF")
+SHIFTS = """() => {
+  window.shifted = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.shifted += entry.value;
+  }).observe({ type: "layout-shift", buffered: true });
+}"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
+    async with served_website(tmp_path_factory.mktemp("shop"), has_market=True) as site:
+        yield site
+
+
+async def watched(visitor: Visitor) -> list[str]:
+    stars = visitor.page.locator("tr:has(.star.on)")
+    return [each for star in await stars.all() if (each := await star.get_attribute("data-mint"))]
+
+
+async def test_rows_change_in_place_and_nothing_moves(chromium: Browser, shop: Website) -> None:
+    assert shop.market is not None
+    async with visiting(chromium, shop.origin) as visitor:
+        page = visitor.page
+        await visitor.open("/tokens")
+        await page.evaluate(SHIFTS)
+        row = page.locator(f'tr[data-mint="{JUP}"]')
+        link = page.get_by_role("link", name="Price", exact=True)
+        await link.focus()
+        await row.evaluate("row => { row.dataset.mine = 'yes' }")
+        shop.clock.advance(1_000)
+        await shop.market.trade()
+        slot = shop.market.slot
+        await page.locator(f'#list[data-live="{slot}"]').wait_for()
+
+        shown = float(await row.locator(".price").get_attribute("data-value") or 0)
+        assert shown == shop.market.prices[JUP]
+        assert await row.get_attribute("data-mine") == "yes"
+        await expect(link).to_be_focused()
+        assert await page.evaluate("window.shifted") == 0
+        await expect(page.locator("#late")).to_be_hidden()
+
+
+@pytest.mark.parametrize("scripts", ["with", "without"])
+async def test_a_token_is_found_and_watched(chromium: Browser, shop: Website, scripts: str) -> None:
+    shop.clock.advance(60_000)
+    async with visiting(chromium, shop.origin, scripts=scripts == "with") as visitor:
+        page = visitor.page
+        await visitor.sign_up(f"watcher-{scripts}@people.example")
+        await visitor.follow("Tokens")
+        await page.get_by_label("Name, symbol or mint").fill("jup")
+        await visitor.press("Show")
+        assert visitor.path.startswith("/tokens?q=jup")
+        await page.get_by_role("button", name="Watch JUP", exact=True).click()
+        off = page.get_by_role("button", name="Watch JUP no longer", exact=True)
+        await off.wait_for()
+        if scripts == "with":
+            await expect(off).to_be_focused()
+        assert visitor.path.startswith("/tokens?q=jup")
+        await visitor.open("/tokens?watched=1")
+        assert await watched(visitor) == [JUP]
+        await page.get_by_role("button", name="Watch JUP no longer", exact=True).click()
+        await visitor.open("/tokens")
+        assert await watched(visitor) == []
+
+
+async def test_a_list_that_is_late_says_so(chromium: Browser, shop: Website) -> None:
+    async with visiting(chromium, shop.origin) as visitor:
+        await visitor.open("/tokens")
+        await visitor.page.clock.install()
+        await visitor.page.route("**/tokens?*", lambda route: route.abort("internetdisconnected"))
+        await visitor.page.reload()
+        for _ in range(4):
+            await visitor.page.clock.run_for(20_000)
+        await expect(visitor.page.locator("#late")).to_be_visible()
+        visitor.mishaps.clear()

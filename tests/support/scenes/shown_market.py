@@ -1,0 +1,142 @@
+"""A market for pages to show: some forty tokens that traded for a day, in a real store."""
+
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from math import exp, sin
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from based58 import b58encode
+from msgspec.structs import replace
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.solana import USDC, WSOL
+from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.log import PricedSwap
+from mintscope.edges.follow.broadcaster import Broadcaster
+from mintscope.edges.follow.follower import Follower, look_again_soon
+from mintscope.edges.follow.lister import Lister
+from mintscope.edges.server.streams.streams import Streams
+from mintscope.edges.web.market import MarketParts
+from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.following.reports import stream_bounds
+from mintscope.shell.wiring.following.shown import market_parts
+from support.fakes.facts import FACTS
+from support.scenes.listing import KeptMarket
+from support.scenes.market_engines import market_of
+
+DAY_S: Final = 86_400
+STEP_S: Final = 720
+NAMES: Final = (
+    ("SOL", "Wrapped SOL", 171.0, 1e6), ("USDC", "USD Coin", 1.0, 8e5),
+    ("JUP", "Jupiter", 0.43, 9e4), ("BONK", "Bonk", 2.2584e-5, 7e4),
+    ("WIF", "dogwifhat", 0.61, 6e4), ("PYTH", "Pyth Network", 0.118, 3e4),
+    ("RAY", "Raydium", 2.41, 3e4), ("JTO", "Jito", 1.02, 2e4),
+    ("ORCA", "Orca", 1.87, 1e4), ("RENDER", "Render", 3.9, 1e4),
+    ("HNT", "Helium", 2.9, 9e3), ("POPCAT", "Popcat", 0.201, 8e3),
+    ("FARTCOIN", "Fartcoin", 0.74, 4e4), ("PENGU", "Pudgy Penguins", 0.0169, 2e4),
+    ("MEW", "cat in a dogs world", 0.0021, 5e3), ("BOME", "BOOK OF MEME", 0.00131, 4e3),
+    ("GOAT", "Goatseus Maximus", 0.071, 3e3), ("PNUT", "Peanut the Squirrel", 0.16, 3e3),
+    ("MOODENG", "Moo Deng", 0.1, 2e3), ("GRASS", "Grass", 0.58, 2e3),
+    ("W", "Wormhole", 0.066, 2e3), ("KMNO", "Kamino", 0.057, 2e3),
+    ("DRIFT", "Drift", 0.43, 1e3), ("TNSR", "Tensor", 0.098, 900),
+    ("CLOUD", "Sanctum Cloud", 0.12, 800), ("ZEUS", "Zeus Network", 0.14, 700),
+    ("MOBILE", "Helium Mobile", 0.00031, 600), ("SAMO", "Samoyedcoin", 0.0009, 500),
+    ("STEP", "Step Finance", 0.021, 400), ("MNGO", "Mango", 0.019, 300),
+    ("<b>X</b>", "<script>alert(1)</script>", 4.2e-9, 250),
+    ("LONG", "A name as long as a name that anybody may write on the chain", 0.5, 200),
+)  # fmt: skip
+
+
+def mint_named(symbol: str) -> Mint:
+    """Return the mint that is called *symbol* here."""
+    known = {"SOL": WSOL, "USDC": USDC}
+    address = known.get(symbol) or b58encode(hashlib.sha256(symbol.encode()).digest()).decode()
+    return Mint(address)
+
+
+@dataclass
+class ShownMarket:
+    """A market that trades when it is told to, and what pages read of it."""
+
+    kept: KeptMarket
+    lister: Lister
+    follower: Follower
+    parts: MarketParts
+    clock: ManualClock
+    slot: int = 350_000_000
+    prices: dict[Mint, float] = field(default_factory=dict)
+
+    async def trade(self, *, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
+        """Let each mint trade, in a slot that is final at once."""
+        await self.append(at_s, mints)
+        await self.catch_up()
+
+    async def append(self, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
+        """Append that slot alone."""
+        at = self.clock.now() // 1000 if at_s is None else at_s
+        random, swaps = Random(at), []
+        for n, (symbol, _, usual, volume) in enumerate(NAMES):
+            mint = mint_named(symbol)
+            if (mints and mint not in mints) or (volume < 1_000 and random.random() < 0.4):
+                continue
+            swing = 0.0006 if symbol == "USDC" else 0.03 + n % 7 * 0.02
+            hours = at / 3_600
+            waves = sin(hours / 2.5 + n) + sin(hours / 0.7 + n * n) / 2 + sin(hours / 6 + 5 * n)
+            price = usual * exp(swing * (waves + random.gauss(0, 0.12)))
+            self.prices[mint] = price
+            micro = int(volume * 1e6 * random.uniform(0.2, 1.8) / 20)
+            swaps += [
+                PricedSwap(mint, n, 0, -1, 0, random.random() < 0.55, micro, price, price / 171.0)
+                for _ in range(2)
+            ]
+        self.slot += 1
+        await self.kept.append(self.slot, at, *swaps)
+
+    async def catch_up(self) -> None:
+        """Let what pages read come to where the store is."""
+        await self.follower.catch_up()
+        await self.lister.refresh()
+
+
+@asynccontextmanager
+async def shown_market(
+    folder: Path, config: Config, ledger: CreditLedger, clock: ManualClock
+) -> AsyncIterator[ShownMarket]:
+    """Open a market that has traded for a day until now."""
+    async with market_of("sqlite", folder) as market:
+        await market.store.start(mints=[], follows_files=False)
+        kept, live = KeptMarket(market), LiveMarket(200)
+        follower = Follower(market.reader, live, clock)
+        lister = Lister(market.lists, clock, wait=look_again_soon)
+        streams = Streams(Broadcaster(follower, live, clock), clock, stream_bounds(config))
+        parts = market_parts(config, follower, market.series, lister, streams, ledger)
+        shown = ShownMarket(kept, lister, follower, parts, clock)
+        await _begin(shown)
+        yield shown
+
+
+async def _begin(shown: ShownMarket) -> None:
+    now = shown.clock.now() // 1000
+    first = now - now % 60 - DAY_S - 2 * STEP_S
+    await shown.kept.append(shown.slot, first)
+    for n, (symbol, name, _, _) in enumerate(NAMES):
+        mint = mint_named(symbol)
+        await shown.kept.track(mint)
+        if n % 9 != 8:
+            facts = replace(
+                FACTS,
+                read_at_ms=UnixMs(shown.clock.now()),
+                symbol=symbol,
+                name=name,
+                supply=10**15 * (n + 1),
+            )
+            await shown.kept.learn(mint, facts)
+    for at in range(first + STEP_S, now, STEP_S):
+        await shown.append(at)
+    await shown.trade()
