@@ -27,6 +27,7 @@ ADDRESSES: Final = {
         "tokens": "/tokens",
         "tokens-none": "/tokens?q=no+such+token",
         "pricing-nothing-sold": "/pricing",
+        "credits": "/credits",
         "sign-up": "/sign-up",
         "sign-in": "/sign-in",
         "sign-in-to-go-on": "/sign-in?next=/settings/api-keys",
@@ -59,6 +60,7 @@ ADDRESSES: Final = {
         "verify": "/verify/1.x",
         "account-email-new": "/settings/account/email",
         "keys-none": "/settings/api-keys",
+        "credits-none": "/credits",
     },
     "person": {
         "start": "/",
@@ -129,8 +131,8 @@ SENT_AS_THEY_STAND: Final = {
         "alone-home": ("/", "Sign out"),
     },
 }
-# Looked at when it is asked for; leads to the keys; for a script.
-ELSEWHERE: Final = {"/prove", "/settings", "/docs/words.json"}
+# Looked at when it is asked for; leads to the keys; for scripts and other programs.
+ELSEWHERE: Final = {"/prove", "/settings", "/docs/words.json", "/credits/statement.csv"}
 MARKET_SEEN_BY: Final = {"stranger", "person"}
 WHO: Final = {
     "stranger": None,

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import CreditAccount
+from mintscope.base.time import DAY_MS
 from mintscope.core.credits.instant import InstantLedger, Remembered
-from mintscope.core.credits.ledger import CreditLedger, Empty, LedgerEntry, Spent, Statement
+from mintscope.core.credits.ledger import CreditLedger, DayUse, Empty, LedgerEntry, Spent, Statement
 from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.scenes.postgres import dsn_in
@@ -164,7 +165,10 @@ async def test_a_statement_tells_what_came_and_what_was_spent(ledger: CreditLedg
     await asyncio.gather(*(ledger.spend(mine) for _ in range(3)), ledger.spend(other))
 
     assert await ledger.statement(mine) == Statement(
-        balance=2, spent=3, entries=[LedgerEntry(kind="grant", delta=5, balance=5, at=NOW)]
+        balance=2,
+        spent=3,
+        entries=[LedgerEntry(kind="grant", delta=5, balance=5, at=NOW)],
+        days=[DayUse(day=NOW // DAY_MS, credits=3)],
     )
     assert (await ledger.statement(other)).spent == 1
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import UnixMs, Wallet
+from mintscope.base.primitives import CreditAccount, UnixMs, Wallet
+from mintscope.base.time import DAY_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.holdings.account_credits import (
     AccountCredits,
@@ -23,7 +24,7 @@ from mintscope.core.accounts.holdings.account_credits import (
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import NewUser, UserId, UserKind
-from mintscope.core.credits.debit import Debit
+from mintscope.core.credits.debit import Debit, Debited
 from mintscope.core.payments.payment import Landed, TopUp
 from mintscope.edges.storage.credit_ledger import GroupCreditLedger
 from mintscope.edges.storage.folder import MONEY_FILE
@@ -39,6 +40,8 @@ from support.scenes.postgres import dsn_in
 from support.scenes.service import NOW, credit_token
 from support.scenes.stores import PEPPER
 
+FIRST_DAY = NOW // DAY_MS
+
 
 @dataclass
 class Scene:
@@ -49,6 +52,7 @@ class Scene:
     credits: AccountCredits
     payments: SqlPaymentStore
     books: SqlPaymentBooks
+    clock: ManualClock
 
     async def user(self, number: int) -> UserId:
         new = NewUser(
@@ -82,7 +86,7 @@ async def opened(engine: str, folder: Path, stack: AsyncExitStack) -> Scene:
         stack.push_async_callback(each.close)
     secrets = AccountSecrets.derive(PEPPER)
     found = AccountCredits(store=store, secrets=secrets, clock=clock, entropy=bytes)
-    return Scene(ledger, store, found, payments, books)
+    return Scene(ledger, store, found, payments, books, clock)
 
 
 @pytest.fixture(params=ENGINES)
@@ -126,6 +130,39 @@ async def test_whatever_is_moved_the_books_agree(
             assert await scene.balance(user_id) == held
         assert await scene.ledger.balance(token) == on_token
         await scene.expect_sound()
+
+
+async def test_what_is_spent_is_told_by_day_however_far_it_is_added_up(scene: Scene) -> None:
+    mine = await scene.ledger.issue(credit_token(1), 50, "")
+    other = await scene.ledger.issue(credit_token(2), 50, "")
+    days = [(FIRST_DAY, 4), (FIRST_DAY + 2, 8)]
+
+    async def fold(entries_max: int = 100) -> bool:
+        before = UnixMs(scene.clock.now() - 1)
+        return await scene.store.transact(lambda rows: rows.credits.fold_days(before, entries_max))
+
+    async def told(account: CreditAccount) -> list[tuple[int, int]]:
+        statement = await scene.ledger.statement(account)
+        return [(each.day, each.credits) for each in reversed(statement.days)]
+
+    for _ in range(4):
+        await scene.ledger.spend(mine)
+    scene.clock.advance(2 * DAY_MS)
+    debited = await scene.ledger.debit(Debit(mine, 10))
+    assert isinstance(debited, Debited)
+    await scene.ledger.give_back(debited, 2)
+    await scene.ledger.debit(Debit(other, 1))
+    assert await told(mine) == days
+    scene.clock.advance(1)
+    assert not await fold(100)  # what is so young may still be written
+    scene.clock.advance(DAY_MS)
+    while await fold(2):
+        assert await told(mine) == days
+    assert await told(mine) == days
+    assert await told(other) == [(FIRST_DAY + 2, 1)]
+    await scene.ledger.spend(mine)
+    assert not await fold()
+    assert await told(mine) == [*days, (FIRST_DAY + 3, 1)]
 
 
 async def test_who_claims_an_agent_has_its_credits_and_what_it_still_buys(scene: Scene) -> None:

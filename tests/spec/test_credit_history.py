@@ -2,6 +2,7 @@
 
 import pytest
 
+from mintscope.base.time import DAY_MS, DAY_S
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import OTHER_KEY, SellingApi
@@ -23,6 +24,7 @@ async def test_a_grant_and_its_spends(service: Service) -> None:
         "balance": 2,
         "spent": 3,
         "entries": [{"kind": "grant", "credits": 5, "balance": 5, "at": NOW // 1000}],
+        "days": [{"day": NOW // DAY_MS * DAY_S, "credits": 3}],
     }
 
 

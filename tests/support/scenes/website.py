@@ -90,6 +90,7 @@ class Website:
             self.accounts.web_parts(),
             describe=described(self.api, self.origin),
             market=None if self.market is None else self.market.parts,
+            ledger=self.ledger,
         )
         groups = groups_of(parts, Features(), [self.origin])
         return [route for group in groups for route in group.routes()]
@@ -195,9 +196,10 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             limits=AddressLimits(limits, addresses),
             other_limit=other_limit(config.api),
             clock=clock,
-            has_payments=has_payments or merchant is not None,
+            has_payments=has_payments,
             sales=None if merchant is None else credit_sales(merchant, money.ledger, is_open),
             market=None if market is None else market.parts,
+            ledger=money.ledger,
         )
         yield Website(
             origin,

@@ -59,9 +59,17 @@ class CreditEntry(msgspec.Struct, frozen=True):
     at: int
 
 
+class DayOfUse(msgspec.Struct, frozen=True):
+    """Credits that requests took on a day, which began at *day*, in Unix seconds (UTC)."""
+
+    day: int
+    credits: int
+
+
 class CreditHistory(msgspec.Struct, frozen=True):
-    """Where credits came from and went: the newest entries first, spends as one sum."""
+    """Where credits came from and went: the newest entries first, spends as one sum and by day."""
 
     balance: int
     spent: int
     entries: list[CreditEntry]
+    days: list[DayOfUse] = []

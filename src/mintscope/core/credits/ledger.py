@@ -13,6 +13,7 @@ from mintscope.base.credentials import CreditToken
 from mintscope.base.primitives import CreditAccount, UnixMs
 
 STATEMENT_LINES: Final = 100
+STATEMENT_DAYS: Final = 30
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False):
@@ -34,16 +35,28 @@ class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
     at: UnixMs
 
 
+class DayUse(msgspec.Struct, frozen=True, gc=False):
+    """Credits that requests took on one day, in UTC, less what was given back.
+
+    day    since 1970-01-01
+    """
+
+    day: int
+    credits: int
+
+
 class Statement(msgspec.Struct, frozen=True, gc=False):
     """Where the credits of an account came from and went, as of one moment.
 
     spent      in all, in requests; what was given back counts as an entry
     entries    the newest STATEMENT_LINES that were no spends, newest first
+    days       the newest STATEMENT_DAYS on which something was spent, newest first
     """
 
     balance: int
     spent: int
     entries: Sequence[LedgerEntry]
+    days: Sequence[DayUse] = ()
 
 
 class CreditLedger(Protocol):

@@ -159,12 +159,22 @@ class HistoryLine(Wire):
     at: Annotated[int, about("When, Unix seconds.", 1_763_460_000)]
 
 
+class DayLine(Wire):
+    """Credits that requests took on a day."""
+
+    day: Annotated[int, about("When the day began, in UTC, Unix seconds.", 1_763_424_000)]
+    credits: Annotated[int, about("Credits taken, less what was given back.", 3)]
+
+
 class History(Wire):
     """Where the credits of a credit token came from and went."""
 
     balance: Annotated[int, about("Credits left.", 7)]
     spent: Annotated[int, about("Credits spent by requests, all together.", 3)]
     entries: Annotated[list[HistoryLine], about("What else moved the balance, newest first.")]
+    days: Annotated[
+        list[DayLine], about("The newest 30 days on which credits were spent, newest first.")
+    ]
 
 
 class Rotated(Wire):

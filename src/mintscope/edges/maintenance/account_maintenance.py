@@ -1,6 +1,6 @@
 """Account maintenance: what is done at intervals, apart from every request.
 
-30 s     write down when API keys were last used
+30 s     write down when API keys were last used; add up what was spent, by account and day
 1 h      delete unconfirmed applications after three days, sessions that have expired, and after a
          month e-mails that were sent or given up and proofs that were used or have expired
 """
@@ -16,7 +16,7 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS, HOUR_S
+from mintscope.base.time import DAY_MS, HOUR_S, MINUTE_MS
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.session import Lifetimes
 from mintscope.core.accounts.signups.signups import Signups
@@ -25,6 +25,9 @@ from mintscope.core.accounts.store import AccountRows, AccountStore
 FLUSH_S: Final = 30.0
 SWEEP_S: Final = float(HOUR_S)
 KEEP_MS: Final = 30 * DAY_MS
+FOLDED_AFTER_MS: Final = 5 * MINUTE_MS
+FOLDED_ENTRIES_MAX: Final = 20_000  # in one transaction: debits wait for it
+FOLDS_MAX: Final = 20
 
 log = structlog.get_logger()
 
@@ -52,6 +55,7 @@ class AccountMaintenance:
     async def round(self) -> None:
         """Do what is due now; what fails is tried again in its next turn."""
         await self._flush()
+        await self._fold_days()
         now_s = self.clock.monotonic_s()
         if self._swept_at_s is None or now_s - self._swept_at_s >= SWEEP_S:
             self._swept_at_s = now_s
@@ -60,6 +64,15 @@ class AccountMaintenance:
     async def _flush(self) -> None:
         with _logged():
             await self.keys.flush()
+
+    async def _fold_days(self) -> None:
+        before = UnixMs(self.clock.now() - FOLDED_AFTER_MS)
+        with _logged():
+            for _ in range(FOLDS_MAX):
+                if not await self.store.transact(
+                    lambda rows: rows.credits.fold_days(before, FOLDED_ENTRIES_MAX)
+                ):
+                    break
 
     async def _sweep(self) -> None:
         now = self.clock.now()

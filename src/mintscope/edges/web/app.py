@@ -36,6 +36,7 @@ from mintscope.core.accounts.people.leaving import Leaving
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.signups.signups import Signups
+from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.routes import Router
@@ -54,6 +55,7 @@ from mintscope.edges.web.routes import SEGMENT, PageGroup
 from mintscope.edges.web.sales.buying import BuyPages
 from mintscope.edges.web.sales.pricing import PricingPages
 from mintscope.edges.web.sales.selling import CreditSales
+from mintscope.edges.web.sales.statements import StatementPages
 from mintscope.edges.web.session.account import AccountPages
 from mintscope.edges.web.session.address import AddressPages
 from mintscope.edges.web.session.entry import EntryPages
@@ -74,6 +76,7 @@ class WebParts:
     market    what pages of tokens show; None where there are none
     sales     None where nothing is for sale
     describe  returns the OpenAPI document of the API beside the pages; None where there is none
+    ledger    tells where credits went; None where pages tell nothing of it
     """
 
     people: People
@@ -88,6 +91,7 @@ class WebParts:
     market: MarketParts | None = None
     sales: CreditSales | None = None
     describe: Callable[[], Mapping[str, Any]] | None = None
+    ledger: CreditLedger | None = None
 
 
 def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:
@@ -102,6 +106,8 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
         yield PricingPages(parts.sales)
         if parts.sales is not None:
             yield BuyPages(parts.sales, parts.credits, origin=origins[0])
+        if parts.ledger is not None:
+            yield StatementPages(parts.credits, parts.ledger)
         yield AddressPages(parts.addresses)
         yield LeavingPages(parts.leaving, parts.credits)
         if parts.describe is not None:

@@ -98,16 +98,18 @@ class Pages:
     limits: AddressLimits
     other_limit: Limit
     clock: Clock
-    has_payments: bool = False
+    ledger: CreditLedger | None = None
     market: MarketParts | None = None
     sales: CreditSales | None = None
+    has_payments: bool = False
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
         """Return what answers on the listener of *api*: it alone, or with the pages."""
         if not self.web.enabled:
             return api
         features = Features(
-            has_administration=self.web.admin_port is None, has_payments=self.has_payments
+            has_administration=self.web.admin_port is None,
+            has_payments=self.has_payments or self.sales is not None,
         )
         pages = self._create(features, origins, described(api, origins[0]))
         return Site(api=api, pages=pages, has_page=lambda path: path in pages.router)
@@ -148,6 +150,7 @@ class Pages:
                 market=self.market,
                 sales=self.sales,
                 describe=describe_api,
+                ledger=self.ledger,
             ),
             origins=origins,
             clock=self.clock,

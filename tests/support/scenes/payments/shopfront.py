@@ -28,7 +28,7 @@ SCRIPT: Final = """
 (() => {
   const account = () => ({
     address: window.walletAddress, publicKey: new Uint8Array(32),
-    chains: ["solana:mainnet"], features: ["solana:signTransaction"],
+    chains: ["solana:mainnet"], features: ["solana:signTransaction", "solana:signMessage"],
   });
   const listeners = [];
   window.switchWallet = (address) => {
@@ -48,6 +48,10 @@ SCRIPT: Final = """
       "standard:events": { version: "1.0.0", on: (_, listener) => {
         listeners.push(listener);
         return () => listeners.splice(listeners.indexOf(listener), 1);
+      } },
+      "solana:signMessage": { version: "1.0.0", signMessage: async ({ message }) => {
+        const signature = atob(await window.signTextByWallet(new TextDecoder().decode(message)));
+        return [{ signature: Uint8Array.from(signature, (each) => each.charCodeAt(0)) }];
       } },
       "solana:signTransaction": {
         version: "1.0.0", supportedTransactionVersions: ["legacy", 0],
@@ -87,6 +91,7 @@ class BrowserWallet:
         """Be in the browser of *page* from the next page on."""
         await page.expose_function("connectByWallet", self.connect)
         await page.expose_function("signByWallet", self.sign)
+        await page.expose_function("signTextByWallet", self.sign_text)
         await page.add_init_script(SCRIPT)
 
     async def connect(self) -> str:
@@ -106,6 +111,9 @@ class BrowserWallet:
         signatures = [asked.signatures[0], ours]
         self.signed.append(bytes(VersionedTransaction.populate(asked.message, signatures)))
         return b64encode(self.signed[-1]).decode()
+
+    async def sign_text(self, text: str) -> str:
+        return b64encode(bytes(self.key.sign_message(text.encode()))).decode()
 
 
 @dataclass

@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import InvalidBundle, MissingToken, PriceUnavailable
+from mintscope.base.time import DAY_S
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.checkout.order import bundle_order
 from mintscope.core.credits.ledger import CreditLedger, Statement
@@ -21,6 +22,7 @@ from mintscope.edges.api.wire import (
     BundleLine,
     Bundles,
     Currency,
+    DayLine,
     History,
     HistoryLine,
     Purchase,
@@ -120,7 +122,10 @@ class CreditRoutes:
             )
             for entry in statement.entries
         ]
-        history = History(balance=statement.balance, spent=statement.spent, entries=entries)
+        days = [DayLine(day=each.day * DAY_S, credits=each.credits) for each in statement.days]
+        history = History(
+            balance=statement.balance, spent=statement.spent, entries=entries, days=days
+        )
         return success(request, history, at=self.clock.now())
 
 

@@ -75,11 +75,20 @@ class PlainText:
 
 
 @dataclass(frozen=True, slots=True)
+class TextFile:
+    """A text that browsers save as *name*; *media_type* without a charset: it is UTF-8."""
+
+    name: str
+    media_type: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class NoContent:
     """Nothing is new: the browser keeps what it shows."""
 
 
-PageResponse = Page | Redirect | PlainText | NoContent
+PageResponse = Page | Redirect | PlainText | TextFile | NoContent
 
 
 def link_gone(purpose: str) -> Page:

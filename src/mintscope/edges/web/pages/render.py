@@ -29,6 +29,7 @@ from mintscope.edges.web.pages.page import (
     PageResponse,
     PlainText,
     Redirect,
+    TextFile,
 )
 from mintscope.edges.web.pages.words import (
     ago_text,
@@ -140,6 +141,11 @@ class PageWriter:
                     headers += WHOLE_MAIN
             case PlainText():
                 response = Response(HTTPStatus.OK, page.text.encode(), (PLAIN,))
+            case TextFile():
+                kind = f"{page.media_type}; charset=utf-8".encode()
+                saved = f'attachment; filename="{page.name}"'.encode()
+                named = ((b"content-type", kind), (b"content-disposition", saved))
+                response = Response(HTTPStatus.OK, page.text.encode(), named)
             case Redirect():
                 leaves = is_htmx and page.path.startswith(("/sign-in", "/prove"))
                 status = HTTPStatus.NO_CONTENT if leaves else HTTPStatus.SEE_OTHER

@@ -211,22 +211,9 @@
   function listWallets() {
     const list = panel().querySelector("[data-wallets]");
     if (!list) return;
-    list.replaceChildren(...Wallets.found.map((wallet) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "button wallet";
-      if (typeof wallet.icon === "string" && wallet.icon.startsWith("data:image/")) {
-        const icon = new Image(28, 28);
-        icon.src = wallet.icon;
-        icon.alt = "";
-        button.append(icon);
-      }
-      button.append(wallet.name);
-      button.addEventListener("click", () => alone(() => begin(wallet)));
-      const item = document.createElement("li");
-      item.append(button);
-      return item;
-    }));
+    list.replaceChildren(...Wallets.found.map((wallet) => (
+      Wallets.item(wallet, () => alone(() => begin(wallet)))
+    )));
     list.hidden = Wallets.found.length === 0;
     panel().querySelector("[data-no-wallet]").hidden = Wallets.found.length > 0;
   }

@@ -38,6 +38,23 @@ const Wallets = (() => {
 
   return {
     found,
+    // A line of a list of wallets, with a button that calls *chosen*.
+    item(wallet, chosen) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "button wallet";
+      if (typeof wallet.icon === "string" && wallet.icon.startsWith("data:image/")) {
+        const icon = new Image(28, 28);
+        icon.src = wallet.icon;
+        icon.alt = "";
+        button.append(icon);
+      }
+      button.append(wallet.name);
+      button.addEventListener("click", chosen);
+      const item = document.createElement("li");
+      item.append(button);
+      return item;
+    },
     // Calls *tell* now, and when wallets come and go.
     watch(tell) { told = tell; tell(); },
     // The account that pays on *chain*; undefined if the wallet gives none.

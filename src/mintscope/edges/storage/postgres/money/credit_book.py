@@ -12,6 +12,7 @@ from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.core.credits.debit import Debit, DebitOutcome, Reversal
 from mintscope.core.credits.ledger import (
     AccountLine,
+    DayUse,
     Empty,
     KindLine,
     LedgerEntry,
@@ -24,6 +25,7 @@ from mintscope.edges.storage.sql.money.credit_statements import (
     ADD,
     BALANCE,
     BALANCE_IS_SUM,
+    DAYS,
     ENTRIES,
     FIND,
     OPEN_ACCOUNT,
@@ -106,7 +108,8 @@ class PostgresCreditBook:
             balance = self.balance(account)
             received = int(self._db.execute(RECEIVED, (account,)).get)
             entries = [LedgerEntry(*row) for row in self._db.execute(ENTRIES, (account,))]
-        return Statement(balance, received - balance, entries)
+            days = [DayUse(*map(int, row)) for row in self._db.execute(DAYS, (account,))]
+        return Statement(balance, received - balance, entries, days)
 
     def contradictions(self) -> list[CreditAccount]:
         """Return the accounts whose balance is not what their entries say; always none."""

@@ -10,7 +10,13 @@ from mintscope.core.accounts.holdings.credit_rows import CreditMove, MoveKind
 from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.database import Database
-from mintscope.edges.storage.sql.money.credit_statements import BALANCE
+from mintscope.edges.storage.sql.money.credit_statements import (
+    BALANCE,
+    FOLD,
+    FOLD_FROM,
+    FOLD_TO,
+    FOLDED,
+)
 from mintscope.edges.storage.sql.money.purchases import ENTER, MOVE_HOLDER, SUCCEED
 
 FIND: Final = "SELECT id FROM credit_account WHERE owner = ?"
@@ -77,6 +83,16 @@ class SqlCreditRows:
     def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
         """Return what each key of the user has spent in *month*."""
         return {KeyId(key): spent for key, spent in self._db.execute(SPENT, (user_id, month))}
+
+    def fold_days(self, before: UnixMs, entries_max: int) -> bool:
+        """Add up by account and day what was spent *before*; say whether there is more to add."""
+        after = int(self._db.execute(FOLD_FROM).get)
+        last = self._db.execute(FOLD_TO, (after, entries_max, before)).get
+        if last is None:
+            return False
+        self._db.execute(FOLD, (after, last))
+        self._db.execute(FOLDED, (last,))
+        return int(last) - after >= entries_max
 
 
 class SqlMoveRows:

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from mintscope.base.primitives import CreditAccount, UnixMs
+from mintscope.base.time import DAY_MS
 from mintscope.core.credits.debit import Reversal
-from mintscope.core.credits.ledger import STATEMENT_LINES, Empty, Spent
+from mintscope.core.credits.ledger import STATEMENT_DAYS, STATEMENT_LINES, Empty, Spent
 
 ADD: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at)
@@ -48,6 +49,34 @@ SELECT CASE WHEN kind = 'rotate' THEN coalesce(
 RECEIVED: Final = """
 SELECT coalesce(sum(delta), 0) FROM credit_entry WHERE account = ? AND kind <> 'spend'
 """
+
+# What the journal has beyond the mark is little, and read as it is.
+DAYS: Final = f"""
+SELECT day, sum(credits) FROM (
+    SELECT day, credits FROM credit_day WHERE account = ?1
+     UNION ALL
+    SELECT at / {DAY_MS}, -delta FROM credit_entry
+     WHERE account = ?1 AND kind IN ('spend', 'reversal')
+       AND id > (SELECT entry FROM credit_day_mark)) AS used
+ GROUP BY day ORDER BY day DESC LIMIT {STATEMENT_DAYS}
+"""  # noqa: S608  constants
+
+# The journal is folded some minutes late: an entry that is written beside others may be seen after
+# them, though its number is lower.
+FOLD_FROM: Final = "SELECT entry FROM credit_day_mark /* FOR UPDATE */"
+FOLD_TO: Final = """
+SELECT max(id) FROM (
+    SELECT id, at FROM credit_entry WHERE id > ? ORDER BY id LIMIT ?) AS next
+ WHERE at < ?
+"""
+FOLD: Final = f"""
+INSERT INTO credit_day (account, day, credits)
+SELECT account, at / {DAY_MS}, -sum(delta) FROM credit_entry
+ WHERE id > ? AND id <= ? AND kind IN ('spend', 'reversal')
+ GROUP BY account, at / {DAY_MS}
+    ON CONFLICT (account, day) DO UPDATE SET credits = credit_day.credits + excluded.credits
+"""  # noqa: S608  a constant
+FOLDED: Final = "UPDATE credit_day_mark SET entry = ?"
 
 # What contradicts it: an entry continues the one before it, and the last one is the balance.
 # Of the journal only what came after the entry :after is read; whole tables only where that is 0.

@@ -26,6 +26,7 @@ from mintscope.core.credits.debit import (
 )
 from mintscope.core.credits.ledger import (
     AccountLine,
+    DayUse,
     Empty,
     KindLine,
     LedgerEntry,
@@ -36,6 +37,7 @@ from mintscope.edges.storage.sql.money.credit_statements import (
     ADD,
     BALANCE,
     BALANCE_IS_SUM,
+    DAYS,
     ENTRIES,
     FIND,
     OPEN_ACCOUNT,
@@ -188,7 +190,8 @@ class CreditBook:
             balance = self.balance(account)
             received = int(self._db.execute(RECEIVED, (account,)).get)
             entries = [LedgerEntry(*row) for row in self._db.execute(ENTRIES, (account,))]
-        return Statement(balance, received - balance, entries)
+            days = [DayUse(*map(int, row)) for row in self._db.execute(DAYS, (account,))]
+        return Statement(balance, received - balance, entries, days)
 
     def contradictions(self) -> list[CreditAccount]:
         """Return the accounts whose balance is not what their entries say; always none."""

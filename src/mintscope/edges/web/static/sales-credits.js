@@ -1,0 +1,273 @@
+// A credit token that is pasted here stays here: it is sent in the header Authorization alone, kept
+// nowhere, and wiped when the page is left.
+"use strict";
+
+(() => {
+  const DAY_S = 86400;
+  const DAYS = 30;
+  const PITCH = 20;
+  const BAR = 14;
+  const HEIGHT = 120;
+  const SVG = "http://www.w3.org/2000/svg";
+  const UTC = new Intl.DateTimeFormat("en-GB", {
+    day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit",
+    timeZone: "UTC",
+  });
+  const FORM = /^svc_credit_[0-9a-f]{64}$/;
+  const found = document.getElementById("found");
+  const pasted = document.getElementById("pasted");
+  const moved = document.getElementById("moved");
+  const kept = document.getElementById("kept");
+  const kinds = JSON.parse(found.dataset.kinds);
+  const rotations = new Map(); // the key of each rotation that was asked for, to ask for it again
+  let history = null;
+  let isUnsaved = false;
+
+  const at = (root, name) => root.querySelector(`[data-${name}]`);
+  const count = (value) => value.toLocaleString("en-US");
+
+  // The data of an answer; throws an Error that says what is wrong in words.
+  async function ask(path, options) {
+    let answer;
+    let body;
+    try {
+      answer = await fetch(path, options);
+      body = await answer.json();
+    } catch {
+      throw new Error("There is no connection. Nothing was changed that you cannot ask for again.");
+    }
+    if (answer.status === 401) throw new Error("This is no credit token that was issued here.");
+    if (!answer.ok) throw new Error(body.error.message);
+    return body.data;
+  }
+
+  function tell(where, text) {
+    document.getElementById(`${where}-error`).textContent = text;
+  }
+
+  const bearer = () => ({ Authorization: `Bearer ${pasted.value.trim()}` });
+
+  async function look() {
+    const text = pasted.value.trim();
+    tell("pasted", "");
+    found.hidden = true;
+    if (text.startsWith("svc_live_")) {
+      return tell("pasted", "This is an API key. Sign in to see the credits of its account.");
+    }
+    if (!FORM.test(text)) {
+      return tell("pasted", "Expected svc_credit_ and 64 digits from 0 to 9 and a to f.");
+    }
+    try {
+      history = await ask("/v1/credits/history", { headers: bearer() });
+    } catch (error) {
+      return tell("pasted", error.message);
+    }
+    draw();
+    found.hidden = false;
+    document.getElementById("balance-title").focus();
+    return undefined;
+  }
+
+  function draw() {
+    const today = Math.floor(Date.now() / 1000 / DAY_S);
+    const used = new Map(history.days.map((each) => [each.day / DAY_S, Math.max(0, each.credits)]));
+    const days = Array.from({ length: DAYS }, (_, number) => today - DAYS + 1 + number);
+    const inAll = days.reduce((sum, day) => sum + (used.get(day) ?? 0), 0);
+    at(found, "balance").textContent = count(history.balance);
+    at(found, "spent").textContent = count(history.spent);
+    at(found, "used").textContent = `${count(inAll)} in 30 days, ${count(used.get(today) ?? 0)} today`;
+    at(found, "first-day").textContent = dayText(days[0]);
+    at(found, "bars").replaceChildren(bars(days, used, inAll));
+    at(found, "entries").replaceChildren(...history.entries.map(row));
+  }
+
+  function dayText(day) {
+    return new Date(day * DAY_S * 1000).toLocaleDateString("en-GB", {
+      day: "numeric", month: "short", timeZone: "UTC",
+    });
+  }
+
+  function shape(name, attributes, ...children) {
+    const made = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+  }
+
+  // As `figures/day_bars.py` draws it.
+  function bars(days, used, inAll) {
+    const most = Math.max(...days.map((day) => used.get(day) ?? 0));
+    const rects = days.map((day, number) => {
+      const credits = used.get(day) ?? 0;
+      const height = credits ? Math.max(3, credits * HEIGHT / most) : 1;
+      return shape("rect", {
+        x: number * PITCH + (PITCH - BAR) / 2, y: HEIGHT - height, width: BAR, height, rx: 2,
+        class: credits ? "" : "none",
+      }, shape("title", {}, `${dayText(day)}: ${credits}`));
+    });
+    return shape("svg", {
+      class: "days", viewBox: `0 0 ${DAYS * PITCH} ${HEIGHT}`, preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": `Credits used on each of the last 30 days: ${inAll} in all, ${most} at most`,
+    }, ...rects);
+  }
+
+  function row(entry) {
+    const line = document.createElement("tr");
+    const moment = document.createElement("time");
+    const when = new Date(entry.at * 1000);
+    moment.dateTime = when.toISOString();
+    moment.dataset.moment = "";
+    moment.textContent = `${UTC.format(when)} UTC`;
+    const signed = entry.credits > 0 ? `+${count(entry.credits)}` : count(entry.credits);
+    const cells = [
+      ["When", moment], ["What", kinds[entry.kind] ?? entry.kind],
+      ["Credits", signed], ["Balance", count(entry.balance)],
+    ];
+    for (const [label, content] of cells) {
+      const cell = line.insertCell();
+      cell.dataset.label = label;
+      const held = document.createElement("span");
+      held.append(content);
+      cell.append(held);
+    }
+    return line;
+  }
+
+  function save(name, type, text) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type }));
+    link.download = name;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
+  function csv() {
+    const time = (seconds) => new Date(seconds * 1000).toISOString();
+    const lines = [
+      ...history.entries.map((each) => [each.at, each.kind, each.credits, each.balance]),
+      ...history.days.map((each) => [each.day, "spend", -each.credits, ""]),
+    ].sort((one, other) => other[0] - one[0]);
+    const text = lines.map(([when, ...rest]) => [time(when), ...rest].join(",")).join("\n");
+    save("mintscope-credits.csv", "text/csv", `at,kind,credits,balance\n${text}\n`);
+  }
+
+  function key() {
+    return [...crypto.getRandomValues(new Uint8Array(24))]
+      .map((each) => each.toString(16).padStart(2, "0")).join("");
+  }
+
+  async function rotate() {
+    tell("rotate", "");
+    const token = pasted.value.trim();
+    // The same key again after a lost answer: the same new credit token, not another one.
+    if (!rotations.has(token)) rotations.set(token, key());
+    try {
+      show(await ask("/v1/credits/rotate", {
+        method: "POST", headers: { ...bearer(), "Idempotency-Key": rotations.get(token) },
+      }));
+    } catch (error) {
+      tell("rotate", error.message);
+    }
+  }
+
+  // The new credit token, until it is saved.
+  function show(answer) {
+    document.getElementById("secret").textContent = answer.token;
+    at(moved, "moved").textContent = count(answer.credits);
+    kept.checked = false;
+    isUnsaved = true;
+    for (const each of ["paste", "lost"]) document.getElementById(each).hidden = true;
+    found.hidden = true;
+    moved.hidden = false;
+    document.getElementById("new-title").focus();
+  }
+
+  function done() {
+    pasted.value = document.getElementById("secret").textContent;
+    document.getElementById("secret").textContent = "";
+    moved.hidden = true;
+    for (const each of ["paste", "lost"]) document.getElementById(each).hidden = false;
+    look();
+  }
+
+  const SIGN = "solana:signMessage";
+  const bytesOf = (text) => new TextEncoder().encode(text);
+
+  async function prove(wallet) {
+    tell("lost", "");
+    const purchase = document.getElementById("purchase").value.trim();
+    if (!/^[1-9A-HJ-NP-Za-km-z]{64,88}$/.test(purchase)) {
+      return tell("lost", "Expected the signature of a transaction: 64 to 88 digits of base58.");
+    }
+    const post = (path, fields) => ask(path, {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields),
+    });
+    let proof;
+    try {
+      const { accounts } = await wallet.features["standard:connect"].connect();
+      const account = accounts.find((each) => each.features.includes(SIGN));
+      const claimed = { wallet: account.address, purchase };
+      const { challenge } = await post("/v1/credits/rotate/challenge", claimed);
+      const [{ signature }] = await wallet.features[SIGN].signMessage({
+        account, message: bytesOf(challenge),
+      });
+      proof = { ...claimed, challenge, signature: base58(signature) };
+    } catch {
+      return tell("lost", "Your wallet did not sign the text, so nothing was moved.");
+    }
+    try {
+      show(await post("/v1/credits/rotate", proof));
+    } catch (error) {
+      tell("lost", error.message);
+    }
+    return undefined;
+  }
+
+  function base58(bytes) {
+    const DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+    let number = bytes.reduce((sum, each) => sum * 256n + BigInt(each), 0n);
+    let text = "";
+    for (; number > 0n; number /= 58n) text = DIGITS[Number(number % 58n)] + text;
+    for (const each of bytes) {
+      if (each !== 0) break;
+      text = `1${text}`;
+    }
+    return text;
+  }
+
+  function listWallets() {
+    const signing = Wallets.found.filter((each) => each.features[SIGN]);
+    const lost = document.getElementById("lost");
+    at(lost, "wallets").replaceChildren(...signing.map((wallet) => (
+      Wallets.item(wallet, () => prove(wallet))
+    )));
+    at(lost, "wallets").hidden = signing.length === 0;
+    at(lost, "no-wallet").hidden = signing.length > 0;
+  }
+
+  const ACTIONS = {
+    look, rotate, csv, done,
+    download: () => save(
+      "mintscope-credit-token.txt", "text/plain",
+      `${document.getElementById("secret").textContent}\n`,
+    ),
+  };
+
+  document.addEventListener("click", (event) => {
+    ACTIONS[event.target.closest("[data-action]")?.dataset.action]?.();
+  });
+  pasted.addEventListener("keydown", (event) => { if (event.key === "Enter") look(); });
+  kept.addEventListener("change", () => {
+    isUnsaved = !kept.checked;
+    moved.querySelector('[data-action="done"]').disabled = !kept.checked;
+  });
+  addEventListener("beforeunload", (event) => { if (isUnsaved) event.preventDefault(); });
+  addEventListener("pagehide", () => {
+    pasted.value = "";
+    history = null;
+    found.hidden = true;
+    document.getElementById("secret").textContent = "";
+  });
+  Wallets.watch(listWallets);
+})();

@@ -1,0 +1,199 @@
+"""The page of credits: of a credit token that stays in the browser, and of an account."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Final
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Locator, Request, Route, expect
+
+from mintscope.base.credentials import CreditToken
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.credits.debit import Debit, DebitLedger
+from support.scenes.payments.shopfront import Shopfront, shopfront
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.people.page_checks import look_at
+from support.scenes.service import credit_token
+from support.scenes.website import HERE, PASSWORD, Website, served_website
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+DAY_MS: Final = 86_400_000
+USE: Final = (40, 0, 12, 55, 61, 0, 0, 90, 34, 28, 71, 15, 22, 48, 0, 83, 66, 5, 37, 29)
+ANN: Final = EmailAddress("ann@credits.example")
+SECRET: Final = re.compile("svc_credit_[0-9a-f]{64}")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shopfront]:
+    async with shopfront(tmp_path_factory.mktemp("credits")) as shop:
+        yield shop
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
+    """A service without a chain, so that days pass in no time."""
+    async with served_website(tmp_path_factory.mktemp("days")) as site:
+        yield site
+
+
+async def used_token(site: Website, number: int) -> CreditToken:
+    """Return a credit token of 1,000, used on twenty days that end today."""
+    token, ledger = credit_token(number), site.ledger
+    account = await ledger.issue(token, 1_000, "")
+    assert isinstance(ledger, DebitLedger)
+    for count in USE:
+        site.clock.advance(DAY_MS)
+        if count:
+            await ledger.debit(Debit(account, count))
+    return token
+
+
+def field_of(visitor: Visitor) -> Locator:
+    return visitor.page.get_by_role("textbox", name="Credit token")
+
+
+async def paste(visitor: Visitor, text: str) -> None:
+    await field_of(visitor).fill(text)
+    await visitor.page.get_by_role("button", name="Look").click()
+
+
+async def test_a_pasted_token_is_told_of_and_stays_in_the_page(
+    chromium: Browser, site: Website
+) -> None:
+    token, sent, faults = await used_token(site, 1), list[Request](), []
+
+    def note(request: Request) -> None:
+        sent.append(request)
+
+    async with visiting(chromium, site.origin) as visitor:
+        # The bars are of the days that end today, and the service's clock says which day that is.
+        await visitor.page.clock.set_fixed_time(site.clock.now() / 1000)
+        visitor.page.on("request", note)
+        await visitor.open("/credits")
+        await paste(visitor, "svc_live_" + "0" * 80)
+        await visitor.reads("This is an API key")
+        await paste(visitor, token[:-1])
+        await visitor.reads("Expected svc_credit_ and 64 digits")
+        assert not [each for each in sent if "/v1/" in each.url]
+        await paste(visitor, token)
+        await expect(visitor.page.locator("[data-balance]")).to_have_text(str(1_000 - sum(USE)))
+        await visitor.reads(f"{sum(USE)} in 30 days, {USE[-1]} today")
+        titles = await visitor.page.locator(".days title").all_text_contents()
+        assert [int(each.rpartition(" ")[2]) for each in titles] == [0] * 10 + [*USE]
+        await visitor.reads("Granted by the operator")
+        async with visitor.page.expect_download() as downloading:
+            await visitor.page.get_by_role("button", name="As CSV").click()
+        lines = (await (await downloading.value).path()).read_text().splitlines()
+        assert lines[0] == "at,kind,credits,balance"
+        assert lines[-1].endswith(",grant,1000,1000")
+        assert len(lines) == 2 + sum(map(bool, USE))
+        faults += await look_at(visitor.page, "credits-of-token")
+
+        assert not [each for each in sent if token in each.url or token in (each.post_data or "")]
+        shown = [each for each in sent if "authorization" in each.headers]
+        assert {each.headers["authorization"] for each in shown} == {f"Bearer {token}"}
+        kept = await visitor.page.evaluate("JSON.stringify([localStorage, sessionStorage])")
+        assert token not in kept
+        assert token not in await visitor.page.content()
+        await visitor.open("/pricing")
+        await visitor.page.go_back()
+        await expect(field_of(visitor)).to_have_value("")
+        await expect(visitor.page.locator("#found")).to_be_hidden()
+    assert faults == []
+
+
+async def test_credits_are_moved_to_a_new_token_even_if_the_answer_is_lost(
+    chromium: Browser, shop: Shopfront
+) -> None:
+    token = credit_token(2)
+    await shop.site.ledger.issue(token, 7, "")
+    async with visiting(chromium, shop.site.origin) as visitor:
+        await visitor.open("/credits")
+        await paste(visitor, token)
+
+        async def lose(route: Route) -> None:
+            await route.fetch()
+            await route.abort("aborted")
+
+        await visitor.page.route("**/v1/credits/rotate", lose)
+        await visitor.page.get_by_role("button", name="Move the credits").click()
+        await visitor.reads("There is no connection")
+        await visitor.page.unroute("**/v1/credits/rotate")
+        await visitor.page.get_by_role("button", name="Move the credits").click()
+        await visitor.reads("It holds 7 credits")
+        secret = await visitor.page.locator("#secret").inner_text()
+        assert SECRET.fullmatch(secret)
+        assert secret != token
+        faults = await look_at(visitor.page, "credits-moved")
+        await visitor.page.get_by_label("I saved it").check()
+        await visitor.page.get_by_role("button", name="Done").click()
+        await expect(visitor.page.locator("[data-balance]")).to_have_text("7")
+    balances = shop.site.rows("SELECT balance FROM credit_account WHERE balance = 7")
+    assert balances == [(7,)]
+    assert faults == []
+
+
+async def test_the_wallet_that_paid_moves_the_credits_of_a_lost_token(
+    chromium: Browser, shop: Shopfront
+) -> None:
+    async with visiting(chromium, shop.site.origin) as visitor:
+        wallet = shop.wallet("forgetful")
+        await wallet.enter(visitor.page)
+        await visitor.open("/buy/50")
+        await visitor.page.get_by_role("button", name="Test wallet").click()
+        receipt = visitor.page.locator(".receipt code")
+        await receipt.wait_for()
+        lost, purchase = (
+            await visitor.page.locator("#secret").inner_text(),
+            await receipt.inner_text(),
+        )
+        await visitor.page.get_by_label("I saved it").check()
+        await visitor.press("Done")
+        await visitor.page.get_by_label("Transaction that paid").fill("nothing")
+        await visitor.page.get_by_role("button", name="Test wallet").click()
+        await visitor.reads("Expected the signature of a transaction")
+        await visitor.page.get_by_label("Transaction that paid").fill(purchase)
+        await visitor.page.get_by_role("button", name="Test wallet").click()
+        await visitor.reads("It holds 50 credits")
+        assert await visitor.page.locator("#secret").inner_text() != lost
+        await visitor.page.get_by_label("I saved it").check()
+    assert await shop.world.audit() == []
+
+
+async def test_an_account_shows_what_came_and_went_with_and_without_scripts(
+    chromium: Browser, site: Website
+) -> None:
+    faults, token, ledger = [], credit_token(4), site.ledger
+    await site.accounts.people.sign_up(ANN, PASSWORD, HERE)
+    cookie = await site.accounts.people.sign_in(ANN, PASSWORD, HERE)
+    session = await site.accounts.people.session(cookie)
+    assert session is not None
+    assert isinstance(ledger, DebitLedger)
+    user_id = session.user.user_id
+    bot = await site.accounts.keys.create(
+        session, name="Bot in Frankfurt", scopes=frozenset({Scope.TRADE_READ}), lifetime_ms=None
+    )
+    given = await ledger.issue(token, 1_000, "")
+    await site.accounts.credits.deposit(user_id, given, None, None)
+    account = await site.accounts.credits.open(user_id)
+    for count in USE:
+        site.clock.advance(DAY_MS)
+        if count:
+            await ledger.debit(Debit(account, count, bot.line.key_id))
+    left = 1_000 - sum(USE)
+    for scripts in (True, False):
+        async with visiting(chromium, site.origin, scripts=scripts) as visitor:
+            await visitor.sign_in(ANN, "/credits")
+            await expect(visitor.page.locator(".balance")).to_have_text(str(left))
+            await visitor.reads(f"{sum(USE)} in 30 days, {USE[-1]} today")
+            await visitor.reads("Moved in from a credit token")
+            if scripts:
+                faults += await look_at(visitor.page, "credits-of-account")
+                async with visitor.page.expect_download() as downloading:
+                    await visitor.page.get_by_role("link", name="As CSV").click()
+                text = (await (await downloading.value).path()).read_text()
+                assert text.count(",spend,") == sum(map(bool, USE))
+    assert faults == []
