@@ -11,7 +11,7 @@ Amounts of tokens are integers in the smallest unit of their mint, volumes are
 integers of micro-USD, prices are floats per whole token.
 """
 
-from typing import NewType
+from typing import Annotated, Final, NewType
 
 from based58 import b58decode
 from msgspec import Meta
@@ -48,9 +48,16 @@ def parse_mint(text: str) -> Mint:
     return Mint(text)
 
 
-def about(description: str, *examples: object) -> Meta:
+def about(description: str, *examples: object, form: str | None = None) -> Meta:
     """Return what programs are told of a field, for `Annotated`: its meaning and unit, examples.
 
-    It is read where the API is described, and nowhere else.
+    It is read where the API is described, and nowhere else; *form* is the `format` of a text.
     """
-    return Meta(description=description, examples=list(examples) or None)
+    more = None if form is None else {"format": form}
+    return Meta(description=description, examples=list(examples) or None, extra_json_schema=more)
+
+
+# Formats of texts that JSON Schema has no word for: base58 of 32 bytes, and of 64.
+ADDRESS: Final = "solana-address"
+SIGNATURE: Final = "solana-signature"
+AddressText = Annotated[str, Meta(extra_json_schema={"format": ADDRESS})]

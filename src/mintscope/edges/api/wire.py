@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from mintscope.base.errors import ErrorCode, ServiceError
-from mintscope.base.primitives import UnixMs, about
+from mintscope.base.primitives import ADDRESS, SIGNATURE, UnixMs, about
 from mintscope.base.solana import USDC
 from mintscope.base.time import iso_time_ms
 from mintscope.core.payments.protocol.requirement import MAINNET
@@ -197,16 +197,21 @@ class Claimed(Wire, forbid_unknown_fields=True):
     """Which purchase is claimed."""
 
     purchase: Annotated[
-        str, about("The signature of the payment's transaction, base58.", EXAMPLE_SIGNATURE)
+        str,
+        about(
+            "The signature of the payment's transaction, base58.", EXAMPLE_SIGNATURE, form=SIGNATURE
+        ),
     ]
-    wallet: Annotated[str, about("The wallet that paid, base58.", EXAMPLE_WALLET)]
+    wallet: Annotated[str, about("The wallet that paid, base58.", EXAMPLE_WALLET, form=ADDRESS)]
 
 
 class Proof(Claimed):
     """The proof that a purchase is one's own."""
 
     challenge: Annotated[str, about("The text of the challenge, as it came.", EXAMPLE_CHALLENGE)]
-    signature: Annotated[str, about("Its signature by the wallet, base58.", EXAMPLE_SIGNATURE)]
+    signature: Annotated[
+        str, about("Its signature by the wallet, base58.", EXAMPLE_SIGNATURE, form=SIGNATURE)
+    ]
 
 
 class Health(Wire):

@@ -24,6 +24,7 @@ EmailText = Annotated[
     msgspec.Meta(
         max_length=EMAIL_LENGTH_MAX,
         description="The mailbox of the applicant.",
+        extra_json_schema={"format": "email"},
         examples=["agent@example.org"],
     ),
 ]

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mintscope.base.errors import BadRequest, ErrorCode, ServiceError
-from mintscope.base.primitives import Mint, Slot, about
+from mintscope.base.primitives import AddressText, Mint, Slot, about
 from mintscope.base.solana import WSOL
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order
@@ -35,7 +35,7 @@ class MintList(Wire, forbid_unknown_fields=True):
     """Which reports are wanted."""
 
     mints: Annotated[
-        list[str],
+        list[AddressText],
         msgspec.Meta(
             min_length=1,
             max_length=MINTS_MAX,

@@ -6,9 +6,12 @@ from typing import Any, Final
 import msgspec
 
 from mintscope import __version__
+from mintscope.base.errors import ErrorCode
+from mintscope.base.primitives import ADDRESS
 from mintscope.base.solana import WSOL
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.description.operation import (
+    EVENTS_TYPE,
     TAGS,
     X402,
     Operation,
@@ -68,13 +71,18 @@ IF_NONE_MATCH: Final = {
     "schema": {"type": "string"},
     "example": 'W/"5f0c1d2e3b4a59687f0e1d2c"',
 }
-ADDRESS: Final = {"type": "string", "minLength": 32, "maxLength": 44}
+MINT: Final = {
+    "type": "string",
+    "format": ADDRESS,
+    "minLength": 32,
+    "maxLength": 44,
+}
 PATH_PARAMS: Final[Mapping[str, tuple[str, Schema, str]]] = {
-    "tokenAddress": ("Token mint address, base58 of 32 bytes.", ADDRESS, WSOL),
+    "tokenAddress": ("Token mint address, base58 of 32 bytes.", MINT, WSOL),
     "keyId": ("The keyId of an API key, as GET /v1/account lists it.", {"type": "string"}, "3"),
     "groupId": ("The groupId of a watchlist, as GET /v1/groups lists it.", {"type": "string"}, "7"),
-    "mint": ("Mint address of a token, base58 of 32 bytes.", ADDRESS, WSOL),
-    "wallet": ("Address of the wallet, base58 of 32 bytes.", ADDRESS, EXAMPLE_WALLET),
+    "mint": ("Mint address of a token, base58 of 32 bytes.", MINT, WSOL),
+    "wallet": ("Address of the wallet, base58 of 32 bytes.", MINT, EXAMPLE_WALLET),
 }
 
 
@@ -87,6 +95,9 @@ def describe(operations: Sequence[Operation], identity: Identity) -> dict[str, A
     )
     types = [Meta, *dict.fromkeys(shape for shape in shapes if shape is not None)]
     queries = [each.query for each in operations if each.query is not None]
+    # What is written out where it is used.
+    inline = {each.__name__ for each in queries}
+    inline |= {each.data.__name__ for each in operations if each.media_type == EVENTS_TYPE}
     schemas, components = schemas_of((*types, *queries))
     names, examples = dict(zip(types, schemas, strict=False)), Examples(components)
     paths: dict[str, dict[str, Any]] = {}
@@ -103,11 +114,7 @@ def describe(operations: Sequence[Operation], identity: Identity) -> dict[str, A
         ],
         "paths": paths,
         "components": {
-            "schemas": {
-                name: schema
-                for name, schema in components.items()
-                if name not in {query.__name__ for query in queries}
-            },
+            "schemas": {name: schema for name, schema in components.items() if name not in inline},
             "examples": examples_of(operations),
             "headers": headers_described(),
             "securitySchemes": PROOFS,
@@ -152,7 +159,7 @@ def _describe(
     if operation.body is not None:
         schema = names[operation.body]
         content = {"application/json": {"schema": schema, "example": examples.of(schema)}}
-        described["requestBody"] = {"required": not operation.proofs, "content": content}
+        described["requestBody"] = {"required": () not in operation.proofs, "content": content}
     return described
 
 
@@ -162,11 +169,14 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
     Where a payment will do, API keys are told at the credit token alone: a directory takes a route
     that names them for one that is closed to strangers.
     """
-    return [
-        {name: [] for name in proof if name != X402}
+    needs = [
+        {name: list[str]() for name in proof if name != X402}
         for proof in operation.proofs
         if not operation.is_payable or API_KEY not in proof
     ]
+    # Without any it is told the price, as from a route that takes payments.
+    is_priced = ErrorCode.PAYMENT_REQUIRED in operation.refusals
+    return [*needs, {}] if is_priced and {} not in needs else needs
 
 
 def payment_info(price: PriceRange) -> dict[str, Any]:

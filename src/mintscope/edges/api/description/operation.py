@@ -7,11 +7,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mintscope.base.errors import ErrorCode
+from mintscope.core.market.updates.server_sent import CONTENT_TYPE
 from mintscope.core.payments.pricing.price_list import BUNDLES, REQUEST_USD
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat
 from mintscope.edges.server.routes import Route
 
 JSON_TYPE: Final = "application/json"
+EVENTS_TYPE: Final = CONTENT_TYPE.decode()
 # The codes that routes of one kind share.
 CREDENTIAL: Final = (ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN)
 PAYMENT: Final = (
@@ -86,7 +88,8 @@ class Operation(Route):
     unit           what a credit is taken for, where that is not one call
     query          the shape of its query, as `data.query.read_query` reads it
     body           the type of the request's body
-    media_type     of its success; what is not JSON has no envelope
+    media_type     of its success; what is not JSON has no envelope; *data* of events has the data
+                   of each by its name
     is_conditional  its success has an ETag, and is 304, free, for a client that names it
     takes_key      Idempotency-Key is honoured; it is wherever a payment is taken
     error_format   what its failures look like; there is an envelope where they have one

@@ -9,7 +9,7 @@ from mintscope.base.errors import ErrorCode, RateLimited, ServiceError
 from mintscope.base.primitives import UnixMs
 from mintscope.base.solana import USDC
 from mintscope.core.payments.protocol.requirement import MAINNET
-from mintscope.edges.api.description.operation import JSON_TYPE, Operation
+from mintscope.edges.api.description.operation import EVENTS_TYPE, JSON_TYPE, Operation
 from mintscope.edges.api.description.remedies import REMEDIES
 from mintscope.edges.api.description.schemas import Examples, Schema
 from mintscope.edges.api.failures import ENVELOPE, STATUS
@@ -90,6 +90,8 @@ def success_of(
         headers = headers | ETAG
     schema = names[operation.data]
     if operation.media_type != JSON_TYPE:
+        if operation.media_type == EVENTS_TYPE:
+            schema = _events_of(examples.resolved(schema))
         content = {operation.media_type: {"schema": schema}}
         return {
             "description": operation.summary,
@@ -105,6 +107,30 @@ def success_of(
         "description": operation.summary,
         "headers": _headers(headers),
         "content": {JSON_TYPE: {"schema": schema, "example": example}},
+    }
+
+
+def _events_of(shape: Schema) -> Schema:
+    """Return what a stream sends, event by event; *shape* has the data of each by its name."""
+    return {
+        "oneOf": [
+            {
+                "type": "object",
+                "description": data["description"],
+                "properties": {
+                    "event": {"const": name},
+                    "data": {
+                        "type": "string",
+                        "contentMediaType": JSON_TYPE,
+                        "contentSchema": {"$ref": data["$ref"]},
+                    },
+                    "id": {"type": "string", "description": "Send it back as Last-Event-ID."},
+                    "retry": {"type": "integer", "description": "Wait so many milliseconds."},
+                },
+                "required": ["event", "data"],
+            }
+            for name, data in shape["properties"].items()
+        ]
     }
 
 

@@ -41,6 +41,12 @@ class Examples:
                 return schema[fixed][0] if fixed == "enum" else schema[fixed]
         return self._composed(schema, where)
 
+    def resolved(self, schema: Schema) -> Schema:
+        """Return what *schema* refers to, or itself."""
+        if "$ref" not in schema:
+            return schema
+        return self._components[schema["$ref"].removeprefix(PREFIX)]
+
     def _composed(self, schema: Schema, where: str) -> Any:
         if "properties" in schema:
             return {

@@ -1,10 +1,10 @@
 """The bodies under /v1/account."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
-from mintscope.base.primitives import about
+from mintscope.base.primitives import ADDRESS, SIGNATURE, about
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.edges.api.wire import (
     EXAMPLE_CHALLENGE,
@@ -39,10 +39,14 @@ MonthCap = Annotated[
     about("Credits it may spend in a calendar month (UTC); null: as many as there are.", 100),
 ]
 Moved = Annotated[int, about("Credits that were moved.", 10)]
-WalletText = Annotated[str, about("The wallet, base58.", EXAMPLE_WALLET)]
+WalletText = Annotated[str, about("The wallet, base58.", EXAMPLE_WALLET, form=ADDRESS)]
 CreditTokenText = Annotated[str, about("The credit token.", EXAMPLE_TOKEN)]
 TransactionText = Annotated[str, about("Signature of the transaction, base58.", EXAMPLE_SIGNATURE)]
-CursorText = Annotated[str | None, about("nextCursor of the page before.", "eyJhdCI6MTJ9")]
+EXAMPLE_CURSOR: Final = (
+    "eyJ0eXBlIjoicGF5bWVudHMiLCJiZWd1bl9hdCI6MTc2MzQ2MDAwMDAwMCwic2lnbmF0dXJlIjoiNTU1NTU1NTU1NTU1NTU1N"
+    "TU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1In0"
+)
+CursorText = Annotated[str | None, about("nextCursor of the page before.", EXAMPLE_CURSOR)]
 
 
 class KeyUse(Wire):
@@ -131,7 +135,7 @@ class LinkProof(LinkRequest):
     """The challenge, and its signature by the wallet."""
 
     challenge: Annotated[str, about("The text of the challenge, as it came.", EXAMPLE_CHALLENGE)]
-    signature: Annotated[str, about("Its signature, base58.", EXAMPLE_SIGNATURE)]
+    signature: Annotated[str, about("Its signature, base58.", EXAMPLE_SIGNATURE, form=SIGNATURE)]
 
 
 class PaymentsQuery(Wire):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from mintscope.base.primitives import about
+from mintscope.base.primitives import AddressText, about
 from mintscope.base.solana import WSOL
 from mintscope.core.market.updates.update import ReportSnapshot, ReportUpdate
 from mintscope.edges.api.wire import Wire
@@ -15,7 +15,7 @@ class StreamQuery(Wire):
     """Query of GET /v1/stream."""
 
     mints: Annotated[
-        list[str],
+        list[AddressText],
         msgspec.Meta(
             min_length=1,
             description="Token mint addresses, separated by commas.",

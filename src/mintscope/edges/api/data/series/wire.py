@@ -25,6 +25,7 @@ NextCursor = Annotated[
         examples=["WyJiZWZvcmUiLCJtNSIsMTc2MzQ2MDAwMF0"],
     ),
 ]
+SWAP_CURSOR: Final = "WyJzd2FwIiwzNTAwMDAwMDAsMTIsMywtMSwwXQ"
 Token = Annotated[str, Meta(description="The mint of the token.", examples=[WSOL])]
 Since = Annotated[
     int,
@@ -152,7 +153,9 @@ class SwapsQuery(Wire):
     limit: Annotated[
         int, Meta(ge=1, le=SWAPS_MAX, description="How many swaps; a page costs the same.")
     ] = 100
-    cursor: CursorText = ""
+    cursor: Annotated[
+        str, Meta(description="nextCursor of the page before.", examples=[SWAP_CURSOR])
+    ] = ""
 
 
 class Amount(Wire):
@@ -222,7 +225,12 @@ class SwapPage(Wire):
     swaps: Annotated[
         list[SwapLine], Meta(description="Newest first; the next page has those before them.")
     ]
-    next_cursor: NextCursor
+    next_cursor: Annotated[
+        str | None,
+        Meta(
+            description="The cursor of the next page; null: there is none.", examples=[SWAP_CURSOR]
+        ),
+    ]
 
 
 class BeforeSwap(msgspec.Struct, frozen=True, array_like=True, tag="swap"):
