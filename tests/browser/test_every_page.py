@@ -16,7 +16,7 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 from mintscope.edges.server.routes import Route, Router
 from mintscope.edges.web.routes import SEGMENT, PageRoute
-from support.scenes.page_scene import NEWCOMER, PERSON, scene_at
+from support.scenes.page_scene import NEWCOMER, PERSON, PROTECTED, scene_at
 from support.scenes.people.browsing import Visitor, visiting
 from support.scenes.people.page_checks import Fault, look_at
 from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website, served_website, website
@@ -58,6 +58,7 @@ ADDRESSES: Final = {
         "start-new": "/",
         "account-new": "/settings/account",
         "verify": "/verify/1.x",
+        "second-factor-none": "/settings/second-factor",
         "account-email-new": "/settings/account/email",
         "keys-none": "/settings/api-keys",
         "credits-none": "/credits",
@@ -81,12 +82,18 @@ ADDRESSES: Final = {
         "key-rename": "/settings/api-keys/{used}/rename",
         "account": "/settings/account",
         "password": "/settings/account/password",
+        "second-factor": "/settings/second-factor",
         "account-email": "/settings/account/email",
         "change-email": "{change}",
         "change-email-gone": "/change-email/1.gone",
         "account-delete": "/settings/account/delete",
         "sessions": "/settings/sessions",
         "claim": "/claim/1.x",
+    },
+    "protected": {
+        "second-factor-on": "/settings/second-factor",
+        "second-factor-codes": "/settings/second-factor/codes",
+        "second-factor-remove": "/settings/second-factor/app/remove",
     },
     "administrator": {
         "start-administrator": "/",
@@ -115,13 +122,16 @@ SENT_AS_THEY_STAND: Final = {
         "forgot-wrong": ("/forgot", "Send the link"),
         "reset-wrong": ("{reset}", "Set the password"),
     },
-    "newcomer": {},
+    "newcomer": {"second-factor-app": ("/settings/second-factor", "Add an app")},
     "person": {
         "account-email-wrong": ("/settings/account/email", "Send the link"),
         "key-rename-wrong": ("/settings/api-keys/{old}/rename", "Rename key"),
         "account-delete-wrong": ("/settings/account/delete", "Delete my account"),
         "password-wrong": ("/settings/account/password", "Set the password"),
         "key-shown-once": ("/settings/api-keys/new/review?name=Bot&trade=write", "Create key"),
+    },
+    "protected": {
+        "second-factor-shown-once": ("/settings/second-factor/codes", "Make ten codes"),
     },
     "administrator": {
         "application-wrong": ("/admin/applications/{unconfirmed}", "Approve"),
@@ -131,13 +141,24 @@ SENT_AS_THEY_STAND: Final = {
         "alone-home": ("/", "Sign out"),
     },
 }
-# Looked at when it is asked for; leads to the keys; for scripts and other programs.
-ELSEWHERE: Final = {"/prove", "/settings", "/docs/words.json", "/credits/statement.csv"}
+# Looked at when they are asked for, or by `test_passkeys_in_browser`; or for programs.
+ELSEWHERE: Final = {
+    "/prove",
+    "/settings",
+    "/docs/words.json",
+    "/credits/statement.csv",
+    "/settings/second-factor/app",
+    "/settings/second-factor/passkeys/new",
+    "/settings/second-factor/passkeys/{passkey}/remove",
+    "/sign-in/code",
+    "/sign-in/passkey",
+}
 MARKET_SEEN_BY: Final = {"stranger", "person"}
 WHO: Final = {
     "stranger": None,
     "newcomer": NEWCOMER,
     "person": PERSON,
+    "protected": PROTECTED,
     "administrator": ADMINISTRATOR,
     "administrator alone": ADMINISTRATOR,
 }
@@ -168,6 +189,12 @@ async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
         places = await scene_at(site)
         if email is not None:
             await visitor.sign_in(email)
+        if email == PROTECTED:
+            faults += await look_at(visitor.page, "sign-in-code")
+            await visitor.press("Sign in")
+            faults += await look_at(visitor.page, "sign-in-code-wrong")
+            await visitor.page.get_by_label("Code of your app").fill(str(places["code"]))
+            await visitor.press("Sign in")
         for name, address in ADDRESSES[role].items():
             await visitor.open(address.format_map(places))
             faults += await look_at(visitor.page, name)

@@ -22,6 +22,13 @@ from mintscope.core.accounts.application import (
 )
 from mintscope.core.accounts.audit import COMMAND_LINE, Event, note
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.factors.rows import (
+    App,
+    HalfSignIn,
+    NewPasskey,
+    Passkey,
+    PasskeyId,
+)
 from mintscope.core.accounts.holdings.watchlists import WatchlistId, WatchlistLine
 from mintscope.core.accounts.keys.api_key import KeyAddress, KeyId, KeyLine, NewKey
 from mintscope.core.accounts.keys.scope import Scope
@@ -653,6 +660,121 @@ async def test_proofs_made_since_a_moment_are_used_up(store: AccountStore) -> No
     made = await store.transact(work)
     proofs = await store.read(lambda rows: [rows.proofs.get(proof_id) for proof_id in made])
     assert [None if proof is None else proof.used_at for proof in proofs] == [None, at(9), at(9)]
+
+
+# Second factors.
+
+
+async def test_an_app_is_one_of_a_user_and_counts_once_confirmed(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> UserId:
+        alice = rows.users.insert(person())
+        first = rows.apps.replace(alice, NONCE, at(1))
+        second = rows.apps.replace(alice, NONCE[::-1], at(2))
+        assert first != second
+        app = App(
+            app_id=second,
+            user_id=alice,
+            nonce=NONCE[::-1],
+            made_at=at(2),
+            confirmed_at=None,
+            last_step=-1,
+        )
+        assert rows.apps.of_user(alice) == app
+        kept = rows.users.get(alice)
+        assert kept is not None
+        assert not kept.user.has_second_factor
+        rows.apps.update(second, confirmed_at=at(3), last_step=7)
+        assert rows.apps.of_user(alice) == replace(app, confirmed_at=at(3), last_step=7)
+        rows.apps.delete(alice, at(3))  # it was made before
+        return alice
+
+    alice = await store.transact(work)
+    kept = await store.read(lambda rows: rows.users.get(alice))
+    assert kept is not None
+    assert kept.user.has_second_factor
+    await store.transact(lambda rows: rows.apps.delete(alice, at(2)))
+    assert await store.read(lambda rows: rows.apps.of_user(alice)) is None
+
+
+async def test_recovery_codes_are_replaced_used_and_deleted(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> tuple[UserId, UserId]:
+        alice, bob = rows.users.insert(person()), rows.users.insert(person(BOB, "bob"))
+        rows.recovery_codes.replace(alice, [hash_of(1)], at(1))
+        rows.recovery_codes.replace(alice, [hash_of(2), hash_of(3)], at(2))
+        rows.recovery_codes.replace(bob, [hash_of(2)], at(2))
+        rows.recovery_codes.use(rows.recovery_codes.unused(alice)[0].code_id)
+        rows.recovery_codes.delete(bob, at(3))
+        return alice, bob
+
+    alice, bob = await store.transact(work)
+
+    def hashes(rows: AccountRows) -> list[list[CredentialHash]]:
+        unused = rows.recovery_codes.unused
+        return [[each.code_hash for each in unused(user)] for user in (alice, bob)]
+
+    assert await store.read(hashes) == [[hash_of(3)], [hash_of(2)]]
+    await store.transact(lambda rows: rows.recovery_codes.delete(bob, at(2)))
+    assert await store.read(hashes) == [[hash_of(3)], []]
+
+
+async def test_a_passkey_is_found_by_its_credential(store: AccountStore) -> None:
+    new = NewPasskey(credential_id=b"id", public_key=b"key", sign_count=3, name="phone")
+    other = NewPasskey(credential_id=b"other", public_key=b"key", sign_count=0, name="laptop")
+
+    def work(rows: AccountRows) -> tuple[UserId, PasskeyId, PasskeyId]:
+        alice = rows.users.insert(person())
+        first, second = (
+            rows.passkeys.insert(alice, each, at(number)) for number, each in ((1, new), (2, other))
+        )
+        rows.passkeys.update(first, sign_count=4, last_used_at=at(5))
+        return alice, first, second
+
+    alice, first, second = await store.transact(work)
+    passkey = Passkey(
+        passkey_id=first,
+        user_id=alice,
+        credential_id=b"id",
+        public_key=b"key",
+        sign_count=4,
+        name="phone",
+        made_at=at(1),
+        last_used_at=at(5),
+    )
+    assert await store.read(lambda rows: rows.passkeys.find(b"id")) == passkey
+    assert await store.read(lambda rows: rows.passkeys.find(b"none")) is None
+    kept = await store.read(lambda rows: rows.users.get(alice))
+    assert kept is not None
+    assert kept.user.has_second_factor
+
+    def shown(rows: AccountRows) -> list[PasskeyId]:
+        return [each.passkey_id for each in rows.passkeys.of_user(alice)]
+
+    assert await store.read(shown) == [first, second]
+    await store.transact(lambda rows: rows.passkeys.delete(alice, at(2)))
+    assert await store.read(shown) == [first]
+    await store.transact(lambda rows: rows.passkeys.remove(first))
+    assert await store.read(shown) == []
+
+
+async def test_a_sign_in_that_waits_is_used_once_ended_and_purged(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> UserId:
+        alice = rows.users.insert(person())
+        first = rows.sign_ins.insert(alice, hash_of(1), at(1))
+        assert rows.sign_ins.find(hash_of(1)) == HalfSignIn(first, alice, at(1))
+        assert [rows.sign_ins.delete(first) for _ in range(2)] == [True, False]
+        for number in (2, 3):
+            rows.sign_ins.insert(alice, hash_of(number), at(number))
+        rows.sign_ins.purge(at(3))
+        return alice
+
+    alice = await store.transact(work)
+
+    def left(rows: AccountRows) -> list[bool]:
+        return [rows.sign_ins.find(hash_of(number)) is not None for number in (1, 2, 3)]
+
+    assert await store.read(left) == [False, False, True]
+    await store.transact(lambda rows: rows.sign_ins.end(alice))
+    assert await store.read(left) == [False, False, False]
 
 
 # Watchlists.

@@ -6,7 +6,7 @@ import pytest
 
 from mintscope.base.errors import InvalidFields
 from mintscope.core.accounts.application import HANDLE_LENGTH_MAX, NOTE_LENGTH_MAX
-from mintscope.core.accounts.people.people import COOKIE_BYTES, COOKIE_LENGTH
+from mintscope.core.accounts.people.session import COOKIE_BYTES, COOKIE_LENGTH
 from mintscope.core.accounts.secrets import NONCE_BYTES
 from mintscope.core.accounts.signups.exchange import KEY_NAME
 from mintscope.core.accounts.signups.form import FieldReader, parse_form

@@ -36,7 +36,14 @@ def test_rows_of_every_version_hold_these_words() -> None:
     assert [*UserType] == ["trader", "provider", "both"]
     assert [*UserKind] == ["person", "agent"]
     assert [*KeyStatus] == ["active", "expired", "revoked"]
-    assert [*Purpose] == ["confirm_application", "verify_email", "reset_password", "claim_agent"]
+    assert [*Purpose] == [
+        "confirm_application",
+        "verify_email",
+        "reset_password",
+        "claim_agent",
+        "change_email",
+        "undo_email",
+    ]
     assert [*EmailKind] == [
         "confirm_application",
         "application_approved",
@@ -46,6 +53,10 @@ def test_rows_of_every_version_hold_these_words() -> None:
         "reset_password",
         "password_changed",
         "claim_agent",
+        "change_email",
+        "email_changed",
+        "account_removed",
+        "second_factor",
     ]
     assert {
         ApplicationState.AWAITING_CONFIRMATION,
@@ -96,6 +107,7 @@ def test_what_an_older_version_handed_out_is_still_good() -> None:
         redeem=derived(b"account redeem"),
         mail=derived(b"mail"),
         form=derived(b"form"),
+        factor=derived(b"second factor"),
         credit=derived(b"withdrawal"),
         wallet=derived(b"wallet"),
     ) == AccountSecrets.derive(ROOT)

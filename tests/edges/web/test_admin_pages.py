@@ -13,7 +13,15 @@ from mintscope.shell.config.sections import WebConfig
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, expect_harmless, where, words
 from support.scenes.website import ADMINISTRATOR, PASSWORD, Website, website
 
-SHARED = {"/", "/sign-in", "/sign-out", "/prove"}  # what both listeners need
+# What both listeners need.
+SHARED = {
+    "/",
+    "/sign-in",
+    "/sign-in/code",
+    "/sign-in/passkey",
+    "/sign-out",
+    "/prove",
+}
 HOSTILE = "<script>alert(1)</script>\"'{{7*7}}"
 
 

@@ -17,10 +17,14 @@ PLACES = {
     "{user}": "1",
     "{guide}": "start",
     "{endpoint}": "get-token",
+    "{passkey}": "1",
 }
+FRESH_FORMS = ("/admin", "/settings/api-keys", "/settings/second-factor")
 # What the reader of an e-mail, or a stranger, does to an account of their own: no session's form.
 OPEN_FORMS = {
     "/sign-in",
+    "/sign-in/code",
+    "/sign-in/passkey",
     "/sign-up",
     "/forgot",
     "/reset/{link}",
@@ -133,7 +137,7 @@ async def test_pages_that_need_a_fresh_password_ask_for_it(scene: Website) -> No
 
 async def test_every_change_to_keys_and_by_administrators_is_fresh(site: Website) -> None:
     for route in site.routes():
-        if route.method == "POST" and route.path.startswith(("/admin", "/settings/api-keys")):
+        if route.method == "POST" and route.path.startswith(FRESH_FORMS):
             assert route.access is Access.FRESH, route.path
 
 

@@ -5,6 +5,7 @@ from typing import Final
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.factors.totp import code_at, step_of
 from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
 from mintscope.core.accounts.people.session import Browser, Session
@@ -16,6 +17,7 @@ PERSON: Final = EmailAddress("ann.the.trader@every.example")
 MOVER: Final = EmailAddress("mover@every.example")
 MOVED: Final = EmailAddress("moved@every.example")
 ANOTHER: Final = EmailAddress("ann@another.example")
+PROTECTED: Final = EmailAddress("protected@every.example")
 NEWCOMER: Final = EmailAddress("new@every.example")
 AGENT: Final = EmailAddress("agent-smith@every.example")
 LONG_ADDRESS: Final = f"a-provider-with-{'long-' * 8}name@a-subdomain.{'of-' * 10}a-domain.example"
@@ -29,7 +31,7 @@ async def scene_at(site: Website) -> dict[str, object]:
     """Let things happen; return what stands for the braces in addresses of pages."""
     await site.make_administrator()
     applications = await _applications(site)
-    keys = await _person(site) | await _changes(site)
+    keys = await _person(site) | await _changes(site) | await _protected(site)
     await site.accounts.people.sign_up(NEWCOMER, PASSWORD, HERE)
     await site.accounts.people.request_reset(PERSON, HERE)
     users = await site.accounts.review.users(limit=50)
@@ -110,6 +112,19 @@ async def _changes(site: Website) -> dict[str, object]:
     assert await addresses.confirm(mover, _last(await site.link(MOVED)))
     assert await addresses.request(await _session(site), ANOTHER)
     return {"undo": await site.link(MOVER), "change": await site.link(ANOTHER)}
+
+
+async def _protected(site: Website) -> dict[str, object]:
+    """Let a person have an authenticator app; return a code for signing in next."""
+    people, factors = site.accounts.people, site.accounts.factors
+    session = await people.session(await people.sign_up(PROTECTED, PASSWORD, HERE))
+    assert session is not None
+    await factors.begin_app(session)
+    secret = await factors.app_secret(session)
+    assert secret is not None
+    step = step_of(site.clock.now())
+    codes = await factors.confirm_app(session, code_at(secret, step))
+    return {"code": codes[0]}
 
 
 def _last(path: str) -> str:

@@ -160,6 +160,8 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     merchant_of   makes what sells, over the money of this service; None where nothing is sold
     has_market    pages show tokens, that of `shown_market`
     """
+    # Passkeys belong to a name, so the machine itself is known by its name too.
+    origins = list(dict.fromkeys([origin, origin.replace("127.0.0.1", "localhost")]))
     clock, addresses = clock or ManualClock(NOW), ClientAddresses(())
     limits = MemoryLimits(clock)
     config = config_in(folder, web=web, mail=MailConfig(delivery="page"), **parts)
@@ -203,8 +205,8 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
         )
         yield Website(
             origin,
-            pages.beside(api, [origin]),
-            pages.administration([origin]),
+            pages.beside(api, origins),
+            pages.administration(origins),
             api,
             accounts,
             clock,

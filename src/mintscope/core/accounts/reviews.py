@@ -21,6 +21,7 @@ from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.people.access import (
     NotPossible,
     Reviewer,
+    drop_second_factor,
     expect_administrator,
     promote,
     remove,
@@ -137,6 +138,11 @@ class Reviews:
         """
         now = self.clock.now()
         await self.store.transact(lambda rows: remove_user(rows, user_id, actor, now))
+
+    async def drop_second_factor(self, user_id: UserId, *, actor: Reviewer) -> None:
+        """Let a person who lost it in with the password alone.  Raises NotPossible."""
+        now = self.clock.now()
+        await self.store.transact(lambda rows: drop_second_factor(rows, user_id, actor, now))
 
     async def make_administrator(
         self, email: EmailAddress, *, password_hash: str, actor: Actor

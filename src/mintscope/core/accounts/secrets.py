@@ -26,6 +26,7 @@ from mintscope.core.accounts.email_address import EmailAddress
 
 NONCE_BYTES: Final = 32
 CODE_DIGITS: Final = 8
+APP_SECRET_BYTES: Final = 20  # as many as SHA-1 digests: RFC 4226, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ class AccountSecrets:
     redeem       hashes redelivery keys
     mail         derives links and codes sent by mail
     form         derives the texts that forms carry
+    factor       derives secrets of authenticator apps and challenges, hashes recovery codes
     credit       derives credit tokens that users draw from their accounts
     wallet       signs the texts that wallets sign
     """
@@ -48,6 +50,7 @@ class AccountSecrets:
     redeem: bytes
     mail: bytes
     form: bytes
+    factor: bytes
     credit: bytes
     wallet: bytes
 
@@ -65,6 +68,7 @@ class AccountSecrets:
             redeem=key("account redeem"),
             mail=key("mail"),
             form=key("form"),
+            factor=key("second factor"),
             credit=key("withdrawal"),
             wallet=key("wallet"),
         )
@@ -112,6 +116,24 @@ class AccountSecrets:
         """Return the local part of the Message-ID, the same at every attempt."""
         drawn = hmac.digest(self.mail, f"letter {email_id} {written_at}".encode(), "sha256")
         return drawn[:16].hex()
+
+    def app_secret(self, user_id: int, nonce: bytes) -> bytes:
+        """Return the secret of the authenticator app that *nonce* was drawn for."""
+        drawn = hmac.digest(self.factor, f"app {user_id}\n".encode() + nonce, "sha256")
+        return drawn[:APP_SECRET_BYTES]
+
+    def recovery_hash(self, user_id: int, code: str) -> CredentialHash:
+        """Return the only form in which a recovery code is stored; users share none."""
+        text = f"recovery {user_id}\n{code}".encode("utf-8", "replace")
+        return CredentialHash(hmac.digest(self.factor, text, "sha256"))
+
+    def passkey_handle(self, user_id: int) -> bytes:
+        """Return what a device keeps of whose passkey it holds: no number, no name."""
+        return hmac.digest(self.factor, f"handle {user_id}".encode(), "sha256")
+
+    def challenge(self, use: str, text: str) -> bytes:
+        """Return what a passkey signs for *use*, bound to *text*: a ticket or a session."""
+        return hmac.digest(self.factor, f"challenge {use}\n{text}".encode(), "sha256")
 
     def is_link_of(self, nonce: bytes, link: str) -> bool:
         """Say whether *link* is that of *nonce*, in constant time."""

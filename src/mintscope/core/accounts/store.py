@@ -10,6 +10,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import Application, ApplicationRows
 from mintscope.core.accounts.audit import EventRows
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.factors.rows import AppRows, PasskeyRows, RecoveryRows, SignInRows
 from mintscope.core.accounts.holdings.credit_rows import CreditRows, MoveRows
 from mintscope.core.accounts.holdings.wallets import WalletRows
 from mintscope.core.accounts.holdings.watchlists import WatchedRows, WatchlistRows
@@ -36,6 +37,10 @@ class AccountRows:
     key_addresses: KeyAddressRows
     sessions: SessionRows
     proofs: ProofRows
+    apps: AppRows
+    recovery_codes: RecoveryRows
+    passkeys: PasskeyRows
+    sign_ins: SignInRows
     emails: EmailRows
     outbox: OutboxRows
     events: EventRows

@@ -24,8 +24,9 @@ class UserKind(StrEnum):
 class User:
     """An account.
 
-    email        a person's own; an agent's is that of its application
-    verified_at  when its owner last proved to read that address; None: never
+    email              a person's own; an agent's is that of its application
+    verified_at        when its owner last proved to read that address; None: never
+    has_second_factor  signing in takes more than the password
     """
 
     user_id: UserId
@@ -35,6 +36,7 @@ class User:
     verified_at: UnixMs | None
     is_administrator: bool
     created_at: UnixMs
+    has_second_factor: bool = False
 
 
 @dataclass(frozen=True, slots=True)

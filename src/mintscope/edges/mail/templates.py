@@ -14,7 +14,7 @@ from mintscope.core.accounts.mail.email import Draft, Email, EmailKind
 from mintscope.core.accounts.proof import Purpose, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
 
-NO_FACTS: Final = {"scopes": "", "hint": "", "username": ""}
+NO_FACTS: Final = {"scopes": "", "hint": "", "username": "", "what": ""}
 HOST_SIGNS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
 LINK_OF: Final[Mapping[EmailKind, tuple[Purpose, str]]] = {
     EmailKind.CONFIRM_APPLICATION: (Purpose.CONFIRM_APPLICATION, "confirm"),
@@ -194,6 +194,17 @@ that was made since, and lets you choose another password.
 It is good until {until}, once.
 """
 
+SECOND_FACTOR: Final = """\
+At your account at {name}, {what}.
+
+If it was you, there is nothing you need to do.
+
+If it was not you, choose another password at once, at
+{origin}/forgot
+and look at your second factors, at
+{origin}/settings/second-factor
+"""
+
 ACCOUNT_REMOVED: Final = """\
 Your account at {name} was deleted, as its owner asked for. Its API keys
 and sessions have ended, and its groups are gone.
@@ -215,5 +226,6 @@ TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.CLAIM_AGENT: ("Take over an agent account", CLAIM_AGENT),
     EmailKind.CHANGE_EMAIL: ("Confirm your new e-mail address", CHANGE_EMAIL),
     EmailKind.EMAIL_CHANGED: ("Your e-mail address was changed", EMAIL_CHANGED),
+    EmailKind.SECOND_FACTOR: ("Your second factor was changed", SECOND_FACTOR),
     EmailKind.ACCOUNT_REMOVED: ("Your account was deleted", ACCOUNT_REMOVED),
 }

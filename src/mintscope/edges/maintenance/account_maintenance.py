@@ -17,6 +17,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, HOUR_S, MINUTE_MS
+from mintscope.core.accounts.factors.rows import WAIT_MS
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.session import Lifetimes
 from mintscope.core.accounts.signups.signups import Signups
@@ -90,8 +91,9 @@ def _logged() -> Iterator[None]:
 
 
 def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
-    """Delete sessions that are over, and e-mails and proofs that were done with long ago."""
+    """Delete sessions and sign-ins that are over, and e-mails and proofs done with long ago."""
     idle_since = UnixMs(now - lifetimes.idle_ms)
     begun_before = UnixMs(now - lifetimes.absolute_ms)
     rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)
+    rows.sign_ins.purge(UnixMs(now - WAIT_MS))
     rows.emails.purge(UnixMs(now - KEEP_MS))

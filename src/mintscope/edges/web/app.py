@@ -28,6 +28,8 @@ from typing import Any, Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit
+from mintscope.core.accounts.factors.factors import Factors
+from mintscope.core.accounts.factors.second_step import SecondStep
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.holdings.watching import Watchlists
 from mintscope.core.accounts.keys.api_keys import ApiKeys
@@ -42,6 +44,8 @@ from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.routes import Router
 from mintscope.edges.web.docs.docs import DocsPages
 from mintscope.edges.web.endpoints import PageEndpoints
+from mintscope.edges.web.factors.second_factor import FactorPages
+from mintscope.edges.web.factors.sign_in import SecondStepPages
 from mintscope.edges.web.form import OwnOrigins
 from mintscope.edges.web.home import HomePages
 from mintscope.edges.web.keys.keys import KeyPages
@@ -84,6 +88,8 @@ class WebParts:
     keys: ApiKeys
     credits: AccountCredits
     review: Reviews
+    factors: Factors
+    second_step: SecondStep
     addresses: AddressChanges
     leaving: Leaving
     watchlists: Watchlists
@@ -98,7 +104,9 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
     """Yield every group of pages that is served with *features*."""
     people = parts.people
     yield HomePages(people, parts.keys, parts.review, origin=origins[0])
-    yield EntryPages(people, may_sign_up=features.has_people)
+    second_step = SecondStepPages(parts.second_step)
+    yield EntryPages(people, second_step, may_sign_up=features.has_people)
+    yield second_step
     if features.has_people:
         yield LinkPages(people, parts.signup)
         yield KeyPages(parts.keys, parts.credits, origin=origins[0])
@@ -109,6 +117,7 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
         if parts.ledger is not None:
             yield StatementPages(parts.credits, parts.ledger)
         yield AddressPages(parts.addresses)
+        yield FactorPages(parts.factors)
         yield LeavingPages(parts.leaving, parts.credits)
         if parts.describe is not None:
             yield DocsPages(parts.describe, origin=origins[0])
@@ -158,6 +167,7 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
         clock=clock,
         client=limits.addresses.key,
         form_limit=limits.of(FORMS),
+        needs_second_factor=features.needs_second_factor,
     )
     router = Router([*endpoints.routes, *files.routes()], SEGMENT)
     return HttpApplication(router, limit=limits.of(limit), write_error=endpoints.write_error)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlencode
 
@@ -35,6 +36,7 @@ class PageEndpoints:
 
     client       who a request comes from: an address or a network
     form_limit   how many forms a client may send
+    needs_second_factor   administration is for administrators who have one
     """
 
     pages: Iterable[PageRoute]
@@ -44,6 +46,7 @@ class PageEndpoints:
     clock: Clock
     client: Callable[[Scope], str]
     form_limit: AddressLimit
+    needs_second_factor: bool = False
 
     def __post_init__(self) -> None:
         """Make the routes."""
@@ -112,7 +115,7 @@ class PageEndpoints:
 
     def _detour(
         self, page: PageRoute, request: Request, session: Session | None
-    ) -> Redirect | None:
+    ) -> Redirect | Page | None:
         """Return where to go first, if the session does not suffice."""
         if page.access is Access.ANYONE:
             return None
@@ -120,6 +123,9 @@ class PageEndpoints:
             return self._to_sign_in(request)
         if page.is_administration and not session.user.is_administrator:
             raise NotFound
+        is_barred = self.needs_second_factor and not session.user.has_second_factor
+        if page.is_administration and is_barred:
+            return Page("factors/needed.html", status=HTTPStatus.FORBIDDEN)
         if page.access is Access.FRESH and not session.is_fresh(self.clock.now()):
             return Redirect(self._with_return(PROVE, request))
         return None

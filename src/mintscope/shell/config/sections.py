@@ -171,6 +171,8 @@ class WebConfig(Section):
     live_pages_max: values.Count = 500
     """Open pages that are told of changes as they happen, of the streams.open_max streams; pages
     beyond these show what was when they were loaded."""
+    second_factor_for_administrators: bool = False
+    """Administration is open only to administrators who have a second factor."""
     admin_host: str = "127.0.0.1"
     """Address of a listener for administrators alone."""
     admin_port: values.OptionalPort = None

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 import structlog
 from aiosmtplib import SMTPException
@@ -18,6 +19,8 @@ from aiosmtplib import SMTPException
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limits
 from mintscope.base.time import HOUR_MS, MINUTE_MS
+from mintscope.core.accounts.factors.factors import Factors
+from mintscope.core.accounts.factors.second_step import SecondStep
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.holdings.linking import Wallets
 from mintscope.core.accounts.holdings.watching import Watchlists
@@ -39,13 +42,16 @@ from mintscope.edges.mail.delivery import Delivery, PageTransport, Transport
 from mintscope.edges.mail.templates import EmailWithoutLink, compose
 from mintscope.edges.mail.transport import MailServer, SmtpTransport, connected
 from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
+from mintscope.edges.maintenance.passkeys import passkeys_at
 from mintscope.edges.maintenance.passwords import Argon2Hasher
 from mintscope.edges.web.app import WebParts
 from mintscope.edges.web.mailbox import SentEmail
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import AccountsConfig, MailConfig, WebConfig
+from mintscope.shell.config.values import is_loopback
 
 NAME: Final = "mintscope"
+FactorsT = TypeVar("FactorsT", Factors, SecondStep)
 
 Compose: TypeAlias = Callable[[Draft], Email]
 
@@ -76,6 +82,8 @@ class Accounts:
     exchange: Exchanges
     review: Reviews
     people: People
+    factors: Factors
+    second_step: SecondStep
     addresses: AddressChanges
     leaving: Leaving
     keys: ApiKeys
@@ -94,6 +102,8 @@ class Accounts:
             keys=self.keys,
             credits=self.credits,
             review=self.review,
+            factors=self.factors,
+            second_step=self.second_step,
             addresses=self.addresses,
             leaving=self.leaving,
             watchlists=self.watchlists,
@@ -132,9 +142,9 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             exchange=Exchanges(store, secrets=secrets, clock=clock, entropy=os.urandom),
             review=Reviews(store, clock=clock, entropy=os.urandom),
             people=_people(config.web, store, secrets, hashing, limits, clock),
-            addresses=AddressChanges(
-                store=store, secrets=secrets, limits=limits, clock=clock, entropy=os.urandom
-            ),
+            factors=_factors(Factors, origin, store, secrets, limits, clock),
+            second_step=_factors(SecondStep, origin, store, secrets, limits, clock),
+            addresses=_addresses(store, secrets, limits, clock),
             leaving=Leaving(store=store, clock=clock),
             keys=keys,
             credits=AccountCredits(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
@@ -148,6 +158,41 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
                 keys=keys, signups=signup, store=store, lifetimes=lifetimes, clock=clock
             ),
         )
+
+
+def _addresses(
+    store: AccountStore, secrets: AccountSecrets, limits: Limits, clock: Clock
+) -> AddressChanges:
+    return AddressChanges(
+        store=store, secrets=secrets, limits=limits, clock=clock, entropy=os.urandom
+    )
+
+
+def _factors(  # noqa: PLR0913, PLR0917 - one argument for each part
+    kind: type[FactorsT],
+    origin: str,
+    store: AccountStore,
+    secrets: AccountSecrets,
+    limits: Limits,
+    clock: Clock,
+) -> FactorsT:
+    return kind(
+        store=store,
+        secrets=secrets,
+        verifier=passkeys_at(_origins(origin), NAME),
+        limits=limits,
+        clock=clock,
+        entropy=os.urandom,
+    )
+
+
+def _origins(origin: str) -> list[str]:
+    """Return where pages are seen: at *origin*, and by name on the machine itself."""
+    parts = urlsplit(origin)
+    if not is_loopback(parts.hostname or ""):
+        return [origin]
+    port = "" if parts.port is None else f":{parts.port}"
+    return [origin, f"{parts.scheme}://localhost{port}"]
 
 
 def _people(  # noqa: PLR0913, PLR0917 - one argument for each part

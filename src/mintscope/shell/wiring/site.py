@@ -110,13 +110,19 @@ class Pages:
         features = Features(
             has_administration=self.web.admin_port is None,
             has_payments=self.has_payments or self.sales is not None,
+            needs_second_factor=self.web.second_factor_for_administrators,
         )
         pages = self._create(features, origins, described(api, origins[0]))
         return Site(api=api, pages=pages, has_page=lambda path: path in pages.router)
 
     def administration(self, origins: Sequence[str]) -> HttpApplication:
         """Return what answers on a listener of its own for administrators."""
-        return self._create(Features(has_people=False), origins)
+        return self._create(
+            Features(
+                has_people=False, needs_second_factor=self.web.second_factor_for_administrators
+            ),
+            origins,
+        )
 
     @asynccontextmanager
     async def serving_administrators(self, bounds: Bounds) -> AsyncIterator[None]:

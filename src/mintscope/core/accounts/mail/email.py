@@ -39,6 +39,7 @@ class EmailKind(StrEnum):
     CHANGE_EMAIL = "change_email"
     EMAIL_CHANGED = "email_changed"
     ACCOUNT_REMOVED = "account_removed"
+    SECOND_FACTOR = "second_factor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,8 @@ class Draft:
     """An e-mail as the outbox keeps it; its link and code are derived when it is sent.
 
     facts   what its text tells, never a text of a user or an applicant
-            approved: `scopes`; new key: `hint`, `scopes`; claim: `username`
+            approved: `scopes`; new key: `hint`, `scopes`; claim: `username`;
+            second factor: `what` was done, in words of ours
     proof   what its link and code derive from; None: it has none
     reason  why the last attempt failed, or why it was given up
     """

@@ -6,8 +6,9 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import SignupId, subject_of
 from mintscope.core.accounts.audit import Actor, note, user_actor
 from mintscope.core.accounts.keys.api_key import KeyLine
+from mintscope.core.accounts.mail.email import EmailKind, tell_owner
 from mintscope.core.accounts.people.session import Session, SessionEnded
-from mintscope.core.accounts.proof import Purpose
+from mintscope.core.accounts.proof import EVER, Purpose
 from mintscope.core.accounts.store import AccountRows
 from mintscope.core.accounts.user import NewUser, User, UserId, UserKind, find_person
 
@@ -40,12 +41,21 @@ def end_sessions(rows: AccountRows, user_id: UserId, *, but: Session | None = No
         if session.session_id != kept
     ]
     rows.sessions.delete(ended)
+    rows.sign_ins.end(user_id)
     return len(ended)
 
 
+def drop_factors(rows: AccountRows, user_id: UserId, *, since: UnixMs = EVER) -> None:
+    """Remove the second factors, and recovery codes, that were added at *since* or later."""
+    rows.apps.delete(user_id, since)
+    rows.passkeys.delete(user_id, since)
+    rows.recovery_codes.delete(user_id, since)
+
+
 def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
-    """End every session, proof and key of the user; return how many keys."""
+    """End every session, second factor, proof and key of the user; return how many keys."""
     end_sessions(rows, user_id)
+    drop_factors(rows, user_id)
     for purpose in OF_USERS:
         rows.proofs.use_up(purpose, user_id, at)
     return rows.user_keys.revoke_active(user_id, at)
@@ -109,6 +119,19 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
         raise NotPossible(f"expected an account; there is none with the number {user_id}")
     expect_removable(rows, kept.user)
     remove(rows, kept.user, actor, at)
+
+
+def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
+    """Remove every second factor of a person, and write to them.  Raises NotPossible."""
+    actor = expect_administrator(rows, reviewer)
+    kept = rows.users.get(user_id)
+    if kept is None or not kept.user.has_second_factor:
+        raise NotPossible(f"expected a person with a second factor; user {user_id} is none")
+    drop_factors(rows, user_id)
+    end_sessions(rows, user_id)
+    note(rows.events, at, actor, "removed second factor", f"user:{user_id}")
+    what = "an administrator removed your second factors"
+    tell_owner(rows.emails, kept.user, EmailKind.SECOND_FACTOR, {"what": what}, at)
 
 
 def promote(rows: AccountRows, new: NewUser, actor: Actor) -> tuple[User, bool]:

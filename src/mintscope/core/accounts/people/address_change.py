@@ -17,7 +17,7 @@ from mintscope.core.accounts.audit import MAILBOX, note, user_actor
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import KEYS_SHOWN_MAX
 from mintscope.core.accounts.mail.email import UNVERIFIED_MAX, EmailKind, EmailLimit
-from mintscope.core.accounts.people.access import end_sessions, expect_session
+from mintscope.core.accounts.people.access import drop_factors, end_sessions, expect_session
 from mintscope.core.accounts.people.person import EmailTaken
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.accounts.proof import (
@@ -90,8 +90,8 @@ class AddressChanges:
         """Bring the old address back; return the last segment of a link that sets a new password.
 
         Every session ends, the password opens nothing any more, and what was made in the account
-        since the change ends: API keys.  None: it is not good.  Raises EmailTaken: the address has
-        another account by now.
+        since the change ends: API keys and second factors.  None: it is not good.
+        Raises    EmailTaken: the address has another account by now
         """
         proof = await self._find(link, Purpose.UNDO_EMAIL)
         if proof is None:
@@ -155,6 +155,7 @@ def _undo(rows: AccountRows, proof: EmailProof, nonce: bytes, at: UnixMs) -> Pro
     rows.proofs.use_up(Purpose.CHANGE_EMAIL, user_id, at)
     rows.users.update(user_id, email=proof.email, verified_at=at, password_hash="")
     end_sessions(rows, user_id)
+    drop_factors(rows, user_id, since=proof.made_at)
     revoked = _end_keys(rows, user_id, proof.made_at, at)
     note(
         rows.events, at, MAILBOX, "took address back", f"user:{user_id}", keys_revoked=str(revoked)

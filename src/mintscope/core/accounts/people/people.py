@@ -1,9 +1,7 @@
 """People: signing up, signing in, proving an e-mail address, and the sessions in which they do."""
 
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, replace
-from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
@@ -21,13 +19,14 @@ from mintscope.core.accounts.people.password import (
 )
 from mintscope.core.accounts.people.person import EmailTaken
 from mintscope.core.accounts.people.session import (
-    AGENT_LENGTH_MAX,
+    COOKIE_LENGTH,
     Browser,
     Lifetimes,
-    NewSession,
+    SecondFactorDue,
     Session,
     SessionEnded,
     SessionId,
+    draw_cookie,
 )
 from mintscope.core.accounts.proof import EmailProof, Purpose
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
@@ -41,9 +40,6 @@ from mintscope.core.accounts.user import (
     find_person,
     username_of,
 )
-
-COOKIE_BYTES: Final = 32
-COOKIE_LENGTH: Final = 43
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -81,7 +77,7 @@ class People:
             password_hash=await self.hasher.hash(password),
             created_at=self.clock.now(),
         )
-        cookie, session = self._draw(browser)
+        cookie, session = draw_cookie(self.secrets, self.entropy, browser)
         await self.store.transact(lambda rows: person.add(rows, new, session))
         return cookie
 
@@ -89,16 +85,19 @@ class People:
         """Return the cookie of a new session, after one password hash, user or not.
 
         Guesses are limited by address and client: a stranger's do not lock the owner out.
-        Raises    WrongPassword, TooManyAttempts
+        Raises    WrongPassword, TooManyAttempts; SecondFactorDue: no session began yet
         """
         kept = await self._find(email)
         stored = None if kept is None else kept.password_hash
         is_right = await self._guess(email, browser.address, password, stored)
         if kept is None or not is_right:
             raise WrongPassword
-        cookie, session = self._draw(browser)
+        cookie, session = draw_cookie(self.secrets, self.entropy, browser)
         now = self.clock.now()
-        await self.store.transact(lambda rows: person.open_session(rows, kept, session, now))
+        if not await self.store.transact(
+            lambda rows: person.open_session(rows, kept, session, now)
+        ):
+            raise SecondFactorDue(cookie)
         return cookie
 
     async def session(self, cookie: str) -> Session | None:
@@ -268,8 +267,3 @@ class People:
         except ServiceUnavailable:
             await self._email_limit.give_back(what)
             raise
-
-    def _draw(self, browser: Browser) -> tuple[str, NewSession]:
-        cookie = urlsafe_b64encode(self.entropy(COOKIE_BYTES)).rstrip(b"=").decode()
-        agent = browser.agent[:AGENT_LENGTH_MAX]
-        return cookie, NewSession(self.secrets.hash(cookie), browser.address, agent)

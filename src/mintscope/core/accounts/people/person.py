@@ -9,7 +9,7 @@ from mintscope.core.accounts.audit import note, user_actor
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.holdings.account_credits import hand_over
 from mintscope.core.accounts.mail.email import EmailKind, may_write, may_write_reset, tell_owner
-from mintscope.core.accounts.people.access import end_sessions, expect_session
+from mintscope.core.accounts.people.access import drop_factors, end_sessions, expect_session
 from mintscope.core.accounts.people.password import WrongPassword
 from mintscope.core.accounts.people.session import (
     SESSIONS_PER_USER_MAX,
@@ -38,12 +38,25 @@ def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
     _note(rows, user_id, "signed up", new.created_at)
 
 
-def open_session(rows: AccountRows, kept: KeptUser, session: NewSession, at: UnixMs) -> None:
-    """Keep a session, but not more than pages can list.  Raises WrongPassword if it was changed."""
+def open_session(rows: AccountRows, kept: KeptUser, session: NewSession, at: UnixMs) -> bool:
+    """Keep a session.  Raises WrongPassword if it was changed.
+
+    False: there is a second factor, so what would be the cookie is a ticket, and waits for it.
+    """
     if not _has_password(rows, kept):
         raise WrongPassword
-    rows.sessions.insert(kept.user.user_id, session, at)
-    newest = sorted(each.session_id for each in rows.sessions.of_user(kept.user.user_id))
+    now_kept = rows.users.get(kept.user.user_id)
+    if now_kept is not None and now_kept.user.has_second_factor:
+        rows.sign_ins.insert(kept.user.user_id, session.cookie_hash, at)
+        return False
+    keep_session(rows, kept.user.user_id, session, at)
+    return True
+
+
+def keep_session(rows: AccountRows, user_id: UserId, session: NewSession, at: UnixMs) -> None:
+    """Keep a session, but not more than pages can list."""
+    rows.sessions.insert(user_id, session, at)
+    newest = sorted(each.session_id for each in rows.sessions.of_user(user_id))
     rows.sessions.delete(newest[:-SESSIONS_PER_USER_MAX])
 
 
@@ -98,6 +111,7 @@ def reset(rows: AccountRows, proof_id: ProofId, password_hash: str, at: UnixMs) 
     end_sessions(rows, user_id)
     if kept.user.verified_at is None:  # until now it may have been a stranger's: end their keys
         revoked = rows.user_keys.revoke_active(user_id, at)
+        drop_factors(rows, user_id)
         rows.proofs.use_up(Purpose.VERIFY_EMAIL, user_id, at)
     rows.users.update(user_id, verified_at=at)
     _set_password(rows, replace(kept.user, verified_at=at), password_hash, at)

@@ -1,12 +1,14 @@
 """Sessions of people: kept by the server, ended by it, named by a random id in a cookie."""
 
-from collections.abc import Collection, Sequence
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, NewType, Protocol, TypedDict, Unpack
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import HOUR_MS, MINUTE_MS
+from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.user import User, UserId
 
 SessionId = NewType("SessionId", int)
@@ -17,10 +19,20 @@ FRESH_MS: Final = 10 * MINUTE_MS  # how long a password entered counts for what 
 NOTE_MS: Final = MINUTE_MS
 AGENT_LENGTH_MAX: Final = 200
 SESSIONS_PER_USER_MAX: Final = 100
+COOKIE_BYTES: Final = 32
+COOKIE_LENGTH: Final = 43
 
 
 class SessionEnded(Exception):
     """The session was ended, elsewhere, while something was being done in it; nothing was."""
+
+
+class SecondFactorDue(Exception):
+    """The password was right, and the second factor is missing; *ticket* names this sign-in."""
+
+    def __init__(self, ticket: str) -> None:
+        super().__init__("the second factor is missing")
+        self.ticket = ticket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,15 @@ class NewSession:
     cookie_hash: CredentialHash
     address: str
     agent: str
+
+
+def draw_cookie(
+    secrets: AccountSecrets, entropy: Callable[[int], bytes], browser: Browser
+) -> tuple[str, NewSession]:
+    """Return a cookie, 43 characters of base64url, and what is kept of its session."""
+    cookie = urlsafe_b64encode(entropy(COOKIE_BYTES)).rstrip(b"=").decode()
+    agent = browser.agent[:AGENT_LENGTH_MAX]
+    return cookie, NewSession(secrets.hash(cookie), browser.address, agent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

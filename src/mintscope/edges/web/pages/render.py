@@ -86,12 +86,14 @@ class Features:
     has_administration  what administrators need
     has_mailbox         e-mails are shown at /mailbox
     has_payments        requests and credits are sold
+    needs_second_factor administration is for administrators who have one
     """
 
     has_people: bool = True
     has_administration: bool = True
     has_mailbox: bool = False
     has_payments: bool = False
+    needs_second_factor: bool = False
 
 
 class PageWriter:

@@ -10,7 +10,8 @@ from mintscope.core.accounts.email_address import EmailAddress, UnusableEmailAdd
 from mintscope.core.accounts.people.password import WeakPassword, WrongPassword, expect_password
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.person import EmailTaken
-from mintscope.core.accounts.people.session import SessionEnded
+from mintscope.core.accounts.people.session import SecondFactorDue, SessionEnded
+from mintscope.edges.web.factors.sign_in import SecondStepPages
 from mintscope.edges.web.form import sentence
 from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import START, Access, PageRequest, PageRoute, get, post
@@ -26,8 +27,9 @@ NOT_TOLD_APART: Final = "The e-mail address or the password is wrong."
 class EntryPages:
     """How a session begins and ends."""
 
-    def __init__(self, people: People, *, may_sign_up: bool) -> None:
+    def __init__(self, people: People, second_step: SecondStepPages, *, may_sign_up: bool) -> None:
         self._people = people
+        self._second_step = second_step
         self._may_sign_up = may_sign_up
 
     def routes(self) -> Iterable[PageRoute]:
@@ -86,6 +88,9 @@ class EntryPages:
                 return Redirect(request.next_path, cookie=cookie)
         except WrongPassword:
             errors[""] = NOT_TOLD_APART
+        except SecondFactorDue as due:
+            await self._leave(request)
+            return await self._second_step.ask(request, due.ticket)
         return _again("sign_in.html", request, address, errors)
 
     async def _leave(self, request: PageRequest) -> None:

@@ -58,6 +58,20 @@ def remove(
     print(f"removed user {number}")
 
 
+@user_commands.command("drop-second-factor")
+def drop_second_factor(
+    number: Annotated[
+        int, typer.Argument(help="Number of the user.", metavar="NUMBER", min=1, max=NUMBER_MAX)
+    ],
+    config: ConfigFile = None,
+) -> None:
+    """Let a person who lost phone, passkeys and recovery codes in with the password alone."""
+    with_reviews(
+        config, lambda reviews: reviews.drop_second_factor(UserId(number), actor=COMMAND_LINE)
+    )
+    print(f"removed the second factors of user {number}")
+
+
 async def _all(reviews: Reviews) -> list[User]:
     found: list[User] = []
     page = await reviews.users(limit=PAGE_LENGTH)

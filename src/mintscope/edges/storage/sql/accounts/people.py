@@ -11,7 +11,17 @@ from mintscope.core.accounts.people.session import NewSession, Session, SessionI
 from mintscope.core.accounts.user import KeptUser, NewUser, User, UserId, UserKind
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
 
-USER: Final = Columns(User, "user", user_id='"user".id', is_administrator="administrator")
+HAS_SECOND_FACTOR: Final = """(
+    EXISTS (SELECT 1 FROM authenticator_app
+             WHERE authenticator_app."user" = "user".id AND confirmed_at IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM passkey WHERE passkey."user" = "user".id))"""
+USER: Final = Columns(
+    User,
+    "user",
+    user_id='"user".id',
+    is_administrator="administrator",
+    has_second_factor=HAS_SECOND_FACTOR,
+)
 
 
 class SqlUserRows(Table[UserId, KeptUser]):

@@ -12,6 +12,12 @@ from mintscope.edges.storage.sql.accounts.applications import SqlApplicationRows
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.accounts.credits import SqlCreditRows, SqlMoveRows
 from mintscope.edges.storage.sql.accounts.emails import SqlEmailRows, SqlProofRows
+from mintscope.edges.storage.sql.accounts.factors import (
+    SqlAppRows,
+    SqlPasskeyRows,
+    SqlRecoveryRows,
+    SqlSignInRows,
+)
 from mintscope.edges.storage.sql.accounts.people import SqlSessionRows, SqlUserRows
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
 from mintscope.edges.storage.sql.accounts.wallets import SqlWalletRows
@@ -69,6 +75,10 @@ def rows_of(db: Database) -> AccountRows:
         key_addresses=SqlKeyAddressRows(db),
         sessions=SqlSessionRows(db),
         proofs=SqlProofRows(db),
+        apps=SqlAppRows(db),
+        recovery_codes=SqlRecoveryRows(db),
+        passkeys=SqlPasskeyRows(db),
+        sign_ins=SqlSignInRows(db),
         emails=emails,
         outbox=emails,
         events=SqlEventRows(db),

@@ -18,6 +18,7 @@ DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "detail": msgspec.json.decode,
     "is_administrator": bool,
     "user_removed": bool,
+    "has_second_factor": bool,
 }
 
 

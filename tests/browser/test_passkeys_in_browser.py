@@ -1,0 +1,127 @@
+"""Passkeys, with an authenticator that Chromium plays (WebAuthn over CDP)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, CDPSession, expect
+
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.people.page_checks import look_at
+from support.scenes.website import PASSWORD, Website
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+FACTORS = "/settings/second-factor"
+
+
+@asynccontextmanager
+async def with_authenticator(
+    chromium: Browser, site: Website
+) -> AsyncIterator[tuple[Visitor, CDPSession, str]]:
+    """Open a browser at the site's name, with a device that says yes."""
+    origin = site.origin.replace("127.0.0.1", "localhost")
+    async with visiting(chromium, origin) as visitor:
+        device = await visitor.page.context.new_cdp_session(visitor.page)
+        await device.send("WebAuthn.enable")
+        options = {
+            "protocol": "ctap2",
+            "transport": "usb",
+            "hasResidentKey": False,
+            "hasUserVerification": False,
+            "automaticPresenceSimulation": True,
+        }
+        added = await device.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+        yield visitor, device, added["authenticatorId"]
+
+
+async def enter_password(visitor: Visitor, email: str) -> None:
+    await visitor.open("/sign-in")
+    await visitor.fill(E_mail_address=email, Password=PASSWORD)
+    await visitor.press("Sign in")
+    await visitor.reads("One more step")
+
+
+async def add_passkey(visitor: Visitor, name: str) -> None:
+    await visitor.page.get_by_label("Name", exact=True).fill(name)
+    await visitor.press("Go on")
+    await visitor.page.get_by_label("I saved them").check()
+    await visitor.press("Done")
+
+
+async def test_a_passkey_is_added_asked_for_and_removed(
+    chromium: Browser, live_site: Website
+) -> None:
+    email = "passkey@people.example"
+    async with with_authenticator(chromium, live_site) as (visitor, _, _):
+        await visitor.sign_up(email)
+        await visitor.open(FACTORS)
+        await visitor.follow("Add a passkey")
+        faults = await look_at(visitor.page, "second-factor-passkey")
+        await add_passkey(visitor, "The blue key")
+        await visitor.reads("The blue key")
+        faults += await look_at(visitor.page, "second-factor-passkeys")
+        await visitor.follow("Add a passkey")
+        await visitor.page.get_by_label("Name", exact=True).fill("The same key")
+        await visitor.page.get_by_role("button", name="Go on").click()
+        await visitor.reads("This device has a passkey of this account already.")
+
+        await visitor.press("Sign out")
+        await enter_password(visitor, email)
+        faults += await look_at(visitor.page, "sign-in-passkey")
+        await visitor.press("Use a passkey")
+        await visitor.reads("Sign out")
+
+        await visitor.open(FACTORS)
+        await visitor.follow("Remove The blue key")
+        await visitor.press("Remove it")
+        await visitor.reads("It is removed.")
+        await visitor.press("Sign out")
+        await visitor.sign_in(email)
+        await visitor.reads("Sign out")
+    assert faults == []
+
+
+async def test_a_copied_passkey_lets_no_one_in(chromium: Browser, live_site: Website) -> None:
+    email = "copied@people.example"
+    async with with_authenticator(chromium, live_site) as (visitor, device, authenticator):
+        await visitor.sign_up(email)
+        await visitor.open(f"{FACTORS}/passkeys/new")
+        await add_passkey(visitor, "Original")
+        held = await device.send("WebAuthn.getCredentials", {"authenticatorId": authenticator})
+        (original,) = held["credentials"]
+        for _ in range(2):
+            await visitor.press("Sign out")
+            await enter_password(visitor, email)
+            await visitor.press("Use a passkey")
+        await visitor.press("Sign out")
+        await enter_password(visitor, email)
+        copied: dict[str, Any] = original | {"signCount": 0}
+        named = {"authenticatorId": authenticator}
+        await device.send("WebAuthn.clearCredentials", named)
+        await device.send("WebAuthn.addCredential", named | {"credential": copied})
+        await visitor.press("Use a passkey")
+        await visitor.reads("The passkey did not prove itself")
+        await expect(visitor.page.get_by_role("button", name="Use a passkey")).to_be_visible()
+        await visitor.open("/settings/account")
+        assert visitor.path.startswith("/sign-in")
+
+
+async def test_at_another_address_of_the_site_the_page_says_where_to_go(
+    chromium: Browser, live_site: Website
+) -> None:
+    async with visiting(chromium, live_site.origin) as visitor:
+        await visitor.sign_up("by-number@people.example")
+        await visitor.open(f"{FACTORS}/passkeys/new")
+        await visitor.page.get_by_label("Name", exact=True).fill("Here")
+        await visitor.page.get_by_role("button", name="Go on").click()
+        await visitor.reads("Passkeys belong to another address of this site")
+
+
+async def test_without_scripts_an_app_is_offered(chromium: Browser, live_site: Website) -> None:
+    async with visiting(chromium, live_site.origin, scripts=False) as visitor:
+        await visitor.sign_up("plain@people.example")
+        await visitor.open(f"{FACTORS}/passkeys/new")
+        await visitor.reads("an authenticator app works without")
+        await expect(visitor.page.get_by_text("Go on", exact=True)).to_be_hidden()
