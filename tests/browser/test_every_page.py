@@ -152,6 +152,7 @@ ELSEWHERE: Final = {
     "/settings/second-factor/passkeys/{passkey}/remove",
     "/sign-in/code",
     "/sign-in/passkey",
+    "/live",
 }
 MARKET_SEEN_BY: Final = {"stranger", "person"}
 WHO: Final = {

@@ -137,6 +137,8 @@ async def _begin(shown: ShownMarket) -> None:
                 supply=10**15 * (n + 1),
             )
             await shown.kept.learn(mint, facts)
-    for at in range(first + STEP_S, now, STEP_S):
+    for at in range(first + STEP_S, now - 3_600, STEP_S):
         await shown.append(at)
+    for at in range(now - now % 60 - 3_600, now, 60):
+        await shown.append(at, [Mint(WSOL)])
     await shown.trade()

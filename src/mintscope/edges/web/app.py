@@ -47,7 +47,7 @@ from mintscope.edges.web.endpoints import PageEndpoints
 from mintscope.edges.web.factors.second_factor import FactorPages
 from mintscope.edges.web.factors.sign_in import SecondStepPages
 from mintscope.edges.web.form import OwnOrigins
-from mintscope.edges.web.home import HomePages
+from mintscope.edges.web.front.front import FrontPages, PersonCredits
 from mintscope.edges.web.keys.keys import KeyPages
 from mintscope.edges.web.mailbox import Mailbox, MailboxPages
 from mintscope.edges.web.market import MarketParts
@@ -103,7 +103,7 @@ class WebParts:
 def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:
     """Yield every group of pages that is served with *features*."""
     people = parts.people
-    yield HomePages(people, parts.keys, parts.review, origin=origins[0])
+    yield from _market_pages(parts, features, origins[0])
     second_step = SecondStepPages(parts.second_step)
     yield EntryPages(people, second_step, may_sign_up=features.has_people)
     yield second_step
@@ -121,14 +121,21 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
         yield LeavingPages(parts.leaving, parts.credits)
         if parts.describe is not None:
             yield DocsPages(parts.describe, origin=origins[0])
-        if parts.market is not None:
-            lines, watching = TokenLines(parts.market), Watching(parts.watchlists)
-            yield TokensPages(parts.market, lines, watching)
         if parts.mailbox is not None:
             yield MailboxPages(parts.mailbox, origins)
     if features.has_administration:
         yield ReviewPages(parts.review)
         yield UserPages(parts.review)
+
+
+def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[PageGroup]:
+    """Yield the first page, and those of the market if it is shown."""
+    market, watching = parts.market if features.has_people else None, Watching(parts.watchlists)
+    lines = None if market is None else TokenLines(market)
+    own_credits = PersonCredits(parts.credits, parts.ledger)
+    yield FrontPages(parts.review, own_credits, watching, market=market, lines=lines, origin=origin)
+    if market is not None and lines is not None:
+        yield TokensPages(market, lines, watching)
 
 
 def create_web(  # noqa: PLR0913 - one argument for each thing that can be replaced

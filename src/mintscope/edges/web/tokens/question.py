@@ -16,6 +16,7 @@ from mintscope.edges.web.form import FormData
 
 PATH: Final = "/tokens"
 PAGE_LENGTH: Final = 50
+WATCHED_SHOWN: Final = 12  # on the first page
 MICRO_USD: Final = 1_000_000
 TEXT_LENGTH_MAX: Final = 64
 PLACE: Final = re.compile(r"(-?[0-9.]{1,24}(?:e[+-]?[0-9]{1,3})?)?~([1-9A-HJ-NP-Za-km-z]{32,44})")

@@ -1,0 +1,101 @@
+"""SOL as it is now: its report, and the last hour minute by minute.
+
+It is read once for each slot, however many ask: a page that is open asks once a second.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+from markupsafe import Markup
+
+from mintscope.base.errors import ServiceError
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.solana import WSOL
+from mintscope.base.time import MINUTE_S
+from mintscope.core.market.report import TokenReport
+from mintscope.core.market.series.candles import WIDTHS, Range, page_of, series_of
+from mintscope.edges.web.figures.area import draw_area
+from mintscope.edges.web.figures.numbers import short_price
+from mintscope.edges.web.market import MarketParts
+
+SOL: Final = Mint(WSOL)
+MINUTES: Final = 60
+REPORT: Final = msgspec.json.Decoder(TokenReport)
+
+
+class SolNow(NamedTuple):
+    """SOL as of *slot*.
+
+    change    of the last hour, as a fraction; None where it is not known
+    written   some values of the report, in JSON as the API writes them
+    age_ms    of the slot, when it was read; *is_late* if that is more than it should be
+    """
+
+    report: TokenReport
+    slot: Slot
+    age_ms: int
+    change: float | None
+    chart: Markup
+    written: Mapping[str, str]
+    is_late: bool = False
+
+
+@dataclass(slots=True)
+class LiveSol:
+    """Reads SOL of *market*."""
+
+    market: MarketParts
+    _newest: SolNow | None = None
+
+    async def read(self) -> SolNow | None:
+        """Return SOL as it is now; None where it cannot be told, or is too old to be shown."""
+        try:
+            read = await self.market.reports.read(SOL)
+            if self.market.is_stale(read.age_ms):
+                return None
+            kept = self._newest
+            if kept is None or kept.slot != read.slot:
+                report = REPORT.decode(read.body)
+                closes, begin = await self._last_hour(report.data_span.to)
+                kept = _drawn(report, read.slot, closes, begin)
+                self._newest = kept
+        except (ServiceError, msgspec.ValidationError):
+            return None
+        return kept._replace(age_ms=read.age_ms, is_late=self.market.is_degraded(read.age_ms))
+
+    async def _last_hour(self, now: UnixS) -> tuple[Sequence[float], UnixS]:
+        """Return the closes of the last minutes, one for each, and when the first began."""
+        width, minute = WIDTHS["m1"], UnixS(now - now % MINUTE_S)
+        since = UnixS(minute - MINUTES * MINUTE_S)
+        within = Range(width=width, since=since, until=minute, limit=MINUTES + 1, is_filled=True)
+        kept = await self.market.series.candles(SOL, within.asked)
+        if kept is None:
+            return [], since
+        candles = page_of(series_of(kept, within.asked), within, now).candles
+        return [each.close for each in candles], candles[0].bucket if candles else since
+
+
+def _drawn(report: TokenReport, slot: Slot, closes: Sequence[float], begin: UnixS) -> SolNow:
+    price = report.price.usd
+    values = [*closes[:-1], price] if closes else [price]
+    change = values[-1] / values[0] - 1.0 if len(values) > 1 and values[0] else None
+    label = f"SOL in the last hour: from ${short_price(values[0])} to ${short_price(price)}"
+    chart = draw_area(values, begin, MINUTE_S, label)
+    return SolNow(report, slot, 0, change, chart, _written(report))
+
+
+def _written(report: TokenReport) -> Mapping[str, str]:
+    h1, pressure = report.indicators.h1, report.indicators.buy_sell_pressure
+    values = {
+        "usd": report.price.usd,
+        "sol": report.price.sol,
+        "ema9": h1.ema9,
+        "ema21": h1.ema21,
+        "rsi": h1.rsi,
+        "pressure_m5": pressure.m5,
+        "pressure_h1": pressure.h1,
+        "to": report.data_span.to,
+    }
+    return {name: msgspec.json.encode(value).decode() for name, value in values.items()}
