@@ -2,12 +2,20 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
+from typing_extensions import override
 
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.series.store import AskedCandles, KeptCandles, SeriesCandle
+from support.fakes.series import FakeSeries
+from support.scenes.live_market import TRADED, traded_log
 from support.scenes.series_service import BEGIN_S, QUIET, UNTRACKED, SeriesService, series_service
-from support.scenes.service import credit_token
+from support.scenes.service import NOW, bearer, credit_token, running_service
+
+IMPORTED_AT: Final = UnixS(NOW // 1000 - NOW // 1000 % 60 - 3_600)
 
 
 @pytest.fixture
@@ -55,6 +63,35 @@ async def test_a_page_is_oldest_first_with_every_field_of_its_candles(
         ],
         "nextCursor": None,
     }  # fmt: skip
+
+
+class PartlyImported(FakeSeries):
+    """The log's own candles, and one of a provider before them."""
+
+    @override
+    async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
+        kept = await super().candles(mint, asked)
+        assert kept is not None
+        sol = (None, None, None, None)
+        given = SeriesCandle(IMPORTED_AT, 1.0, 3.0, 0.5, 2.0, 0, 0, 0, *sol, 2_500_000)
+        return replace(kept, rows=[given, *kept.rows])
+
+
+async def test_an_imported_candle_says_so_and_has_neither_sides_nor_swaps(tmp_path: Path) -> None:
+    log = traded_log(NOW // 1000)
+    async with running_service(tmp_path, series=PartlyImported(log)) as service:
+        headers = bearer(await service.issue(1))
+        path = f"/v1/token/{TRADED[0]}/candles?tf=m1"
+        answer = await service.client.get(path, headers=headers)
+
+    given, *own = answer.json()["data"]["candles"]
+    assert given == {
+        "t": IMPORTED_AT, "o": 1.0, "h": 3.0, "l": 0.5, "c": 2.0, "sol": None, "volume": 2.5,
+        "buyVolume": None, "sellVolume": None, "swaps": None, "imported": True, "isOpen": False,
+    }  # fmt: skip
+    assert own
+    assert {each["imported"] for each in own} == {False}
+    assert all(each["swaps"] for each in own)
 
 
 async def test_the_newest_page_comes_first_and_cursors_are_stable(market: SeriesService) -> None:

@@ -71,7 +71,7 @@ async def test_a_user_who_never_had_credits_is_told_so_and_loses_nothing(
     )
     assert await balance(service, key) == 0
     data = (await service.client.get(HISTORY, headers=bearer(key))).json()["data"]
-    assert data == {"balance": 0, "spent": 0, "entries": []}
+    assert data == {"balance": 0, "spent": 0, "entries": [], "days": []}
     assert service.accounts.rows("SELECT id FROM credit_account") == []
 
 
@@ -124,6 +124,22 @@ async def test_a_cap_is_told_with_the_moment_it_ends(service: Service, key: str)
 
     service.clock.advance(ends_at - NOW)
     assert (await service.client.get(DATA, headers=bearer(key))).status_code == 200
+
+
+async def test_a_key_at_its_cap_is_told_for_nothing_that_nothing_has_changed(
+    service: Service, key: str
+) -> None:
+    await fill(service, 10)
+    cap(service, 1)
+    first = await service.client.get(DATA, headers=bearer(key))
+    has_it = bearer(key) | {"if-none-match": first.headers["etag"]}
+    again = await service.client.get(DATA, headers=has_it)
+    service.reports.tag = b'W/"another"'
+    changed = await service.client.get(DATA, headers=has_it)
+
+    assert (first.status_code, again.status_code) == (200, 304)
+    assert refusal(changed) == (402, "KEY_CAP_REACHED")
+    assert await balance(service, key) == 9
 
 
 async def test_a_cap_holds_whatever_is_asked_at_once(service: Service, key: str) -> None:

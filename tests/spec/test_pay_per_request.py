@@ -54,6 +54,26 @@ async def test_paid_is_200_with_the_report(shop: SellingApi, world: World) -> No
     assert world.fees() == 10_001
 
 
+@pytest.mark.parametrize("kind", ["candles", "indicators"])
+async def test_a_page_of_a_series_is_paid_for_by_itself_and_given_again(
+    shop: SellingApi, world: World, kind: str
+) -> None:
+    path = f"{PATH}/{kind}?tf=m1&limit=3"
+    demand = await shop.demand("GET", path)
+    payment = shop.pay(demand)
+    response = await shop.send("GET", path, payment, key=KEY)
+    again = await shop.send("GET", path, payment, key=KEY)
+    other = await shop.send("GET", f"{PATH}/{kind}?tf=m1&limit=2", payment, key=KEY)
+
+    assert demand["resource"]["url"].startswith(f"{ORIGIN}{PATH}/{kind}?tf=m1")
+    assert response.status_code == again.status_code == 200
+    assert len(response.json()["data"]["candles" if kind == "candles" else "points"]) == 3
+    assert again.json()["data"] == response.json()["data"]
+    assert other.status_code in {402, 409}
+    assert decoded(response, "payment-response")["success"] is True
+    assert world.received() == 2_500
+
+
 async def test_a_report_is_as_old_as_its_data_when_it_is_given_again(
     shop: SellingApi, world: World
 ) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
@@ -13,6 +13,7 @@ from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.connection import protocol_of
 from mintscope.edges.server.protocol.connections import Connections
+from mintscope.edges.server.request import GONE
 from mintscope.edges.server.server import make_server
 from support.processes.served import served
 
@@ -65,7 +66,7 @@ class Wire(asyncio.Transport):
         pass
 
 
-async def writes(app: Says, request: bytes) -> list[bytes]:
+async def writes(app: ASGIApp, request: bytes) -> list[bytes]:
     """Return what *app* makes the server write to the connection."""
     connections = Connections(
         clock=SystemClock(),
@@ -146,3 +147,19 @@ async def test_a_header_with_a_line_end_is_never_sent(value: bytes) -> None:
     assert status == 500
     assert "x" not in headers
     assert "set-cookie" not in headers
+
+
+class LeavesIt:
+    """An application that answers nothing: its client hangs up meanwhile."""
+
+    async def __call__(self, scope: Scope, _receive: Receive, _send: Send) -> None:
+        hung_up = scope["extensions"][GONE].__self__  # the transport
+        hung_up.close()
+
+
+async def test_who_leaves_before_the_answer_is_no_mistake_of_the_application(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A connection that closes is told to the application before uvicorn hears of it."""
+    assert await writes(LeavesIt(), GET) == []
+    assert [record.message for record in caplog.records] == []

@@ -1,12 +1,13 @@
 """An update of a report: what differs from the one that was told before."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.primitives import Mint, Slot, UnixS, about
+from mintscope.base.solana import WSOL
 from mintscope.core.market.report import (
     CandleCounts,
     Fibonacci,
@@ -17,6 +18,7 @@ from mintscope.core.market.report import (
     TokenReport,
 )
 
+CLOSES: Final = "of the closes, in US dollars; null while there are too few candles."
 Changes = int  # a bit for each part of a report, in the order of `_parts`
 NOTHING: Final[Changes] = 0
 FRAME_PARTS: Final = len(TimeframeIndicators.__struct_fields__)
@@ -25,30 +27,40 @@ FRAME_PARTS: Final = len(TimeframeIndicators.__struct_fields__)
 class TimeframeUpdate(msgspec.Struct, frozen=True, gc=False):
     """The indicators of one timeframe that have changed; None where history is too short."""
 
-    ema9: float | UnsetType | None = UNSET
-    ema21: float | UnsetType | None = UNSET
-    ema50: float | UnsetType | None = UNSET
-    ema200: float | UnsetType | None = UNSET
-    rsi: float | UnsetType | None = UNSET
-    macd: Macd | UnsetType | None = UNSET
-    fibonacci: Fibonacci | UnsetType = UNSET
+    ema9: Annotated[float | UnsetType | None, about(f"EMA(9) {CLOSES}", 171.1)] = UNSET
+    ema21: Annotated[float | UnsetType | None, about(f"EMA(21) {CLOSES}", 170.9)] = UNSET
+    ema50: Annotated[float | UnsetType | None, about(f"EMA(50) {CLOSES}", 170.2)] = UNSET
+    ema200: Annotated[float | UnsetType | None, about(f"EMA(200) {CLOSES}", 168.4)] = UNSET
+    rsi: Annotated[float | UnsetType | None, about("RSI(14), 0 to 100.", 55.5)] = UNSET
+    macd: Annotated[Macd | UnsetType | None, about("MACD, all of it.")] = UNSET
+    fibonacci: Annotated[Fibonacci | UnsetType, about("Levels, all of them.")] = UNSET
 
 
 class IndicatorsUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The timeframes in which something has changed, and the pressure if it has."""
 
-    m1: TimeframeUpdate | UnsetType = UNSET
-    m5: TimeframeUpdate | UnsetType = UNSET
-    m15: TimeframeUpdate | UnsetType = UNSET
-    h1: TimeframeUpdate | UnsetType = UNSET
-    buy_sell_pressure: Pressure | UnsetType = UNSET
+    m1: Annotated[TimeframeUpdate | UnsetType, about("What changed in candles of 1 minute.")] = (
+        UNSET
+    )
+    m5: Annotated[TimeframeUpdate | UnsetType, about("What changed in candles of 5 minutes.")] = (
+        UNSET
+    )
+    m15: Annotated[TimeframeUpdate | UnsetType, about("What changed in candles of 15 minutes.")] = (
+        UNSET
+    )
+    h1: Annotated[TimeframeUpdate | UnsetType, about("What changed in candles of 1 hour.")] = UNSET
+    buy_sell_pressure: Annotated[
+        Pressure | UnsetType, about("The share of volume that was bought, all windows.")
+    ] = UNSET
 
 
 class DataSpanUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Unix seconds: block time of the last applied slot."""
 
-    to: UnixS
-    candle_counts: CandleCounts | UnsetType = UNSET
+    to: Annotated[UnixS, about("Block time of the last applied slot, Unix seconds.", 1_763_460_000)]
+    candle_counts: Annotated[
+        CandleCounts | UnsetType, about("Candles since tracking began, of every timeframe.")
+    ] = UNSET
 
 
 class ReportUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -58,17 +70,17 @@ class ReportUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     `candleCounts` are there whole or not at all.
     """
 
-    token: Mint
-    slot: Slot
-    price: Price
-    indicators: IndicatorsUpdate
-    data_span: DataSpanUpdate
+    token: Annotated[Mint, about("The mint, base58.", WSOL)]
+    slot: Annotated[Slot, about("The slot as of which this is so.", 350_000_000)]
+    price: Annotated[Price, about("Price at the newest accepted swap.")]
+    indicators: Annotated[IndicatorsUpdate, about("What has changed, by timeframe.")]
+    data_span: Annotated[DataSpanUpdate, about("How far the data reaches.")]
 
 
 class ReportSnapshot(TokenReport, frozen=True, gc=False, rename="camel", kw_only=True):
     """Data of a `snapshot`: the whole report, as of *slot*."""
 
-    slot: Slot
+    slot: Annotated[Slot, about("The slot as of which this is so.", 350_000_000)]
 
 
 def changes(told: TokenReport, now: TokenReport) -> Changes:

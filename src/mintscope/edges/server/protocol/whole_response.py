@@ -3,7 +3,15 @@
 from typing import Any, TypeGuard, cast
 
 from typing_extensions import override
-from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
+from uvicorn._types import (
+    ASGI3Application,
+    ASGIReceiveCallable,
+    ASGISendCallable,
+    ASGISendEvent,
+    HTTPResponseBodyEvent,
+    HTTPResponseStartEvent,
+    Scope,
+)
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from mintscope.edges.server.protocol.pushed_body import PushedBody
@@ -19,6 +27,23 @@ class WholeResponse(RequestResponseCycle):
 
     is_followed_by_end = False  # the connection is not closed here, but after what is sent yet
     _head: HTTPResponseStartEvent | None = None
+
+    @override
+    async def run_asgi(self, app: ASGI3Application) -> None:
+        """Let *app* answer; to a client that has left it owes nothing.
+
+        uvicorn knows of those who leave while their newest request is under way, and takes no
+        answer to another one for a mistake of the application.
+        """
+
+        async def answer(
+            scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
+        ) -> None:
+            await app(scope, receive, send)
+            if self.transport.is_closing():
+                self.disconnected = True
+
+        await super().run_asgi(answer)
 
     @override
     async def send(self, message: ASGISendEvent) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from mintscope.base.errors import ErrorCode, ServiceError
-from mintscope.base.primitives import Mint
+from mintscope.base.primitives import Mint, about
 from mintscope.core.market.updates.broadcast import Broadcast
 from mintscope.core.market.updates.server_sent import HEARTBEAT, encode_event
 from mintscope.edges.server.streams.outlet import Outlet
@@ -36,9 +36,9 @@ LOST: Final = {
 class End(msgspec.Struct, frozen=True, rename="camel"):
     """Data of the last event, `end`: why, and how many credits were given back."""
 
-    reason: EndReason
-    message: str
-    credits_returned: int = 0
+    reason: Annotated[EndReason, about("Why, in a word.", EndReason.SHUTTING_DOWN)]
+    message: Annotated[str, about("Why, in a sentence.", "This process stops: connect again.")]
+    credits_returned: Annotated[int, about("Credits of this minute that were given back.", 0)] = 0
 
 
 class EventStream:
