@@ -206,6 +206,29 @@ async def test_a_connection_lost_while_it_is_sent_loses_nothing(
     await sold_once(shop, before, await secret_of(buyer))
 
 
+async def test_a_refusal_after_a_lost_connection_is_believed_once_nothing_can_land(
+    shop: Shopfront, buyer: Visitor
+) -> None:
+    before = shop.world.received()
+    await buyer.page.route("**/buy/10", lose_before)
+    await begin(buyer, shop.wallet("doubtful"))
+    await state(buyer, "lost")
+    shop.world.seconds(125)  # its price holds no more
+    await buyer.page.unroute("**/buy/10")
+    async with buyer.page.expect_response("**/buy/10") as refusing:
+        await buyer.page.get_by_role("button", name="Ask now").click()
+    assert (await refusing.value).status == 402
+    await state(buyer, "lost")
+    assert await buyer.page.evaluate("localStorage.length") == 1
+    later_ms = await buyer.page.evaluate("Date.now()") + 181_000
+    await buyer.page.clock.set_fixed_time(later_ms / 1_000)
+    await state(buyer, "refused")
+    await buyer.reads("That took too long")
+    assert await buyer.page.evaluate("localStorage.length") == 0
+    forgive(buyer, 402)
+    assert shop.world.received() == before
+
+
 async def test_a_page_that_is_lost_finds_its_purchase_again_whatever_wallet_is_there(
     chromium: Browser, shop: Shopfront
 ) -> None:

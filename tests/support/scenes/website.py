@@ -1,6 +1,6 @@
 """The whole service as people see it: pages, API and e-mails over a real store, on one clock."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -152,6 +152,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     has_payments: bool = False,
     clock: ManualClock | None = None,
     merchant_of: Callable[[Money], Merchant] | None = None,
+    expect_open: Callable[[], Awaitable[None]] | None = None,
     has_market: bool = False,
     **parts: Any,
 ) -> AsyncIterator[Website]:
@@ -199,7 +200,9 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             other_limit=other_limit(config.api),
             clock=clock,
             has_payments=has_payments,
-            sales=None if merchant is None else credit_sales(merchant, money.ledger, is_open),
+            sales=None
+            if merchant is None
+            else credit_sales(merchant, money.ledger, expect_open or is_open),
             market=None if market is None else market.parts,
             ledger=money.ledger,
         )

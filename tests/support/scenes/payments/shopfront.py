@@ -6,7 +6,7 @@ The wallet lives in the browser as its script registers it; it signs here, with 
 import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from solders.keypair import Keypair
 from solders.message import to_bytes_versioned
 from solders.transaction import VersionedTransaction
 
+from mintscope.base.errors import ServiceUnavailable
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.payments.pricing.price_cache import PriceCache
 from mintscope.core.payments.redelivery import Secrets
@@ -117,12 +118,24 @@ class BrowserWallet:
 
 
 @dataclass
+class Pause:
+    """Whether sales are closed to everybody."""
+
+    is_on: bool = False
+
+    async def expect_open(self) -> None:
+        if self.is_on:
+            raise ServiceUnavailable("closed: a pause")
+
+
+@dataclass
 class Shopfront:
     """Pages that sell for SCOPE, a token worth a dollar, on the chain of *world*."""
 
     site: Website
     world: World
     price: MovablePrice
+    pause: Pause
 
     def wallet(self, name: str = "buyer", **changes: Any) -> BrowserWallet:
         """Return the wallet of *name*, with a thousand tokens unless *changes* say otherwise."""
@@ -141,7 +154,7 @@ class Shopfront:
 async def shopfront(folder: Path, *, served: bool = True) -> AsyncIterator[Shopfront]:
     """Open the pages that sell, on the loopback address unless not *served*."""
     async with world_at(folder) as world:
-        price = MovablePrice()
+        price, pause = MovablePrice(), Pause()
 
         def merchant_of(money: Money) -> Merchant:
             world.secrets = Secrets.derive(money.pepper)
@@ -156,6 +169,16 @@ async def shopfront(folder: Path, *, served: bool = True) -> AsyncIterator[Shopf
                 asset_symbol="SCOPE",
             )
 
-        opening = served_website if served else website
-        async with opening(folder, clock=world.clock, merchant_of=merchant_of) as site:
-            yield Shopfront(site, world, price)
+        parts: dict[str, Any] = {
+            "clock": world.clock,
+            "merchant_of": merchant_of,
+            "expect_open": pause.expect_open,
+        }
+        opening = served_website(folder, **parts) if served else behind_tls(folder, **parts)
+        async with opening as site:
+            yield Shopfront(site, world, price, pause)
+
+
+def behind_tls(folder: Path, **parts: Any) -> AbstractAsyncContextManager[Website]:
+    """Open the website for people without a browser, whose cookies want https."""
+    return website(folder, origin="https://shop.example", **parts)

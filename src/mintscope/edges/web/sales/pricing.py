@@ -14,14 +14,19 @@ from mintscope.edges.web.sales.words import tokens_text
 # What is asked for, how much of it one price buys, and the price in credits; the table of the page.
 COSTS: Final = (
     ("Report of a token", "GET /v1/token/{mint}", "price, indicators, pressure", "1"),
-    ("Reports of many", "POST /v1/tokens/batch", "up to 50 tokens", "1 for each delivered"),
+    (
+        "Reports of many",
+        "POST /v1/tokens/batch",
+        "up to 50 tokens; those delivered count",
+        "1 each",
+    ),
     ("Candles", "GET /v1/token/{mint}/candles", "a page of up to 1,000", "1"),
     ("Indicators over time", "GET /v1/token/{mint}/indicators", "a page of up to 1,000", "1"),
     ("Swaps", "GET /v1/token/{mint}/swaps", "a page of up to 500", "1"),
     ("Stream", "GET /v1/stream", "each token, each started minute", "1"),
     ("List and search", "GET /v1/tokens", "every token that is followed", "free"),
     ("Facts of a mint", "GET /v1/token/{mint}/metadata", "supply, authorities, risks", "free"),
-    ("Watchlists, account, demo", "GET /v1/demo/token", "and all that is not listed", "free"),
+    ("Everything else", "demo, account, watchlists", "all that is not listed", "free"),
     ("Any error", "4xx and 5xx", "unknown token, stale data, too fast, our fault", "free"),
 )
 
