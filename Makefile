@@ -14,6 +14,9 @@ SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && chmod 711 $$scratc
 APT_INSTALL := apt-get -qq install --yes --no-install-recommends
 KERNELS := $(addprefix src/mintscope/core/,market/engine/kernels.py market/engine/prefetch.py dex/base58.py)
 PACKAGES := tests/browser src/mintscope/edges/web/assets packages/client-ts
+# A script that pages use, as its package has it; where it was not made, pages show a drawn chart.
+CHARTS := src/mintscope/edges/web/static/lightweight-charts.js
+CHARTS_OF_PACKAGE := src/mintscope/edges/web/assets/node_modules/lightweight-charts/dist/lightweight-charts.standalone.production.mjs
 
 .PHONY: help setup demo quick test check bench mainnet market cluster storm prove fuzz mutation report protocol lock format clean
 
@@ -112,6 +115,7 @@ $(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.jso
 	@for folder in $(PACKAGES); do \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix $$folder --silent --no-audit --no-fund || exit 1; \
 	done
+	@cp $(CHARTS_OF_PACKAGE) $(CHARTS)
 	@touch $@
 
 # Chromium comes from Debian where that is possible; without it its tests are skipped.

@@ -25,6 +25,7 @@ pytest_plugins = [
     "support.scenes.payments.selling_api",
     "support.scenes.people.browsing",
     "support.scenes.people.web_person",
+    "support.scenes.people.token_visitors",
 ]
 
 TESTS: Final = Path(__file__).resolve().parent

@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import Browser
 
 from mintscope.base.errors import MethodNotAllowed, NotFound
+from mintscope.base.solana import WSOL
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 from mintscope.edges.server.routes import Route, Router
@@ -24,6 +25,7 @@ from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website, served_web
 ADDRESSES: Final = {
     "stranger": {
         "home": "/",
+        "token": f"/token/{WSOL}",
         "tokens": "/tokens",
         "tokens-none": "/tokens?q=no+such+token",
         "pricing-nothing-sold": "/pricing",
@@ -153,6 +155,7 @@ ELSEWHERE: Final = {
     "/sign-in/code",
     "/sign-in/passkey",
     "/live",
+    "/token/{mint}/live",
 }
 MARKET_SEEN_BY: Final = {"stranger", "person"}
 WHO: Final = {

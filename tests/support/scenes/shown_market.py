@@ -13,6 +13,7 @@ from based58 import b58encode
 from msgspec.structs import replace
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.limits import Limits
 from mintscope.base.primitives import Mint, UnixMs
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.credits.ledger import CreditLedger
@@ -106,7 +107,7 @@ class ShownMarket:
 
 @asynccontextmanager
 async def shown_market(
-    folder: Path, config: Config, ledger: CreditLedger, clock: ManualClock
+    folder: Path, config: Config, ledger: CreditLedger, limits: Limits, clock: ManualClock
 ) -> AsyncIterator[ShownMarket]:
     """Open a market that has traded for a day until now."""
     async with market_of("sqlite", folder) as market:
@@ -115,7 +116,7 @@ async def shown_market(
         follower = Follower(market.reader, live, clock)
         lister = Lister(market.lists, clock, wait=look_again_soon)
         streams = Streams(Broadcaster(follower, live, clock), clock, stream_bounds(config))
-        parts = market_parts(config, follower, market.series, lister, streams, ledger)
+        parts = market_parts(config, follower, market.series, lister, streams, ledger, limits)
         shown = ShownMarket(kept, lister, follower, parts, clock)
         await _begin(shown)
         yield shown

@@ -28,6 +28,7 @@ from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.streams.streams import Streams
 from mintscope.edges.web.app import groups_of
+from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.routes import PageRoute
 from mintscope.shell.config.config import Config
@@ -44,6 +45,7 @@ from support.processes.served import served
 from support.scenes.live_market import following, traded_log
 from support.scenes.shown_market import ShownMarket, shown_market
 from support.scenes.stores import config_in
+from support.scenes.token_market import TokenMarket, open_token_market
 
 NOW: Final = UnixMs(1_795_000_000_000)
 PASSWORD: Final = "correct horse battery"
@@ -75,6 +77,7 @@ class Website:
     folder: Path
     ledger: CreditLedger
     market: ShownMarket | None = None
+    token_market: TokenMarket | None = None
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return what the money file holds, read over a connection of its own."""
@@ -84,13 +87,19 @@ class Website:
         finally:
             db.close()
 
+    @property
+    def market_parts(self) -> MarketParts | None:
+        """What pages read of the market, of the one that there is."""
+        market = self.market or self.token_market
+        return None if market is None else market.parts
+
     def routes(self) -> list[PageRoute]:
         """Return every row of the pages."""
         parts = replace(
             self.accounts.web_parts(),
             describe=described(self.api, self.origin),
-            market=None if self.market is None else self.market.parts,
             ledger=self.ledger,
+            market=self.market_parts,
         )
         groups = groups_of(parts, Features(), [self.origin])
         return [route for group in groups for route in group.routes()]
@@ -154,12 +163,13 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     merchant_of: Callable[[Money], Merchant] | None = None,
     expect_open: Callable[[], Awaitable[None]] | None = None,
     has_market: bool = False,
+    has_token_market: bool = False,
     **parts: Any,
 ) -> AsyncIterator[Website]:
     """Build the service; forms are accepted from *origin*; *parts* are sections.
 
     merchant_of   makes what sells, over the money of this service; None where nothing is sold
-    has_market    pages show tokens, that of `shown_market`
+    has_market    pages show tokens, that of `shown_market`; or of `token_market`
     """
     # Passkeys belong to a name, so the machine itself is known by its name too.
     origins = list(dict.fromkeys([origin, origin.replace("127.0.0.1", "localhost")]))
@@ -181,11 +191,17 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
         )
         market: ShownMarket | None = None
         if has_market:
-            market = await enter(shown_market(folder, config, money.ledger, clock))
+            market = await enter(shown_market(folder, config, money.ledger, limits, clock))
+        token_market: TokenMarket | None = None
+        if has_token_market:
+            token_market = await enter(
+                open_token_market(folder, config, money.ledger, limits, clock)
+            )
+        shown = market or token_market
         merchant = None if merchant_of is None else merchant_of(money)
         api = create_api(
             config,
-            **(await _made_up(config, clock) if market is None else _shown(market)),
+            **(await _made_up(config, clock) if shown is None else _shown(shown.parts)),
             ledger=money.ledger,
             checks=[],
             merchant=merchant,
@@ -203,8 +219,8 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             sales=None
             if merchant is None
             else credit_sales(merchant, money.ledger, expect_open or is_open),
-            market=None if market is None else market.parts,
             ledger=money.ledger,
+            market=None if shown is None else shown.parts,
         )
         yield Website(
             origin,
@@ -216,6 +232,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             folder,
             money.ledger,
             market,
+            token_market,
         )
 
 
@@ -231,9 +248,8 @@ async def _made_up(config: Config, clock: ManualClock) -> dict[str, Any]:
     }
 
 
-def _shown(market: ShownMarket) -> dict[str, Any]:
-    """Return what the API reads of *market*."""
-    parts = market.parts
+def _shown(parts: MarketParts) -> dict[str, Any]:
+    """Return what the API reads of a market."""
     return {
         "reports": parts.reports,
         "series": parts.series,

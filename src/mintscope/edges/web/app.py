@@ -65,6 +65,8 @@ from mintscope.edges.web.session.address import AddressPages
 from mintscope.edges.web.session.entry import EntryPages
 from mintscope.edges.web.session.leaving import LeavingPages
 from mintscope.edges.web.session.links import LinkPages
+from mintscope.edges.web.token.pages import TokenPages
+from mintscope.edges.web.token.views import Views
 from mintscope.edges.web.tokens.lines import TokenLines
 from mintscope.edges.web.tokens.tokens import TokensPages
 from mintscope.edges.web.tokens.watching import Watching
@@ -136,6 +138,7 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
     yield FrontPages(parts.review, own_credits, watching, market=market, lines=lines, origin=origin)
     if market is not None and lines is not None:
         yield TokensPages(market, lines, watching)
+        yield TokenPages(market, Views(market, parts.credits), origin=origin)
 
 
 def create_web(  # noqa: PLR0913 - one argument for each thing that can be replaced

@@ -17,11 +17,18 @@ from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import AGENT_LENGTH_MAX, Browser, Session, SessionEnded
 from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import Request
-from mintscope.edges.server.response import Response
+from mintscope.edges.server.response import AnyResponse, Response
 from mintscope.edges.server.routes import Route, Router
 from mintscope.edges.web.form import FormData, OwnOrigins, expect_csrf, parse_form, read_form
 from mintscope.edges.web.pages.failures import failure_headers, failure_page
-from mintscope.edges.web.pages.page import COOKIE, END_SESSION, Page, PageResponse, Redirect
+from mintscope.edges.web.pages.page import (
+    COOKIE,
+    END_SESSION,
+    Page,
+    Pushed,
+    Redirect,
+    WholeResponse,
+)
 from mintscope.edges.web.pages.render import PageContext, PageWriter
 from mintscope.edges.web.routes import SEGMENT, START, Access, PageRequest, PageRoute
 
@@ -71,7 +78,7 @@ class PageEndpoints:
         headers = failure_headers(error)
         return self.writer.write(page, request.state, headers=headers, is_htmx=is_htmx)
 
-    async def _respond(self, page: PageRoute, request: Request) -> Response:
+    async def _respond(self, page: PageRoute, request: Request) -> AnyResponse:
         session = await self._learn_session(request)
         query = parse_form(request.query)
         request.state = replace(request.state, notice=query.text("notice"))
@@ -84,24 +91,24 @@ class PageEndpoints:
         if detour is not None:
             return self._write(request, detour)
         form = await self._form(page, request, session) if is_form else FormData()
-        return self._write(
-            request,
-            await page.handler(
-                PageRequest(
-                    now=self.clock.now(),
-                    browser=Browser(
-                        address=client, agent=request.value(b"user-agent")[:AGENT_LENGTH_MAX]
-                    ),
-                    session=session,
-                    path_params=request.path_params,
-                    query_params=query,
-                    form=form,
-                    next_path=self._own_page(form.text("next") or query.text("next")),
-                )
-            ),
+        response = await page.handler(
+            PageRequest(
+                now=self.clock.now(),
+                browser=Browser(
+                    address=client, agent=request.value(b"user-agent")[:AGENT_LENGTH_MAX]
+                ),
+                session=session,
+                path_params=request.path_params,
+                query_params=query,
+                form=form,
+                next_path=self._own_page(form.text("next") or query.text("next")),
+            )
         )
+        if isinstance(response, Pushed):
+            return self.writer.push(response)
+        return self._write(request, response)
 
-    def _write(self, request: Request, page: PageResponse) -> Response:
+    def _write(self, request: Request, page: WholeResponse) -> Response:
         if isinstance(page, Page) and page.cookie == END_SESSION:
             request.state = replace(request.state, session=None)
         return self.writer.write(page, request.state, is_htmx=b"hx-request" in request.headers)

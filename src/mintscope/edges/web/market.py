@@ -3,6 +3,7 @@
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from mintscope.base.limits import Limits
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL
 from mintscope.base.time import SECOND_MS
@@ -24,11 +25,13 @@ class MarketParts:
     lists                 all tokens, and what the chain says of them
     streams               reports as they change; pages have a part of its room
     ledger                takes a credit for a view
+    limits                counts views, the same for every process where they share a store
     degraded_after_s      older data is marked
     stale_after_s         older data is not shown
     showcase              tokens that everyone sees for nothing, beside wrapped SOL
     free_views_per_day    of other tokens, by client address
     live_pages_max        open pages that are told of changes
+    has_mcp               there are tools for MCP clients beside the pages
     """
 
     reports: Reports
@@ -36,11 +39,13 @@ class MarketParts:
     lists: TokenLists
     streams: Streams
     ledger: CreditLedger
+    limits: Limits
     degraded_after_s: float = 30.0
     stale_after_s: float = 300.0
     showcase: AbstractSet[Mint] = FREE
     free_views_per_day: int = 20
     live_pages_max: int = 500
+    has_mcp: bool = False
 
     def is_free(self, mint: Mint) -> bool:
         """Say whether everyone sees *mint* for nothing."""

@@ -102,7 +102,7 @@ async def _serve(
     )
     address_limits = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
     other, sold = other_limit(config.api), _sold_on_pages(sales, merchant, ledger)
-    shown = market_parts(config, follower, market.series, lists.lists, streams, ledger)
+    shown = market_parts(config, follower, market.series, lists.lists, streams, ledger, limits)
     pages = Pages(config.web, accounts, address_limits, other, clock, ledger, shown, sold)
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, address_limits, other, clock)

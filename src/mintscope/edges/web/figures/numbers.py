@@ -22,8 +22,8 @@ def whole_number(value: float) -> str:
     return text.removesuffix(".0")
 
 
-def short_price(value: float) -> str:
-    """Return *value* in five digits or to the cent; many zeros behind the point are counted.
+def short_price(value: float, digits_max: int = DIGITS) -> str:
+    """Return *value* in so many digits or to the cent; many zeros behind the point are counted.
 
     0.000022584 is 0.0₄22584: four zeros, then the digits.
     """
@@ -32,10 +32,10 @@ def short_price(value: float) -> str:
         return "0" if size == 0 else NOTHING
     if size >= CENTS_FROM:
         return f"{sign}{size:,.2f}" if size < 10**POWER_MAX else f"{sign}{size:.4g}"
-    digits, power = f"{size:.{DIGITS - 1}e}".split("e")
+    digits, power = f"{size:.{digits_max - 1}e}".split("e")
     zeros = -int(power) - 1
     if zeros <= ZEROS_SPELLED_MAX:
-        return f"{sign}{size:.{DIGITS - 1 - int(power)}f}"
+        return f"{sign}{size:.{max(0, digits_max - 1 - int(power))}f}"
     return f"{sign}0.0{str(zeros).translate(SUBSCRIPTS)}{digits.replace('.', '')}"
 
 

@@ -48,6 +48,10 @@ class StaticFiles:
             Route("GET", "/favicon.ico", self.get_icon),
         ]
 
+    def __contains__(self, name: str) -> bool:
+        """Say whether there is a file *name*."""
+        return name in self._bodies
+
     def address(self, name: str) -> str:
         """Return where pages find *name*: another address for other content."""
         return f"/static/{name}?v={self._versions[name]}"

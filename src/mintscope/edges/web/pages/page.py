@@ -1,8 +1,10 @@
-"""What handlers return: a page to render, another page to go to, or a plain text."""
+"""What handlers return: a page to render, another page to go to, a plain text, or events."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from mintscope.edges.server.streams.outlet import Outlet
 
 COOKIE: Final = "__Host-mintscope"
 NO_ERRORS: Final[Mapping[str, str]] = {}
@@ -34,6 +36,8 @@ NOTICES: Final[Mapping[str, str]] = {
     "key-renamed": "The key has its new name.",
     "key-revoked": "The key is revoked.",
     "key-capped": "The cap is changed.",
+    "view-bought": "One credit was spent. This token is shown for 15 minutes, in every timeframe.",
+    "no-credits": "There was no credit left to spend, so nothing was spent.",
     "approved": "Approved. An e-mail is on its way to the applicant.",
     "rejected": "Rejected. An e-mail is on its way to the applicant.",
     "application-reset": "The key is revoked. The same secret can be exchanged once more.",
@@ -91,7 +95,18 @@ class NoContent:
     """Nothing is new: the browser keeps what it shows."""
 
 
-PageResponse = Page | Redirect | PlainText | TextFile | NoContent
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """Server-sent events, written whenever there is something to tell.
+
+    push   as in `server.response.PushedResponse`
+    """
+
+    push: Callable[[Outlet], Awaitable[None]]
+
+
+WholeResponse = Page | Redirect | PlainText | TextFile | NoContent
+PageResponse = WholeResponse | Pushed
 
 
 def link_gone(purpose: str) -> Page:

@@ -16,8 +16,9 @@ from mintscope.base.clock import Clock
 from mintscope.base.foreign import visible
 from mintscope.base.time import iso_time
 from mintscope.core.accounts.people.session import Session
-from mintscope.edges.server.response import NO_STORE, Header, Response
-from mintscope.edges.web.figures.numbers import dollars, percent, price
+from mintscope.core.market.updates.server_sent import CONTENT_TYPE
+from mintscope.edges.server.response import NO_STORE, Header, PushedResponse, Response
+from mintscope.edges.web.figures.numbers import dollars, percent, price, short_price
 from mintscope.edges.web.figures.sparkline import sparkline
 from mintscope.edges.web.pages.highlight import highlight
 from mintscope.edges.web.pages.page import (
@@ -26,10 +27,11 @@ from mintscope.edges.web.pages.page import (
     NOTICES,
     NoContent,
     Page,
-    PageResponse,
     PlainText,
+    Pushed,
     Redirect,
     TextFile,
+    WholeResponse,
 )
 from mintscope.edges.web.pages.words import (
     ago_text,
@@ -41,6 +43,10 @@ from mintscope.edges.web.pages.words import (
 )
 
 HTML: Final[Header] = (b"content-type", b"text/html; charset=utf-8")
+EVENTS: Final[tuple[Header, ...]] = (
+    (b"content-type", CONTENT_TYPE),
+    (b"x-accel-buffering", b"no"),  # a proxy that keeps events back makes them late
+)
 PLAIN: Final[Header] = (b"content-type", b"text/plain; charset=utf-8")
 YEAR_S: Final = 365 * 86_400
 POLICY: Final = (
@@ -102,7 +108,7 @@ class PageWriter:
     Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
     `values`, `features`, `pages`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`,
     `until`, `agent`, `visible`, `foreign`, `prose`, `highlight`, and of `figures`: `price`,
-    `dollars`, `percent`, `sparkline`.
+    `short`, `dollars`, `percent`, `sparkline`.
 
     pages       the paths of all pages that there are: a link to any other is not shown
     is_secure   every address of the site is https
@@ -123,7 +129,7 @@ class PageWriter:
 
     def write(
         self,
-        page: PageResponse,
+        page: WholeResponse,
         context: PageContext,
         *,
         headers: tuple[Header, ...] = (),
@@ -162,6 +168,10 @@ class PageWriter:
             response.headers += ((b"set-cookie", _cookie(page.cookie).encode()),)
         return response
 
+    def push(self, page: Pushed) -> PushedResponse:
+        """Return the response whose body is written bit by bit."""
+        return PushedResponse(HTTPStatus.OK, page.push, (*EVENTS, NO_STORE, *GUARDS))
+
     def _render(self, page: Page, context: PageContext) -> str:
         return self._environment.get_template(page.template).render(
             page.facts,
@@ -196,6 +206,7 @@ def _environment(
         visible=visible,
         foreign=foreign_text,
         price=price,
+        short=short_price,
         dollars=dollars,
         percent=percent,
         sparkline=sparkline,

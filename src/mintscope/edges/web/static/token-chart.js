@@ -1,0 +1,213 @@
+// The chart of a token as it moves, and numbers as the page writes them.
+"use strict";
+
+const SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉";
+const MINUS = "\u2212";
+export const DASH = "\u2013";
+const FIELDS = ["t", "open", "high", "low", "close", "bought", "sold", "unsided",
+  "ema9", "ema21", "ema50", "ema200", "rsi", "macd", "signal", "histogram"];
+export const AVERAGES = ["ema9", "ema21", "ema50", "ema200"];
+const PANES = [614, 140, 130, 116]; // heights, as the drawn chart has them
+// Numbers, as web/figures/numbers.py writes them.
+
+export function shortPrice(value, most = 5) {
+  const size = Math.abs(value);
+  const sign = value < 0 ? MINUS : "";
+  if (size === 0) return "0";
+  if (size >= 100) {
+    return sign + size.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  }
+  const [digits, power] = size.toExponential(most - 1).split("e");
+  const zeros = -Number(power) - 1;
+  if (zeros <= 3) return sign + size.toFixed(Math.max(0, most - 1 - Number(power)));
+  const counted = [...String(zeros)].map((each) => SUBSCRIPTS[each]).join("");
+  return `${sign}0.0${counted}${digits.replace(".", "")}`;
+}
+
+export function wholeNumber(value) {
+  const text = String(value);
+  if (!text.includes("e")) return text;
+  const [digits, power] = text.split("e");
+  const [whole, part = ""] = digits.replace("-", "").split(".");
+  const sign = value < 0 ? "-" : "";
+  const at = Number(power);
+  if (at < 0) return `${sign}0.${"0".repeat(-at - 1)}${whole}${part}`;
+  return sign + whole + part.padEnd(at, "0");
+}
+
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+export function showPrice(place, value, before, behind = "") {
+  const whole = `${before}${wholeNumber(value)}${behind}`;
+  const shown = `${before}${shortPrice(value)}${behind}`;
+  place.replaceChildren(
+    element("span", { class: "number", title: whole },
+      element("span", { "aria-hidden": "true" }, shown),
+      element("span", { class: "unseen" }, whole)),
+  );
+}
+
+// The chart that moves takes the place of the drawn one, which is behind it.
+
+const box = document.getElementById("chart");
+
+export function pointOf(row) {
+  return Object.fromEntries(FIELDS.slice(0, row.length).map((name, at) => [name, row[at]]));
+}
+
+// Oldest first; whoever changes them tells the chart.
+export const points = JSON.parse(box.dataset.points).map(pointOf);
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const both = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", timeZoneName: "short",
+});
+
+export class MovingChart {
+  constructor(library) {
+    this.library = library;
+    this.place = element("div", { class: "moving", "aria-hidden": "true" });
+    box.append(this.place);
+    this.chart = library.createChart(this.place, this.#look());
+    this.levels = [];
+    this.#addSeries();
+    this.chart.panes().forEach((pane, at) => pane.setStretchFactor(PANES[at]));
+    this.chart.subscribeCrosshairMove((move) => this.#tell(move));
+    this.setAll();
+    this.setLevels(JSON.parse(box.dataset.levels));
+  }
+
+  #look() {
+    return {
+      autoSize: true,
+      layout: {
+        attributionLogo: false, // it would need a style of its own; a link below names the maker
+        background: { color: colour("--surface") },
+        textColor: colour("--quiet"),
+        fontFamily: colour("--sans"),
+        fontSize: 12,
+        panes: { separatorColor: colour("--line"), separatorHoverColor: colour("--edge") },
+      },
+      grid: { vertLines: { visible: false }, horzLines: { color: colour("--line") } },
+      rightPriceScale: { borderColor: colour("--line"), minimumWidth: parseFloat(colour("--axis")) * parseFloat(getComputedStyle(box).fontSize) },
+      timeScale: {
+        borderColor: colour("--line"),
+        timeVisible: true,
+        tickMarkFormatter: (at, kind) => (kind < 3 ? day : clock).format(at * 1000),
+      },
+      localization: { timeFormatter: (at) => both.format(at * 1000) },
+      handleScroll: { vertTouchDrag: false },
+      handleScale: { mouseWheel: false }, // the page scrolls; two fingers and the axes scale
+    };
+  }
+
+  #addSeries() {
+    const { CandlestickSeries, HistogramSeries, LineSeries } = this.library;
+    const last = points.at(-1)?.close || 1;
+    const priceFormat = {
+      type: "custom", minMove: 10 ** (Math.floor(Math.log10(last)) - 5), formatter: (value) => shortPrice(value),
+    };
+    const short = { ...priceFormat, formatter: (value) => shortPrice(value, 3) };
+    const volumeFormat = { type: "custom", minMove: 0.01, formatter: (v) => shortAmount(Math.abs(v)) };
+    const quiet = { priceLineVisible: false, lastValueVisible: false, crosshairMarkerVisible: false };
+    const rise = colour("--rise");
+    const fall = colour("--fall");
+    const add = (kind, options, pane) => this.chart.addSeries(kind, options, pane);
+    const line = (name, pane, format, width = 1) =>
+      add(LineSeries, { ...quiet, color: colour(name), lineWidth: width, priceFormat: format }, pane);
+    const plain = { type: "custom", minMove: 1, formatter: (value) => value.toFixed(0) };
+    this.colours = { rise, fall, unsided: colour("--edge") };
+    this.candles = add(CandlestickSeries, {
+      upColor: rise, downColor: fall, wickUpColor: rise, wickDownColor: fall,
+      borderVisible: false, priceFormat,
+    }, 0);
+    this.lines = Object.fromEntries(AVERAGES.map((name) => [name, line(`--${name}`, 0, priceFormat)]));
+    this.bought = add(HistogramSeries, { ...quiet, color: `${rise}a6`, priceFormat: volumeFormat }, 1);
+    this.sold = add(HistogramSeries, { ...quiet, color: `${fall}a6`, priceFormat: volumeFormat }, 1);
+    this.lines.rsi = line("--ema50", 2, plain, 2);
+    this.lines.rsi.applyOptions({
+      autoscaleInfoProvider: (own) => {
+        const range = own()?.priceRange ?? { minValue: 50, maxValue: 50 };
+        const [least, most] = [Math.min(25, range.minValue), Math.max(75, range.maxValue)];
+        return { priceRange: { minValue: least, maxValue: most } };
+      },
+    });
+    for (const price of [30, 70]) {
+      this.lines.rsi.createPriceLine({ price, color: colour("--edge"), lineWidth: 1, lineStyle: 2 });
+    }
+    this.histogram = add(HistogramSeries, { ...quiet, priceFormat: short }, 3);
+    this.lines.macd = line("--ema21", 3, short);
+    this.lines.signal = line("--ema9", 3, short);
+  }
+
+  #rows(point) {
+    const time = point.t;
+    const { rise, fall, unsided } = this.colours;
+    const soft = { rise: `${rise}a6`, fall: `${fall}a6`, unsided: `${unsided}a6` };
+    const up = point.unsided ? { time, value: point.unsided, color: soft.unsided } : { time, value: point.bought };
+    const rows = [
+      [this.candles, { time, open: point.open, high: point.high, low: point.low, close: point.close }],
+      [this.bought, up],
+      [this.sold, { time, value: -point.sold }],
+    ];
+    const known = (value) => value !== null && value !== undefined;
+    for (const [name, series] of Object.entries(this.lines)) {
+      rows.push([series, known(point[name]) ? { time, value: point[name] } : { time }]);
+    }
+    const value = point.histogram;
+    rows.push([this.histogram, known(value) ? { time, value, color: value < 0 ? soft.fall : soft.rise } : { time }]);
+    return rows;
+  }
+
+  setAll() {
+    const all = new Map();
+    for (const point of points) {
+      for (const [series, row] of this.#rows(point)) {
+        if (!all.has(series)) all.set(series, []);
+        all.get(series).push(row);
+      }
+    }
+    for (const [series, rows] of all) series.setData(rows);
+    this.chart.timeScale().fitContent();
+  }
+
+  setNewest(point) {
+    for (const [series, row] of this.#rows(point)) series.update(row);
+  }
+
+  setLevels(levels) {
+    for (const each of this.levels) this.candles.removePriceLine(each);
+    this.levels = Object.entries(levels).map(([title, price]) => this.candles.createPriceLine({
+      price, title, color: colour("--edge"), lineWidth: 1, lineStyle: 2, axisLabelVisible: false,
+    }));
+  }
+
+  remove() {
+    this.chart.remove();
+    this.place.remove();
+  }
+
+  #tell(move) {
+    const place = document.getElementById("hovered");
+    const at = move.time === undefined ? undefined : points.find((point) => point.t === move.time);
+    if (at === undefined) {
+      place.replaceChildren();
+      return;
+    }
+    const told = ["open", "high", "low", "close"].map((name) => `${name} ${shortPrice(at[name])}`);
+    place.textContent = `${both.format(at.t * 1000)}: ${told.join("  ")}`;
+  }
+}
+
+function shortAmount(value) {
+  for (const [factor, unit] of [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "k"]]) {
+    if (value >= factor) return `${(value / factor).toPrecision(3)}${unit}`;
+  }
+  return value.toPrecision(3);
+}

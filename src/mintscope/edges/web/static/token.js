@@ -1,0 +1,235 @@
+// The page of a token as it moves: its numbers, age and swaps, and what it tells its chart.  Without
+// this file the page shows what was when it was loaded.
+import {
+  AVERAGES, DASH, MovingChart, element, pointOf, points, shortPrice, showPrice, wholeNumber,
+} from "./token-chart.js";
+
+const KEY = "YOUR_KEY";
+const POINTS_MAX = 1000;
+const OF_CANDLE = 8; // the fields of a point that are no indicators
+const box = document.getElementById("chart");
+const field = (name) => document.querySelector(`[data-field="${name}"]`);
+
+let chart = null;
+
+async function moveChart() {
+  if (!box.dataset.library) return;
+  const library = await import(box.dataset.library);
+  chart = new MovingChart(library);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    chart.remove();
+    chart = new MovingChart(library);
+  });
+}
+
+// What is told of changes.
+
+const timeframe = box.dataset.timeframe;
+const report = { indicators: {} };
+let lastTrade = Number(box.dataset.lastTrade ?? 0);
+
+function showCell(name, value, tone) {
+  const cell = field(name);
+  if (!cell || value === undefined) return;
+  if (value === null) {
+    cell.className = "level";
+    cell.textContent = DASH;
+    return;
+  }
+  cell.className = tone;
+  const text = name.endsWith(".rsi") ? value.toFixed(1) : shortPrice(value, 4);
+  cell.replaceChildren(element("span", { title: wholeNumber(value) }, text));
+}
+
+const side = (first, second) => (first > second ? "up" : first < second ? "down" : "level");
+
+function showFrame(name, frame) {
+  const usd = report.price.usd;
+  for (const each of AVERAGES) showCell(`${name}.${each}`, frame[each], side(usd, frame[each]));
+  const { rsi, macd } = frame;
+  showCell(`${name}.rsi`, rsi, rsi > 70 ? "up" : rsi < 30 ? "down" : "level");
+  for (const part of ["line", "signal", "histogram"]) {
+    const value = macd === undefined ? undefined : macd?.[part] ?? null;
+    showCell(`${name}.macd.${part}`, value, side(value, 0));
+  }
+}
+
+function showShares(pressure, now) {
+  for (const place of document.querySelectorAll("[data-pressure]")) {
+    const value = pressure[place.dataset.pressure];
+    const isNone = value === 0 && lastTrade <= now - Number(place.dataset.spanS);
+    place.querySelector("svg").classList.toggle("none", isNone);
+    place.querySelector(".bought").setAttribute("width", (value * 100).toFixed(2));
+    place.querySelector(".number").textContent = isNone ? "no trades" : value.toFixed(2);
+  }
+}
+
+function showIndicators() {
+  const frame = report.indicators[timeframe];
+  const point = points.at(-1);
+  if (!frame || !point) return;
+  for (const name of [...AVERAGES, "rsi"]) point[name] = frame[name];
+  point.macd = frame.macd?.line ?? null;
+  point.signal = frame.macd?.signal ?? null;
+  point.histogram = frame.macd?.histogram ?? null;
+  chart?.setNewest(point);
+}
+
+function hearReport(told) {
+  const { m1, m5, m15, h1, buySellPressure } = told.indicators;
+  report.price = told.price;
+  for (const [name, frame] of Object.entries({ m1, m5, m15, h1 })) {
+    report.indicators[name] = { ...report.indicators[name], ...frame };
+    showFrame(name, report.indicators[name]);
+  }
+  if (buySellPressure) report.pressure = buySellPressure;
+  if (report.pressure) showShares(report.pressure, told.dataSpan.to);
+  showPrice(field("usd"), told.price.usd, "$");
+  showPrice(field("sol"), told.price.sol, "", " SOL");
+  field("slot").textContent = told.slot.toLocaleString("en-US");
+  document.title = document.title.replace(/ [^ ]+ USD/, ` ${shortPrice(told.price.usd)} USD`);
+  const fibonacci = { m1, m5, m15, h1 }[timeframe]?.fibonacci;
+  if (fibonacci && chart) {
+    const { swingHigh, level236, level382, level500, level618, level764, swingLow } = fibonacci;
+    chart.setLevels({
+      0: swingHigh, 23.6: level236, 38.2: level382, 50: level500, 61.8: level618, 76.4: level764,
+      100: swingLow,
+    });
+  }
+  const point = points.at(-1);
+  if (point && told.dataSpan.to < point.t + Number(box.dataset.widthS)) {
+    point.close = told.price.usd;
+    point.high = Math.max(point.high, point.close);
+    point.low = Math.min(point.low, point.close);
+  }
+  showIndicators();
+  age.hear(told.dataSpan.to * 1000);
+}
+
+function hearCandles(rows) {
+  for (const row of rows) {
+    const told = pointOf(row.slice(0, OF_CANDLE));
+    const known = points.findLast((point) => point.t === told.t);
+    if (known) Object.assign(known, told);
+    else if (told.t > (points.at(-1)?.t ?? 0)) points.push(told);
+    else continue;
+    if (points.at(-1).t === told.t) chart?.setNewest(points.at(-1));
+  }
+  if (points.length > POINTS_MAX) points.splice(0, points.length - POINTS_MAX);
+  showIndicators();
+}
+
+function hearAll(rows) {
+  points.splice(0, points.length, ...rows.map(pointOf));
+  chart?.setAll();
+}
+
+const shortened = (text) => `${text.slice(0, 4)}\u2026${text.slice(-4)}`;
+
+function swapLine(swap, isNew) {
+  const at = new Date(swap.at).toISOString();
+  const price = element("td");
+  if (swap.usd === null) price.textContent = DASH;
+  else showPrice(price, swap.usd, "$");
+  const link = element("a", {
+    class: "mono", href: `https://solscan.io/tx/${swap.signature}`, rel: "noopener noreferrer",
+    title: swap.signature,
+  }, shortened(swap.signature));
+  return element("tr", isNew ? { class: "new" } : {},
+    element("td", {}, element("time", { datetime: at, "data-moment": "clock" }, at.slice(11, 19))),
+    element("td", { class: swap.side === "buy" ? "up" : "down" }, swap.side),
+    price,
+    element("td", {}, swap.amount ?? DASH),
+    element("td", {}, swap.paid),
+    element("td", {}, swap.program),
+    element("td", {}, link));
+}
+
+function hearSwaps(swaps) {
+  const lines = document.getElementById("swap-lines");
+  if (!lines || lines.contains(document.activeElement)) return; // nobody loses their place
+  const known = new Set([...lines.querySelectorAll("a")].map((link) => link.title));
+  if (swaps.every((swap) => known.has(swap.signature))) return;
+  lines.replaceChildren(...swaps.map((swap) => swapLine(swap, !known.has(swap.signature))));
+}
+
+// How old the newest block is, counted here; the clock of this machine may be wrong.
+
+class Age {
+  constructor(place) {
+    const [loaded] = performance.getEntriesByType("navigation");
+    this.place = place;
+    this.text = document.getElementById("age");
+    this.asOf = Number(place.dataset.asOf);
+    this.ahead = performance.timeOrigin + (loaded?.responseStart ?? 0) - Number(place.dataset.now);
+    this.state = "still";
+    setInterval(() => this.show(), 1000);
+  }
+
+  hear(asOf) {
+    this.asOf = asOf;
+    this.state = "live";
+    this.show();
+  }
+
+  end(text) {
+    this.state = "ended";
+    this.why = text;
+    this.show();
+  }
+
+  show() {
+    const age = Math.max(0, Date.now() - this.ahead - this.asOf);
+    const isLate = age > Number(this.place.dataset.degradedMs);
+    this.place.dataset.state = this.state === "live" && isLate ? "late" : this.state;
+    const words = { live: "live, ", late: "late, ", ended: "" }[this.place.dataset.state] ?? "";
+    this.text.textContent = `${words}${written(age)} old${this.state === "ended" ? `, ${this.why}` : ""}`;
+  }
+}
+
+function written(age) {
+  const seconds = Math.round(age / 1000);
+  if (seconds < 120) return `${seconds} s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+}
+
+const age = new Age(document.getElementById("freshness"));
+
+// A page that nobody looks at is told nothing: browsers hold few connections to one site.
+
+let source = null;
+
+function listen() {
+  if (source || document.hidden) return;
+  source = new EventSource(`${box.dataset.live}&since=${points.at(-1)?.t ?? ""}`);
+  const on = (name, hear) => source.addEventListener(name, (event) => hear(JSON.parse(event.data)));
+  on("snapshot", hearReport);
+  on("update", hearReport);
+  on("series", hearAll);
+  on("market", (told) => {
+    lastTrade = told.lastTrade ?? lastTrade;
+    hearCandles(told.candles);
+    hearSwaps(told.swaps);
+  });
+  source.addEventListener("error", () => {
+    if (source?.readyState === EventSource.CLOSED) age.end("load the page again to go on");
+  });
+}
+
+function stopListening() {
+  source?.close();
+  source = null;
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? stopListening() : listen()));
+addEventListener("pagehide", stopListening);
+addEventListener("pageshow", listen);
+moveChart().finally(listen);
+
+// The reader's own key stays in the lines of this page.
+
+const own = document.getElementById("own-key");
+const lines = [...document.querySelectorAll("[data-example]")].map((line) => [line, line.textContent]);
+own?.addEventListener("input", () => {
+  for (const [line, text] of lines) line.textContent = text.replaceAll(KEY, own.value.trim() || KEY);
+});

@@ -1,0 +1,88 @@
+"""What the chain says of a mint, in words for those who might hold it."""
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from mintscope.core.market.mint_facts import MintFacts, TokenProgram
+
+PROGRAMS: Final = {TokenProgram.SPL: "SPL Token", TokenProgram.SPL_2022: "Token-2022"}
+PERCENT: Final = 100  # hundredths of a percent in one
+DECIMALS_SHOWN: Final = 2
+
+
+class MintFact(NamedTuple):
+    """A fact in words.
+
+    kind      good: it protects holders; risk: someone has power over what they hold
+    address   whom or what it is about, base58; "" for none
+    """
+
+    kind: Literal["good", "risk", "plain"]
+    title: str
+    text: str
+    address: str = ""
+
+
+def facts_in_words(facts: MintFacts) -> Iterator[MintFact]:
+    """Yield what *facts* mean for a holder, the same questions for every token."""
+    yield _supply(facts)
+    yield _making(facts)
+    yield _freezing(facts)
+    if facts.transfer_fee_bps is not None:
+        fee = f"{facts.transfer_fee_bps / PERCENT:g} %"
+        kind: Literal["risk", "plain"] = "risk" if facts.transfer_fee_bps else "plain"
+        yield MintFact(kind, f"A transfer costs {fee}", "Its issuer takes it from every transfer.")
+    if facts.transfer_hook is not None:
+        yield MintFact(
+            "risk",
+            "A program runs at every transfer",
+            "It can refuse the transfer.",
+            facts.transfer_hook,
+        )
+    if facts.permanent_delegate is not None:
+        yield MintFact(
+            "risk",
+            "Someone can take it from you",
+            "A permanent delegate can move or burn the tokens of every holder.",
+            facts.permanent_delegate,
+        )
+    yield MintFact(
+        "plain", PROGRAMS[facts.program], f"The token program. {facts.decimals} decimals."
+    )
+
+
+def supply_of(facts: MintFacts) -> float:
+    """Return how many whole tokens there are."""
+    return float(facts.supply) / 10.0**facts.decimals
+
+
+def _supply(facts: MintFacts) -> MintFact:
+    if not facts.supply:
+        return MintFact(
+            "plain", "No supply of its own", "As wrapped SOL: who wraps some, makes it."
+        )
+    whole = facts.supply / 10**facts.decimals
+    shown = f"{whole:,.0f}" if whole >= 1 else f"{whole:,.{DECIMALS_SHOWN}g}"
+    return MintFact("plain", f"{shown} tokens", "The whole supply, when the chain was last asked.")
+
+
+def _making(facts: MintFacts) -> MintFact:
+    if facts.mint_authority is None:
+        return MintFact("good", "No more can be made", "There is no mint authority.")
+    return MintFact(
+        "risk",
+        "More can be made at any time",
+        "The mint authority can make what you hold a smaller share.",
+        facts.mint_authority,
+    )
+
+
+def _freezing(facts: MintFacts) -> MintFact:
+    if facts.freeze_authority is None:
+        return MintFact("good", "Cannot be frozen", "There is no freeze authority.")
+    return MintFact(
+        "risk",
+        "Accounts can be frozen",
+        "The freeze authority can stop you from selling.",
+        facts.freeze_authority,
+    )

@@ -1,0 +1,98 @@
+"""A report, its candles and swaps, as the template of the page has them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mintscope.base.primitives import UnixMs
+from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.base.time import SECOND_MS
+from mintscope.core.market.pricing import QUOTE_DECIMALS
+from mintscope.core.market.series.store import LoggedSwap
+from mintscope.core.market.swap import QUOTE_KIND
+from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
+from mintscope.edges.web.figures.chart import ChartPoint, draw_chart
+from mintscope.edges.web.figures.numbers import percent, short_amount, short_price
+from mintscope.edges.web.token.matrix import NAMES, WINDOWS, levels_of, rows_of, shares_of
+from mintscope.edges.web.token.reading import ToldReport, last_trade
+
+LISTED: Final = 24  # candles of the table
+QUOTES: Final = {WSOL: "SOL", USDC: "USDC", USDT: "USDT"}
+
+
+class ShownSwap(NamedTuple):
+    """A swap as a line of the table; amounts in whole tokens, None where decimals are not known."""
+
+    at: UnixMs
+    side: str
+    usd: float | None
+    amount: str | None
+    paid: str
+    program: str
+    signature: str
+
+
+def shown_report(
+    told: ToldReport,
+    points: Sequence[ChartPoint],
+    swaps: Sequence[LoggedSwap],
+    timeframe: Timeframe,
+) -> dict[str, Any]:
+    """Return what the template needs to show numbers."""
+    report, levels = told.report, levels_of(told.report, timeframe)
+    traded_at = last_trade(points, swaps)
+    return {
+        "price": report.price,
+        "slot": told.slot,
+        "age_ms": told.age_ms,
+        "as_of": UnixMs(report.data_span.to * SECOND_MS),
+        "since": UnixMs(report.data_span.from_ * SECOND_MS),
+        "counts": report.data_span.candle_counts,
+        "timeframes": [(each.value, NAMES[each]) for each in TIMEFRAMES],
+        "rows": list(rows_of(report)),
+        "shares": list(shares_of(report, traded_at)),
+        "windows": {field: span_s for field, _, span_s in WINDOWS},
+        "last_trade": traded_at,
+        "levels": levels,
+        "chart": draw_chart(points, levels, WIDTH_S[timeframe], _described(points, timeframe)),
+        "points": msgspec.json.encode(points).decode(),
+        "candles": list(reversed(points[-LISTED:])),
+        "swaps": list(shown_swaps(swaps)),
+    }
+
+
+def _described(points: Sequence[ChartPoint], timeframe: Timeframe) -> str:
+    """Return what the chart shows, for those who do not see it."""
+    if not points:
+        return "There is no candle yet."
+    low, high = min(p.low for p in points), max(p.high for p in points)
+    first, last = points[0].open, points[-1].close
+    moved = percent(last / first - 1.0).striptags().replace("\N{NO-BREAK SPACE}", " ")
+    return (
+        f"{len(points)} candles of {NAMES[timeframe]}: from ${short_price(first)} to"
+        f" ${short_price(last)}, {moved}; lowest ${short_price(low)}, highest ${short_price(high)}."
+        " The newest are in the table below."
+    )
+
+
+def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
+    """Yield *swaps* as lines, without those that were logged without their detail."""
+    for one in swaps:
+        swap, detail = one.swap, one.swap.detail
+        if detail is None:
+            continue
+        price = swap.price_usd if swap.price_usd is not None else (swap.offered or (None,))[0]
+        amount = None
+        if detail.decimals is not None:
+            amount = short_amount(detail.amount / 10**detail.decimals)
+        paid = short_amount(detail.quote_amount / 10 ** QUOTE_DECIMALS[QUOTE_KIND[detail.quote]])
+        yield ShownSwap(
+            at=UnixMs(one.time * SECOND_MS),
+            side="buy" if swap.is_buy else "sell",
+            usd=price,
+            amount=amount,
+            paid=f"{paid} {QUOTES[detail.quote]}",
+            program=detail.program,
+            signature=detail.signature,
+        )

@@ -1,0 +1,114 @@
+"""The page of a token in every state: open, young, stale, unknown."""
+
+import re
+
+from support.scenes.people.web_person import Person, words
+from support.scenes.token_market import BONE, ISSUER, RISKY, SILENT, SOL, UNTRACKED, YOUNG, swap_of
+from support.scenes.website import MINUTE_MS, Website
+
+
+def title_of(page: str) -> str:
+    found = re.search("<title>(.*?)</title>", page)
+    assert found
+    return found[1]
+
+
+async def test_it_says_what_the_token_is_and_what_it_costs(stranger: Person) -> None:
+    page = await stranger.open(f"/token/{BONE}")
+    told = words(page)
+
+    assert page.status_code == 200
+    assert re.match(r"BONE 0\.0₄\d{5} USD", title_of(page.text))
+    assert "BONE Bone Token" in told
+    assert BONE in told
+    assert "slot 380,054,000" in told
+    assert "0.0 s old" in told
+
+
+async def test_it_has_no_script_and_no_style_of_its_own(stranger: Person) -> None:
+    page = (await stranger.open(f"/token/{BONE}")).text
+
+    assert not re.search(r"<script(?![^>]*src=)", page)
+    assert not re.search(r"<style|\sstyle=|\son\w+=", page)
+
+
+async def test_a_timeframe_is_a_link(stranger: Person) -> None:
+    page = (await stranger.open(f"/token/{SOL}?tf=h1")).text
+
+    for timeframe in ("m1", "m5", "m15", "h1"):
+        assert f'href="/token/{SOL}?tf={timeframe}"' in page
+    assert f'href="/token/{SOL}?tf=h1" aria-current="true"' in page
+    assert 'data-timeframe="m5"' in (await stranger.open(f"/token/{SOL}?tf=of-no-one")).text
+
+
+async def test_power_over_holders_is_told_as_a_risk(stranger: Person) -> None:
+    page = await stranger.open(f"/token/{RISKY}")
+
+    for risk in (
+        "More can be made at any time", "Accounts can be frozen", "A transfer costs 2.5 %",
+        "A program runs at every transfer", "Someone can take it from you",
+    ):  # fmt: skip
+        assert re.search(rf'<li class="risk"><strong>{risk}', page.text), risk
+    assert f"https://solscan.io/account/{ISSUER}" in page.text
+
+
+async def test_no_trades_are_told_from_no_buyers(shown_site: Website, stranger: Person) -> None:
+    assert shown_site.token_market is not None
+    await shown_site.token_market.trade(swap_of(SOL, 171.0, is_buy=False), after_s=1_200)
+    await shown_site.token_market.trade(swap_of(BONE, 0.00003), after_s=30)
+    told = words(await stranger.open(f"/token/{SOL}"))
+
+    assert re.search(r"Buyers' share 1 m 0\.00 5 m 0\.00 15 m 0\.00 1 h 0\.\d\d", told)
+    await shown_site.token_market.trade(swap_of(BONE, 0.00003), after_s=200)
+    told = words(await stranger.open(f"/token/{SOL}"))
+    assert re.search(r"Buyers' share 1 m no trades 5 m 0\.00 15 m 0\.00", told)
+
+
+async def test_the_lines_for_programs_have_a_place_for_the_key(stranger: Person) -> None:
+    page = (await stranger.open(f"/token/{SOL}")).text
+
+    for example in ("curl", "python", "mcp"):
+        code = re.search(rf'id="example-{example}" data-example>(.*?)</code>', page, re.DOTALL)
+        assert code
+        assert "YOUR_KEY" in code[1]
+    field = re.search(r'<input id="own-key"[^>]*>', page)
+    assert field
+    assert "name=" not in field[0]  # so that no form could send it
+
+
+async def test_each_number_has_its_meaning_one_click_away(stranger: Person) -> None:
+    told = words(await stranger.open(f"/token/{SOL}"))
+
+    assert "RSI 14 How much of the movement was upward" in told
+    assert "Formula 100 * G / (G + L)" in told
+
+
+async def test_what_is_no_token_of_ours_is_not_there(stranger: Person) -> None:
+    for text in (UNTRACKED, "not-a-mint", "1"):
+        page = await stranger.open(f"/token/{text}")
+        assert page.status_code == 404
+        assert "We do not follow this token" in words(page)
+        assert text in words(page)
+
+
+async def test_a_young_token_says_what_is_missing_and_counts_no_view(stranger: Person) -> None:
+    for mint in (YOUNG, SILENT):
+        page = await stranger.open(f"/token/{mint}")
+        assert page.status_code == 200
+        assert "There is too little to show yet" in words(page)
+        assert 'id="chart"' not in page.text
+    assert 'id="chart"' in (await stranger.open(f"/token/{BONE}")).text  # the only free view
+
+
+async def test_late_data_is_marked_and_old_data_is_not_shown(
+    shown_site: Website, stranger: Person
+) -> None:
+    assert "is late" not in words(await stranger.open(f"/token/{SOL}"))
+    shown_site.clock.advance(MINUTE_MS)
+    assert "60 seconds old, older than usual" in words(await stranger.open(f"/token/{SOL}"))
+    shown_site.clock.advance(5 * MINUTE_MS)
+    page = await stranger.open(f"/token/{BONE}")
+
+    assert "too old to show" in words(page)
+    assert "360 s old" in words(page)
+    assert 'id="chart"' not in page.text

@@ -1,0 +1,179 @@
+"""A market that pages show: tokens with a history, one that is young, one that never traded."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from math import exp
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from msgspec import structs
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.limits import Limits
+from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
+from mintscope.base.solana import USDC, WSOL
+from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
+from mintscope.core.market.mint_facts import MintFacts, TokenProgram
+from mintscope.core.market.store import FinalSlot, NewSlot
+from mintscope.edges.follow.broadcaster import Broadcaster
+from mintscope.edges.follow.follower import Follower, look_again_soon
+from mintscope.edges.follow.lister import Lister
+from mintscope.edges.ingest.fold import fold_once
+from mintscope.edges.server.streams.streams import StreamBounds, Streams
+from mintscope.edges.storage.market import Market
+from mintscope.edges.web.market import MarketParts
+from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.following.shown import market_parts
+from support.scenes.market_engines import market_of
+
+SOL: Final = Mint(WSOL)
+BONE: Final = Mint("Hjzi9ZQcC4NWuXFYVVJ5FhdNUE2dXnZZqrYXAdo3mWNt")
+RISKY: Final = Mint("JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN")
+YOUNG: Final = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
+SILENT: Final = Mint(USDC)
+UNTRACKED: Final = Mint("4k3Dyjzvzp8eMZWUXbBCjEvwSkkk59S5iCNLY3QrkX6R")
+ISSUER: Final = "7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7"
+SPACING_S: Final = 20
+SWAPS: Final = 1_080  # six hours
+BEGIN_SLOT: Final = 380_000_000
+STREAM_BOUNDS: Final = StreamBounds(streams_per_account_max=500)
+START_USD: Final = {SOL: 171.25, BONE: 0.000022584, RISKY: 0.4321}
+
+
+@dataclass
+class TokenMarket:
+    """The market, and what pages read of it."""
+
+    market: Market
+    follower: Follower
+    lister: Lister
+    parts: MarketParts
+    clock: ManualClock
+    slot: int = BEGIN_SLOT
+
+    async def trade(self, *swaps: PricedSwap, after_s: int = 1, is_seen: bool = True) -> None:
+        """Add a slot, *after_s* later, which pages have seen unless they are not to."""
+        self.clock.advance(after_s * 1000)
+        self.slot += 1
+        await self.market.store.write([new_slot(self.slot, self.clock.now() // 1000, swaps)])
+        if is_seen:
+            await self.follower.catch_up()
+
+
+@asynccontextmanager
+async def open_token_market(
+    folder: Path, config: Config, ledger: CreditLedger, limits: Limits, clock: ManualClock
+) -> AsyncIterator[TokenMarket]:
+    """Let a market trade for six hours until now, and show it."""
+    async with market_of("sqlite", folder) as market:
+        tracked = [SOL, BONE, RISKY, YOUNG, SILENT]
+        await market.store.start(mints=tracked, follows_files=False)
+        slot = await _trade_until(market, clock.now() // 1000)
+        for mint, facts in _facts(clock.now()).items():
+            await market.facts.save(mint, facts)
+        live = LiveMarket(8)
+        follower = Follower(market.reader, live, clock)
+        streams = Streams(Broadcaster(follower, live, clock), clock, STREAM_BOUNDS)
+        lister = Lister(market.lists, clock, wait=look_again_soon)
+        await follower.catch_up()
+        await lister.refresh()
+        parts = market_parts(config, follower, market.series, lister, streams, ledger, limits)
+        looking = asyncio.create_task(streams.run())
+        try:
+            yield TokenMarket(market, follower, lister, parts, clock, slot)
+        finally:
+            looking.cancel()
+
+
+def new_slot(number: int, time_s: int, swaps: Sequence[PricedSwap]) -> NewSlot:
+    header = SlotHeader(
+        slot=Slot(number), parent_slot=Slot(number - 1), blockhash=f"{number}", time=UnixS(time_s)
+    )
+    return NewSlot(header, swaps)
+
+
+def swap_of(
+    mint: Mint, usd: float, *, is_buy: bool = True, dollars: float = 120.0, number: int = 0
+) -> PricedSwap:
+    """Return a swap of *mint* for so many dollars, of its pool against SOL."""
+    decimals = 9 if mint == SOL else 6
+    detail = SwapDetail(
+        Signature(f"{number:0>4}".replace("0", "Q") + "x" * 83),
+        "pumpswap",
+        int(dollars / usd * 10**decimals),
+        decimals,
+        SILENT if mint == SOL else SOL,
+        int(dollars * 10**6) if mint == SOL else int(dollars / START_USD[SOL] * 10**9),
+    )
+    sol = 1.0 if mint == SOL else usd / START_USD[SOL]
+    return PricedSwap(
+        mint, 0, number % 50, -1, 0, is_buy, int(dollars * 1e6), usd, sol, "pool", detail=detail
+    )
+
+
+async def _trade_until(market: Market, end_s: int) -> int:
+    """Let all trade, fold all but the newest slots, and return the newest one."""
+    random, prices = Random(7), dict(START_USD)
+    slots, number = [], BEGIN_SLOT
+    for step in range(SWAPS):
+        number += SPACING_S * 5 // 2
+        at_s = end_s - SPACING_S * (SWAPS - 1 - step)
+        swaps = []
+        for place, mint in enumerate(prices):
+            prices[mint] *= exp(random.gauss(0, 0.004 if mint == SOL else 0.012))
+            swaps.append(
+                swap_of(
+                    mint,
+                    prices[mint],
+                    is_buy=random.random() < 0.52,
+                    dollars=random.lognormvariate(5, 1.2),
+                    number=3 * step + place,
+                )
+            )
+        if step >= SWAPS - 8:
+            swaps.append(swap_of(YOUNG, 0.01 + step * 1e-6, number=step))
+        slots.append(new_slot(number, at_s, swaps))
+    for first in range(0, SWAPS, 200):
+        await market.store.write(slots[first : first + 200])
+    await market.store.write([FinalSlot(slots[-6].header.slot)])
+    while await fold_once(market.store, None):
+        pass
+    return number
+
+
+def _facts(now: UnixMs) -> dict[Mint, MintFacts]:
+    plain = MintFacts(
+        slot=Slot(BEGIN_SLOT),
+        read_at_ms=UnixMs(now - 600_000),
+        program=TokenProgram.SPL,
+        decimals=6,
+        supply=1_000_000_000 * 10**6,
+        mint_authority=None,
+        freeze_authority=None,
+        name="Bone Token",
+        symbol="BONE",
+        transfer_fee_bps=None,
+        transfer_hook=None,
+        permanent_delegate=None,
+    )
+    return {
+        SOL: structs.replace(plain, name="Wrapped SOL", symbol="SOL", decimals=9, supply=0),
+        BONE: plain,
+        YOUNG: structs.replace(plain, name=None, symbol="YNG", supply=7),
+        RISKY: structs.replace(
+            plain,
+            name="Every risk there is, in one token with a rather long name",
+            symbol="RISK",
+            program=TokenProgram.SPL_2022,
+            mint_authority=ISSUER,
+            freeze_authority=ISSUER,
+            transfer_fee_bps=250,
+            transfer_hook=ISSUER,
+            permanent_delegate=ISSUER,
+        ),
+    }
